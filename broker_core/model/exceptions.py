@@ -1,0 +1,160 @@
+"""Every kind of trouble that the log reports.
+
+    StreamlogError
+    ├── InvalidRequestError            the caller asked for something that cannot be
+    │   ├── InvalidTopicNameError        name against Kafka's rules, or colliding by '.' and '_'
+    │   ├── InvalidConfigError           unknown setting, or a value out of its range
+    │   ├── TopicExistsError
+    │   ├── UnknownTopicError
+    │   ├── UnknownPartitionError
+    │   ├── InvalidPartitionsError       a partition count that is not positive, or fewer than there are
+    │   ├── OffsetOutOfRangeError        below the log start or above the log end
+    │   ├── RecordTooLargeError          a batch above max.message.bytes, a record above the batch limit
+    │   ├── InvalidRecordError           well-formed bytes that the topic refuses (null key when compacted)
+    │   │   └── InvalidTimestampError      a timestamp too far from now, or of the wrong type
+    │   └── PolicyViolationError         e.g. delete-records on a topic that is only compacted
+    ├── CorruptDataError                 bytes that are not what was written; served never
+    │   ├── CorruptBatchError              names file, position and offset
+    │   └── UnsupportedFormatError         magic 0/1 batches, unknown codec or version
+    ├── ProducerError                    idempotence and fencing
+    │   ├── OutOfOrderSequenceError
+    │   ├── ProducerFencedError            an older producer epoch
+    │   ├── CoordinatorFencedError         a marker of an older transaction coordinator
+    │   └── InvalidTransactionStateError   a plain batch inside the producer's open transaction
+    └── StorageError                     the directory or the disk
+        ├── DiskFullError
+        ├── DirectoryLockedError           a broker holds the directory
+        ├── DirectoryReadOnlyError         no write access, or a directory that another system owns
+        └── DirectoryFormatError           not a log directory, or written by a newer version
+
+`error_code` is the answer that a broker gives for it on the wire. Messages say what was wrong, where, and which
+setting changes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from kio.schema.errors import ErrorCode
+
+
+class StreamlogError(Exception):
+    """Root of the tree. Keyword arguments become attributes and survive pickling between processes."""
+
+    error_code: ClassVar[ErrorCode] = ErrorCode.unknown_server_error
+
+    def __init__(self, message: str, **fields: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fields = fields
+        for name, value in fields.items():
+            setattr(self, name, value)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self.message, self.fields)
+
+
+def _rebuild(kind: type[StreamlogError], message: str, fields: dict[str, Any]) -> StreamlogError:
+    return kind(message, **fields)
+
+
+class InvalidRequestError(StreamlogError):
+    error_code = ErrorCode.invalid_request
+
+
+class InvalidTopicNameError(InvalidRequestError):
+    error_code = ErrorCode.invalid_topic_exception
+
+
+class InvalidConfigError(InvalidRequestError):
+    error_code = ErrorCode.invalid_config
+
+
+class TopicExistsError(InvalidRequestError):
+    error_code = ErrorCode.topic_already_exists
+
+
+class UnknownTopicError(InvalidRequestError):
+    error_code = ErrorCode.unknown_topic_or_partition
+
+
+class UnknownPartitionError(InvalidRequestError):
+    error_code = ErrorCode.unknown_topic_or_partition
+
+
+class InvalidPartitionsError(InvalidRequestError):
+    error_code = ErrorCode.invalid_partitions
+
+
+class OffsetOutOfRangeError(InvalidRequestError):
+    """Fields: `offset`, `log_start_offset`, `log_end_offset`."""
+
+    error_code = ErrorCode.offset_out_of_range
+
+
+class RecordTooLargeError(InvalidRequestError):
+    error_code = ErrorCode.message_too_large
+
+
+class InvalidRecordError(InvalidRequestError):
+    error_code = ErrorCode.invalid_record
+
+
+class InvalidTimestampError(InvalidRecordError):
+    error_code = ErrorCode.invalid_timestamp
+
+
+class PolicyViolationError(InvalidRequestError):
+    error_code = ErrorCode.policy_violation
+
+
+class CorruptDataError(StreamlogError):
+    error_code = ErrorCode.corrupt_message
+
+
+class CorruptBatchError(CorruptDataError):
+    """Fields, as far as they are known where it is found: `file`, `position` (bytes), `offset` (base offset)."""
+
+
+class UnsupportedFormatError(CorruptDataError):
+    error_code = ErrorCode.unsupported_for_message_format
+
+
+class ProducerError(StreamlogError):
+    pass
+
+
+class OutOfOrderSequenceError(ProducerError):
+    error_code = ErrorCode.out_of_order_sequence_number
+
+
+class ProducerFencedError(ProducerError):
+    error_code = ErrorCode.invalid_producer_epoch
+
+
+class CoordinatorFencedError(ProducerError):
+    error_code = ErrorCode.transaction_coordinator_fenced
+
+
+class InvalidTransactionStateError(ProducerError):
+    error_code = ErrorCode.invalid_txn_state
+
+
+class StorageError(StreamlogError):
+    error_code = ErrorCode.kafka_storage_error
+
+
+class DiskFullError(StorageError):
+    pass
+
+
+class DirectoryLockedError(StorageError):
+    pass
+
+
+class DirectoryReadOnlyError(StorageError):
+    pass
+
+
+class DirectoryFormatError(StorageError):
+    pass

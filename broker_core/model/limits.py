@@ -1,0 +1,48 @@
+"""Every bound of the house, each with its unit and its reason. A test sends the bound and the bound plus one."""
+
+from __future__ import annotations
+
+MAX_TOPIC_NAME_CHARACTERS = 249
+"""Kafka's bound: `name-2147483647` plus a suffix of a deleted folder must fit a file name of 255 bytes."""
+
+MAX_PARTITION_COUNT = 10_000
+"""Partitions that one request may ask for; KIP-1073's order of magnitude, and as many folders on one disk."""
+
+MAX_BATCH_BYTES = 2**31 - 1
+"""A batch's length is a signed 32-bit number in its header."""
+
+MAX_DECOMPRESSED_BATCH_BYTES = 512 * 1024 * 1024
+"""What one compressed batch may inflate to; beyond it is a bomb. Half a worker's usual memory of 1 GiB."""
+
+MAX_DECODED_BYTES = 256 * 1024 * 1024
+"""Batches, as inflated, that one decoding turns into columns before it hands them over; one batch is always taken."""
+
+MAX_RECORD_HEADER_COUNT = 2**20
+"""Headers of one record; each costs at least two bytes, so a count is also held against the bytes that remain."""
+
+DEFAULT_WRITE_BATCH_BYTES = 1_000_000
+"""Records gathered into one batch by our writers; below Kafka's default max.message.bytes of 1,048,588."""
+
+DEFAULT_FETCH_BYTES = 8 * 1024 * 1024
+"""One fetch by our readers: large enough that its cost vanishes, small enough for a worker's cache and memory."""
+
+MAX_SEQUENCE = 2**31 - 1
+"""Sequence numbers wrap to 0 after this one."""
+
+PRODUCER_BATCH_WINDOW_COUNT = 5
+"""Batches per producer and partition that a retry is recognised among: Kafka's max.in.flight for idempotence."""
+
+PRODUCER_ID_BLOCK_COUNT = 1_000
+"""Producer ids that one process reserves by one record of the metadata log, as Kafka's brokers do."""
+
+INDEX_ENTRY_OFFSET_DELTA_MAX = 2**31 - 1
+"""Offset-index entries hold the offset relative to the segment's base as a signed 32-bit number: a segment rolls before."""
+
+MAX_OFFSET = 2**63 - 1
+"""Offsets are signed 64-bit numbers."""
+
+MAX_OPEN_PARTITION_COUNT = 128
+"""Partitions that one process keeps open for reading, and as many for writing; some files each, of a usual 1,024."""
+
+COMPACTION_MEMORY_BYTES = 64 * 1024 * 1024
+"""For the keys that one pass of a compaction remembers; half of Kafka's log.cleaner.dedupe.buffer.size, in a worker."""

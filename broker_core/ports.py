@@ -1,0 +1,79 @@
+"""What the house needs from the outside world, as protocols: a clock, dice, files.
+
+Machines take time and dice as arguments; drivers are handed these. `storage/os_file_system.py` is the real
+FileSystem; tests put a faulty twin in its place (disk full, torn write, lost unsynced bytes, kill between two calls).
+"""
+
+from __future__ import annotations
+
+from typing_extensions import Buffer
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Milliseconds since 1970-01-01 UTC."""
+
+    def now_ms(self) -> int: ...
+
+
+class Entropy(Protocol):
+    """Source of random bytes for ids."""
+
+    def random_bytes(self, count: int) -> bytes: ...
+
+
+class File(Protocol):
+    """One open file. Positions and sizes in bytes. Every call raises OSError as the operating system does."""
+
+    @property
+    def path(self) -> str: ...
+
+    def size_bytes(self) -> int: ...
+
+    def modified_ms(self) -> int:
+        """When its content last changed, in ms since 1970."""
+        ...
+
+    def read_at(self, position: int, length_bytes: int) -> bytes:
+        """Up to `length_bytes` from `position`; fewer only at the end of the file."""
+        ...
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        """All of `data`, or OSError after some of it."""
+        ...
+
+    def truncate(self, size_bytes: int) -> None: ...
+
+    def sync(self) -> None:
+        """fdatasync: data and size are on the device when it returns."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class FileSystem(Protocol):
+    """The directory operations that a log needs. Paths are absolute strings."""
+
+    def open(self, path: str, *, writable: bool, create: bool = False) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def list_directory(self, path: str) -> list[str]:
+        """Names, sorted."""
+        ...
+
+    def make_directory(self, path: str) -> None: ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic, replaces the target."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def remove_tree(self, path: str) -> None: ...
+
+    def sync_directory(self, path: str) -> None:
+        """Makes creations, renames and removals in the directory durable."""
+        ...
+
+    def free_bytes(self, path: str) -> int: ...

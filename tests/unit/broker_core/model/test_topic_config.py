@@ -1,0 +1,86 @@
+import dataclasses
+
+import pytest
+
+from broker_core.model.exceptions import InvalidConfigError
+from broker_core.model.identifiers import CompressionType, TimestampType
+from broker_core.model.topic_config import TopicConfig
+from broker_core.model.topic_settings import SETTINGS
+
+
+def test_no_settings_give_kafkas_defaults():
+    assert TopicConfig.from_strings({}) == TopicConfig()
+
+
+def test_every_default_written_out_is_the_default():
+    written_out = {name: setting.default for name, setting in SETTINGS.items() if setting.default is not None}
+    assert TopicConfig.from_strings(written_out) == TopicConfig()
+
+
+def test_every_setting_has_an_attribute_of_its_name():
+    names = {name.replace(".", "_") for name in SETTINGS} - {"internal_segment_bytes"}
+    assert {field.name for field in dataclasses.fields(TopicConfig)} == names
+
+
+def test_values_are_typed():
+    config = TopicConfig.from_strings(
+        {
+            "cleanup.policy": "delete,compact",
+            "retention.ms": "-1",
+            "min.cleanable.dirty.ratio": "0.25",
+            "message.timestamp.type": "LogAppendTime",
+            "preallocate": "true",
+            "compression.type": "zstd",
+            "leader.replication.throttled.replicas": "0:1, 1:2",
+        }
+    )
+    assert config.cleanup_policy == {"compact", "delete"}
+    assert config.is_compacted
+    assert config.is_deleted_by_retention
+    assert config.retention_ms == -1
+    assert config.min_cleanable_dirty_ratio == 0.25
+    assert config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert config.preallocate is True
+    assert config.codec is CompressionType.ZSTD
+    assert config.leader_replication_throttled_replicas == ("0:1", "1:2")
+
+
+def test_the_codec_is_the_producers_choice_by_default():
+    assert TopicConfig().codec is None
+    assert TopicConfig.from_strings({"compression.type": "uncompressed"}).codec is CompressionType.NONE
+
+
+def test_no_cleanup_policy_means_that_nothing_is_removed():
+    config = TopicConfig.from_strings({"cleanup.policy": ""})
+    assert not config.is_compacted
+    assert not config.is_deleted_by_retention
+
+
+def test_kafkas_own_small_segments_for_tests_replace_segment_bytes():
+    assert TopicConfig.from_strings({"internal.segment.bytes": "100"}).segment_bytes == 100
+    assert TopicConfig.from_strings({"internal.segment.bytes": "7", "segment.bytes": "2000000"}).segment_bytes == 7
+
+
+def test_flush_policy_is_batch_or_os():
+    assert TopicConfig().is_synced_per_batch
+    assert not TopicConfig.from_strings({"flush.policy": "os"}).is_synced_per_batch
+    with pytest.raises(InvalidConfigError, match=r"Invalid value never for configuration flush\.policy"):
+        TopicConfig.from_strings({"flush.policy": "never"})
+
+
+def test_an_unknown_setting_is_refused_before_any_value_is_looked_at():
+    with pytest.raises(InvalidConfigError, match=r"Unknown topic config name: segment\.byte\. Did you mean"):
+        TopicConfig.from_strings({"retention.ms": "x", "segment.byte": "1"})
+
+
+def test_a_minimum_lag_above_the_maximum_is_refused():
+    with pytest.raises(InvalidConfigError, match=r"min\.compaction\.lag\.ms \(10\) > max\.compaction\.lag\.ms \(5\)"):
+        TopicConfig.from_strings({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
+    TopicConfig.from_strings({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
+
+
+def test_stored_settings_that_are_not_understood_leave_their_defaults():
+    stored = {"retention.ms": "7", "new.in.kafka.9": "x", "segment.bytes": "3", "cleanup.policy": "compact"}
+    assert TopicConfig.from_stored(stored) == TopicConfig.from_strings(
+        {"retention.ms": "7", "cleanup.policy": "compact"}
+    )

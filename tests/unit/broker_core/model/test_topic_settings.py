@@ -1,0 +1,143 @@
+import pytest
+
+from broker_core.model.exceptions import InvalidConfigError
+from broker_core.model.topic_settings import SETTINGS, unknown_setting
+
+KAFKA_DEFAULTS = """\
+cleanup.policy=delete
+compression.gzip.level=-1
+compression.lz4.level=9
+compression.type=producer
+compression.zstd.level=3
+delete.retention.ms=86400000
+file.delete.delay.ms=60000
+flush.messages=9223372036854775807
+flush.ms=9223372036854775807
+follower.replication.throttled.replicas=
+index.interval.bytes=4096
+leader.replication.throttled.replicas=
+local.retention.bytes=-2
+local.retention.ms=-2
+max.compaction.lag.ms=9223372036854775807
+max.message.bytes=1048588
+message.timestamp.after.max.ms=3600000
+message.timestamp.before.max.ms=9223372036854775807
+message.timestamp.type=CreateTime
+min.cleanable.dirty.ratio=0.5
+min.compaction.lag.ms=0
+min.insync.replicas=1
+preallocate=false
+remote.log.copy.disable=false
+remote.log.delete.on.disable=false
+remote.storage.enable=false
+retention.bytes=-1
+retention.ms=604800000
+segment.bytes=1073741824
+segment.index.bytes=10485760
+segment.jitter.ms=0
+segment.ms=604800000
+unclean.leader.election.enable=false
+"""
+
+
+def test_names_and_defaults_are_those_that_kafka_4_3_describes_and_ours():
+    described = dict(line.split("=", 1) for line in KAFKA_DEFAULTS.splitlines())
+    ours = {name: setting.default for name, setting in SETTINGS.items()}
+    assert ours.pop("flush.policy") == "batch"
+    assert ours.pop("internal.segment.bytes") is None
+    assert ours == described
+    assert list(SETTINGS) == sorted(SETTINGS)
+
+
+TAKEN_BY_KAFKA = [
+    "cleanup.policy=compact,delete", "cleanup.policy=delete, compact", "cleanup.policy=delete,delete",
+    "cleanup.policy=", "cleanup.policy= delete ", "retention.ms=-1", "retention.ms= 12 ", "retention.ms=+12",
+    "retention.bytes=-5", "segment.bytes=1048576", "min.cleanable.dirty.ratio=1e-3", "min.cleanable.dirty.ratio=.5",
+    "min.cleanable.dirty.ratio=0.5f", "preallocate=TRUE", "preallocate= true", "compression.type= gzip",
+    "compression.gzip.level=-1", "message.timestamp.type= LogAppendTime ", "remote.storage.enable=false",
+    "remote.log.copy.disable=true", "local.retention.ms=5", "follower.replication.throttled.replicas=*",
+    "follower.replication.throttled.replicas=0:1,1:2", "follower.replication.throttled.replicas=",
+    "internal.segment.bytes=100",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("assignment", TAKEN_BY_KAFKA)
+def test_what_kafka_takes_is_taken(assignment):
+    name, value = assignment.split("=", 1)
+    SETTINGS[name].parse(value)
+
+
+REFUSED_BY_KAFKA = [
+    ("cleanup.policy", ",", "Configuration 'cleanup.policy' values must not be empty."),
+    ("cleanup.policy", "delete,", "Configuration 'cleanup.policy' values must not be empty."),
+    ("cleanup.policy", "Delete", "String must be one of: compact, delete"),
+    ("cleanup.policy", "none", "String must be one of: compact, delete"),
+    ("retention.ms", "-2", "Value must be at least -1"),
+    ("retention.ms", "abc", "Not a number of type LONG"),
+    ("retention.ms", "", "Not a number of type LONG"),
+    ("retention.ms", "1.5", "Not a number of type LONG"),
+    ("retention.ms", "1_000", "Not a number of type LONG"),
+    ("retention.ms", "9223372036854775808", "Not a number of type LONG"),
+    ("retention.ms", "1" * 5000, "Not a number of type LONG"),
+    ("segment.bytes", "1048575", "Value must be at least 1048576"),
+    ("segment.bytes", "2147483648", "Not a number of type INT"),
+    ("min.cleanable.dirty.ratio", "1.1", "Value must be no more than 1"),
+    ("min.cleanable.dirty.ratio", "-0.1", "Value must be at least 0"),
+    ("min.cleanable.dirty.ratio", "1_0", "Not a number of type DOUBLE"),
+    ("min.cleanable.dirty.ratio", "", "Not a number of type DOUBLE"),
+    ("preallocate", "yes", "Expected value to be either true or false"),
+    ("compression.type", "GZIP", "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"),
+    ("compression.type", "none", "String must be one of: uncompressed, zstd, lz4, snappy, gzip, producer"),
+    ("compression.gzip.level", "0", "Value must be between 1 and 9 or equal to -1"),
+    ("compression.gzip.level", "10", "Value must be between 1 and 9 or equal to -1"),
+    ("compression.zstd.level", "23", "Value must be no more than 22"),
+    ("compression.lz4.level", "18", "Value must be no more than 17"),
+    ("message.timestamp.type", "logappendtime", "String must be one of: CreateTime, LogAppendTime"),
+    ("max.message.bytes", "-1", "Value must be at least 0"),
+    ("flush.messages", "0", "Value must be at least 1"),
+    ("index.interval.bytes", "x", "Not a number of type INT"),
+    ("segment.ms", "0", "Value must be at least 1"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "why"), REFUSED_BY_KAFKA)
+def test_what_kafka_refuses_is_refused_in_its_words(name, value, why):
+    with pytest.raises(InvalidConfigError) as refusal:
+        SETTINGS[name].parse(value)
+    assert refusal.value.message == f"Invalid value {value} for configuration {name}: {why}"
+    assert refusal.value.fields == {"setting": name, "value": value}
+
+
+def test_an_unknown_policy_beside_a_known_one_is_named_alone():
+    with pytest.raises(InvalidConfigError, match=r"Invalid value foo for configuration cleanup\.policy"):
+        SETTINGS["cleanup.policy"].parse("delete,foo")
+
+
+@pytest.mark.parametrize("value", ["0:x", "0:1,*", "none", "0"])
+def test_a_list_of_throttled_replicas_has_kafkas_form(value):
+    with pytest.raises(InvalidConfigError, match="must be the literal '\\*' or a list of replicas"):
+        SETTINGS["leader.replication.throttled.replicas"].parse(value)
+
+
+def test_remote_storage_cannot_be_switched_on():
+    with pytest.raises(InvalidConfigError, match=r"true for configuration remote\.storage\.enable: Tiered Storage"):
+        SETTINGS["remote.storage.enable"].parse("true")
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "0x1p-1"])
+def test_a_ratio_is_a_plain_number(value):
+    with pytest.raises(InvalidConfigError, match="Not a number of type DOUBLE"):
+        SETTINGS["min.cleanable.dirty.ratio"].parse(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("retentoin.ms", "Unknown topic config name: retentoin.ms. Did you mean retention.ms?"),
+        ("log.retention.ms", "Unknown topic config name: log.retention.ms. Did you mean local.retention.ms?"),
+        ("zzz", "Unknown topic config name: zzz"),
+    ],
+)
+def test_an_unknown_name_is_refused_by_name_with_the_nearest_one(name, advice):
+    assert unknown_setting(name).message.startswith(advice.partition(" Did")[0])
+    assert unknown_setting(name).message == advice
