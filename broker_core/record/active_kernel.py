@@ -1,0 +1,27 @@
+"""The kernel in use: the native one if it was built, else its slow twin.
+
+STREAMLOG_PURE_KERNEL=1 in the environment forces the twin; the native module itself looks, as this floor reads no
+environment.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from broker_core.record import pure_kernel
+from broker_core.record.kernel_protocol import Kernel
+
+PURE_KERNEL = cast(Kernel, pure_kernel)
+NATIVE_KERNEL: Kernel | None
+
+try:
+    import broker_core.record.kernel as _native
+except ImportError:
+    NATIVE_KERNEL = None
+    KERNEL = PURE_KERNEL
+else:
+    NATIVE_KERNEL = cast(Kernel, _native)
+    KERNEL = PURE_KERNEL if _native.is_switched_off() else NATIVE_KERNEL
+
+KERNEL_NAME: str = KERNEL.KERNEL_NAME
+"""`native` or `pure`."""

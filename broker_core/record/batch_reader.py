@@ -1,0 +1,232 @@
+"""Batches in a buffer, one at a time, and their records as Python values.
+
+For coordinators, recovery, compaction and tools. Readers of data use `columns`, which makes no object per record;
+`scan_batches` gives recovery and index building the headers of a large buffer without one object per batch.
+
+An incomplete batch at the end of a buffer is no error: iteration stops before it. Bytes that cannot be a batch are one:
+CorruptBatchError or UnsupportedFormatError, with position in the buffer and base offset (`faults.relocated` turns the
+position into one of a file).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from typing_extensions import Buffer
+
+from broker_core.model.exceptions import CorruptBatchError
+from broker_core.model.identifiers import CompressionType
+from broker_core.model.limits import MAX_DECOMPRESSED_BATCH_BYTES
+from broker_core.record.active_kernel import KERNEL
+from broker_core.record.batch_header import (
+    CONTROL_BIT,
+    HEADER_BYTES,
+    LENGTH_PREFIX_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+    BatchHeader,
+    compute_crc,
+    header_of_fields,
+    read_header,
+)
+from broker_core.record.compression import decompress
+from broker_core.record.faults import Fault, KernelFault, corrupt_batch, error_of_fault
+from broker_core.record.kernel_protocol import MAX_INT64, TABLE_COLUMN_COUNT, Cell, Measured, ScanFault
+from broker_core.record.pure_kernel import walk_records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One record. `offset` -1 lets `build_batch` number it; header keys are text, as in Kafka, in their order."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+    timestamp_ms: int = -1
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    offset: int = -1
+
+
+class RecordsSummary(NamedTuple):
+    """What a broker must know of a batch's content. Timestamps of an empty batch are -1."""
+
+    record_count: int
+    max_timestamp_ms: int
+    max_timestamp_offset: int
+    null_key_count: int
+    is_contiguous: bool
+    """Offset deltas are 0, 1, 2, … up to the last: what a producer sends; compaction leaves gaps."""
+
+
+class BatchTable:
+    """Headers of many batches as numbers: `len()`, a header as an object, or a column as a strided memoryview."""
+
+    def __init__(self, table: bytearray) -> None:
+        self._cells = memoryview(table).cast("q")
+
+    def __len__(self) -> int:
+        return len(self._cells) // TABLE_COLUMN_COUNT
+
+    def column(self, cell: Cell) -> memoryview:
+        """One number per batch; `.tolist()` makes it a list."""
+        return self._cells[cell::TABLE_COLUMN_COUNT]
+
+    def position(self, row: int) -> int:
+        """Where the batch starts in the scanned buffer. Rows count from the end when negative."""
+        return int(self.column(Cell.POSITION)[row])
+
+    def header(self, row: int) -> BatchHeader:
+        start = (row if row >= 0 else row + len(self)) * TABLE_COLUMN_COUNT
+        cells = self._cells[start : start + TABLE_COLUMN_COUNT]
+        return header_of_fields(
+            (
+                *(cells[Cell.BASE_OFFSET], cells[Cell.SIZE_BYTES] - LENGTH_PREFIX_BYTES, cells[Cell.LEADER_EPOCH]),
+                *(MAGIC, cells[Cell.CRC], cells[Cell.ATTRIBUTES], cells[Cell.LAST_OFFSET_DELTA]),
+                *cells[Cell.BASE_TIMESTAMP : Cell.LEADER_EPOCH],
+            )
+        )
+
+
+class ScannedBatches(NamedTuple):
+    """`bytes_scanned` end behind the last whole, valid batch; `fault` says why the next one is not valid, if so."""
+
+    table: BatchTable
+    bytes_scanned: int
+    fault: CorruptBatchError | None
+
+
+def iter_headers(buffer: Buffer, *, position: int = 0, until: int | None = None) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of each whole batch from `position` on that ends at or before `until`. No CRC is checked."""
+    view = memoryview(buffer)
+    end = view.nbytes if until is None else min(until, view.nbytes)
+    while end - position > MAGIC_POSITION:
+        if end - position < HEADER_BYTES and _claimed_bytes(view, position) > end - position:
+            return
+        header = read_header(view, position)
+        if header.size_bytes > end - position:
+            return
+        yield position, header
+        position += header.size_bytes
+
+
+def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
+    """Raises CorruptBatchError unless the whole batch lies in `buffer` and its CRC is that of its bytes."""
+    left = memoryview(buffer).nbytes - position
+    if header.size_bytes > left:
+        raise corrupt_batch(
+            f"batch claims {header.size_bytes} bytes where {left} are left",
+            position=position,
+            offset=header.base_offset,
+        )
+    actual = compute_crc(buffer, position, header.size_bytes)
+    if actual != header.crc:
+        fault = KernelFault(Fault.CRC, found=actual, bound=header.crc)
+        raise error_of_fault(fault, position=position, offset=header.base_offset)
+
+
+def scan_batches(buffer: Buffer, *, position: int = 0, check_crc: bool = True) -> ScannedBatches:
+    """Headers of the whole, valid batches from `position` on, found natively. Never raises for what the bytes are."""
+    table, end, fault = KERNEL.scan_batches(buffer, position, 0, MAX_INT64, MAX_INT64, check_crc)
+    return ScannedBatches(BatchTable(table), end, None if fault is None else _scan_error(ScanFault(*fault)))
+
+
+def valid_prefix_bytes(buffer: Buffer) -> int:
+    """Bytes of whole, CRC-true batches from the start. Scanning that many bytes again gives the same."""
+    return scan_batches(buffer).bytes_scanned
+
+
+def records_of(buffer: Buffer, position: int = 0, *, max_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES) -> Iterator[Record]:
+    """The records of the batch at `position`, control records too, CRC checked first. Slow: one object per record."""
+    header = read_header(buffer, position)
+    check_crc(buffer, position, header)
+    payload = memoryview(_payload(buffer, position, header, max_bytes)).cast("B")
+    try:
+        for raw in walk_records(payload, _cells(header, position, payload)):
+            yield Record(
+                offset=raw.offset,
+                timestamp_ms=raw.timestamp,
+                key=_bytes_at(payload, raw.key_start, raw.key_size),
+                value=_bytes_at(payload, raw.value_start, raw.value_size),
+                headers=tuple(
+                    (bytes(payload[ks : ks + kn]).decode("utf-8", "replace"), _bytes_at(payload, vs, vn))
+                    for ks, kn, vs, vn in raw.headers
+                ),
+            )
+    except KernelFault as fault:
+        raise error_of_fault(fault, position=position, offset=header.base_offset) from None
+
+
+def inspect_records(
+    buffer: Buffer, position: int = 0, *, max_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES
+) -> RecordsSummary:
+    """Walks the whole batch at `position` natively. Raises CorruptBatchError for what is wrong inside; no CRC check.
+
+    Control batches are walked too.
+    """
+    header = read_header(buffer, position)
+    payload = memoryview(_payload(buffer, position, header, max_bytes)).cast("B")
+    cells = _cells(header, position, payload)
+    cells[Cell.ATTRIBUTES] &= ~CONTROL_BIT
+    cells[Cell.BASE_OFFSET] = 0  # whatever a producer put there, the walk counts from 0
+    table = memoryview(bytearray(8 * TABLE_COLUMN_COUNT)).cast("q")
+    for cell, number in enumerate(cells):
+        table[cell] = number
+    try:
+        found = Measured(*KERNEL.measure_records([payload], table, 0, MAX_INT64, MAX_INT64))
+    except KernelFault as fault:
+        raise error_of_fault(fault, position=position, offset=header.base_offset) from None
+    is_contiguous = found.gap_count == 0 and found.row_count == header.last_offset_delta + 1
+    if not found.row_count:
+        return RecordsSummary(0, -1, -1, 0, False)
+    return RecordsSummary(
+        found.row_count,
+        found.max_timestamp,
+        header.base_offset + found.max_timestamp_offset,
+        found.key_nulls,
+        is_contiguous,
+    )
+
+
+def batch_payload(
+    buffer: Buffer, position: int, header: BatchHeader, *, max_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES
+) -> Buffer:
+    """The records' bytes of a whole batch, inflated. Raises CorruptBatchError with the batch's place."""
+    return _payload(buffer, position, header, max_bytes)
+
+
+def _payload(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int) -> Buffer:
+    content = memoryview(buffer)[position + HEADER_BYTES : position + header.size_bytes]
+    if content.nbytes != header.size_bytes - HEADER_BYTES:
+        what = f"batch claims {header.size_bytes} bytes where {content.nbytes + HEADER_BYTES} are left"
+        raise corrupt_batch(what, position=position, offset=header.base_offset)
+    if header.compression_type is CompressionType.NONE or (not header.record_count and not content.nbytes):
+        return content
+    try:
+        return decompress(header.compression_type, content, max_bytes=max_bytes)
+    except CorruptBatchError as error:
+        raise corrupt_batch(error.message, position=position, offset=header.base_offset) from error
+
+
+def _cells(header: BatchHeader, position: int, payload: memoryview) -> list[int]:
+    return [
+        position, header.size_bytes, header.base_offset, header.last_offset_delta, header.attributes,
+        header.base_timestamp, header.max_timestamp, header.producer_id, header.producer_epoch, header.base_sequence,
+        header.record_count, header.partition_leader_epoch, 0, 0, payload.nbytes, header.crc,
+    ]  # fmt: skip
+
+
+def _bytes_at(payload: memoryview, start: int, size: int) -> bytes | None:
+    return None if size < 0 else bytes(payload[start : start + size])
+
+
+def _claimed_bytes(view: memoryview, position: int) -> int:
+    return int.from_bytes(view[position + 8 : position + 12], "big", signed=True) + LENGTH_PREFIX_BYTES
+
+
+def _scan_error(fault: ScanFault) -> CorruptBatchError:
+    found = KernelFault(fault.fault, found=fault.found, bound=fault.bound)
+    error = error_of_fault(found, position=fault.position, offset=fault.base_offset)
+    if isinstance(error, CorruptBatchError):
+        return error
+    return corrupt_batch(found.what, position=fault.position, offset=fault.base_offset)

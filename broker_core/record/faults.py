@@ -1,0 +1,146 @@
+"""What can be wrong with a batch, said once for the native kernel, its twin and the readers of single batches.
+
+Kernels raise `KernelFault` with a code and two numbers; `columns` and `batch_reader` know where the batch lies and turn
+it into an exception of the house by `error_of_fault`.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from broker_core.model.exceptions import (
+    CorruptBatchError,
+    CorruptDataError,
+    InvalidRecordError,
+    InvalidRequestError,
+    RecordTooLargeError,
+    StreamlogError,
+    UnsupportedFormatError,
+)
+
+
+class Fault(enum.IntEnum):
+    """Codes shared with kernel.pyx, which repeats the numbers; a test compares them."""
+
+    HEADER_LENGTH = 1
+    LEGACY_MAGIC = 2
+    UNKNOWN_MAGIC = 3
+    UNKNOWN_CODEC = 4
+    CRC = 5
+    HEADER_OFFSETS = 6
+    RECORD_COUNT = 7
+    BATCH_ORDER = 8
+    VARINT = 10
+    RECORD_LENGTH = 11
+    OFFSET_DELTA = 12
+    KEY_LENGTH = 13
+    VALUE_LENGTH = 14
+    HEADER_COUNT = 15
+    HEADER_KEY_LENGTH = 16
+    HEADER_VALUE_LENGTH = 17
+    RECORD_TRAILING = 18
+    BATCH_TRAILING = 19
+    TIMESTAMP_OVERFLOW = 20
+    TIMESTAMP_RANGE = 21
+    CHANGED_BUFFER = 22
+    ROW_INDEX = 30
+    RECORD_TOO_LARGE = 31
+    TIMESTAMP_SPAN = 32
+    NULL_HEADER_KEY = 33
+    TOO_MANY_HEADERS = 34
+    ARROW_OFFSETS = 35
+    PARTITION_RANGE = 36
+
+
+FAULT_TEXT: dict[Fault, str] = {
+    Fault.HEADER_LENGTH: "batch length {found} is below the {bound} bytes that a v2 header needs",
+    Fault.LEGACY_MAGIC: "message format v{found} is older than Kafka 0.11; only v2 record batches are read",
+    Fault.UNKNOWN_MAGIC: "magic {found} is no known message format; v2 batches have magic {bound}",
+    Fault.UNKNOWN_CODEC: "compression codec {found} is unknown; codecs are 0 to {bound}",
+    Fault.CRC: "checksum of the content is {found:#010x}, the header says {bound:#010x}",
+    Fault.HEADER_OFFSETS: "impossible offsets or a negative count in the header (base {found}, last delta {bound})",
+    Fault.RECORD_COUNT: "header counts {found} records, its {bound} bytes of content cannot hold them",
+    Fault.BATCH_ORDER: "base offset {found} is not above {bound}, the last offset of the batch before",
+    Fault.VARINT: "a variable-length integer does not end or exceeds {bound} bits",
+    Fault.RECORD_LENGTH: "a record claims {found} bytes where {bound} are left",
+    Fault.OFFSET_DELTA: "a record's offset delta {found} is out of order or above the batch's last delta {bound}",
+    Fault.KEY_LENGTH: "a key claims {found} bytes where {bound} are left in its record",
+    Fault.VALUE_LENGTH: "a value claims {found} bytes where {bound} are left in its record",
+    Fault.HEADER_COUNT: "a record claims {found} headers where {bound} bytes are left in it",
+    Fault.HEADER_KEY_LENGTH: "a header key claims {found} bytes where {bound} are left in its record",
+    Fault.HEADER_VALUE_LENGTH: "a header value claims {found} bytes where {bound} are left in its record",
+    Fault.RECORD_TRAILING: "a record has {found} bytes behind its last field",
+    Fault.BATCH_TRAILING: "{found} bytes lie behind the last of {bound} records",
+    Fault.TIMESTAMP_OVERFLOW: "timestamp {bound} plus delta {found} exceeds 64 bits",
+    Fault.TIMESTAMP_RANGE: (
+        "timestamp {found} ms at offset {bound} is out of the range of microseconds; was it written in another unit?"
+    ),
+    Fault.CHANGED_BUFFER: "the buffer was changed while it was decoded",
+    Fault.ROW_INDEX: "row index {found} is outside the {bound} rows",
+    Fault.RECORD_TOO_LARGE: "the record of row {found} has {bound} bytes, more than a batch can hold",
+    Fault.TIMESTAMP_SPAN: "timestamp {found} ms is too far from its batch's first, {bound} ms",
+    Fault.NULL_HEADER_KEY: "a header key of row {found} is null; Kafka allows null header values only",
+    Fault.TOO_MANY_HEADERS: "the record of row {found} has {bound} headers, more than limits.MAX_RECORD_HEADER_COUNT",
+    Fault.ARROW_OFFSETS: "the Arrow column is invalid at row {found}: its offsets do not ascend within its data",
+    Fault.PARTITION_RANGE: "partition {found} does not exist; the topic has {bound}",
+}
+
+_KINDS: dict[Fault, type[StreamlogError]] = {
+    Fault.LEGACY_MAGIC: UnsupportedFormatError,
+    Fault.UNKNOWN_CODEC: UnsupportedFormatError,
+    Fault.TIMESTAMP_RANGE: UnsupportedFormatError,
+    Fault.RECORD_TOO_LARGE: RecordTooLargeError,
+    Fault.TIMESTAMP_SPAN: InvalidRecordError,
+    Fault.NULL_HEADER_KEY: InvalidRecordError,
+    Fault.TOO_MANY_HEADERS: InvalidRecordError,
+    Fault.PARTITION_RANGE: InvalidRecordError,
+    Fault.ROW_INDEX: InvalidRequestError,
+    Fault.ARROW_OFFSETS: InvalidRequestError,
+}
+
+
+class KernelFault(Exception):
+    """Raised by kernels only. `row` is a row of the batch table on reading, -1 where the batch is known otherwise."""
+
+    def __init__(self, fault: int, *, row: int = -1, found: int = 0, bound: int = 0) -> None:
+        super().__init__(fault, row, found, bound)
+        self.fault = Fault(fault)
+        self.row = row
+        self.found = found
+        self.bound = bound
+
+    @property
+    def what(self) -> str:
+        return FAULT_TEXT[self.fault].format(found=self.found, bound=self.bound)
+
+
+def corrupt_batch(what: str, *, position: int, offset: int, file: str | None = None) -> CorruptBatchError:
+    """The error for a batch at byte `position` (of `file`, or else of the buffer) with base offset `offset`."""
+    return CorruptBatchError(
+        _located(what, position, offset, file), what=what, position=position, offset=offset, file=file
+    )
+
+
+def error_of_fault(fault: KernelFault, *, position: int, offset: int, file: str | None = None) -> StreamlogError:
+    """The house's error for a kernel's fault in the batch at `position` with base offset `offset`."""
+    kind = _KINDS.get(fault.fault, CorruptBatchError)
+    if not issubclass(kind, CorruptDataError):
+        return kind(fault.what)
+    return kind(
+        _located(fault.what, position, offset, file), what=fault.what, position=position, offset=offset, file=file
+    )
+
+
+def relocated(error: CorruptDataError, *, file: str, shift_bytes: int = 0) -> CorruptDataError:
+    """The same error for a buffer read from `file` at byte `shift_bytes`. Errors from elsewhere pass unchanged."""
+    what = error.fields.get("what")
+    if what is None:
+        return error
+    position = error.fields["position"] + shift_bytes
+    offset = error.fields["offset"]
+    return type(error)(_located(what, position, offset, file), what=what, position=position, offset=offset, file=file)
+
+
+def _located(what: str, position: int, offset: int, file: str | None) -> str:
+    place = f"{file}, position {position}" if file else f"position {position} of the buffer"
+    return f"{what} (batch at {place}, base offset {offset})"

@@ -1,0 +1,38 @@
+"""Which partition a record belongs to, as Kafka's own producer decides.
+
+A key hashes by murmur2 (Java's, signed, sign bit dropped) modulo the partition count; an empty key is a key. Records
+without a key stick to one partition for a batch, then go on to the next one.
+"""
+
+from __future__ import annotations
+
+from typing_extensions import Buffer
+
+from broker_core.record.active_kernel import KERNEL
+
+
+def murmur2(key: Buffer) -> int:
+    """Kafka's 32-bit hash of the bytes, as Java's signed int."""
+    return KERNEL.murmur2(key)
+
+
+def partition_for_key(key: Buffer, partition_count: int) -> int:
+    """The partition of a record with this key. `partition_count` must be positive."""
+    return (KERNEL.murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+class StickyPartitioner:
+    """The partition for records without a key: one for a whole batch, then the next, round and round.
+
+    Several writers should start at different partitions.
+    """
+
+    def __init__(self, partition_count: int, *, starting_partition: int = 0) -> None:
+        assert partition_count > 0, f"partition count {partition_count}"
+        self.partition_count = partition_count
+        self.current = starting_partition % partition_count
+
+    def on_new_batch(self) -> int:
+        """Moves on and returns the partition of the next batch."""
+        self.current = (self.current + 1) % self.partition_count
+        return self.current

@@ -1,0 +1,167 @@
+"""The four codecs: round trips, foreign framings, broken data and bombs."""
+
+import contextlib
+import gzip
+import os
+
+import lz4.frame
+import pyarrow as pa
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from broker_core.model.exceptions import CorruptBatchError, InvalidConfigError
+from broker_core.model.identifiers import CompressionType
+from broker_core.record.compression import compress, decompress
+
+CODECS = [codec for codec in CompressionType if codec is not CompressionType.NONE]
+TEXT = b"the quick brown fox jumps over the lazy dog. " * 3000
+GZIP, SNAPPY, LZ4, ZSTD = CODECS
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+@pytest.mark.parametrize("data", [b"", b"x", TEXT, os.urandom(200_000)], ids=["empty", "one", "text", "noise"])
+def test_what_is_compressed_inflates_to_the_same(codec, data):
+    assert bytes(decompress(codec, compress(codec, data))) == data
+
+
+@given(st.sampled_from(CompressionType), st.binary(max_size=3000))
+def test_any_bytes_round_trip(codec, data):
+    assert bytes(decompress(codec, memoryview(compress(codec, data)))) == data
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+def test_the_limit_is_the_last_size_that_passes(codec):
+    data = bytes(1_000_000)
+    content = compress(codec, data)
+    assert len(decompress(codec, content, max_bytes=1_000_000)) == 1_000_000
+    with pytest.raises(CorruptBatchError, match="limit of 999999 bytes"):
+        decompress(codec, content, max_bytes=999_999)
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_cut_off_content_is_corrupt_at_every_byte(codec):
+    content = compress(codec, TEXT[:500])
+    for size in range(1, len(content)):
+        if codec is SNAPPY and size == 16:
+            continue  # the framing's header alone is an empty content
+        with pytest.raises(CorruptBatchError):
+            decompress(codec, content[:size])
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_bytes_behind_the_content_are_corrupt(codec):
+    with pytest.raises(CorruptBatchError):
+        decompress(codec, compress(codec, TEXT) + b"\x01garbage")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_no_content_at_all_is_corrupt(codec):
+    with pytest.raises(CorruptBatchError):
+        decompress(codec, b"")
+
+
+@given(st.sampled_from(CODECS), st.binary(max_size=200))
+def test_any_bytes_inflate_or_are_corrupt(codec, data):
+    with contextlib.suppress(CorruptBatchError):
+        decompress(codec, data, max_bytes=100_000)
+
+
+@given(st.sampled_from(CODECS), st.integers(0, 10_000), st.integers(1, 255))
+def test_a_flipped_byte_inflates_or_is_corrupt(codec, place, flip):
+    content = bytearray(compress(codec, TEXT[:2000]))
+    content[place % len(content)] ^= flip
+    with contextlib.suppress(CorruptBatchError):
+        decompress(codec, bytes(content), max_bytes=100_000)
+
+
+def test_gzip_of_several_members_is_one_content():
+    assert decompress(GZIP, gzip.compress(b"ab") + gzip.compress(b"cd")) == b"abcd"
+
+
+def test_a_gzip_bomb_over_several_members_is_bounded_in_sum():
+    with pytest.raises(CorruptBatchError, match="limit"):
+        decompress(GZIP, gzip.compress(bytes(600)) * 3, max_bytes=1500)
+
+
+def test_snappy_is_framed_as_kafkas_and_a_raw_block_is_read():
+    content = compress(SNAPPY, TEXT)
+    assert content[:8] == b"\x82SNAPPY\x00"
+    assert content[8:16] == b"\x00\x00\x00\x01\x00\x00\x00\x01"
+    raw = pa.Codec("snappy").compress(TEXT, asbytes=True)
+    assert bytes(decompress(SNAPPY, raw)) == TEXT
+
+
+def test_a_snappy_block_that_declares_more_than_its_bytes_can_hold_is_refused_unallocated():
+    with pytest.raises(CorruptBatchError, match="claims to hold"):
+        decompress(SNAPPY, b"\xff\xff\xff\x7f\x00", max_bytes=2**31)
+
+
+def test_lz4_frames_have_independent_blocks():
+    content = compress(LZ4, TEXT)
+    assert content[4] & 0x20
+
+
+def test_lz4_frames_of_linked_blocks_are_refused_as_kafka_does():
+    linked = lz4.frame.compress(os.urandom(200_000), block_linked=True)
+    with pytest.raises(CorruptBatchError, match="linked"):
+        decompress(LZ4, linked)
+
+
+@pytest.mark.parametrize("content_checksum", [False, True])
+@pytest.mark.parametrize("block_checksum", [False, True])
+@pytest.mark.parametrize("store_size", [False, True])
+def test_lz4_sizes_and_checksums_are_accepted(content_checksum, block_checksum, store_size):
+    frame = lz4.frame.compress(
+        TEXT,
+        block_linked=False,
+        content_checksum=content_checksum,
+        block_checksum=block_checksum,
+        store_size=store_size,
+    )
+    assert bytes(decompress(LZ4, frame)) == TEXT
+
+
+def test_a_wrong_lz4_content_checksum_is_corrupt():
+    frame = bytearray(lz4.frame.compress(TEXT, block_linked=False, content_checksum=True))
+    frame[-1] ^= 1
+    with pytest.raises(CorruptBatchError):
+        decompress(LZ4, bytes(frame))
+
+
+def test_an_lz4_frame_that_declares_too_much_is_refused_before_inflating():
+    frame = lz4.frame.compress(bytes(10_000), block_linked=False, store_size=True)
+    with pytest.raises(CorruptBatchError, match="limit of 9999"):
+        decompress(LZ4, frame, max_bytes=9_999)
+
+
+@pytest.mark.parametrize("with_size", [False, True])
+@pytest.mark.parametrize("with_checksum", [False, True])
+def test_zstd_frames_with_and_without_size_and_checksum_are_read(with_size, with_checksum):
+    compressor = zstandard.ZstdCompressor(write_content_size=with_size, write_checksum=with_checksum)
+    assert bytes(decompress(ZSTD, compressor.compress(TEXT))) == TEXT
+
+
+def test_zstd_as_a_stream_and_of_several_frames_is_read():
+    stream = zstandard.ZstdCompressor().compressobj()
+    first = stream.compress(TEXT) + stream.flush()
+    assert bytes(decompress(ZSTD, first + compress(ZSTD, b"end"))) == TEXT + b"end"
+
+
+def test_a_wrong_zstd_checksum_is_corrupt():
+    frame = bytearray(zstandard.ZstdCompressor(write_checksum=True).compress(TEXT))
+    frame[-1] ^= 1
+    with pytest.raises(CorruptBatchError):
+        decompress(ZSTD, bytes(frame))
+
+
+@pytest.mark.parametrize(("codec", "good", "bad"), [
+    (GZIP, (-1, 1, 9), (0, 10)), (LZ4, (1, 9, 17), (0, 18)), (ZSTD, (-131072, 3, 22), (-131073, 23)),
+])  # fmt: skip
+def test_levels_are_kafkas(codec, good, bad):
+    for level in good:
+        assert bytes(decompress(codec, compress(codec, TEXT, level))) == TEXT
+    for level in bad:
+        with pytest.raises(InvalidConfigError, match=f"compression.{codec.name.lower()}.level"):
+            compress(codec, TEXT, level)

@@ -1,0 +1,67 @@
+"""End-transaction markers and the types of control records."""
+
+import struct
+
+import pytest
+from builders import a_batch, a_commit_marker, an_abort_marker
+
+from broker_core.model.exceptions import CorruptBatchError
+from broker_core.record.batch_builder import build_batch, build_empty_batch
+from broker_core.record.batch_header import read_header
+from broker_core.record.batch_reader import Record
+from broker_core.record.control_records import (
+    ControlType,
+    EndTransactionMarker,
+    control_type,
+    is_abort_marker,
+    read_control_type,
+    read_end_transaction_marker,
+)
+
+
+def a_control_batch(key, value=b"\0\0\0\0\0\0"):
+    return build_batch([Record(key=key, value=value)], is_control=True, is_transactional=True, producer_id=1)
+
+
+def test_a_marker_reads_back():
+    commit = a_commit_marker(coordinator_epoch=12)
+    assert read_end_transaction_marker(commit) == EndTransactionMarker(is_commit=True, coordinator_epoch=12)
+    assert read_control_type(an_abort_marker()) is ControlType.ABORT
+
+
+def test_a_marker_is_one_transactional_control_record_without_sequence():
+    header = read_header(a_commit_marker(producer_id=5, producer_epoch=2))
+    assert header.is_control and header.is_transactional
+    assert (header.record_count, header.base_sequence) == (1, -1)
+    assert (header.producer_id, header.producer_epoch) == (5, 2)
+
+
+def test_only_an_abort_marker_is_one():
+    abort, commit, data = an_abort_marker(), a_commit_marker(), a_batch()
+    assert is_abort_marker(abort, 0, read_header(abort))
+    assert not is_abort_marker(commit, 0, read_header(commit))
+    assert not is_abort_marker(data, 0, read_header(data))
+
+
+def test_later_versions_with_more_bytes_are_read_as_far_as_known():
+    batch = a_control_batch(struct.pack(">hhq", 1, 1, 0), struct.pack(">hiq", 1, 7, 0))
+    assert read_end_transaction_marker(batch) == EndTransactionMarker(is_commit=True, coordinator_epoch=7)
+
+
+def test_types_of_the_future_and_of_the_quorum_are_no_markers():
+    assert control_type(struct.pack(">hh", 0, 99)) is None
+    assert read_end_transaction_marker(a_control_batch(struct.pack(">hh", 0, 2))) is None
+    assert read_end_transaction_marker(build_empty_batch(read_header(a_commit_marker()))) is None
+    assert read_control_type(build_empty_batch(read_header(a_commit_marker()))) is None
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\0\0\0", struct.pack(">hh", -1, 0)])
+def test_a_control_record_without_a_proper_key_is_corrupt(key):
+    with pytest.raises(CorruptBatchError):
+        read_control_type(a_control_batch(key))
+
+
+@pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0", struct.pack(">hi", -1, 0)])
+def test_a_marker_without_a_proper_value_is_corrupt(value):
+    with pytest.raises(CorruptBatchError):
+        read_end_transaction_marker(a_control_batch(struct.pack(">hh", 0, 0), value))

@@ -1,0 +1,226 @@
+"""The native kernel and its slow twin give the same bytes, the same tables and the same faults."""
+
+import random
+import re
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from builders import SOME_TIME_MS, a_batch, a_batch_of_content, a_commit_marker, some_records
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import broker_core.record
+from broker_core.model.identifiers import CompressionType
+from broker_core.record import active_kernel, columns, pure_kernel
+from broker_core.record.batch_header import compute_crc
+from broker_core.record.batch_reader import Record, scan_batches
+from broker_core.record.column_buffers import ALL_COLUMNS, ColumnBuffers
+from broker_core.record.faults import Fault, KernelFault
+from broker_core.record.kernel_protocol import MAX_INT64, Cell, Measured, Outputs
+
+NATIVE, PURE = active_kernel.NATIVE_KERNEL, active_kernel.PURE_KERNEL
+pytestmark = pytest.mark.skipif(NATIVE is None, reason="the native kernel was not built")
+
+maybe_bytes = st.none() | st.binary(max_size=20) | st.just(b"x" * 200)
+int64 = st.integers(-(2**63), 2**63 - 1)
+
+
+def outcome(call, *arguments):
+    try:
+        return call(*arguments)
+    except KernelFault as fault:
+        return fault.fault, fault.row, fault.found, fault.bound
+
+
+def filled(kernel, payloads, table, from_offset, until_offset, measured):
+    target = ColumnBuffers(Measured(*measured), ALL_COLUMNS)
+    result = outcome(
+        kernel.fill_records, payloads, table, from_offset, until_offset, Measured(*measured).row_count, target.outputs
+    )
+    return result, [None if buffer is None else bytes(memoryview(buffer)) for buffer in target.outputs]
+
+
+def assert_alike(data, from_offset=0, until_offset=MAX_INT64, max_rows=MAX_INT64, max_bytes=MAX_INT64, check_crc=True):
+    scans = [k.scan_batches(data, 0, from_offset, until_offset, max_bytes, check_crc) for k in (NATIVE, PURE)]
+    assert scans[0] == scans[1]
+    table = scans[0][0]
+    measures = [outcome(k.measure_records, [data], table, from_offset, until_offset, max_rows) for k in (NATIVE, PURE)]
+    assert measures[0] == measures[1]
+    if isinstance(measures[0][0], Fault):
+        return
+    first = filled(NATIVE, [data], table, from_offset, until_offset, measures[0])
+    second = filled(PURE, [data], table, from_offset, until_offset, measures[0])
+    assert first[0] == second[0]
+    if first[0] is None:
+        assert first[1] == second[1]
+
+
+record = st.builds(
+    Record,
+    key=maybe_bytes,
+    value=maybe_bytes,
+    timestamp_ms=st.integers(-(2**62), 2**62) | st.integers(0, 2**41),
+    headers=st.lists(st.tuples(st.text(max_size=5), maybe_bytes), max_size=3).map(tuple),
+)
+bounds = st.integers(0, 30)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.lists(record, max_size=6), max_size=5), bounds, bounds, st.integers(0, 12), st.integers(1, 600))
+def test_decoding_gives_the_same_bytes(batches, from_offset, until_offset, max_rows, max_bytes):
+    log, offset = b"", 0
+    for number, records in enumerate(batches):
+        log += a_batch(records, base_offset=offset, is_control=number == 3)
+        offset += max(1, len(records))
+    assert_alike(log, from_offset, until_offset, max_rows, max_bytes)
+    assert_alike(log)
+
+
+@settings(max_examples=600)
+@given(
+    st.lists(record, min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(1, 255)), min_size=1, max_size=3),
+    st.integers(0, 6),
+)
+def test_damaged_batches_give_the_same_tables_and_faults(records, flips, max_rows):
+    batch = a_batch(records) + a_commit_marker(base_offset=len(records))
+    for place, flip in flips:
+        batch[place % len(batch)] ^= flip
+    assert_alike(bytes(batch), max_rows=max_rows, check_crc=False)
+
+
+@settings(max_examples=400)
+@given(st.binary(max_size=80), st.integers(0, 9), st.integers(0, 12), int64, st.integers(0, 0xFF))
+def test_any_content_gives_the_same_faults(content, count, last_delta, base_timestamp, attributes):
+    batch = a_batch_of_content(
+        content, record_count=count, last_offset_delta=last_delta, base_timestamp=base_timestamp, attributes=attributes
+    )
+    assert_alike(bytes(batch))
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_any_bytes_scan_alike(data, check_crc):
+    assert_alike(data, check_crc=check_crc)
+
+
+header = st.fixed_dictionaries({"key": st.text(max_size=6), "value": maybe_bytes})
+arrow_rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "key": maybe_bytes,
+            "value": maybe_bytes,
+            "timestamp": st.none() | int64 | st.integers(SOME_TIME_MS, SOME_TIME_MS + 10**6),
+            "headers": st.none() | st.lists(header, max_size=3),
+        }
+    ),
+    max_size=20,
+)
+HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+
+
+@settings(max_examples=300)
+@given(arrow_rows, st.data())
+def test_encoding_gives_the_same_bytes(rows, data):
+    wide = data.draw(st.booleans())
+    binary = pa.large_binary() if wide else pa.binary()
+    batch = pa.record_batch(
+        {
+            "key": pa.array([r["key"] for r in rows], binary),
+            "value": pa.array([r["value"] for r in rows], binary),
+            "timestamp": pa.array([r["timestamp"] for r in rows], pa.int64()),
+            "headers": pa.array([r["headers"] for r in rows], HEADERS),
+        }
+    )
+    start = data.draw(st.integers(0, len(rows)))
+    batch = batch.slice(start)
+    picks = data.draw(st.none() | st.lists(st.integers(0, max(0, batch.num_rows - 1)), max_size=batch.num_rows and 30))
+    arguments = {
+        "rows": None if picks is None else pa.array(picks, pa.int32()),
+        "default_timestamp_ms": data.draw(st.integers(0, 2**41)),
+        "max_batch_bytes": data.draw(st.sampled_from([1, 100, 300, 1_000_000])),
+        "compression": data.draw(st.sampled_from([CompressionType.NONE, CompressionType.LZ4])),
+        "producer": data.draw(st.none() | st.just((9, 3, 2**31 - 3))),
+    }
+    results = []
+    for kernel in (NATIVE, PURE):
+        try:
+            results.append(columns.encode(batch, kernel=kernel, **arguments))
+        except Exception as error:
+            results.append((type(error), str(error)))
+    assert results[0] == results[1]
+
+
+@given(st.lists(maybe_bytes, max_size=50), st.data())
+def test_partitions_and_groups_are_alike(keys, data):
+    count = data.draw(st.integers(1, 7))
+    explicit = data.draw(st.none() | st.just([data.draw(st.none() | st.integers(-1, 7)) for _ in keys]))
+    results = []
+    for kernel in (NATIVE, PURE):
+        try:
+            partitions = columns.partition_rows(
+                len(keys),
+                partition_count=count,
+                sticky=count - 1,
+                key=pa.array(keys, pa.binary()),
+                explicit=None if explicit is None else pa.array(explicit, pa.int32()),
+                kernel=kernel,
+            )
+            results.append((partitions, columns.group_rows(partitions, count, kernel=kernel)))
+        except Exception as error:
+            results.append((type(error), str(error)))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 63, 64, 1000, 100_001])
+def test_all_three_checksums_agree(size):
+    from broker_core.record import kernel
+
+    data = bytes(49) + random.Random(size).randbytes(size)
+    batch = a_batch_of_content(data[49:])
+    assert scan_batches(batch).fault is None
+    assert kernel.crc32c_soft(batch[21:]) == compute_crc(batch, 0, len(batch))
+
+
+@pytest.mark.parametrize("kernel", [NATIVE, PURE], ids=["native", "pure"])
+def test_a_buffer_that_shrinks_its_fields_between_the_walks_is_a_fault_not_an_overrun(kernel):
+    small, large = a_batch([Record(value=b"x" * 5)]), a_batch([Record(value=b"x" * 50)])
+    table = scan_batches(small).table._cells
+    measured = Measured(*kernel.measure_records([small], table, 0, MAX_INT64, MAX_INT64))
+    table[Cell.PAYLOAD_END] = len(large)
+    target = ColumnBuffers(measured, ALL_COLUMNS)
+    with pytest.raises(KernelFault) as caught:
+        kernel.fill_records([large], table, 0, MAX_INT64, 1, target.outputs)
+    assert caught.value.fault is Fault.CHANGED_BUFFER
+    with pytest.raises(KernelFault):
+        kernel.fill_records([small], scan_batches(small).table._cells, 0, MAX_INT64, 2, Outputs())
+
+
+def test_a_table_row_that_points_outside_its_payload_is_refused_natively():
+    batch = a_batch(2)
+    for cell, value in ((Cell.PAYLOAD_BUFFER, 1), (Cell.PAYLOAD_END, 10**9), (Cell.PAYLOAD_START, -5)):
+        table = scan_batches(batch).table._cells
+        table[cell] = value
+        with pytest.raises(KernelFault):
+            NATIVE.measure_records([batch], table, 0, MAX_INT64, MAX_INT64)
+
+
+def test_outputs_that_are_too_small_are_refused_before_anything_is_written():
+    batch = a_batch(some_records(10))
+    table = scan_batches(batch).table._cells
+    with pytest.raises(AssertionError, match="80 are needed"):
+        NATIVE.fill_records([batch], table, 0, MAX_INT64, 10, Outputs(offsets=bytearray(8)))
+
+
+def test_both_kernels_offer_the_same_functions():
+    for name in pure_kernel.__all__:
+        assert name == "walk_records" or hasattr(NATIVE, name), name
+
+
+def test_fault_codes_and_table_cells_are_the_same_numbers_in_both():
+    folder = Path(broker_core.record.__file__).parent
+    source = "".join(path.read_text() for path in sorted(folder.glob("*.pxi")))
+    faults = {name: int(number) for name, number in re.findall(r"^    FAULT_(\w+) = (\d+)$", source, re.M)}
+    cells = {name: int(number) for name, number in re.findall(r"^    CELL_(\w+) = (\d+)$", source, re.M)}
+    assert faults == {fault.name: fault.value for fault in Fault}
+    assert cells == {cell.name: cell.value for cell in Cell}
