@@ -1,0 +1,182 @@
+"""What an append does to the files: which bytes go to which segment, where the log rolls, what the indexes get.
+
+A segment rolls before a batch, by Kafka's rules: the batch would carry it over segment.bytes; the batch's largest
+timestamp lies more than segment.ms behind the segment's first (or that long has passed since it was begun, where the
+first batch has none); an index is full; the batch's last offset is too far from the segment's base for an index entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from broker_core.cluster import AppendResult
+from broker_core.log.producer_state import CompletedTransaction
+from broker_core.log.segment_index_feed import SegmentIndexFeed
+from broker_core.log.sparse_index import (
+    OFFSET_INDEX_ENTRY_BYTES,
+    TIME_INDEX_ENTRY_BYTES,
+    OffsetPosition,
+    TimestampOffset,
+)
+from broker_core.log.transaction_index import AbortedTransactionEntry
+from broker_core.model.limits import INDEX_ENTRY_OFFSET_DELTA_MAX
+from broker_core.model.topic_config import TopicConfig
+from broker_core.record.batch_header import BatchHeader
+from broker_core.record.control_records import EndTransactionMarker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentRun:
+    """Batches of an append that go to one segment, and what its indexes get.
+
+    A run with `is_roll` first closes the active segment (its time index gets `closing_time_entry`, a producer snapshot
+    is taken at `base_offset`) and opens a segment at `base_offset`.
+    """
+
+    is_roll: bool
+    base_offset: int
+    """Of the segment."""
+    file_position: int
+    """Byte of the segment's file where the run begins: the segment's size so far."""
+    from_position: int
+    until_position: int
+    """Range of bytes of the plan's buffer."""
+    next_offset: int
+    headers: tuple[BatchHeader, ...]
+    markers: tuple[EndTransactionMarker | None, ...]
+    closing_time_entry: TimestampOffset | None
+    """For the segment that the roll closes."""
+    offset_entries: tuple[OffsetPosition, ...]
+    time_entries: tuple[TimestampOffset, ...]
+    aborted_transactions: tuple[AbortedTransactionEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendPlan:
+    """What an append does. `buffer` has offsets and leader epoch in place.
+
+    No runs: every batch is a known retry and `result` says where it is; there is nothing to write.
+    """
+
+    buffer: bytearray
+    runs: tuple[SegmentRun, ...]
+    result: AppendResult
+    log_end_offset: int
+    is_new_leader_epoch: bool
+    """The leader-epoch checkpoint is to be written once this is appended."""
+    now_ms: int
+
+    @property
+    def has_roll(self) -> bool:
+        return any(run.is_roll for run in self.runs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedBatch:
+    """One batch of an append: its header with the offsets it gets, its bytes in the buffer, what it completes."""
+
+    header: BatchHeader
+    marker: EndTransactionMarker | None
+    position: int
+    completed: CompletedTransaction | None
+
+
+@dataclass(slots=True, kw_only=True)
+class _RunDraft:
+    is_roll: bool
+    feed: SegmentIndexFeed
+    file_position: int
+    from_position: int
+    closing_time_entry: TimestampOffset | None
+    batches: list[PlacedBatch] = field(default_factory=list)
+    offset_entries: list[OffsetPosition] = field(default_factory=list)
+    time_entries: list[TimestampOffset] = field(default_factory=list)
+
+    def add(self, batch: PlacedBatch) -> None:
+        entries = self.feed.add(batch.header)
+        self.batches.append(batch)
+        if entries.offset_entry is not None:
+            self.offset_entries.append(entries.offset_entry)
+        if entries.time_entry is not None:
+            self.time_entries.append(entries.time_entry)
+
+    def finish(self) -> SegmentRun:
+        last = self.batches[-1]
+        return SegmentRun(
+            is_roll=self.is_roll,
+            base_offset=self.feed.base_offset,
+            file_position=self.file_position,
+            from_position=self.from_position,
+            until_position=last.position + last.header.size_bytes,
+            next_offset=last.header.next_offset,
+            headers=tuple(batch.header for batch in self.batches),
+            markers=tuple(batch.marker for batch in self.batches),
+            closing_time_entry=self.closing_time_entry,
+            offset_entries=tuple(self.offset_entries),
+            time_entries=tuple(self.time_entries),
+            aborted_transactions=tuple(
+                aborted_entry(batch.completed)
+                for batch in self.batches
+                if batch.completed and batch.completed.is_aborted
+            ),
+        )
+
+
+def plan_runs(
+    feed: SegmentIndexFeed, batches: Sequence[PlacedBatch], *, config: TopicConfig, now_ms: int, roll_jitter_ms: int = 0
+) -> tuple[SegmentRun, ...]:
+    """Spreads the batches over the active segment (followed by `feed`, which is not changed) and the ones after it."""
+    drafts: list[_RunDraft] = []
+    feed = feed.copy()
+    for batch in batches:
+        is_roll = must_roll(feed, batch.header, config=config, now_ms=now_ms, roll_jitter_ms=roll_jitter_ms)
+        if is_roll or not drafts:
+            closing_time_entry = feed.close() if is_roll else None
+            if is_roll:
+                feed = SegmentIndexFeed(
+                    base_offset=batch.header.base_offset,
+                    index_interval_bytes=config.index_interval_bytes,
+                    created_ms=now_ms,
+                )
+            drafts.append(
+                _RunDraft(
+                    is_roll=is_roll,
+                    feed=feed,
+                    file_position=feed.size_bytes,
+                    from_position=batch.position,
+                    closing_time_entry=closing_time_entry,
+                )
+            )
+        drafts[-1].add(batch)
+    return tuple(draft.finish() for draft in drafts)
+
+
+def must_roll(
+    feed: SegmentIndexFeed, header: BatchHeader, *, config: TopicConfig, now_ms: int, roll_jitter_ms: int
+) -> bool:
+    """Whether the batch must open a new segment. Never asked of an empty one: it would stay empty for ever."""
+    if feed.size_bytes == 0:
+        return header.last_offset - feed.base_offset > INDEX_ENTRY_OFFSET_DELTA_MAX
+    if feed.first_timestamp_ms >= 0:
+        waited_ms = header.max_timestamp - feed.first_timestamp_ms
+    else:
+        waited_ms = now_ms - feed.created_ms if feed.created_ms >= 0 else 0
+    # The time index keeps a last slot free for the entry that closing the segment writes.
+    return (
+        feed.size_bytes + header.size_bytes > config.segment_bytes
+        or waited_ms > config.segment_ms - roll_jitter_ms
+        or feed.offset_entry_count >= config.segment_index_bytes // OFFSET_INDEX_ENTRY_BYTES
+        or feed.time_entry_count >= config.segment_index_bytes // TIME_INDEX_ENTRY_BYTES - 1
+        or header.last_offset - feed.base_offset > INDEX_ENTRY_OFFSET_DELTA_MAX
+    )
+
+
+def aborted_entry(completed: CompletedTransaction) -> AbortedTransactionEntry:
+    """The transaction-index entry of a transaction that ended by an abort."""
+    return AbortedTransactionEntry(
+        producer_id=completed.producer_id,
+        first_offset=completed.first_offset,
+        last_offset=completed.last_offset,
+        last_stable_offset=completed.last_stable_offset,
+    )

@@ -1,0 +1,221 @@
+"""What is checked of batches before they may enter a partition, as a Kafka 4.3 broker does.
+
+Every batch: magic 2, whole, CRC-true. Unless another log has checked it already: records well-formed, as many as the
+header says, offset deltas 0..n-1; size within max.message.bytes; timestamps within message.timestamp.{before,after}.
+max.ms; a key where the topic is compacted. From a client besides: no control batch, and one producer for all batches.
+Then the batch is made what the topic wants: true largest timestamp, log-append time, the topic's codec. A batch that is
+so already stays as it came; its records never become Python objects.
+
+An append may hold several batches, where Kafka's produce request holds one; base offsets in them do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow.compute as pc
+from typing_extensions import Buffer
+
+from broker_core.log.batch_filter import assemble_batch, compression_level
+from broker_core.log.producer_state import AppendOrigin
+from broker_core.model.exceptions import (
+    CorruptBatchError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordTooLargeError,
+    UnsupportedFormatError,
+)
+from broker_core.model.identifiers import NO_TIMESTAMP, CompressionType, TimestampType
+from broker_core.model.limits import MAX_OFFSET
+from broker_core.model.topic_config import TopicConfig
+from broker_core.record.batch_header import (
+    COMPRESSION_MASK,
+    BatchHeader,
+    read_header,
+    write_log_append_time,
+    write_timestamps,
+)
+from broker_core.record.batch_reader import RecordsSummary, batch_payload, check_crc, inspect_records, iter_headers
+from broker_core.record.columns import decode
+from broker_core.record.compression import compress
+from broker_core.record.control_records import EndTransactionMarker, read_end_transaction_marker
+from broker_core.record.kernel_protocol import TIMESTAMP_MS_LIMIT
+
+_NO_LIMIT_MS = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidatedBatches:
+    """Batches that may be appended. `log_append_time_ms` is -1 with create time.
+
+    `buffer` is the caller's own unless a batch had to be rebuilt in another codec. One header and one position (bytes
+    in `buffer`) a batch; `markers` is set for control batches that end a transaction.
+    """
+
+    buffer: bytearray
+    positions: tuple[int, ...]
+    headers: tuple[BatchHeader, ...]
+    markers: tuple[EndTransactionMarker | None, ...]
+    log_append_time_ms: int
+
+
+def validate_batches(
+    batches: bytearray, *, config: TopicConfig, now_ms: int, name: str, origin: AppendOrigin = AppendOrigin.CLIENT
+) -> ValidatedBatches:
+    """`name` is the topic-partition, for messages. Timestamps are written into `batches` in place, offsets are not.
+
+    Raises CorruptBatchError, UnsupportedFormatError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError.
+    """
+    found = list(iter_headers(batches))
+    end = found[-1][0] + found[-1][1].size_bytes if found else 0
+    if end != len(batches):
+        raise CorruptBatchError(
+            f"{name}: {len(batches) - end} bytes behind the last whole batch of an append", position=end
+        )
+    if not found:
+        raise InvalidRecordError(f"{name}: an append without a batch")
+    for position, header in found:
+        check_crc(batches, position, header)
+    if origin is not AppendOrigin.REPLICATION:
+        if origin is AppendOrigin.CLIENT:
+            _check_client(name, [header for _, header in found])
+        for position, header in found:
+            if not header.is_control:
+                _validate_data(batches, position, header, config, now_ms, name)
+        batches = _in_codec(batches, found, config)
+        found = list(iter_headers(batches))
+    for position, header in found:
+        _check_size(name, header, config)
+        if origin is not AppendOrigin.REPLICATION and config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+            write_log_append_time(batches, position, now_ms)
+    positions = tuple(position for position, _ in found)
+    headers = tuple(read_header(batches, position) for position in positions)
+    is_log_append = headers[0].timestamp_type is TimestampType.LOG_APPEND_TIME
+    return ValidatedBatches(
+        buffer=batches,
+        positions=positions,
+        headers=headers,
+        markers=tuple(read_marker(batches, *batch) for batch in zip(positions, headers, strict=True)),
+        log_append_time_ms=headers[0].max_timestamp if is_log_append else NO_TIMESTAMP,
+    )
+
+
+def read_marker(buffer: Buffer, position: int, header: BatchHeader) -> EndTransactionMarker | None:
+    """The end-transaction marker in the batch at `position`; None for data, emptied and other control batches."""
+    return read_end_transaction_marker(buffer, position) if header.is_control else None
+
+
+def _check_client(name: str, headers: Sequence[BatchHeader]) -> None:
+    """What only a client could get wrong in a header."""
+    for header in headers:
+        if header.is_control:
+            raise InvalidRecordError(f"{name}: clients may not write control records")
+        if header.producer_id >= 0 and header.base_sequence < 0:
+            raise InvalidRecordError(
+                f"{name}: sequence {header.base_sequence} in a batch of producer {header.producer_id}"
+            )
+        if header.is_transactional and header.producer_id < 0:
+            raise InvalidRecordError(f"{name}: a transactional batch without a producer id")
+    producers = {(header.producer_id, header.producer_epoch, header.is_transactional) for header in headers}
+    if len(producers) > 1:
+        raise InvalidRecordError(f"{name}: one append holds batches of several producers; append them one by one")
+
+
+def _validate_data(
+    batches: bytearray, position: int, header: BatchHeader, config: TopicConfig, now_ms: int, name: str
+) -> None:
+    """Looks into a data batch; puts its true largest timestamp into the header."""
+    # Before anything is inflated: a batch above the bound is refused whatever it holds.
+    _check_size(name, header, config)
+    if header.record_count == 0 or header.record_count != header.last_offset_delta + 1:
+        raise InvalidRecordError(
+            f"{name}: a batch of {header.record_count} records with offsets 0 to {header.last_offset_delta}"
+        )
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise InvalidTimestampError(f"{name}: a producer may not set the timestamp type to LogAppendTime")
+    summary = inspect_records(batches, position)
+    if not summary.is_contiguous:
+        raise InvalidRecordError(f"{name}: the offset deltas of a batch of {header.record_count} records have gaps")
+    if config.is_compacted and summary.null_key_count:
+        raise InvalidRecordError(
+            f"{name}: {summary.null_key_count} of {header.record_count} records have no key, which a compacted topic"
+            " (cleanup.policy=compact) needs"
+        )
+    if config.message_timestamp_type is TimestampType.CREATE_TIME:
+        _check_timestamps(name, batches, position, header, summary, config, now_ms)
+        if summary.max_timestamp_ms != header.max_timestamp:
+            write_timestamps(
+                batches, position, timestamp_type=TimestampType.CREATE_TIME, max_timestamp_ms=summary.max_timestamp_ms
+            )
+
+
+def _check_timestamps(
+    name: str,
+    batches: bytearray,
+    position: int,
+    header: BatchHeader,
+    summary: RecordsSummary,
+    config: TopicConfig,
+    now_ms: int,
+) -> None:
+    latest_ms, after_ms = summary.max_timestamp_ms, config.message_timestamp_after_max_ms
+    if latest_ms - now_ms > after_ms:
+        raise InvalidTimestampError(
+            f"{name}: timestamp {latest_ms} of a record is {latest_ms - now_ms} ms ahead of now, more than"
+            f" message.timestamp.after.max.ms={after_ms} allows"
+        )
+    # What readers could not show in microseconds must not get in, whatever the topic allows.
+    if latest_ms > TIMESTAMP_MS_LIMIT or header.base_timestamp < -TIMESTAMP_MS_LIMIT:
+        raise InvalidTimestampError(
+            f"{name}: timestamps {header.base_timestamp} to {latest_ms} ms do not fit microseconds of 64 bits;"
+            " were they written in another unit?"
+        )
+    before_ms = config.message_timestamp_before_max_ms
+    if before_ms == _NO_LIMIT_MS:
+        return
+    try:
+        earliest_ms = _earliest_timestamp(memoryview(batches)[position : position + header.size_bytes])
+    except UnsupportedFormatError as error:
+        raise InvalidTimestampError(f"{name}: {error.message}") from error
+    if earliest_ms is not None and now_ms - earliest_ms > before_ms:
+        raise InvalidTimestampError(
+            f"{name}: timestamp {earliest_ms} of a record is {now_ms - earliest_ms} ms old, more than"
+            f" message.timestamp.before.max.ms={before_ms} allows"
+        )
+
+
+def _earliest_timestamp(batch: memoryview) -> int | None:
+    """Of the records that have one."""
+    decoded = decode(batch, from_offset=-(2**63), until_offset=MAX_OFFSET, columns=frozenset({"timestamp"}))
+    timestamps = decoded.record_batch.column("timestamp").cast("int64")
+    given = timestamps.filter(pc.not_equal(timestamps, NO_TIMESTAMP * 1000))
+    earliest_us = pc.min(given).as_py()
+    return None if earliest_us is None else int(earliest_us) // 1000
+
+
+def _in_codec(batches: bytearray, found: Sequence[tuple[int, BatchHeader]], config: TopicConfig) -> bytearray:
+    """The batches in the codec that the topic asks for; the same buffer when they are."""
+    codec = config.codec
+    if codec is None or all(header.is_control or header.compression_type is codec for _, header in found):
+        return batches
+    rebuilt = bytearray()
+    for position, header in found:
+        if header.is_control or header.compression_type is codec:
+            rebuilt += memoryview(batches)[position : position + header.size_bytes]
+        else:
+            rebuilt += _recompressed(batches, position, codec, config)
+    return rebuilt
+
+
+def _recompressed(batches: bytearray, position: int, codec: CompressionType, config: TopicConfig) -> bytearray:
+    header = read_header(batches, position)
+    content = compress(codec, batch_payload(batches, position, header), compression_level(codec, config))
+    return assemble_batch(replace(header, attributes=header.attributes & ~COMPRESSION_MASK | codec), content)
+
+
+def _check_size(name: str, header: BatchHeader, config: TopicConfig) -> None:
+    if header.size_bytes > config.max_message_bytes:
+        raise RecordTooLargeError(
+            f"{name}: a batch of {header.size_bytes} bytes exceeds max.message.bytes={config.max_message_bytes}"
+        )

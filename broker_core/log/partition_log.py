@@ -1,0 +1,275 @@
+"""One partition's log as a machine: where batches land, when a segment rolls, where the bounds are.
+
+The store asks for a plan, carries it out on files, and then tells: `plan_append` -> writes -> `on_appended`. If the
+disk refuses, the machine has not changed and the store undoes its writes. Batches that are found in the log (start-up,
+other processes' appends) come in through `replay`. See `append_plan` for where a segment rolls.
+
+    log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from broker_core.cluster import AppendResult, PartitionBounds
+from broker_core.log.append_plan import AppendPlan, PlacedBatch, plan_runs
+from broker_core.log.batch_validation import ValidatedBatches, validate_batches
+from broker_core.log.leader_epochs import LeaderEpochs
+from broker_core.log.producer_state import (
+    AppendOrigin,
+    CompletedTransaction,
+    KnownBatches,
+    ProducerState,
+)
+from broker_core.log.segment_index_feed import SegmentIndexFeed
+from broker_core.log.segment_table import Segment, SegmentTable
+from broker_core.log.sparse_index import TimestampOffset
+from broker_core.model.exceptions import (
+    CorruptBatchError,
+    InvalidRecordError,
+    OffsetOutOfRangeError,
+    RecordTooLargeError,
+)
+from broker_core.model.limits import MAX_OFFSET
+from broker_core.model.topic_config import TopicConfig
+from broker_core.record.batch_header import BatchHeader, write_placement
+from broker_core.record.control_records import EndTransactionMarker
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollPlan:
+    """Close the active segment, open an empty one at `base_offset`."""
+
+    base_offset: int
+    closing_time_entry: TimestampOffset | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TruncatePlan:
+    """Cut the log to end at `until_offset` or, where that lies inside a batch, before this batch.
+
+    Segments in `removed` go whole. `cut_base_offset`: the segment that is cut at the first batch whose last offset is
+    at or above `until_offset`, and is active then. None: no segment is left, an empty one begins at `until_offset`.
+    After it the machine is made anew from what is on disk, producers from a snapshot at or below the new end.
+    """
+
+    until_offset: int
+    removed: tuple[int, ...]
+    cut_base_offset: int | None
+
+
+class PartitionLog:
+    """`feed` follows the active segment; `producers.end_offset` is the log's end.
+
+    With no replicas the high watermark is the log end: pass None, it then moves by itself. `roll_jitter_ms` is the
+    caller's throw of dice below segment.jitter.ms.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        config: TopicConfig,
+        segments: SegmentTable,
+        feed: SegmentIndexFeed,
+        producers: ProducerState,
+        leader_epochs: LeaderEpochs,
+        log_start_offset: int = 0,
+        high_watermark: int | None = None,
+        roll_jitter_ms: int = 0,
+    ) -> None:
+        self.name = name
+        self.config = config
+        self.segments = segments
+        self.feed = feed
+        self.producers = producers
+        self.leader_epochs = leader_epochs
+        self.log_start_offset = log_start_offset
+        self.roll_jitter_ms = roll_jitter_ms
+        self._high_watermark = high_watermark
+        assert feed.base_offset == segments.active.base_offset, f"{name}: feed and table differ on the active segment"
+        producers.on_high_watermark(self.high_watermark)
+
+    @property
+    def log_end_offset(self) -> int:
+        return self.feed.next_offset
+
+    @property
+    def high_watermark(self) -> int:
+        return self.log_end_offset if self._high_watermark is None else self._high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Below every open transaction, and never below the log start: deleted records are settled."""
+        unstable_offset = self.producers.first_unstable_offset()
+        high_watermark = self.high_watermark
+        if unstable_offset is None or unstable_offset >= high_watermark:
+            return high_watermark
+        return max(unstable_offset, self.log_start_offset)
+
+    def bounds(self) -> PartitionBounds:
+        return PartitionBounds(
+            log_start_offset=self.log_start_offset,
+            last_stable_offset=self.last_stable_offset,
+            high_watermark=self.high_watermark,
+            log_end_offset=self.log_end_offset,
+        )
+
+    def plan_append(
+        self,
+        batches: bytearray,
+        *,
+        now_ms: int,
+        leader_epoch: int | None = None,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> AppendPlan:
+        """Validates, gives offsets, decides rolls. `batches` may be changed in place, even when it is refused.
+
+        `leader_epoch` None: the newest one the log knows. Raises what validate_batches and ProducerState.plan_append
+        raise, and RecordTooLargeError for a batch above segment.bytes.
+        """
+        validated = validate_batches(batches, config=self.config, now_ms=now_ms, name=self.name, origin=origin)
+        known = KnownBatches()
+        if origin is AppendOrigin.CLIENT:
+            known = self.producers.find_known_batches(validated.headers)
+        epoch = max(self.leader_epochs.latest_epoch, 0) if leader_epoch is None else leader_epoch
+        placed = self._place(validated, known.batch_count, epoch, origin)
+        for batch in placed:
+            write_placement(
+                validated.buffer,
+                batch.position,
+                base_offset=batch.header.base_offset,
+                leader_epoch=batch.header.partition_leader_epoch,
+            )
+        last_offset = placed[-1].header.last_offset if placed else known.last_offset
+        return AppendPlan(
+            buffer=validated.buffer,
+            runs=plan_runs(self.feed, placed, config=self.config, now_ms=now_ms, roll_jitter_ms=self.roll_jitter_ms),
+            result=AppendResult(
+                base_offset=known.base_offset if known.batch_count else placed[0].header.base_offset,
+                last_offset=last_offset,
+                log_append_time_ms=validated.log_append_time_ms,
+                is_duplicate=not placed,
+            ),
+            log_end_offset=last_offset + 1 if placed else self.log_end_offset,
+            is_new_leader_epoch=any(
+                batch.header.partition_leader_epoch > self.leader_epochs.latest_epoch for batch in placed
+            ),
+            now_ms=now_ms,
+        )
+
+    def on_appended(self, plan: AppendPlan) -> None:
+        """The plan is on disk."""
+        for run in plan.runs:
+            if run.is_roll:
+                self.on_rolled(run.base_offset, now_ms=plan.now_ms)
+            for header, marker in zip(run.headers, run.markers, strict=True):
+                self.replay(header, marker=marker)
+
+    def replay(self, header: BatchHeader, *, marker: EndTransactionMarker | None = None) -> CompletedTransaction | None:
+        """The batch that follows in the log, in the active segment: call `on_rolled` between segments."""
+        assert header.base_offset >= self.log_end_offset, f"{self.name}: {header} below end {self.log_end_offset}"
+        self.feed.add(header)
+        completed = self.producers.replay(header, marker=marker)
+        if header.partition_leader_epoch >= 0:
+            self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+        self.segments.put(
+            replace(
+                self.segments.active,
+                next_offset=self.feed.next_offset,
+                size_bytes=self.feed.size_bytes,
+                max_timestamp_ms=self.feed.largest.timestamp_ms,
+                first_timestamp_ms=self.feed.first_timestamp_ms,
+            )
+        )
+        if self._high_watermark is None:
+            self.producers.on_high_watermark(self.log_end_offset)
+        return completed
+
+    def plan_roll(self) -> RollPlan | None:
+        """Of the active segment, by hand; None when it is empty."""
+        if self.feed.size_bytes == 0:
+            return None
+        return RollPlan(base_offset=self.log_end_offset, closing_time_entry=self.feed.copy().close())
+
+    def on_rolled(self, base_offset: int, *, now_ms: int) -> None:
+        """A new, empty active segment is there."""
+        assert base_offset >= self.log_end_offset, f"{self.name}: roll to {base_offset} below {self.log_end_offset}"
+        self.feed = SegmentIndexFeed(
+            base_offset=base_offset, index_interval_bytes=self.config.index_interval_bytes, created_ms=now_ms
+        )
+        self.segments.put(Segment(base_offset=base_offset, next_offset=base_offset, size_bytes=0, modified_ms=now_ms))
+
+    def plan_truncate(self, until_offset: int) -> TruncatePlan | None:
+        """None: the log already ends at or below."""
+        if until_offset >= self.log_end_offset:
+            return None
+        cut = self.segments.floor(until_offset)
+        cut_base_offset = None if cut is None else cut.base_offset
+        removed = (segment.base_offset for segment in self.segments)
+        return TruncatePlan(
+            until_offset=until_offset,
+            removed=tuple(base for base in removed if cut_base_offset is None or base > cut_base_offset),
+            cut_base_offset=cut_base_offset,
+        )
+
+    def advance_high_watermark(self, high_watermark: int) -> bool:
+        """Never back and never above the log end; says whether it moved. Only for a log that was given one."""
+        assert self._high_watermark is not None, f"{self.name}: the high watermark follows the log end"
+        advanced = min(high_watermark, self.log_end_offset)
+        if advanced <= self._high_watermark:
+            return False
+        self._high_watermark = advanced
+        self.producers.on_high_watermark(advanced)
+        return True
+
+    def advance_log_start_offset(self, log_start_offset: int) -> bool:
+        """Raises OffsetOutOfRangeError above the high watermark; False when it is not higher than now."""
+        if log_start_offset > self.high_watermark:
+            raise OffsetOutOfRangeError(
+                f"{self.name}: records can be deleted up to the high watermark {self.high_watermark},"
+                f" not up to {log_start_offset}",
+                offset=log_start_offset,
+                log_start_offset=self.log_start_offset,
+                log_end_offset=self.log_end_offset,
+            )
+        if log_start_offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = log_start_offset
+        self.leader_epochs.truncate_from_start(log_start_offset)
+        return True
+
+    def _place(
+        self, validated: ValidatedBatches, known_count: int, leader_epoch: int, origin: AppendOrigin
+    ) -> tuple[PlacedBatch, ...]:
+        """The new batches at their place: behind the log's end, or where another log gave them one."""
+        headers: list[BatchHeader] = []
+        next_offset = self.log_end_offset
+        for header in validated.headers[known_count:]:
+            if origin is not AppendOrigin.REPLICATION:
+                header = replace(header, base_offset=next_offset, partition_leader_epoch=leader_epoch)
+            self._check_place(header, next_offset)
+            headers.append(header)
+            next_offset = header.next_offset
+        markers = validated.markers[known_count:]
+        completed = self.producers.plan_append(headers, origin=origin, markers=markers)
+        return tuple(
+            PlacedBatch(header=header, marker=marker, position=position, completed=transaction)
+            for header, marker, position, transaction in zip(
+                headers, markers, validated.positions[known_count:], completed, strict=True
+            )
+        )
+
+    def _check_place(self, header: BatchHeader, next_offset: int) -> None:
+        if header.base_offset < next_offset:
+            raise CorruptBatchError(
+                f"{self.name}: a replicated batch begins at offset {header.base_offset}, the log already reaches"
+                f" {next_offset}",
+                offset=header.base_offset,
+            )
+        if header.size_bytes > self.config.segment_bytes:
+            raise RecordTooLargeError(
+                f"{self.name}: a batch of {header.size_bytes} bytes exceeds segment.bytes={self.config.segment_bytes}"
+            )
+        if header.last_offset >= MAX_OFFSET:
+            raise InvalidRecordError(f"{self.name}: no offsets are left behind {self.log_end_offset}")

@@ -1,0 +1,338 @@
+"""What a partition remembers of its producers: who is fenced, which batch is a retry, which transactions are open.
+
+Per producer id: epoch, the last five batches (sequence range, offsets), the coordinator's epoch, and the first offset
+of the open transaction. It is a cache of the log: replaying batch headers gives it, and a snapshot (see
+`producer_snapshot`) saves the replay. A snapshot holds only each producer's last batch, as Kafka's does.
+
+`plan_append` looks and changes nothing; `replay` is the only way in, for appended and for recovered batches alike.
+
+Rules, as Kafka's: no state for a producer: any first sequence is taken. An older epoch is fenced. A new epoch begins at
+sequence 0. Within an epoch the sequence follows the last one and wraps to 0 after 2**31-1. A batch with the sequence
+range of one of the last five is a retry and gets that one's offsets.
+
+An append may carry several batches of one producer, more than five even. It is a retry as a whole when its last batches
+are remembered ones; when only leading batches are (a writer died in the middle), just the others are appended.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from types import MappingProxyType
+
+from broker_core.model.exceptions import (
+    CoordinatorFencedError,
+    InvalidTransactionStateError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+)
+from broker_core.model.identifiers import NO_SEQUENCE
+from broker_core.model.limits import MAX_SEQUENCE, PRODUCER_BATCH_WINDOW_COUNT
+from broker_core.record.batch_header import BatchHeader
+from broker_core.record.control_records import EndTransactionMarker
+
+
+class AppendOrigin(enum.Enum):
+    """Who asks for an append: decides what is checked."""
+
+    CLIENT = "client"
+    """Everything is checked."""
+    COORDINATOR = "coordinator"
+    """Offset commits (no sequence) and end-transaction markers: epochs are checked, sequences are not."""
+    REPLICATION = "replication"
+    """Another log has checked it: offsets are kept, nothing is refused but corruption."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducedBatch:
+    """One remembered batch."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp_ms: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) % (MAX_SEQUENCE + 1) if self.last_sequence >= 0 else NO_SEQUENCE
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerEntry:
+    """One producer. `batches`: oldest first, at most five, all of `producer_epoch`."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int = -1
+    last_timestamp_ms: int = -1
+    transaction_first_offset: int | None = None
+    batches: tuple[ProducedBatch, ...] = ()
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_data_offset(self) -> int:
+        """-1: none of its batches is remembered, only its epoch."""
+        return self.batches[-1].last_offset if self.batches else -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompletedTransaction:
+    """A marker ended a transaction that had records here. Aborted ones go to the transaction index."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    is_aborted: bool
+    last_stable_offset: int
+    """Right after the marker: the first offset of the oldest other open transaction, else the marker's offset + 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownBatches:
+    """The `batch_count` leading batches of an append are in the log already, from `base_offset` to `last_offset`."""
+
+    batch_count: int = 0
+    base_offset: int = -1
+    last_offset: int = -1
+
+
+class ProducerState:
+    """Of one partition. `name` is the topic-partition, for messages. Broken: replay the log again into a new one."""
+
+    def __init__(self, name: str, entries: Iterable[ProducerEntry] = (), *, end_offset: int = 0) -> None:
+        """`entries`: from a snapshot taken when the log ended at `end_offset`."""
+        self.end_offset = end_offset
+        """All batches below are replayed."""
+        self._name = name
+        self._entries = {entry.producer_id: entry for entry in entries}
+        opened = ((e.transaction_first_offset, e.producer_id) for e in self._entries.values())
+        # First offsets ascend: a transaction that opens later opens behind. So the oldest is always the first item.
+        self._open = dict(sorted(_without_none(opened)))
+        self._unreplicated: dict[int, int] = {}
+
+    @property
+    def entries(self) -> Mapping[int, ProducerEntry]:
+        """By producer id. A view: it changes with the next replay."""
+        return MappingProxyType(self._entries)
+
+    def open_transactions(self) -> Mapping[int, int]:
+        """Producer id -> first offset, oldest first."""
+        return {producer_id: first for first, producer_id in self._open.items()}
+
+    def first_unstable_offset(self) -> int | None:
+        """First offset of the oldest transaction that is open, or that ended at or above the high watermark."""
+        return min(chain(islice(self._open, 1), self._unreplicated), default=None)
+
+    def find_known_batches(self, headers: Sequence[BatchHeader]) -> KnownBatches:
+        """How much of a client's append, all of one producer, is a retry. `headers` need no offsets yet."""
+        entry = self._entries.get(headers[0].producer_id)
+        first = headers[0]
+        if entry is None or entry.producer_epoch != first.producer_epoch or first.base_sequence < 0:
+            return KnownBatches()
+        ranges = [(header.base_sequence, header.last_sequence) for header in headers]
+        for slot in reversed(range(len(entry.batches))):
+            known = entry.batches[slot]
+            matching = [i for i, key in enumerate(ranges) if key == (known.first_sequence, known.last_sequence)]
+            # A retry of older batches is one as a whole; leading ones only count up to the newest remembered batch.
+            if matching and (matching[-1] == len(headers) - 1 or slot == len(entry.batches) - 1):
+                return _aligned(entry, slot, headers[: matching[-1] + 1])
+        return KnownBatches()
+
+    def plan_append(
+        self,
+        headers: Sequence[BatchHeader],
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        markers: Sequence[EndTransactionMarker | None] | None = None,
+    ) -> tuple[CompletedTransaction | None, ...]:
+        """Judges new batches (offsets in place, known ones left out), in order; says of each what it completes.
+
+        Raises OutOfOrderSequenceError, ProducerFencedError, CoordinatorFencedError, InvalidTransactionStateError.
+        """
+        overlay = _Overlay(entries={}, opened={}, closed=set())
+        completed: list[CompletedTransaction | None] = []
+        for slot, header in enumerate(headers):
+            if header.producer_id < 0:
+                completed.append(None)
+                continue
+            marker = markers[slot] if markers else None
+            entry = overlay.entries.get(header.producer_id) or self._entries.get(header.producer_id)
+            self._check(entry, header, marker, origin)
+            completed.append(self._advance(overlay, entry, header, marker))
+        return tuple(completed)
+
+    def replay(self, header: BatchHeader, *, marker: EndTransactionMarker | None = None) -> CompletedTransaction | None:
+        """A batch that is in the log. `marker`: for control batches that still have their record.
+
+        (`batch_validation.read_marker` reads it.) Checks nothing: what is in the log is so.
+        """
+        self.end_offset = header.next_offset
+        if header.producer_id < 0:
+            return None
+        overlay = _Overlay(entries={}, opened={}, closed=set())
+        completed = self._advance(overlay, self._entries.get(header.producer_id), header, marker)
+        self._entries.update(overlay.entries)
+        self._open.update(overlay.opened)
+        if completed is not None:
+            self._open.pop(completed.first_offset, None)
+            self._unreplicated[completed.first_offset] = completed.last_offset
+        return completed
+
+    def on_high_watermark(self, high_watermark: int) -> None:
+        """Ended transactions below it no longer hold back the last stable offset."""
+        if self._unreplicated:
+            self._unreplicated = {
+                first: last for first, last in sorted(self._unreplicated.items()) if last >= high_watermark
+            }
+
+    def expire(self, now_ms: int, *, producer_id_expiration_ms: int) -> int:
+        """Forgets producers that are silent for that long and have no open transaction; says how many."""
+        expired = [
+            producer_id
+            for producer_id, entry in self._entries.items()
+            if entry.transaction_first_offset is None and now_ms - entry.last_timestamp_ms >= producer_id_expiration_ms
+        ]
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return len(expired)
+
+    def _advance(
+        self, overlay: _Overlay, entry: ProducerEntry | None, header: BatchHeader, marker: EndTransactionMarker | None
+    ) -> CompletedTransaction | None:
+        """The batch's effect, written into `overlay` only."""
+        if header.is_control:
+            if marker is None:
+                return None
+            first_offset = entry.transaction_first_offset if entry else None
+            overlay.entries[header.producer_id] = _after_marker(entry, header, marker)
+            if first_offset is None:
+                return None
+            overlay.closed.add(first_offset)
+            overlay.opened.pop(first_offset, None)
+            stable = min(
+                next((first for first in self._open if first not in overlay.closed), header.next_offset),
+                next(iter(overlay.opened), header.next_offset),
+            )
+            return CompletedTransaction(
+                producer_id=header.producer_id,
+                first_offset=first_offset,
+                last_offset=header.base_offset,
+                is_aborted=not marker.is_commit,
+                last_stable_offset=stable,
+            )
+        updated = _after_data(entry, header)
+        overlay.entries[header.producer_id] = updated
+        if header.is_transactional and updated.transaction_first_offset == header.base_offset:
+            overlay.opened[header.base_offset] = header.producer_id
+        return None
+
+    def _check(
+        self,
+        entry: ProducerEntry | None,
+        header: BatchHeader,
+        marker: EndTransactionMarker | None,
+        origin: AppendOrigin,
+    ) -> None:
+        if entry is None or origin is AppendOrigin.REPLICATION:
+            return
+        who = f"{self._name}: producer {header.producer_id}"
+        if header.producer_epoch < entry.producer_epoch:
+            raise ProducerFencedError(
+                f"{who} writes with epoch {header.producer_epoch}, the log has seen epoch {entry.producer_epoch}:"
+                " a newer instance of it took over"
+            )
+        if marker is not None and marker.coordinator_epoch < entry.coordinator_epoch:
+            raise CoordinatorFencedError(
+                f"{who} is told to end its transaction by a coordinator of epoch {marker.coordinator_epoch},"
+                f" epoch {entry.coordinator_epoch} has already spoken"
+            )
+        if header.is_control:
+            return
+        if entry.transaction_first_offset is not None and not header.is_transactional:
+            raise InvalidTransactionStateError(
+                f"{who} sends a plain batch while its transaction from offset {entry.transaction_first_offset} is open"
+            )
+        if origin is AppendOrigin.CLIENT:
+            _check_sequence(who, entry, header)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Overlay:
+    """What batches change that are not in the log yet: entries, transactions opened (first offset -> id) and closed."""
+
+    entries: dict[int, ProducerEntry]
+    opened: dict[int, int]
+    closed: set[int]
+
+
+def _check_sequence(who: str, entry: ProducerEntry, header: BatchHeader) -> None:
+    if header.producer_epoch != entry.producer_epoch:
+        if header.base_sequence != 0:
+            raise OutOfOrderSequenceError(
+                f"{who} begins epoch {header.producer_epoch} with sequence {header.base_sequence}, it must begin with 0"
+                f" (epoch so far: {entry.producer_epoch})"
+            )
+        return
+    expected = (entry.last_sequence + 1) % (MAX_SEQUENCE + 1)
+    if header.base_sequence != expected:
+        raise OutOfOrderSequenceError(
+            f"{who} sends sequence {header.base_sequence} in epoch {header.producer_epoch}, the next one is {expected}"
+        )
+
+
+def _after_data(entry: ProducerEntry | None, header: BatchHeader) -> ProducerEntry:
+    batch = ProducedBatch(
+        last_sequence=header.last_sequence,
+        last_offset=header.last_offset,
+        offset_delta=header.last_offset_delta,
+        timestamp_ms=header.max_timestamp,
+    )
+    same_epoch = entry.batches if entry and entry.producer_epoch == header.producer_epoch else ()
+    opened = entry.transaction_first_offset if entry else None
+    return ProducerEntry(
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        coordinator_epoch=entry.coordinator_epoch if entry else -1,
+        last_timestamp_ms=header.max_timestamp,
+        transaction_first_offset=header.base_offset if opened is None and header.is_transactional else opened,
+        batches=(*same_epoch, batch)[-PRODUCER_BATCH_WINDOW_COUNT:],
+    )
+
+
+def _after_marker(entry: ProducerEntry | None, header: BatchHeader, marker: EndTransactionMarker) -> ProducerEntry:
+    return ProducerEntry(
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        last_timestamp_ms=header.max_timestamp,
+        batches=entry.batches if entry and entry.producer_epoch == header.producer_epoch else (),
+    )
+
+
+def _aligned(entry: ProducerEntry, slot: int, headers: Sequence[BatchHeader]) -> KnownBatches:
+    """The last of `headers` is the remembered batch at `slot`; do the ones before it agree, as far as remembered?"""
+    last_offset = entry.batches[slot].last_offset
+    base_offset = last_offset + 1
+    for distance, header in enumerate(reversed(headers)):
+        known = entry.batches[slot - distance] if distance <= slot else None
+        if known is not None and (header.base_sequence, header.last_sequence) != (
+            known.first_sequence,
+            known.last_sequence,
+        ):
+            return KnownBatches()
+        # Batches older than the window lie right before the remembered ones: one append is never interleaved.
+        base_offset = known.first_offset if known is not None else base_offset - header.last_offset_delta - 1
+    return KnownBatches(batch_count=len(headers), base_offset=base_offset, last_offset=last_offset)
+
+
+def _without_none(pairs: Iterable[tuple[int | None, int]]) -> Iterable[tuple[int, int]]:
+    return ((first, producer_id) for first, producer_id in pairs if first is not None)

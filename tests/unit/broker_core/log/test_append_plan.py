@@ -1,0 +1,110 @@
+import pytest
+from log_builders import a_header, a_marker
+
+from broker_core.log.append_plan import PlacedBatch, plan_runs
+from broker_core.log.producer_state import CompletedTransaction
+from broker_core.log.segment_index_feed import SegmentIndexFeed
+from broker_core.log.sparse_index import OffsetPosition, TimestampOffset
+from broker_core.model.topic_config import TopicConfig
+
+NOW_MS = 1_000_000
+
+
+def a_feed(*headers, base_offset=0, created_ms=NOW_MS, **more) -> SegmentIndexFeed:
+    feed = SegmentIndexFeed(base_offset=base_offset, index_interval_bytes=4096, created_ms=created_ms, **more)
+    for header in headers:
+        feed.add(header)
+    return feed
+
+
+def placed(*headers, completed=None):
+    position, batches = 0, []
+    for header in headers:
+        batches.append(PlacedBatch(header=header, marker=None, position=position, completed=completed))
+        position += header.size_bytes
+    return batches
+
+
+def runs(feed, *headers, jitter_ms=0, now_ms=NOW_MS, **settings):
+    config = TopicConfig(**{"segment_bytes": 1_000, **settings})
+    return plan_runs(feed, placed(*headers), config=config, now_ms=now_ms, roll_jitter_ms=jitter_ms)
+
+
+def test_what_fits_goes_to_the_active_segment():
+    (run,) = runs(a_feed(a_header(size_bytes=400)), a_header(base_offset=1, size_bytes=600))
+    assert not run.is_roll
+    assert (run.base_offset, run.file_position) == (0, 400)
+    assert (run.from_position, run.until_position, run.next_offset) == (0, 600, 2)
+
+
+def test_a_byte_more_rolls():
+    (run,) = runs(a_feed(a_header(size_bytes=400)), a_header(base_offset=1, size_bytes=601))
+    assert run.is_roll
+    assert (run.base_offset, run.file_position) == (1, 0)
+    assert run.closing_time_entry == TimestampOffset(timestamp_ms=1_000, offset=0)
+
+
+def test_an_append_spreads_over_as_many_segments_as_it_needs():
+    headers = [a_header(base_offset=offset, size_bytes=400) for offset in range(5)]
+    result = runs(a_feed(), *headers)
+    assert [(run.is_roll, run.base_offset) for run in result] == [(False, 0), (True, 2), (True, 4)]
+    assert [(run.from_position, run.until_position) for run in result] == [(0, 800), (800, 1600), (1600, 2000)]
+    assert [len(run.headers) for run in result] == [2, 2, 1]
+
+
+def test_an_empty_segment_takes_its_first_batch_whatever_its_size_and_time():
+    (run,) = runs(a_feed(created_ms=0), a_header(size_bytes=2_000, timestamp_ms=NOW_MS), segment_ms=1)
+    assert not run.is_roll
+
+
+def test_a_segment_rolls_when_a_batch_is_segment_ms_younger_than_its_first():
+    feed = a_feed(a_header(timestamp_ms=5_000))
+    assert not runs(feed, a_header(base_offset=1, timestamp_ms=5_100), segment_ms=100)[0].is_roll
+    assert runs(feed, a_header(base_offset=1, timestamp_ms=5_101), segment_ms=100)[0].is_roll
+    assert runs(feed, a_header(base_offset=1, timestamp_ms=5_100), segment_ms=100, jitter_ms=1)[0].is_roll
+
+
+def test_without_timestamps_the_segments_age_counts():
+    feed = a_feed(a_header(timestamp_ms=-1), created_ms=NOW_MS - 101)
+    assert runs(feed, a_header(base_offset=1, timestamp_ms=-1), segment_ms=100)[0].is_roll
+    assert not runs(feed, a_header(base_offset=1, timestamp_ms=-1), segment_ms=101)[0].is_roll
+    unknown = a_feed(a_header(timestamp_ms=-1), created_ms=-1)
+    assert not runs(unknown, a_header(base_offset=1, timestamp_ms=-1), segment_ms=1)[0].is_roll
+
+
+@pytest.mark.parametrize(("counts", "rolls"), [((4, 3), True), ((3, 3), True), ((3, 2), True), ((3, 1), False)])
+def test_a_full_index_rolls_and_the_time_index_keeps_a_slot_for_closing(counts, rolls):
+    feed = a_feed(a_header())
+    feed.offset_entry_count, feed.time_entry_count = counts
+    assert runs(feed, a_header(base_offset=1), segment_index_bytes=36)[0].is_roll is rolls
+
+
+def test_an_offset_too_far_from_the_base_rolls_even_an_empty_segment():
+    far = 2**31
+    assert not runs(a_feed(a_header()), a_header(base_offset=far - 1))[0].is_roll
+    assert runs(a_feed(a_header()), a_header(base_offset=far))[0].is_roll
+    (run,) = runs(a_feed(), a_header(base_offset=far))
+    assert run.is_roll and run.base_offset == far
+
+
+def test_index_entries_come_with_the_run():
+    feed = a_feed(a_header(size_bytes=5_000))
+    (run,) = runs(feed, a_header(base_offset=1, size_bytes=100, timestamp_ms=2_000), segment_bytes=10_000)
+    assert run.offset_entries == (OffsetPosition(offset=1, position=5_000),)
+    assert run.time_entries == (TimestampOffset(timestamp_ms=2_000, offset=1),)
+
+
+def test_planning_leaves_the_feed_alone():
+    feed = a_feed(a_header())
+    before = dict(vars(feed))
+    runs(feed, a_header(base_offset=1, size_bytes=600), a_header(base_offset=2, size_bytes=600))
+    assert vars(feed) == before
+
+
+def test_aborted_transactions_go_to_the_run_that_holds_the_marker():
+    aborted = CompletedTransaction(producer_id=7, first_offset=0, last_offset=1, is_aborted=True, last_stable_offset=2)
+    plain, marker = placed(a_header(size_bytes=900), a_header(base_offset=1, size_bytes=200))
+    batches = [plain, PlacedBatch(header=marker.header, marker=a_marker(), position=900, completed=aborted)]
+    first, second = plan_runs(a_feed(), batches, config=TopicConfig(segment_bytes=1_000), now_ms=NOW_MS)
+    assert first.aborted_transactions == ()
+    assert [entry.last_offset for entry in second.aborted_transactions] == [1]

@@ -1,0 +1,237 @@
+import pytest
+
+from broker_core.log.batch_validation import validate_batches
+from broker_core.log.producer_state import AppendOrigin
+from broker_core.model.exceptions import (
+    CorruptBatchError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordTooLargeError,
+    UnsupportedFormatError,
+)
+from broker_core.model.identifiers import CompressionType, TimestampType
+from broker_core.model.topic_config import TopicConfig
+from broker_core.record.batch_builder import build_batch
+from broker_core.record.batch_header import read_header, write_crc, write_timestamps
+from broker_core.record.batch_reader import Record, check_crc, iter_headers, records_of
+from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
+
+NOW_MS = 1_700_000_000_000
+LOG_APPEND = {"message_timestamp_type": TimestampType.LOG_APPEND_TIME}
+
+
+def records(count: int = 3, *, timestamp_ms: int = NOW_MS, key: bytes | None = b"k", value: bytes = b"value"):
+    return [Record(key=key, value=value, timestamp_ms=timestamp_ms + i) for i in range(count)]
+
+
+def validate(batches: bytearray, *, origin=AppendOrigin.CLIENT, **settings):
+    return validate_batches(batches, config=TopicConfig(**settings), now_ms=NOW_MS, name="t-0", origin=origin)
+
+
+def a_marker_batch() -> bytearray:
+    return build_end_transaction_marker(
+        EndTransactionMarker(is_commit=False, coordinator_epoch=3), producer_id=7, producer_epoch=0, timestamp_ms=NOW_MS
+    )
+
+
+@pytest.mark.parametrize("codec", list(CompressionType))
+def test_good_batches_stay_as_they_came(codec):
+    batches = build_batch(records(), compression=codec) + build_batch(records(1), compression=codec)
+    before = bytes(batches)
+    validated = validate(batches)
+    assert validated.buffer is batches and bytes(batches) == before
+    assert [header.record_count for header in validated.headers] == [3, 1]
+    assert validated.positions[0] == 0 and validated.positions[1] == validated.headers[0].size_bytes
+    assert validated.markers == (None, None)
+    assert validated.log_append_time_ms == -1
+
+
+def test_an_append_without_batches_is_refused():
+    with pytest.raises(InvalidRecordError, match="without a batch"):
+        validate(bytearray())
+
+
+def test_a_cut_batch_and_bytes_behind_the_last_one_are_refused():
+    batch = build_batch(records())
+    for batches in (batch[:-1], batch + b"\0", batch + batch[:70]):
+        with pytest.raises(CorruptBatchError, match="behind the last whole batch"):
+            validate(bytearray(batches))
+
+
+def test_a_flipped_bit_is_refused():
+    batch = build_batch(records())
+    batch[-1] ^= 1
+    with pytest.raises(CorruptBatchError):
+        validate(batch)
+
+
+def test_an_old_message_format_is_refused():
+    batch = build_batch(records())
+    batch[16] = 1
+    with pytest.raises(UnsupportedFormatError):
+        validate(batch)
+
+
+def test_a_record_count_that_does_not_match_is_refused():
+    for position, value in ((57, 2), (57, 0), (23, 3)):
+        batch = build_batch(records())
+        batch[position : position + 4] = value.to_bytes(4, "big")
+        write_crc(batch, 0)
+        with pytest.raises((InvalidRecordError, CorruptBatchError)):
+            validate(batch)
+
+
+def test_gaps_between_offsets_are_refused():
+    sparse = [Record(key=b"k", timestamp_ms=NOW_MS, offset=offset) for offset in (0, 2)]
+    with pytest.raises(InvalidRecordError):
+        validate(build_batch(sparse))
+
+
+def test_broken_content_with_a_true_checksum_is_refused():
+    batch = build_batch(records())
+    batch[61] ^= 0x20
+    write_crc(batch, 0)
+    with pytest.raises(CorruptBatchError):
+        validate(batch)
+
+
+def test_the_bound_on_a_batchs_size_is_named():
+    batch = build_batch(records())
+    assert validate(bytearray(batch), max_message_bytes=len(batch))
+    with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes"):
+        validate(batch, max_message_bytes=len(batch) - 1)
+
+
+def test_the_bound_is_on_each_batch_not_on_the_append():
+    batch = build_batch(records())
+    assert len(validate(batch + batch, max_message_bytes=len(batch)).headers) == 2
+
+
+# -- timestamps --
+
+
+def test_timestamps_may_be_an_hour_ahead_and_no_more():
+    hour_ms = 3_600_000
+    validate(build_batch(records(1, timestamp_ms=NOW_MS + hour_ms)))
+    with pytest.raises(InvalidTimestampError, match=r"after\.max\.ms"):
+        validate(build_batch(records(1, timestamp_ms=NOW_MS + hour_ms + 1)))
+
+
+def test_old_timestamps_are_taken_unless_the_topic_bounds_them():
+    old = build_batch([*records(1), *records(1, timestamp_ms=NOW_MS - 1_001)])
+    validate(bytearray(old))
+    validate(bytearray(old), message_timestamp_before_max_ms=1_001)
+    with pytest.raises(InvalidTimestampError, match=r"before\.max\.ms"):
+        validate(old, message_timestamp_before_max_ms=1_000)
+
+
+@pytest.mark.parametrize("timestamp_ms", [2**62, -(2**62)])
+def test_a_timestamp_that_no_reader_could_show_is_refused(timestamp_ms):
+    forever = 2**63 - 1
+    for before_ms in (forever, forever - 1):
+        with pytest.raises(InvalidTimestampError, match="microseconds"):
+            validate(
+                build_batch(records(1, timestamp_ms=timestamp_ms)),
+                message_timestamp_after_max_ms=forever,
+                message_timestamp_before_max_ms=before_ms,
+            )
+
+
+def test_a_record_without_timestamp_is_not_old():
+    batch = build_batch([*records(1), *records(1, timestamp_ms=-1)])
+    validate(batch, message_timestamp_before_max_ms=1_000)
+
+
+def test_a_largest_timestamp_that_the_producer_left_wrong_is_made_true():
+    batch = build_batch(records(3))
+    write_timestamps(batch, 0, timestamp_type=TimestampType.CREATE_TIME, max_timestamp_ms=-1)
+    (header,) = validate(batch).headers
+    assert header.max_timestamp == NOW_MS + 2
+    check_crc(batch, 0, read_header(batch))
+
+
+def test_a_producer_may_not_claim_log_append_time():
+    batch = build_batch(records(), timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time_ms=NOW_MS)
+    for settings in ({}, LOG_APPEND):
+        with pytest.raises(InvalidTimestampError):
+            validate(bytearray(batch), **settings)
+
+
+def test_log_append_time_is_written_in_place():
+    batch = build_batch(records(timestamp_ms=5))
+    validated = validate(batch, **LOG_APPEND)
+    assert validated.log_append_time_ms == NOW_MS
+    assert validated.headers[0].timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert [record.timestamp_ms for record in records_of(batch)] == [NOW_MS] * 3
+
+
+def test_with_log_append_time_create_times_do_not_matter():
+    validate(build_batch(records(timestamp_ms=NOW_MS + 10**10)), message_timestamp_before_max_ms=0, **LOG_APPEND)
+
+
+# -- what a topic wants --
+
+
+def test_a_compacted_topic_refuses_records_without_key_and_takes_empty_ones():
+    compacted = {"cleanup_policy": frozenset({"compact"})}
+    validate(build_batch(records(key=b"")), **compacted)
+    with pytest.raises(InvalidRecordError, match="no key"):
+        validate(build_batch([*records(), *records(1, key=None)]), **compacted)
+
+
+@pytest.mark.parametrize("asked", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize("sent", list(CompressionType))
+def test_the_topics_codec_is_put_in_place(asked, sent):
+    batches = build_batch(records(), compression=sent, producer_id=7, producer_epoch=0, base_sequence=5)
+    validated = validate(batches + batches, compression_type=asked)
+    codec = CompressionType.NONE if asked == "uncompressed" else CompressionType[asked.upper()]
+    for position, header in iter_headers(validated.buffer):
+        assert header.compression_type is codec
+        assert (header.producer_id, header.base_sequence, header.record_count) == (7, 5, 3)
+        assert [r.value for r in records_of(validated.buffer, position)] == [b"value"] * 3
+    assert len(validated.headers) == 2
+    assert validated.positions[1] == validated.headers[0].size_bytes
+
+
+def test_recompression_may_make_a_batch_too_large():
+    batch = build_batch(records(value=bytes(10_000)), compression=CompressionType.ZSTD)
+    with pytest.raises(RecordTooLargeError):
+        validate(batch, compression_type="uncompressed", max_message_bytes=1_000)
+
+
+# -- who asks --
+
+
+def test_clients_may_not_write_control_batches():
+    with pytest.raises(InvalidRecordError, match="control"):
+        validate(a_marker_batch())
+
+
+def test_a_coordinators_marker_is_read():
+    validated = validate(a_marker_batch(), origin=AppendOrigin.COORDINATOR, compression_type="zstd")
+    assert validated.markers == (EndTransactionMarker(is_commit=False, coordinator_epoch=3),)
+    assert validated.headers[0].compression_type is CompressionType.NONE
+
+
+def test_a_producer_without_sequence_or_a_transaction_without_producer_is_refused():
+    with pytest.raises(InvalidRecordError, match="sequence"):
+        validate(build_batch(records(), producer_id=7, producer_epoch=0))
+    with pytest.raises(InvalidRecordError, match="without a producer id"):
+        validate(build_batch(records(), is_transactional=True))
+
+
+def test_batches_of_several_producers_are_refused():
+    one = build_batch(records(), producer_id=7, producer_epoch=0, base_sequence=0)
+    other = build_batch(records(), producer_id=8, producer_epoch=0, base_sequence=0)
+    with pytest.raises(InvalidRecordError, match="several producers"):
+        validate(one + other)
+
+
+def test_what_another_log_checked_is_kept_but_for_corruption():
+    sparse = build_batch([Record(value=b"v", timestamp_ms=5, offset=offset) for offset in (10, 12)], base_offset=10)
+    before = bytes(sparse)
+    validated = validate(sparse, origin=AppendOrigin.REPLICATION, compression_type="zstd", **LOG_APPEND)
+    assert bytes(validated.buffer) == before
+    sparse[-1] ^= 1
+    with pytest.raises(CorruptBatchError):
+        validate(sparse, origin=AppendOrigin.REPLICATION)

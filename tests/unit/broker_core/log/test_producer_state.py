@@ -1,0 +1,256 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from log_builders import a_header, a_marker, a_marker_header
+
+from broker_core.log.producer_state import AppendOrigin, KnownBatches, ProducerState
+from broker_core.model.exceptions import (
+    CoordinatorFencedError,
+    InvalidTransactionStateError,
+    OutOfOrderSequenceError,
+    ProducerFencedError,
+)
+from broker_core.model.limits import MAX_SEQUENCE
+
+NOTHING_KNOWN = KnownBatches()
+
+
+def a_batch(sequence: int, *, records: int = 1, base_offset: int = 0, epoch: int = 0, producer_id: int = 7, **more):
+    return a_header(
+        base_offset=base_offset, records=records, producer_id=producer_id, epoch=epoch, sequence=sequence, **more
+    )
+
+
+def a_state(*headers) -> ProducerState:
+    state = ProducerState("t-0")
+    for header in headers:
+        state.replay(header)
+    return state
+
+
+def test_without_state_any_first_sequence_is_taken():
+    assert a_state().plan_append([a_batch(41)]) == (None,)
+
+
+def test_the_next_sequence_follows_the_last_record():
+    state = a_state(a_batch(0, records=3))
+    state.plan_append([a_batch(3, base_offset=3)])
+    for wrong in (1, 2, 4):
+        with pytest.raises(OutOfOrderSequenceError, match="next one is 3"):
+            state.plan_append([a_batch(wrong, base_offset=3)])
+
+
+def test_batches_of_one_append_follow_one_another():
+    state = a_state(a_batch(0))
+    state.plan_append([a_batch(1, base_offset=1), a_batch(2, base_offset=2)])
+    with pytest.raises(OutOfOrderSequenceError):
+        state.plan_append([a_batch(1, base_offset=1), a_batch(3, base_offset=2)])
+
+
+def test_sequences_wrap_to_zero():
+    state = a_state(a_batch(MAX_SEQUENCE - 1, records=2))
+    state.plan_append([a_batch(0, base_offset=2)])
+    across = a_state(a_batch(MAX_SEQUENCE, records=3))
+    assert across.entries[7].last_sequence == 1
+    assert across.entries[7].batches[0].first_sequence == MAX_SEQUENCE
+    across.plan_append([a_batch(2, base_offset=3)])
+
+
+def test_planning_changes_nothing():
+    state = a_state(a_batch(0))
+    before = dict(state.entries)
+    state.plan_append([a_batch(1, base_offset=1, transactional=True), a_batch(2, base_offset=2, transactional=True)])
+    assert dict(state.entries) == before
+    assert state.first_unstable_offset() is None
+
+
+def test_an_older_epoch_is_fenced():
+    with pytest.raises(ProducerFencedError, match="epoch 1"):
+        a_state(a_batch(0, epoch=1)).plan_append([a_batch(1, epoch=0, base_offset=1)])
+
+
+def test_a_new_epoch_begins_at_sequence_zero():
+    state = a_state(a_batch(0))
+    state.plan_append([a_batch(0, epoch=1, base_offset=1)])
+    with pytest.raises(OutOfOrderSequenceError, match="must begin with 0"):
+        state.plan_append([a_batch(1, epoch=1, base_offset=1)])
+
+
+def test_a_coordinators_appends_have_no_sequence_but_an_epoch():
+    state = a_state(a_batch(5, epoch=1))
+    state.plan_append([a_batch(-1, epoch=1, base_offset=1)], origin=AppendOrigin.COORDINATOR)
+    with pytest.raises(ProducerFencedError):
+        state.plan_append([a_batch(-1, epoch=0, base_offset=1)], origin=AppendOrigin.COORDINATOR)
+
+
+def test_what_another_log_has_checked_is_taken():
+    a_state(a_batch(5, epoch=1)).plan_append([a_batch(99, base_offset=1)], origin=AppendOrigin.REPLICATION)
+
+
+# -- retries --
+
+
+def test_each_of_the_last_five_batches_is_recognised_with_its_offsets():
+    state = a_state(*(a_batch(2 * i, records=2, base_offset=10 * i) for i in range(7)))
+    for i in range(2, 7):
+        known = state.find_known_batches([a_batch(2 * i, records=2)])
+        assert known == KnownBatches(batch_count=1, base_offset=10 * i, last_offset=10 * i + 1)
+    assert state.find_known_batches([a_batch(2, records=2)]) == NOTHING_KNOWN
+
+
+def test_the_same_first_sequence_with_another_length_is_no_retry():
+    state = a_state(a_batch(0, records=2))
+    assert state.find_known_batches([a_batch(0, records=1)]) == NOTHING_KNOWN
+    with pytest.raises(OutOfOrderSequenceError):
+        state.plan_append([a_batch(0, records=1, base_offset=2)])
+
+
+def test_a_batch_of_another_epoch_or_without_producer_is_no_retry():
+    state = a_state(a_batch(0))
+    assert state.find_known_batches([a_batch(0, epoch=1)]) == NOTHING_KNOWN
+    assert state.find_known_batches([a_header()]) == NOTHING_KNOWN
+
+
+def test_a_retry_that_wraps_is_recognised():
+    state = a_state(a_batch(MAX_SEQUENCE, records=3, base_offset=4))
+    assert state.find_known_batches([a_batch(MAX_SEQUENCE, records=3)]).base_offset == 4
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=9), st.integers(0, 9), st.integers(0, 5))
+def test_an_append_of_many_batches_is_recognised_as_far_as_it_got(sizes, written_count, earlier):
+    append, sequence = [], 0
+    for records in sizes:
+        append.append(a_batch(sequence, records=records))
+        sequence += records
+    state, offset = ProducerState("t-0"), 100
+    if earlier:
+        state.replay(a_batch((-earlier) % (MAX_SEQUENCE + 1), records=earlier, base_offset=offset - earlier))
+    written = append[:written_count]
+    for header in written:
+        state.replay(a_batch(header.base_sequence, records=header.record_count, base_offset=offset))
+        offset += header.record_count
+    known = state.find_known_batches(append)
+    if not written:
+        assert known == NOTHING_KNOWN
+    else:
+        assert known == KnownBatches(batch_count=len(written), base_offset=100, last_offset=offset - 1)
+    rest = append[known.batch_count :]
+    state.plan_append(rest)
+
+
+def test_an_append_that_only_overlaps_the_window_is_out_of_order():
+    state = a_state(a_batch(0), a_batch(1, base_offset=1))
+    assert state.find_known_batches([a_batch(5), a_batch(1)]) == NOTHING_KNOWN
+
+
+# -- transactions --
+
+
+def test_the_first_batch_of_a_transaction_opens_it_and_holds_back_readers():
+    state = a_state(a_batch(0, base_offset=3, transactional=True), a_batch(1, base_offset=4, transactional=True))
+    assert state.open_transactions() == {7: 3}
+    assert state.first_unstable_offset() == 3
+
+
+def test_a_marker_completes_it():
+    state = a_state(a_batch(0, base_offset=3, transactional=True))
+    completed = state.replay(a_marker_header(base_offset=4, producer_id=7), marker=a_marker(is_commit=False))
+    assert (completed.producer_id, completed.first_offset, completed.last_offset) == (7, 3, 4)
+    assert completed.is_aborted
+    assert completed.last_stable_offset == 5
+    assert state.open_transactions() == {}
+
+
+def test_it_holds_back_readers_until_the_marker_is_replicated():
+    state = a_state(a_batch(0, base_offset=3, transactional=True))
+    state.replay(a_marker_header(base_offset=4, producer_id=7), marker=a_marker())
+    state.on_high_watermark(4)
+    assert state.first_unstable_offset() == 3
+    state.on_high_watermark(5)
+    assert state.first_unstable_offset() is None
+
+
+def test_the_oldest_open_transaction_decides_the_last_stable_offset():
+    state = a_state(
+        a_batch(0, producer_id=1, base_offset=0, transactional=True),
+        a_batch(0, producer_id=2, base_offset=1, transactional=True),
+        a_batch(0, producer_id=3, base_offset=2, transactional=True),
+    )
+    assert state.replay(a_marker_header(base_offset=3, producer_id=2), marker=a_marker()).last_stable_offset == 0
+    assert state.replay(a_marker_header(base_offset=4, producer_id=1), marker=a_marker()).last_stable_offset == 2
+    assert state.replay(a_marker_header(base_offset=5, producer_id=3), marker=a_marker()).last_stable_offset == 6
+
+
+def test_a_plan_tells_the_same_completion_as_the_replay():
+    state = a_state(a_batch(0, base_offset=0, transactional=True))
+    append = [a_batch(1, base_offset=1, transactional=True), a_marker_header(base_offset=2, producer_id=7)]
+    planned = state.plan_append(append, origin=AppendOrigin.COORDINATOR, markers=[None, a_marker(is_commit=False)])
+    replayed = [state.replay(append[0]), state.replay(append[1], marker=a_marker(is_commit=False))]
+    assert list(planned) == replayed
+
+
+def test_a_transaction_that_opens_and_ends_in_one_append_is_planned():
+    append = [a_batch(0, transactional=True), a_marker_header(base_offset=1, producer_id=7)]
+    planned = a_state().plan_append(append, origin=AppendOrigin.COORDINATOR, markers=[None, a_marker()])
+    assert (planned[1].first_offset, planned[1].last_stable_offset) == (0, 2)
+
+
+def test_a_marker_without_records_here_completes_nothing_but_moves_the_epoch():
+    state = a_state()
+    assert state.replay(a_marker_header(base_offset=0, producer_id=7, epoch=3), marker=a_marker()) is None
+    with pytest.raises(ProducerFencedError):
+        state.plan_append([a_batch(0, epoch=2, base_offset=1)])
+
+
+def test_sequences_go_on_after_a_marker_of_the_same_epoch_and_begin_anew_after_a_bump():
+    state = a_state(a_batch(0, transactional=True))
+    state.replay(a_marker_header(base_offset=1, producer_id=7), marker=a_marker())
+    state.plan_append([a_batch(1, base_offset=2, transactional=True)])
+    state.replay(a_marker_header(base_offset=2, producer_id=7, epoch=1), marker=a_marker())
+    state.plan_append([a_batch(0, epoch=1, base_offset=3, transactional=True)])
+    assert state.entries[7].batches == ()
+
+
+def test_a_plain_batch_inside_an_open_transaction_is_refused():
+    with pytest.raises(InvalidTransactionStateError, match="offset 0"):
+        a_state(a_batch(0, transactional=True)).plan_append([a_batch(1, base_offset=1)])
+
+
+def test_a_coordinator_of_an_older_epoch_is_fenced():
+    state = a_state(a_batch(0, transactional=True))
+    state.replay(a_marker_header(base_offset=1, producer_id=7), marker=a_marker(coordinator_epoch=5))
+    with pytest.raises(CoordinatorFencedError):
+        state.plan_append(
+            [a_marker_header(base_offset=2, producer_id=7)],
+            origin=AppendOrigin.COORDINATOR,
+            markers=[a_marker(coordinator_epoch=4)],
+        )
+
+
+def test_an_emptied_control_batch_changes_nothing():
+    state = a_state(a_batch(0, transactional=True))
+    assert state.replay(a_marker_header(base_offset=1, producer_id=7)) is None
+    assert state.open_transactions() == {7: 0}
+    assert state.end_offset == 2
+
+
+# -- expiry and snapshots --
+
+
+def test_silent_producers_are_forgotten_unless_a_transaction_is_open():
+    state = a_state(
+        a_batch(0, producer_id=1, timestamp_ms=1_000),
+        a_batch(0, producer_id=2, timestamp_ms=5_000, base_offset=1),
+        a_batch(0, producer_id=3, timestamp_ms=1_000, base_offset=2, transactional=True),
+    )
+    assert state.expire(6_000, producer_id_expiration_ms=5_000) == 1
+    assert set(state.entries) == {2, 3}
+    state.plan_append([a_batch(40, producer_id=1, base_offset=3)])
+
+
+def test_a_state_from_a_snapshot_goes_on_where_it_was():
+    full = a_state(a_batch(0, producer_id=2, transactional=True), a_batch(0, base_offset=1, transactional=True))
+    again = ProducerState("t-0", reversed(full.entries.values()), end_offset=2)
+    assert again.open_transactions() == full.open_transactions()
+    assert list(again.open_transactions()) == [2, 7]
+    assert again.find_known_batches([a_batch(0, transactional=True)]).base_offset == 1
