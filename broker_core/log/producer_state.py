@@ -118,6 +118,8 @@ class ProducerState:
         # First offsets ascend: a transaction that opens later opens behind. So the oldest is always the first item.
         self._open = dict(sorted(_without_none(opened)))
         self._unreplicated: dict[int, int] = {}
+        self._writing: set[int] = set()
+        """Producers with batches since the last `expire`."""
 
     @property
     def entries(self) -> Mapping[int, ProducerEntry]:
@@ -182,6 +184,7 @@ class ProducerState:
         completed = self._advance(overlay, self._entries.get(header.producer_id), header, marker)
         self._entries.update(overlay.entries)
         self._open.update(overlay.opened)
+        self._writing.add(header.producer_id)
         if completed is not None:
             self._open.pop(completed.first_offset, None)
             self._unreplicated[completed.first_offset] = completed.last_offset
@@ -195,14 +198,21 @@ class ProducerState:
             }
 
     def expire(self, now_ms: int, *, producer_id_expiration_ms: int) -> int:
-        """Forgets producers that are silent for that long and have no open transaction; says how many."""
+        """Forgets producers that are silent for that long and have no open transaction; says how many.
+
+        A batch's time is what its producer says. Whoever writes old events is not silent, so those that wrote since the
+        last call stay: without their sequences a retry would be taken for something new.
+        """
         expired = [
             producer_id
             for producer_id, entry in self._entries.items()
-            if entry.transaction_first_offset is None and now_ms - entry.last_timestamp_ms >= producer_id_expiration_ms
+            if entry.transaction_first_offset is None
+            and producer_id not in self._writing
+            and now_ms - entry.last_timestamp_ms >= producer_id_expiration_ms
         ]
         for producer_id in expired:
             del self._entries[producer_id]
+        self._writing.clear()
         return len(expired)
 
     def _advance(

@@ -243,9 +243,18 @@ def test_silent_producers_are_forgotten_unless_a_transaction_is_open():
         a_batch(0, producer_id=2, timestamp_ms=5_000, base_offset=1),
         a_batch(0, producer_id=3, timestamp_ms=1_000, base_offset=2, transactional=True),
     )
+    assert state.expire(5_999, producer_id_expiration_ms=5_000) == 0
     assert state.expire(6_000, producer_id_expiration_ms=5_000) == 1
     assert set(state.entries) == {2, 3}
     state.plan_append([a_batch(40, producer_id=1, base_offset=3)])
+
+
+def test_a_producer_that_writes_old_events_is_not_forgotten_as_long_as_it_writes():
+    """A backfill's batches are years old by their own time; its retry after a roll was once appended a second time."""
+    state = a_state(a_batch(0, producer_id=1, timestamp_ms=1_000))
+    assert state.expire(10**9, producer_id_expiration_ms=5_000) == 0
+    assert state.find_known_batches([a_batch(0, producer_id=1, timestamp_ms=1_000)]).batch_count == 1
+    assert state.expire(10**9, producer_id_expiration_ms=5_000) == 1
 
 
 def test_a_state_from_a_snapshot_goes_on_where_it_was():

@@ -60,7 +60,9 @@ def test_a_folder_says_which_partition_it_holds(topic, number):
     assert parse_partition_folder(partition_folder(partition)) == partition
 
 
-@pytest.mark.parametrize("name", ["", "t", "t-", "-0", "t-x", "t-00", "t-1x", "t 1-0", ".-0", "..-0", "meta.properties"])
+@pytest.mark.parametrize(
+    "name", ["", "t", "t-", "-0", "t-x", "t-00", "t-1x", "t 1-0", ".-0", "..-0", "meta.properties"]
+)
 def test_other_folders_hold_no_partition(name):
     assert parse_partition_folder(name) is None
 

@@ -1,0 +1,277 @@
+"""The log's directory: what it is, whose it is, and the root lock.
+
+    .lock               a broker holds it exclusively, embedded processes share it, for as long as they have it open
+    meta.properties     see `meta_properties`; written last when a directory becomes a log, so that it marks a whole one
+
+What a path may be:
+
+    ABSENT     does not exist, or is an empty directory: becomes a log at the first write, if the caller allows that
+    OURS       meta.properties with our line
+    FOREIGN    meta.properties without it, or partition folders without meta.properties: a real Kafka's; reads only,
+               nothing in it is created, changed, locked or touched
+
+Anything else (a file, a directory full of other things, a newer format) is refused with DirectoryFormatError.
+
+Two processes that make the same directory: each tries for `.lock` exclusively, and whoever gets it looks again before
+writing. A crash leaves a directory without meta.properties and at most a `.lock` and a temporary file, which is ABSENT.
+"""
+
+from __future__ import annotations
+
+import enum
+import errno
+import os
+import stat
+import time
+from typing import Final
+
+from broker_core.embedded.meta_properties import (
+    META_PROPERTIES_FILE_NAME,
+    NODE_ID,
+    MetaProperties,
+    decode_meta_properties,
+    encode_meta_properties,
+)
+from broker_core.embedded.partition_lock import LOCK_FILE_NAME, LockMode, PartitionLock
+from broker_core.metadata.controller import encode_id, random_id
+from broker_core.model.exceptions import (
+    DirectoryFormatError,
+    DirectoryLockedError,
+    DirectoryReadOnlyError,
+    StorageError,
+)
+from broker_core.model.topic_name import parse_partition_folder
+from broker_core.ports import Entropy, FileSystem
+from broker_core.storage.checkpoints import read_small_file, write_atomically
+from broker_core.storage.storage_errors import translated
+
+_LOCK_WAIT_SECONDS: Final = 5.0
+"""How long an opener waits for the root lock: longer than it takes another process to make the directory."""
+
+_PAUSE_SECONDS: Final = 0.01
+_NO_ACCESS: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_LEFT_OF_A_BEGINNING: Final = frozenset({LOCK_FILE_NAME, META_PROPERTIES_FILE_NAME + ".tmp", "lost+found", ".DS_Store"})
+
+
+class DirectoryKind(enum.Enum):
+    ABSENT = "absent"
+    OURS = "ours"
+    FOREIGN = "foreign"
+
+
+class LogDirectory:
+    """The directory at `path`. Looks at it when constructed and changes nothing before `make()`.
+
+    Raises DirectoryFormatError for what cannot be a log, or is not there while `create` is False;
+    DirectoryReadOnlyError when it may not be read; DirectoryLockedError while a broker serves it.
+    """
+
+    def __init__(self, fs: FileSystem, path: str, *, create: bool, entropy: Entropy) -> None:
+        self.path = path
+        self._fs = fs
+        self._create = create
+        self._entropy = entropy
+        self._lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}")
+        self._holds_lock = False
+        self._properties: MetaProperties | None = None
+        self._identity: tuple[int, ...] | None = None
+        self._is_writable = False
+        self._kind = DirectoryKind.ABSENT
+        self.look_again()
+
+    @property
+    def kind(self) -> DirectoryKind:
+        return self._kind
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether a write may be tried: the directory is ours, or becomes ours, and the file system takes writes."""
+        return self._is_writable
+
+    @property
+    def properties(self) -> MetaProperties:
+        """Of a directory that is OURS."""
+        assert self._properties is not None, f"{self.path} is {self._kind}"
+        return self._properties
+
+    def look_again(self) -> None:
+        """Finds out anew what the path is; takes the root lock in shared mode when it is OURS."""
+        self._release()
+        self._kind, self._properties = self._examine()
+        self._is_writable = self._kind is DirectoryKind.ABSENT and self._create
+        if self._kind is DirectoryKind.OURS:
+            self._share_lock()
+        self._identity = self._current_identity()
+
+    def has_changed(self) -> bool:
+        """Another directory stands at the path than the one that was looked at: made, removed, or removed and made."""
+        return self._current_identity() != self._identity
+
+    def require_writable(self) -> None:
+        """Raises DirectoryReadOnlyError that says why nothing can be written here."""
+        if self._kind is DirectoryKind.FOREIGN:
+            raise DirectoryReadOnlyError(
+                f"{self.path} was written by a real Kafka: it is read here, never written. Write to a directory"
+                " of its own, or to that Kafka with kafka.bootstrap.servers.",
+                directory=self.path,
+            )
+        if not self._is_writable:
+            raise DirectoryReadOnlyError(
+                f"No write access to {self.path}: check its owner, its mode and how its file system is mounted.",
+                directory=self.path,
+            )
+
+    def make(self) -> None:
+        """Turns an ABSENT path into a log; does nothing to one of ours. Durable when it returns."""
+        self.require_writable()
+        if self._kind is DirectoryKind.OURS:
+            return
+        try:
+            with translated("making the log directory", self.path):
+                self._make_folders()
+                self._lock_to_make()
+                if self._kind is DirectoryKind.ABSENT:
+                    self._write_properties()
+                    self._lock.downgrade()
+        except BaseException:
+            self._release()
+            self._identity = None
+            raise
+        self._identity = self._current_identity()
+
+    def _write_properties(self) -> None:
+        properties = MetaProperties(
+            cluster_id=encode_id(random_id(self._entropy)),
+            directory_id=random_id(self._entropy),
+            node_id=NODE_ID,
+            is_ours=True,
+        )
+        path = f"{self.path}/{META_PROPERTIES_FILE_NAME}"
+        write_atomically(self._fs, path, encode_meta_properties(properties))
+        self._kind, self._properties = DirectoryKind.OURS, properties
+
+    def close(self) -> None:
+        self._release()
+        self._lock.close()
+
+    def reset_after_fork(self) -> None:
+        """In a forked child, whose inherited lock is closed already: the lock is taken anew at the next look."""
+        self._holds_lock = False
+        self._identity = None
+
+    def _release(self) -> None:
+        if self._holds_lock:
+            self._lock.release()
+            self._lock.close()
+            self._holds_lock = False
+
+    def _examine(self) -> tuple[DirectoryKind, MetaProperties | None]:
+        try:
+            mode = os.stat(self.path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return self._absent(f"{self.path} does not exist")
+        except PermissionError as trouble:
+            raise self._unreadable(trouble) from trouble
+        if not stat.S_ISDIR(mode):
+            raise DirectoryFormatError(f"{self.path} is a file; a log is a directory", directory=self.path)
+        try:
+            names = self._fs.list_directory(self.path)
+            data = read_small_file(self._fs, f"{self.path}/{META_PROPERTIES_FILE_NAME}")
+        except PermissionError as trouble:
+            raise self._unreadable(trouble) from trouble
+        if data is not None:
+            properties = decode_meta_properties(data, f"{self.path}/{META_PROPERTIES_FILE_NAME}")
+            return (DirectoryKind.OURS if properties.is_ours else DirectoryKind.FOREIGN), properties
+        if any(self._is_partition_folder(name) for name in names):
+            return DirectoryKind.FOREIGN, None
+        others = [name for name in names if name not in _LEFT_OF_A_BEGINNING]
+        if others:
+            raise DirectoryFormatError(
+                f"{self.path} is not a log directory: it has no {META_PROPERTIES_FILE_NAME}, and holds {others[0]}"
+                f"{f' and {len(others) - 1} more' if len(others) > 1 else ''}",
+                directory=self.path,
+            )
+        return self._absent(f"{self.path} is an empty directory, not a log")
+
+    def _absent(self, what: str) -> tuple[DirectoryKind, None]:
+        if not self._create:
+            raise DirectoryFormatError(f"{what}; it becomes one when a topic is created in it", directory=self.path)
+        return DirectoryKind.ABSENT, None
+
+    def _unreadable(self, trouble: OSError) -> DirectoryReadOnlyError:
+        return DirectoryReadOnlyError(f"No access to {self.path}: {trouble.strerror}", directory=self.path)
+
+    def _is_partition_folder(self, name: str) -> bool:
+        if parse_partition_folder(name) is None:
+            return False
+        try:
+            inside = self._fs.list_directory(f"{self.path}/{name}")
+        except (NotADirectoryError, FileNotFoundError, PermissionError):
+            return False
+        return any(file_name.endswith(".log") or file_name == "partition.metadata" for file_name in inside)
+
+    def _share_lock(self) -> None:
+        """Shares the root lock. Without write access a lock file that is missing is not needed: nobody else writes."""
+        try:
+            self._fs.open(self._lock.path, writable=True, create=True).close()
+            self._is_writable = True
+        except OSError as trouble:
+            if trouble.errno not in _NO_ACCESS:
+                raise StorageError(f"Cannot lock {self.path}: {trouble}", directory=self.path) from trouble
+            self._is_writable = False
+        try:
+            if not self._lock.acquire(LockMode.SHARED, timeout_seconds=_LOCK_WAIT_SECONDS):
+                raise DirectoryLockedError(
+                    f"{self.path} is served by a broker, which holds {self._lock.path}: connect to the broker with"
+                    " kafka.bootstrap.servers, or stop it.",
+                    directory=self.path,
+                )
+            self._holds_lock = True
+        except OSError as trouble:
+            if self._is_writable:
+                raise StorageError(f"Cannot lock {self.path}: {trouble}", directory=self.path) from trouble
+
+    def _make_folders(self) -> None:
+        missing = []
+        path = self.path
+        while not self._fs.exists(path):
+            missing.append(path)
+            path = path.rpartition("/")[0] or "/"
+        for folder in reversed(missing):
+            try:
+                self._fs.make_directory(folder)
+            except FileExistsError:
+                continue  # another process makes the same directory
+            self._fs.sync_directory(folder.rpartition("/")[0] or "/")
+
+    def _lock_to_make(self) -> None:
+        """Gets the root lock: exclusively while there is no log yet, or shared because another process made it."""
+        deadline = time.monotonic() + _LOCK_WAIT_SECONDS
+        while True:
+            if self._lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
+                self._holds_lock = True
+                self._kind, self._properties = self._examine()
+                if self._kind is not DirectoryKind.ABSENT:
+                    self._lock.downgrade()
+                    self.require_writable()
+                return
+            self._kind, self._properties = self._examine()
+            if self._kind is not DirectoryKind.ABSENT:
+                self.look_again()
+                self.require_writable()
+                return
+            if time.monotonic() >= deadline:
+                raise DirectoryLockedError(
+                    f"{self.path} cannot be made a log: another process holds {self._lock.path}", directory=self.path
+                )
+            time.sleep(_PAUSE_SECONDS)
+
+    def _current_identity(self) -> tuple[int, ...] | None:
+        """The file meta.properties, or without it the directory: both stay the same for as long as the log does."""
+        for path in (f"{self.path}/{META_PROPERTIES_FILE_NAME}", self.path):
+            try:
+                state = os.stat(path)
+            except OSError:
+                continue
+            return (state.st_dev, state.st_ino, state.st_mtime_ns if path != self.path else 0)
+        return None

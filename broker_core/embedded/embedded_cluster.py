@@ -1,0 +1,310 @@
+"""`Cluster` on a directory, in this process: no server, and as many processes at once as like.
+
+    cluster = open_embedded("/data/log", create=True)
+    cluster.create_topic("events", partition_count=4)
+    cluster.append(TopicPartition("events", 0), batches)
+
+Every operation first looks at what other processes did, which takes microseconds when they did nothing. Threads may
+share a cluster. A forked child may use the one it inherited: it begins anew there, with its own files, locks and
+producer ids. A directory that was removed and made again under an open cluster is noticed and opened anew.
+
+In a directory that a real Kafka wrote everything can be read and nothing is changed: a call that would change something
+raises DirectoryReadOnlyError.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Final
+from uuid import UUID
+
+from broker_core.cluster import (
+    AppendResult,
+    FetchedBatches,
+    OffsetAndTimestamp,
+    PartitionBounds,
+    TopicDescription,
+)
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.embedded.directory import DirectoryKind, LogDirectory
+from broker_core.embedded.fork_guard import watch_for_fork
+from broker_core.embedded.open_log import OpenLog, OwnLog, open_log
+from broker_core.embedded.partition_upkeep import UpkeepProgress, UpkeepReport
+from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+from broker_core.embedded.upkeep_thread import UpkeepThread
+from broker_core.metadata.controller import MetadataController
+from broker_core.metadata.metadata_image import MetadataImage
+from broker_core.metadata.metadata_records import MetadataRecord
+from broker_core.model.exceptions import (
+    InvalidRequestError,
+    InvalidTopicNameError,
+    PolicyViolationError,
+    StorageError,
+    UnknownTopicError,
+)
+from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
+from broker_core.model.topic_name import is_internal_topic
+from broker_core.ports import Clock, Entropy, FileSystem
+from broker_core.storage.os_file_system import OsFileSystem
+from broker_core.storage.partition_store import PartitionStore
+
+TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, TopicDescription]]
+
+_FIRST_PRODUCER_EPOCH: Final = 0
+_NO_DIRECTORY: Final = UUID(int=0)
+
+
+def open_embedded(path: str | os.PathLike[str], *, create: bool = False) -> EmbeddedCluster:
+    """The log in a directory. With `create` a path that does not exist, or an empty directory, becomes a log at the
+    first write; without it DirectoryFormatError.
+
+    Raises DirectoryFormatError, DirectoryLockedError, DirectoryReadOnlyError, each with what to do.
+    """
+    return EmbeddedCluster(path, create=create)
+
+
+class EmbeddedCluster:
+    """`broker_core.cluster.Cluster`; see there for what the methods promise.
+
+    `partition_count` of a new topic is `num_partitions` unless given. `close()` waits for upkeep that is under way.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        create: bool = False,
+        num_partitions: int = 1,
+        clock: Clock | None = None,
+        entropy: Entropy | None = None,
+        file_system: FileSystem | None = None,
+    ) -> None:
+        self._fs = file_system or OsFileSystem()
+        self._clock = clock or SystemClock()
+        self._entropy = entropy or SystemEntropy()
+        self._num_partitions = num_partitions
+        path = os.path.abspath(os.fspath(directory))
+        self._directory = LogDirectory(self._fs, path, create=create, entropy=self._entropy)
+        self._upkeep = UpkeepThread(self._look_after)
+        self._mutex = threading.Lock()
+        self._open_log: OpenLog | None = None
+        self._is_closed = False
+        watch_for_fork(self)
+
+    @property
+    def path(self) -> str:
+        """The directory's absolute path."""
+        return self._directory.path
+
+    # -- topics --
+
+    def describe_topics(self, names: Collection[str] | None = None) -> dict[str, TopicDescription]:
+        catalog = self._opened().catalog
+        catalog.refresh()
+        topics = catalog.topics()
+        return topics if names is None else {name: topics[name] for name in names if name in topics}
+
+    def create_topic(
+        self, name: str, *, partition_count: int | None = None, configs: Mapping[str, str] | None = None
+    ) -> TopicDescription:
+        count = self._num_partitions if partition_count is None else partition_count
+
+        def plan(controller: MetadataController) -> CoordinatorResult[MetadataRecord, TopicDescription]:
+            return controller.plan_create_topic(
+                name, partition_count=count, configs=configs or {}, entropy=self._entropy
+            )
+
+        self._refuse_before_making(plan)
+        own = self._own()
+        topic = own.metadata_log.change(plan)
+        own.folders.make_all(topic)
+        return topic
+
+    def delete_topic(self, name: str) -> None:
+        def plan(controller: MetadataController) -> CoordinatorResult[MetadataRecord, TopicDescription]:
+            return controller.plan_delete_topic(name)
+
+        self._refuse_before_making(plan)
+        own = self._own()
+        own.folders.remove(own.metadata_log.change(plan))
+
+    def create_partitions(self, name: str, total_count: int) -> TopicDescription:
+        def plan(controller: MetadataController) -> CoordinatorResult[MetadataRecord, TopicDescription]:
+            return controller.plan_create_partitions(name, total_count)
+
+        self._refuse_before_making(plan)
+        own = self._own()
+        topic = own.metadata_log.change(plan)
+        own.folders.make_all(topic)
+        return topic
+
+    def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> TopicDescription:
+        def plan(controller: MetadataController) -> CoordinatorResult[MetadataRecord, TopicDescription]:
+            return controller.plan_alter_topic_configs(name, changes)
+
+        self._refuse_before_making(plan)
+        return self._own().metadata_log.change(plan)
+
+    # -- partitions --
+
+    def list_offsets(
+        self,
+        partitions: Mapping[TopicPartition, OffsetSpec | int],
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        for partition, spec in partitions.items():
+            if spec < OffsetSpec.MAX_TIMESTAMP:
+                raise InvalidRequestError(f"{partition}: {spec} is neither a timestamp in ms nor an offset spec")
+        access = self._opened().access
+        return {
+            partition: access.read(partition, partial(_find_offset, spec=spec, isolation=isolation))
+            for partition, spec in partitions.items()
+        }
+
+    def bounds(self, partition: TopicPartition) -> PartitionBounds:
+        return self._opened().access.read(partition, PartitionStore.bounds)
+
+    def fetch(
+        self,
+        partition: TopicPartition,
+        from_offset: int,
+        *,
+        max_bytes: int,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> FetchedBatches:
+        return self._opened().access.read(
+            partition, lambda store: store.read(from_offset, max_bytes=max_bytes, isolation=isolation)
+        )
+
+    def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
+        self._own()
+        outcome = self._opened().access.write(
+            partition, lambda store: store.append(batches, now_ms=self._clock.now_ms())
+        )
+        if outcome.rolled:
+            self._upkeep.ask_for(partition)
+        return outcome.result
+
+    def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
+        self._own()
+        access = self._opened().access
+        if is_internal_topic(partition.topic):
+            raise InvalidTopicNameError(f"Cannot delete records of internal topic {partition.topic}.")
+        config = access.config_of(partition)
+        if config.is_compacted and not config.is_deleted_by_retention:
+            raise PolicyViolationError(
+                f"Records of partition {partition} can not be deleted: its cleanup.policy is compact without delete.",
+                topic=partition.topic,
+            )
+        return access.write(partition, lambda store: store.delete_records(before_offset))
+
+    def init_producer(self) -> ProducerIdAndEpoch:
+        producer_id = self._own().producer_ids.next_id()
+        return ProducerIdAndEpoch(producer_id=producer_id, producer_epoch=_FIRST_PRODUCER_EPOCH)
+
+    # -- upkeep --
+
+    def maintain(
+        self, topics: Collection[str] | None = None, *, progress: UpkeepProgress | None = None
+    ) -> tuple[UpkeepReport, ...]:
+        """Retention and compaction now, of these topics or of all, and removal of what crashes left of deleted ones.
+
+        `progress(partition, done_count, total_count)` comes before each partition. Trouble with one partition stands in
+        its report and stops no other. Raises UnknownTopicError before anything is done.
+        """
+        own = self._own()
+        known = self.describe_topics()
+        for name in topics or ():
+            if name not in known:
+                raise UnknownTopicError(f"Topic '{name}' does not exist.", topic=name)
+        chosen = sorted(known if topics is None else set(topics))
+        partitions = [TopicPartition(name, number) for name in chosen for number in range(known[name].partition_count)]
+        if topics is None:
+            own.folders.sweep()
+        reports = []
+        for done_count, partition in enumerate(partitions):
+            if progress is not None:
+                progress(partition, done_count, len(partitions))
+            reports.append(own.upkeep.look_after(partition))
+        return tuple(reports)
+
+    def close(self) -> None:
+        """Gives back files and locks. Closing twice is harmless; any other call afterwards raises StorageError."""
+        self._upkeep.stop()
+        with self._mutex:
+            self._is_closed = True
+            opened, self._open_log = self._open_log, None
+            if opened is not None:
+                opened.close()
+            self._directory.close()
+
+    def __enter__(self) -> EmbeddedCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, trouble: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def reset_after_fork(self) -> None:
+        """In a forked child: what the parent has open is left alone, and opened anew at the first use."""
+        self._mutex = threading.Lock()
+        self._open_log = None
+        self._directory.reset_after_fork()
+
+    # -- the directory --
+
+    def _opened(self) -> OpenLog:
+        """What is open of the directory; opened anew when another directory stands at the path."""
+        opened = self._open_log
+        if opened is not None and not self._directory.has_changed():
+            return opened
+        with self._mutex:
+            if self._is_closed:
+                raise StorageError(f"The log in {self._directory.path} was closed.", directory=self._directory.path)
+            if self._directory.has_changed():
+                stale, self._open_log = self._open_log, None
+                if stale is not None:
+                    stale.close()
+                self._directory.look_again()
+            if self._open_log is None:
+                self._open_log = open_log(self._fs, self._directory, self._clock, self._entropy)
+            return self._open_log
+
+    def _own(self) -> OwnLog:
+        """The means to change the log, which is made if there is none. Raises DirectoryReadOnlyError that says why."""
+        opened = self._opened()
+        self._directory.require_writable()
+        if self._directory.kind is DirectoryKind.ABSENT:
+            with self._mutex:
+                self._directory.make()
+        assert opened.own is not None, f"{self._directory.path} is writable and not ours"
+        return opened.own
+
+    def _refuse_before_making(self, plan: TopicPlan) -> None:
+        """What is refused in an empty log anyway shall not make one."""
+        self._opened()
+        self._directory.require_writable()
+        if self._directory.kind is DirectoryKind.ABSENT:
+            plan(MetadataController(MetadataImage(), broker_id=0, directory_id=_NO_DIRECTORY))
+
+    def _look_after(self, partition: TopicPartition) -> None:
+        report = self._own().upkeep.look_after(partition)
+        if report.trouble is not None:
+            raise StorageError(report.trouble)
+
+
+def _find_offset(store: PartitionStore, *, spec: int, isolation: IsolationLevel) -> OffsetAndTimestamp | None:
+    if spec == OffsetSpec.MAX_TIMESTAMP:
+        return store.find_max_timestamp()
+    bounds = store.bounds()
+    if spec == OffsetSpec.EARLIEST:
+        return OffsetAndTimestamp(offset=bounds.log_start_offset, timestamp_ms=NO_TIMESTAMP)
+    readable_end = bounds.readable_end(isolation)
+    if spec == OffsetSpec.LATEST:
+        return OffsetAndTimestamp(offset=readable_end, timestamp_ms=NO_TIMESTAMP)
+    return store.find_offset_by_timestamp(spec, until_offset=readable_end)

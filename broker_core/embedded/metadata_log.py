@@ -1,0 +1,174 @@
+"""Our directory's `__cluster_metadata-0`: the topics, kept as KRaft records in a log like any other.
+
+A reader follows the log: one small read tells whether it grew, and only what is new is replayed. A change takes the
+log's lock, replays what others appended, plans on that state, appends the plan's records as one batch and replays them.
+So two processes that create the same topic are judged one after the other, and a crash leaves a change whole or absent.
+
+The same lock guards the names of partition folders (see `partition_folders`). Order of locks: this one before any
+partition's; whoever holds a partition's lock reads this log but does not lock it.
+
+The log is neither compacted nor cut: a topic's life takes some hundred bytes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from broker_core.cluster import TopicDescription
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.embedded.directory import LogDirectory
+from broker_core.embedded.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.metadata.controller import CLUSTER_METADATA_TOPIC_ID, MetadataController
+from broker_core.metadata.metadata_image import MetadataImage
+from broker_core.metadata.metadata_records import MetadataRecord
+from broker_core.metadata.metadata_replay import build_metadata_batch, replay_batches
+from broker_core.model.exceptions import UnknownPartitionError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_config import TopicConfig
+from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC, partition_folder
+from broker_core.ports import Clock, FileSystem
+from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.storage_errors import translated
+
+Reply = TypeVar("Reply")
+
+METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
+METADATA_CONFIG: Final = TopicConfig(cleanup_policy=frozenset(), max_message_bytes=2**31 - 1)
+
+_READ_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Writer:
+    lock: PartitionLock
+    store: PartitionStore
+
+
+class MetadataLog:
+    """The topics of a directory that is OURS. Nothing is made before `make()`; until then there are no topics."""
+
+    def __init__(self, fs: FileSystem, directory: LogDirectory, clock: Clock) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._clock = clock
+        self._folder = f"{directory.path}/{partition_folder(METADATA_PARTITION)}"
+        self._mutex = threading.Lock()
+        self._making = threading.Lock()
+        self._image = MetadataImage()
+        self._next_offset = 0
+        self._reader: PartitionStore | None = None
+        self._writer: _Writer | None = None
+
+    @property
+    def image(self) -> MetadataImage:
+        """As of the last refresh. Inside `locked()` nobody else changes what it stands for."""
+        return self._image
+
+    def refresh(self, *, is_thorough: bool = False) -> None:
+        with self._mutex, translated("reading the metadata log", self._directory.path):
+            if self._reader is None and not self._open_reader():
+                return
+            assert self._reader is not None
+            end_offset = self._reader.bounds().log_end_offset
+            while self._next_offset < end_offset:
+                fetched = self._reader.read(self._next_offset, max_bytes=_READ_BYTES, until_offset=end_offset)
+                self._next_offset = replay_batches(self._image, fetched.buffer, from_offset=self._next_offset)
+
+    def topic(self, name: str) -> TopicDescription | None:
+        return self._image.topics.get(name)
+
+    def topics(self) -> dict[str, TopicDescription]:
+        with self._mutex:
+            return dict(self._image.topics)
+
+    def make(self) -> None:
+        """Makes the log's folder if it is missing; the directory must be OURS."""
+        with self._making, translated("making the metadata log", self._directory.path):
+            if self._writer is None:
+                if not self._fs.exists(self._folder):
+                    self._make_folder()
+                self._writer = self._open_writer()
+
+    def change(self, plan: Callable[[MetadataController], CoordinatorResult[MetadataRecord, Reply]]) -> Reply:
+        """Plans under the lock, appends and replays. Returns the plan's reply, durable. Raises what the plan raises."""
+        with self.locked():
+            writer = self._held_writer()
+            properties = self._directory.properties
+            controller = MetadataController(
+                self._image, broker_id=properties.node_id, directory_id=properties.directory_id
+            )
+            self._append(writer, controller.plan_bootstrap().records)
+            result = plan(controller)
+            self._append(writer, result.records)
+            return result.reply
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the log's lock, with the image at the log's end. Not reentrant."""
+        self.make()
+        writer = self._held_writer()
+        with writer.lock.exclusive():
+            with translated("opening the metadata log", self._directory.path):
+                writer.store.refresh()
+            self.refresh()
+            yield
+
+    def close(self) -> None:
+        with self._mutex:
+            reader, self._reader = self._reader, None
+            writer, self._writer = self._writer, None
+        if reader is not None:
+            reader.close()
+        if writer is not None:
+            writer.store.close()
+            writer.lock.close()
+
+    def _held_writer(self) -> _Writer:
+        assert self._writer is not None, "make() comes first"
+        return self._writer
+
+    def _append(self, writer: _Writer, records: tuple[MetadataRecord, ...]) -> None:
+        if not records:
+            return
+        now_ms = self._clock.now_ms()
+        writer.store.append(build_metadata_batch(records, now_ms=now_ms), now_ms=now_ms)
+        self.refresh()
+
+    def _open_reader(self) -> bool:
+        try:
+            self._reader = PartitionStore.open(
+                self._fs,
+                self._folder,
+                METADATA_PARTITION,
+                config=METADATA_CONFIG,
+                topic_id=CLUSTER_METADATA_TOPIC_ID,
+                writable=False,
+            )
+        except UnknownPartitionError:
+            return False
+        return True
+
+    def _make_folder(self) -> None:
+        try:
+            self._fs.make_directory(self._folder)
+        except FileExistsError:
+            return  # another process makes the same log
+        self._fs.sync_directory(self._directory.path)
+
+    def _open_writer(self) -> _Writer:
+        lock = PartitionLock(f"{self._folder}/{LOCK_FILE_NAME}")
+        with lock.exclusive():
+            PartitionStore.create(self._fs, self._folder, METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID)
+        store = PartitionStore.open(
+            self._fs,
+            self._folder,
+            METADATA_PARTITION,
+            config=METADATA_CONFIG,
+            topic_id=CLUSTER_METADATA_TOPIC_ID,
+            writable=True,
+        )
+        return _Writer(lock=lock, store=store)

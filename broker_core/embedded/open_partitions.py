@@ -1,0 +1,112 @@
+"""Partitions that are open in this process: a bounded number, least recently used first to go.
+
+An entry belongs to a topic as it was described when it was opened: after a change of settings, or when the topic was
+deleted and made again, the next use closes it and opens anew. One thread at a time uses an entry, since a store is
+not thread-safe. An entry whose use ended in trouble that is not the caller's own doing is not trusted any more, and
+dropped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from broker_core.cluster import TopicDescription
+from broker_core.model.exceptions import InvalidRequestError, ProducerError
+from broker_core.model.identifiers import TopicPartition
+
+Opened = TypeVar("Opened")
+
+
+class _Entry(Generic[Opened]):
+    __slots__ = ("mutex", "opened", "topic")
+
+    def __init__(self) -> None:
+        self.mutex = threading.Lock()
+        self.opened: Opened | None = None
+        self.topic: TopicDescription | None = None
+
+
+class OpenPartitions(Generic[Opened]):
+    """A cache of what `open_partition` gives, closed by `close_partition`."""
+
+    def __init__(
+        self,
+        *,
+        open_partition: Callable[[TopicPartition, TopicDescription], Opened],
+        close_partition: Callable[[Opened], None],
+        max_count: int,
+    ) -> None:
+        self._open_partition = open_partition
+        self._close_partition = close_partition
+        self._max_count = max_count
+        self._mutex = threading.Lock()
+        self._entries: OrderedDict[TopicPartition, _Entry[Opened]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @contextmanager
+    def use(self, partition: TopicPartition, topic: TopicDescription) -> Iterator[Opened]:
+        """The partition of this topic, open, for one thread."""
+        entry = self._held_entry(partition)
+        try:
+            if entry.topic != topic:
+                self._close(entry)
+            if entry.opened is None:
+                entry.opened = self._open_partition(partition, topic)
+                entry.topic = topic
+            try:
+                yield entry.opened
+            except (InvalidRequestError, ProducerError):
+                raise
+            except BaseException:
+                entry.opened = None
+                raise
+        finally:
+            entry.mutex.release()
+
+    def close(self) -> None:
+        """Closes all entries, each when its user is done with it."""
+        with self._mutex:
+            entries = list(self._entries.values())
+            self._entries.clear()
+        for entry in entries:
+            with entry.mutex:
+                self._close(entry)
+
+    def _held_entry(self, partition: TopicPartition) -> _Entry[Opened]:
+        while True:
+            with self._mutex:
+                entry = self._entries.setdefault(partition, _Entry())
+                self._entries.move_to_end(partition)
+                surplus = self._take_surplus()
+            for old_entry in surplus:
+                self._close(old_entry)
+                old_entry.mutex.release()
+            entry.mutex.acquire()
+            # While this thread waited the entry may have been thrown out.
+            if self._entries.get(partition) is entry:
+                return entry
+            entry.mutex.release()
+
+    def _take_surplus(self) -> list[_Entry[Opened]]:
+        """Takes the oldest entries that nobody uses out of the cache, held. With all in use the cache grows over."""
+        taken: list[_Entry[Opened]] = []
+        if len(self._entries) <= self._max_count:
+            return taken
+        for partition, entry in list(self._entries.items())[:-1]:
+            if len(self._entries) <= self._max_count:
+                break
+            if entry.mutex.acquire(blocking=False):
+                del self._entries[partition]
+                taken.append(entry)
+        return taken
+
+    def _close(self, entry: _Entry[Opened]) -> None:
+        opened, entry.opened, entry.topic = entry.opened, None, None
+        if opened is not None:
+            self._close_partition(opened)

@@ -1,0 +1,187 @@
+"""From a topic-partition to its store: the right one, open, under the right lock, for one operation.
+
+A read    opens the store for reading, asks it, and then looks at the topic once more: had it been deleted and made
+          again in between, the answer would be of the old one, and is thrown away.
+A write   takes the partition's lock, then looks at the topic: as long as the lock is held the folder cannot be
+          renamed away, so a topic that still exists now is the one that is written.
+
+Order of events that the second look catches: A finds topic t with id 1; B deletes t (metadata log, then folder) and
+makes it again with id 2; A opens files of the folder `t-0` by their paths and takes records of id 2 for those of id 1.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from broker_core.cluster import TopicDescription
+from broker_core.embedded.directory import LogDirectory
+from broker_core.embedded.open_partitions import OpenPartitions
+from broker_core.embedded.partition_folders import PartitionFolders
+from broker_core.embedded.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.embedded.topic_catalog import TopicCatalog, is_same_topic, topic_of
+from broker_core.model.exceptions import DirectoryFormatError, StreamlogError, UnknownPartitionError, UnknownTopicError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
+from broker_core.model.topic_config import TopicConfig
+from broker_core.model.topic_name import partition_folder
+from broker_core.ports import FileSystem
+from broker_core.storage.checkpoints import PARTITION_METADATA_FILE_NAME
+from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.storage_errors import storage_error
+
+Answer = TypeVar("Answer")
+
+_ATTEMPT_COUNT: Final = 10
+"""Times that a topic may be deleted and made again, or reconfigured, during one operation on it."""
+
+
+FolderIdentity = tuple[int, int, int]
+
+
+class _StaleFolderError(Exception):
+    """Another folder stands at the path than the one that is open: removed by hand, or put back from elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenStore:
+    """A store and the folder that it was opened on; for writing, the lock that must be held besides."""
+
+    store: PartitionStore
+    identity: FolderIdentity | None
+    lock: PartitionLock | None = None
+
+    def require_folder(self, path: str) -> None:
+        if _identity_of(path) != self.identity:
+            raise _StaleFolderError
+
+    def close(self) -> None:
+        self.store.close()
+        if self.lock is not None:
+            self.lock.close()
+
+
+class PartitionAccess:
+    """All partitions of one directory, opened as they are asked for. `folders` None: a real Kafka's directory."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: LogDirectory,
+        catalog: TopicCatalog,
+        folders: PartitionFolders | None,
+        *,
+        max_open_count: int = MAX_OPEN_PARTITION_COUNT,
+    ) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._catalog = catalog
+        self._folders = folders
+        self._readers = OpenPartitions(
+            open_partition=self._open_reader, close_partition=OpenStore.close, max_count=max_open_count
+        )
+        self._writers = OpenPartitions(
+            open_partition=self._open_writer, close_partition=OpenStore.close, max_count=max_open_count
+        )
+
+    def path_of(self, partition: TopicPartition) -> str:
+        return f"{self._directory.path}/{partition_folder(partition)}"
+
+    def config_of(self, partition: TopicPartition) -> TopicConfig:
+        """The settings of the partition's topic. Raises UnknownTopicError, UnknownPartitionError."""
+        return TopicConfig.from_stored(topic_of(self._catalog, partition).configs)
+
+    def read(self, partition: TopicPartition, operation: Callable[[PartitionStore], Answer]) -> Answer:
+        """The operation's answer, of the topic that exists when it returns.
+
+        Raises UnknownTopicError, UnknownPartitionError, StorageError, and what the operation raises.
+        """
+        for _ in range(_ATTEMPT_COUNT):
+            topic = topic_of(self._catalog, partition)
+            try:
+                with self._readers.use(partition, topic) as reader:
+                    reader.require_folder(self.path_of(partition))
+                    answer = operation(reader.store)
+            except _StaleFolderError:
+                continue
+            except StreamlogError:
+                if is_same_topic(self._catalog, topic):
+                    raise
+            except OSError as trouble:
+                if is_same_topic(self._catalog, topic):
+                    raise storage_error("reading", self.path_of(partition), trouble) from trouble
+            else:
+                if is_same_topic(self._catalog, topic):
+                    return answer
+        raise self._restless(partition)
+
+    def write(self, partition: TopicPartition, operation: Callable[[PartitionStore], Answer]) -> Answer:
+        """The same under the partition's lock, on a store that has learnt what other processes did."""
+        for _ in range(_ATTEMPT_COUNT):
+            topic = topic_of(self._catalog, partition)
+            try:
+                with self._writers.use(partition, topic) as writer:
+                    assert writer.lock is not None, f"{partition} is open for reading"
+                    with writer.lock.exclusive():
+                        self._catalog.refresh()
+                        if self._catalog.topic(topic.name) == topic:
+                            writer.require_folder(self.path_of(partition))
+                            writer.store.refresh()
+                            return operation(writer.store)
+            except _StaleFolderError:
+                continue
+            except UnknownPartitionError:
+                # The folder vanished between opening and refreshing: deleted, or the whole directory was.
+                if is_same_topic(self._catalog, topic):
+                    raise
+            except OSError as trouble:
+                if is_same_topic(self._catalog, topic):
+                    raise storage_error("writing", self.path_of(partition), trouble) from trouble
+        raise self._restless(partition)
+
+    def open_apart(self, partition: TopicPartition) -> PartitionStore:
+        """A store for reading that the caller alone uses, for as long as it takes, and closes."""
+        return self._open_reader(partition, topic_of(self._catalog, partition)).store
+
+    def close(self) -> None:
+        self._readers.close()
+        self._writers.close()
+
+    def _open_reader(self, partition: TopicPartition, topic: TopicDescription) -> OpenStore:
+        store = self._open_store(partition, topic, writable=False)
+        return OpenStore(store=store, identity=_identity_of(self.path_of(partition)))
+
+    def _open_writer(self, partition: TopicPartition, topic: TopicDescription) -> OpenStore:
+        store = self._open_store(partition, topic, writable=True)
+        path = self.path_of(partition)
+        return OpenStore(store=store, identity=_identity_of(path), lock=PartitionLock(f"{path}/{LOCK_FILE_NAME}"))
+
+    def _open_store(self, partition: TopicPartition, topic: TopicDescription, *, writable: bool) -> PartitionStore:
+        path = self.path_of(partition)
+        config = TopicConfig.from_stored(topic.configs)
+        # Topics of an old Kafka have no id, and a real Kafka's folder is taken for what it says it is.
+        topic_id = None if self._folders is None else topic.topic_id
+        try:
+            return PartitionStore.open(self._fs, path, partition, config=config, topic_id=topic_id, writable=writable)
+        except (UnknownPartitionError, DirectoryFormatError):
+            if self._folders is None or not self._directory.is_writable:
+                raise
+        self._folders.make(topic, partition)
+        return PartitionStore.open(self._fs, path, partition, config=config, topic_id=topic_id, writable=writable)
+
+    def _restless(self, partition: TopicPartition) -> UnknownTopicError:
+        return UnknownTopicError(
+            f"Topic '{partition.topic}' was deleted, made or altered {_ATTEMPT_COUNT} times during one operation.",
+            topic=partition.topic,
+        )
+
+
+def _identity_of(path: str) -> FolderIdentity | None:
+    """The folder's partition.metadata, which is written once; None without one, as before Kafka 2.8."""
+    try:
+        state = os.stat(f"{path}/{PARTITION_METADATA_FILE_NAME}")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return state.st_dev, state.st_ino, state.st_mtime_ns

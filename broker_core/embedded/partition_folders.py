@@ -1,0 +1,157 @@
+"""Partition folders: made when the metadata log says so, taken apart when it says so, never the other way round.
+
+    made      the metadata log first, then the folder; whoever finds it missing makes it. A crash in between is repaired
+              by the next one who wants the partition.
+    deleted   the metadata log first; then, under the partition's lock, renamed to `<topic>-<p>.<hex>-delete`, so that
+              an append that is under way ends before and the next one finds the topic gone; then removed. Readers that
+              have its files open read on undisturbed. What a crash leaves is found by its topic id, which the metadata
+              log lists as removed, or by its `-delete`.
+    foreign   a folder in the way with a topic id that the metadata log never had is moved aside to
+              `<topic>-<p>.<hex>-stray`, as Kafka does, and never removed.
+
+All renames happen under the metadata log's lock, where the names of topics cannot change.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from contextlib import suppress
+from typing import Final
+from uuid import UUID
+
+from broker_core.cluster import TopicDescription
+from broker_core.embedded.metadata_log import MetadataLog
+from broker_core.embedded.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.model.exceptions import DirectoryFormatError, UnknownTopicError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_name import (
+    CLUSTER_METADATA_TOPIC,
+    deleted_folder,
+    is_deleted_folder,
+    parse_partition_folder,
+    partition_folder,
+    stray_folder,
+)
+from broker_core.ports import Entropy, FileSystem
+from broker_core.storage.checkpoints import read_partition_metadata
+from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.storage_errors import translated
+
+_log: Final = logging.getLogger(__name__)
+_ALREADY_GONE: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY})
+
+
+class PartitionFolders:
+    """The folders of one directory that is OURS."""
+
+    def __init__(self, fs: FileSystem, path: str, metadata_log: MetadataLog, entropy: Entropy) -> None:
+        self._fs = fs
+        self._path = path
+        self._metadata_log = metadata_log
+        self._entropy = entropy
+
+    def path_of(self, partition: TopicPartition) -> str:
+        return f"{self._path}/{partition_folder(partition)}"
+
+    def make(self, topic: TopicDescription, partition: TopicPartition) -> None:
+        """Makes or finishes the folder of a partition; durable. Raises UnknownTopicError when the topic is gone."""
+        with self._metadata_log.locked(), translated(f"making the folder of {partition}", self._path):
+            current = self._metadata_log.topic(topic.name)
+            if current is None or current.topic_id != topic.topic_id:
+                raise UnknownTopicError(f"Topic '{topic.name}' does not exist.", topic=topic.name)
+            moved_path = None
+            found_id = self._topic_id_of(self.path_of(partition))
+            if found_id is not None and found_id != topic.topic_id:
+                moved_path = self._move_aside(partition, found_id)
+            self._finish(partition, topic)
+        if moved_path is not None:
+            self._remove_tree(moved_path)
+
+    def make_all(self, topic: TopicDescription, from_partition: int = 0) -> None:
+        """Makes the folders of a new topic, or its partitions from `from_partition` on. Never fails: the metadata log
+        has them already, and what is missing now is made at its first use."""
+        try:
+            for number in range(from_partition, topic.partition_count):
+                self.make(topic, TopicPartition(topic.name, number))
+        except Exception as trouble:
+            _log.warning("folders of topic %s are made at first use: %s", topic.name, trouble)
+
+    def remove(self, topic: TopicDescription) -> None:
+        """Takes apart the folders of a topic that the metadata log says is removed. Never fails: nobody finds them any
+        more, and what is left goes at the next sweep."""
+        try:
+            for number in range(topic.partition_count):
+                self._remove_partition(topic, TopicPartition(topic.name, number))
+        except Exception as trouble:
+            _log.warning("folders of deleted topic %s are removed later: %s", topic.name, trouble)
+
+    def _remove_partition(self, topic: TopicDescription, partition: TopicPartition) -> None:
+        moved_path = None
+        with self._metadata_log.locked(), translated(f"deleting {partition}", self._path):
+            if self._topic_id_of(self.path_of(partition)) == topic.topic_id:
+                moved_path = self._move_aside(partition, topic.topic_id)
+        if moved_path is not None:
+            self._remove_tree(moved_path)
+
+    def sweep(self) -> int:
+        """Removes what crashes left of deleted topics; returns how many folders that were."""
+        rubbish = []
+        with self._metadata_log.locked(), translated("looking for deleted topics' folders", self._path):
+            for name in self._fs.list_directory(self._path):
+                partition = parse_partition_folder(name)
+                if is_deleted_folder(name):
+                    rubbish.append(f"{self._path}/{name}")
+                elif partition is not None and partition.topic != CLUSTER_METADATA_TOPIC:
+                    found_id = self._topic_id_of(self.path_of(partition))
+                    if found_id is not None and self._metadata_log.image.was_removed(found_id):
+                        moved_path = self._move_aside(partition, found_id)
+                        rubbish.extend([] if moved_path is None else [moved_path])
+        for path in rubbish:
+            self._remove_tree(path)
+        return len(rubbish)
+
+    def _finish(self, partition: TopicPartition, topic: TopicDescription) -> None:
+        """Makes what is missing of the folder. Under its lock: it may be whole and somebody appending to it."""
+        path = self.path_of(partition)
+        with suppress(FileExistsError):
+            self._fs.make_directory(path)
+        lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}")
+        try:
+            with lock.exclusive():
+                PartitionStore.create(self._fs, path, partition, topic.topic_id)
+        finally:
+            lock.close()
+
+    def _topic_id_of(self, path: str) -> UUID | None:
+        try:
+            return read_partition_metadata(self._fs, path)
+        except (NotADirectoryError, DirectoryFormatError):
+            return None
+
+    def _move_aside(self, partition: TopicPartition, found_id: UUID) -> str | None:
+        """Renames the folder under its lock. The new path if its content is rubbish, None if it is only in the way."""
+        path = self.path_of(partition)
+        unique_hex = self._entropy.random_bytes(16).hex()
+        is_rubbish = self._metadata_log.image.was_removed(found_id)
+        name = (deleted_folder if is_rubbish else stray_folder)(partition, unique_hex)
+        lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}")
+        try:
+            with lock.exclusive():
+                self._fs.rename(path, f"{self._path}/{name}")
+                self._fs.sync_directory(self._path)
+        finally:
+            lock.close()
+        if not is_rubbish:
+            _log.warning("folder %s holds topic id %s, unknown here: moved to %s", path, found_id, name)
+            return None
+        return f"{self._path}/{name}"
+
+    def _remove_tree(self, path: str) -> None:
+        """Removes a folder that nobody can find any more. What does not go now goes at the next sweep."""
+        try:
+            self._fs.remove_tree(path)
+        except OSError as trouble:
+            # Two processes may remove the same one: each finds files gone that it had listed.
+            if trouble.errno not in _ALREADY_GONE:
+                _log.warning("folder %s of a deleted topic is not removed yet: %s", path, trouble)

@@ -1,0 +1,102 @@
+"""Retention and compaction of one partition.
+
+Compaction reads and writes for a long time without the partition's lock; a lock file of its own, `.compaction.lock`,
+keeps a second compactor of the same partition away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from broker_core.embedded.partition_access import PartitionAccess
+from broker_core.embedded.partition_lock import LockMode, PartitionLock
+from broker_core.model.exceptions import StreamlogError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.limits import COMPACTION_MEMORY_BYTES
+from broker_core.ports import Clock, Entropy
+from broker_core.storage.compaction_run import CleanedSegments, CompactionReport
+from broker_core.storage.partition_store import PartitionStore
+
+COMPACTION_LOCK_FILE_NAME: Final = ".compaction.lock"
+
+UpkeepProgress = Callable[[TopicPartition, int, int], None]
+"""Called with the partition that comes next, how many are done, and how many there are."""
+
+_DIGEST_KEY_BYTES: Final = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpkeepReport:
+    """What was done to one partition. `trouble` says what stopped it, None if nothing did."""
+
+    partition: TopicPartition
+    deleted_segment_count: int = 0
+    compaction: CompactionReport = field(default_factory=CompactionReport)
+    trouble: str | None = None
+
+
+class PartitionUpkeep:
+    """Does it for any partition of `access`."""
+
+    def __init__(self, access: PartitionAccess, clock: Clock, entropy: Entropy) -> None:
+        self._access = access
+        self._clock = clock
+        self._entropy = entropy
+
+    def look_after(self, partition: TopicPartition) -> UpkeepReport:
+        """Retention first, so that nothing is compacted that goes anyway. Trouble is reported, not raised."""
+        deleted_count, compaction = 0, CompactionReport()
+        try:
+            deleted_count = self._access.write(partition, lambda store: store.apply_retention(self._clock.now_ms()))
+            for report in self._compact(partition):
+                compaction = compaction.plus(report)
+        except (StreamlogError, OSError) as trouble:
+            return UpkeepReport(
+                partition=partition,
+                deleted_segment_count=deleted_count,
+                compaction=compaction,
+                trouble=f"{type(trouble).__name__}: {trouble}",
+            )
+        return UpkeepReport(partition=partition, deleted_segment_count=deleted_count, compaction=compaction)
+
+    def _compact(self, partition: TopicPartition) -> list[CompactionReport]:
+        lock = PartitionLock(f"{self._access.path_of(partition)}/{COMPACTION_LOCK_FILE_NAME}")
+        try:
+            if not self._access.config_of(partition).is_compacted:
+                return []
+            if not lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
+                return []  # somebody else is at it
+            try:
+                return self._passes(partition)
+            finally:
+                lock.release()
+        finally:
+            lock.close()
+
+    def _passes(self, partition: TopicPartition) -> list[CompactionReport]:
+        """One pass, and more as long as the keys of what is dirty do not fit into memory."""
+        reports = []
+        source = self._access.open_apart(partition)
+        try:
+            is_full = True
+            while is_full:
+                job = self._access.write(partition, lambda store: store.plan_compaction(self._clock.now_ms()))
+                if job is None:
+                    break
+                cleaned = source.clean_compaction(
+                    job,
+                    memory_bytes=COMPACTION_MEMORY_BYTES,
+                    digest_key=self._entropy.random_bytes(_DIGEST_KEY_BYTES),
+                )
+                is_full = cleaned.is_full
+
+                def swap(store: PartitionStore, cleaned: CleanedSegments = cleaned) -> CompactionReport:
+                    # The topic may have been deleted and made again while its old segments were read.
+                    return store.swap_compaction(cleaned) if store.topic_id == source.topic_id else CompactionReport()
+
+                reports.append(self._access.write(partition, swap))
+        finally:
+            source.close()
+        return reports

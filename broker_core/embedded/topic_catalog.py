@@ -1,0 +1,57 @@
+"""Which topics a directory has: the one question that every operation asks first, put the same way to both kinds of
+directory (`metadata_log` for ours, `foreign_topics` for a real Kafka's)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from broker_core.cluster import TopicDescription
+from broker_core.model.exceptions import UnknownPartitionError, UnknownTopicError
+from broker_core.model.identifiers import TopicPartition
+
+
+class TopicCatalog(Protocol):
+    """Safe to use from several threads."""
+
+    def refresh(self, *, is_thorough: bool = False) -> None:
+        """Learns what other processes changed. A few microseconds when nothing did; `is_thorough` spares no effort."""
+        ...
+
+    def topic(self, name: str) -> TopicDescription | None:
+        """As of the last refresh."""
+        ...
+
+    def topics(self) -> dict[str, TopicDescription]:
+        """All of them by name, as of the last refresh."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def topic_of(catalog: TopicCatalog, partition: TopicPartition) -> TopicDescription:
+    """The topic that the partition belongs to. What is not known yet is looked for before it is refused.
+
+    Raises UnknownTopicError, UnknownPartitionError.
+    """
+    for is_thorough in (False, True):
+        topic = catalog.topic(partition.topic)
+        if topic is not None and 0 <= partition.partition < topic.partition_count:
+            return topic
+        catalog.refresh(is_thorough=is_thorough)
+    topic = catalog.topic(partition.topic)
+    if topic is None:
+        raise UnknownTopicError(f"Topic '{partition.topic}' does not exist.", topic=partition.topic)
+    if 0 <= partition.partition < topic.partition_count:
+        return topic
+    raise UnknownPartitionError(
+        f"Topic '{partition.topic}' has partitions 0 to {topic.partition_count - 1}, not {partition.partition}.",
+        topic=partition.topic,
+        partition=partition.partition,
+    )
+
+
+def is_same_topic(catalog: TopicCatalog, topic: TopicDescription) -> bool:
+    """After a refresh: the topic still exists and was not deleted and made again in between."""
+    catalog.refresh()
+    current = catalog.topic(topic.name)
+    return current is not None and current.topic_id == topic.topic_id

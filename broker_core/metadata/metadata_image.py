@@ -1,0 +1,139 @@
+"""What the metadata log adds up to: the topics with their settings, and the next free producer id.
+
+The image is a fold over the log's records. `replay` is the only method that changes it, so an image that was fed record
+by record while running equals one that was fed from the log's start. Records between a begin and an end marker
+(KIP-866) count when the end arrives, and not at all after an abort marker.
+
+Look-ups, all in one step: a topic by name, by id, and by its name with `.` folded to `_`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from uuid import UUID
+
+from broker_core.cluster import TopicDescription
+from broker_core.metadata.metadata_records import (
+    METADATA_VERSION_FEATURE,
+    ConfigRecord,
+    ConfigResource,
+    FeatureLevelRecord,
+    MetadataRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    TransactionRecord,
+)
+from broker_core.model.topic_name import folded_name, is_internal_topic
+
+
+class MetadataImage:
+    """The fold. Descriptions handed out never change; a changed topic gets a new one."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, TopicDescription] = {}
+        self._names_by_id: dict[UUID, str] = {}
+        self._names_by_folded_name: dict[str, str] = {}
+        self._removed_topic_ids: set[UUID] = set()
+        self._next_producer_id = 0
+        self._metadata_version: int | None = None
+        self._held_back: list[MetadataRecord] | None = None
+
+    @property
+    def topics(self) -> Mapping[str, TopicDescription]:
+        """By name."""
+        return MappingProxyType(self._topics)
+
+    @property
+    def next_producer_id(self) -> int:
+        """Every producer id below was given out."""
+        return self._next_producer_id
+
+    @property
+    def metadata_version(self) -> int | None:
+        """The level of the log's format; None before the log's first record."""
+        return self._metadata_version
+
+    def topic_by_id(self, topic_id: UUID) -> TopicDescription | None:
+        name = self._names_by_id.get(topic_id)
+        return None if name is None else self._topics[name]
+
+    def topic_that_collides(self, name: str) -> str | None:
+        """Another topic whose name equals `name` once `.` and `_` are the same."""
+        other = self._names_by_folded_name.get(folded_name(name))
+        return None if other == name else other
+
+    def was_removed(self, topic_id: UUID) -> bool:
+        """The topic with this id existed and was deleted: its folders are rubbish."""
+        return topic_id in self._removed_topic_ids
+
+    def replay(self, record: MetadataRecord) -> None:
+        """Changes the image by one committed record; types that say nothing about topics change nothing."""
+        if isinstance(record, TransactionRecord):
+            self._replay_transaction(record)
+        elif self._held_back is not None:
+            self._held_back.append(record)
+        else:
+            self._replay_now(record)
+
+    def _replay_transaction(self, record: TransactionRecord) -> None:
+        held_back, self._held_back = self._held_back, None
+        if record.api_key == TransactionRecord.BEGIN:
+            self._held_back = []
+        elif record.api_key == TransactionRecord.END:
+            for held_record in held_back or ():
+                self._replay_now(held_record)
+
+    def _replay_now(self, record: MetadataRecord) -> None:
+        match record:
+            case TopicRecord():
+                self._add_topic(record)
+            case PartitionRecord():
+                self._add_partition(record)
+            case ConfigRecord():
+                self._set_config(record)
+            case RemoveTopicRecord():
+                self._remove_topic(record)
+            case ProducerIdsRecord():
+                self._next_producer_id = record.next_producer_id
+            case FeatureLevelRecord():
+                if record.name == METADATA_VERSION_FEATURE:
+                    self._metadata_version = record.feature_level
+            case _:
+                pass
+
+    def _add_topic(self, record: TopicRecord) -> None:
+        self._topics[record.name] = TopicDescription(
+            name=record.name,
+            topic_id=record.topic_id,
+            partition_count=0,
+            is_internal=is_internal_topic(record.name),
+        )
+        self._names_by_id[record.topic_id] = record.name
+        self._names_by_folded_name[folded_name(record.name)] = record.name
+
+    def _add_partition(self, record: PartitionRecord) -> None:
+        topic = self.topic_by_id(record.topic_id)
+        if topic is not None and record.partition_id >= topic.partition_count:
+            self._topics[topic.name] = replace(topic, partition_count=record.partition_id + 1)
+
+    def _set_config(self, record: ConfigRecord) -> None:
+        topic = self._topics.get(record.resource_name)
+        if topic is None or record.resource_type != ConfigResource.TOPIC:
+            return
+        configs = dict(topic.configs)
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+        self._topics[topic.name] = replace(topic, configs=configs)
+
+    def _remove_topic(self, record: RemoveTopicRecord) -> None:
+        self._removed_topic_ids.add(record.topic_id)
+        name = self._names_by_id.pop(record.topic_id, None)
+        if name is not None:
+            del self._topics[name]
+            self._names_by_folded_name.pop(folded_name(name), None)

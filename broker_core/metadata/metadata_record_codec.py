@@ -1,0 +1,240 @@
+"""Metadata records <-> the values of `__cluster_metadata`.
+
+    unsigned varint   frame version, 1
+    unsigned varint   record type, `api_key`
+    unsigned varint   version of the record
+    fields            in Kafka's flexible encoding: compact strings and arrays, tagged fields last
+
+Tagged fields of a known type are skipped when read; the records written here leave every tagged field at its default,
+which Kafka writes as none at all.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from kio.serial.errors import SerialError
+from kio.serial.readers import (
+    read_compact_array_length,
+    read_compact_string,
+    read_compact_string_nullable,
+    read_int8,
+    read_int16,
+    read_int32,
+    read_int64,
+    read_unsigned_varint,
+    read_uuid,
+)
+from kio.serial.writers import (
+    write_compact_array_length,
+    write_compact_string,
+    write_empty_tagged_fields,
+    write_int8,
+    write_int16,
+    write_int32,
+    write_int64,
+    write_nullable_compact_string,
+    write_unsigned_varint,
+    write_uuid,
+)
+
+from broker_core.metadata.metadata_records import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    OtherRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    TransactionRecord,
+)
+from broker_core.model.exceptions import CorruptBatchError, UnsupportedFormatError
+
+FRAME_VERSION: Final = 1
+
+_INT32_BYTES = 4
+_UUID_BYTES = 16
+_T = TypeVar("_T")
+
+
+def encode_metadata_record(record: MetadataRecord) -> bytes:
+    """The record's value in the log."""
+    out = io.BytesIO()
+    put: Any = out
+    for number in (FRAME_VERSION, record.api_key, record.version):
+        write_unsigned_varint(put, number)  # type: ignore[arg-type]
+    if isinstance(record, OtherRecord):
+        out.write(record.body)
+        return out.getvalue()
+    _write_fields(put, record)
+    write_empty_tagged_fields(put)
+    return out.getvalue()
+
+
+def decode_metadata_record(value: bytes | memoryview) -> MetadataRecord:
+    """The record in a value of the log.
+
+    Raises UnsupportedFormatError for a frame version that is not 1 or a known type in an unknown version, and
+    CorruptBatchError when the fields do not fit the bytes. Bytes after a known version's fields are its tagged fields.
+    """
+    body = _Body(bytes(value))
+    frame_version = body.take(read_unsigned_varint)
+    if frame_version != FRAME_VERSION:
+        raise UnsupportedFormatError(f"metadata record in frame version {frame_version}, only {FRAME_VERSION} is known")
+    api_key, version = body.take(read_unsigned_varint), body.take(read_unsigned_varint)
+    reader = _READERS.get(api_key)
+    if reader is None:
+        return OtherRecord(api_key=api_key, version=version, body=body.rest())
+    highest, read_fields = reader
+    if version > highest:
+        raise UnsupportedFormatError(
+            f"metadata record type {api_key} in version {version}, known are 0 to {highest}: written by a newer version"
+        )
+    return read_fields(body, version)
+
+
+def _write_fields(put: Any, record: MetadataRecord) -> None:
+    match record:
+        case TopicRecord():
+            write_compact_string(put, record.name)
+            write_uuid(put, record.topic_id)
+        case PartitionRecord():
+            write_int32(put, record.partition_id)  # type: ignore[arg-type]
+            write_uuid(put, record.topic_id)
+            for broker_ids in (record.replicas, record.isr, (), ()):  # nothing being removed, nothing being added
+                _write_array(put, broker_ids, write_int32)
+            for number in (record.leader, record.leader_epoch, record.partition_epoch):
+                write_int32(put, number)  # type: ignore[arg-type]
+            _write_array(put, record.directories, write_uuid)
+        case ConfigRecord():
+            write_int8(put, record.resource_type)  # type: ignore[arg-type]
+            write_compact_string(put, record.resource_name)
+            write_compact_string(put, record.name)
+            write_nullable_compact_string(put, record.value)
+        case RemoveTopicRecord():
+            write_uuid(put, record.topic_id)
+        case FeatureLevelRecord():
+            write_compact_string(put, record.name)
+            write_int16(put, record.feature_level)  # type: ignore[arg-type]
+        case ProducerIdsRecord():
+            write_int32(put, record.broker_id)  # type: ignore[arg-type]
+            write_int64(put, record.broker_epoch)  # type: ignore[arg-type]
+            write_int64(put, record.next_producer_id)  # type: ignore[arg-type]
+        case TransactionRecord() | OtherRecord():
+            pass
+
+
+def _write_array(put: Any, items: tuple[Any, ...], write_item: Callable[[Any, Any], None]) -> None:
+    write_compact_array_length(put, len(items))
+    for item in items:
+        write_item(put, item)
+
+
+class _Body:
+    """A value and how far it was read; every kind of misfit becomes a CorruptBatchError."""
+
+    __slots__ = ("_buffer", "_position")
+
+    def __init__(self, buffer: bytes) -> None:
+        self._buffer = buffer
+        self._position = 0
+
+    def take(self, read: Callable[[Any, int], tuple[_T, int]]) -> _T:
+        try:
+            item, size = read(self._buffer, self._position)
+        except (SerialError, ValueError, IndexError, OverflowError) as trouble:
+            raise CorruptBatchError(
+                f"metadata record of {len(self._buffer)} bytes breaks off at byte {self._position}: {trouble}"
+            ) from trouble
+        self._position += size
+        return item
+
+    def take_array(self, read: Callable[[Any, int], tuple[_T, int]], item_bytes: int) -> tuple[_T, ...]:
+        """Items of a fixed size; the count is held against the bytes that remain before anything is allocated."""
+        count = self.take(read_compact_array_length)
+        if count is None:
+            return ()
+        if count * item_bytes > len(self._buffer) - self._position:
+            raise CorruptBatchError(
+                f"metadata record of {len(self._buffer)} bytes claims {count} items of {item_bytes} bytes at byte"
+                f" {self._position}"
+            )
+        return tuple(self.take(read) for _ in range(count))
+
+    def rest(self) -> bytes:
+        return self._buffer[self._position :]
+
+
+def _read_topic(body: _Body, version: int) -> TopicRecord:
+    return TopicRecord(name=body.take(read_compact_string), topic_id=_required_uuid(body))
+
+
+def _required_uuid(body: _Body) -> UUID:
+    return body.take(read_uuid) or UUID(int=0)
+
+
+def _read_partition(body: _Body, version: int) -> PartitionRecord:
+    partition_id, topic_id = body.take(read_int32), _required_uuid(body)
+    replicas, isr = (body.take_array(read_int32, _INT32_BYTES) for _ in range(2))
+    for _ in range(2):
+        body.take_array(read_int32, _INT32_BYTES)
+    leader, leader_epoch, partition_epoch = (body.take(read_int32) for _ in range(3))
+    directories = body.take_array(read_uuid, _UUID_BYTES) if version >= 1 else ()
+    return PartitionRecord(
+        partition_id=partition_id,
+        topic_id=topic_id,
+        replicas=replicas,
+        isr=isr,
+        leader=leader,
+        leader_epoch=leader_epoch,
+        partition_epoch=partition_epoch,
+        directories=tuple(directory or UUID(int=0) for directory in directories),
+    )
+
+
+def _read_config(body: _Body, version: int) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=body.take(read_int8),
+        resource_name=body.take(read_compact_string),
+        name=body.take(read_compact_string),
+        value=body.take(read_compact_string_nullable),
+    )
+
+
+def _read_remove_topic(body: _Body, version: int) -> RemoveTopicRecord:
+    return RemoveTopicRecord(topic_id=_required_uuid(body))
+
+
+def _read_feature_level(body: _Body, version: int) -> FeatureLevelRecord:
+    return FeatureLevelRecord(name=body.take(read_compact_string), feature_level=body.take(read_int16))
+
+
+def _read_producer_ids(body: _Body, version: int) -> ProducerIdsRecord:
+    return ProducerIdsRecord(
+        broker_id=body.take(read_int32),
+        broker_epoch=body.take(read_int64),
+        next_producer_id=body.take(read_int64),
+    )
+
+
+def _transaction_reader(api_key: int) -> Callable[[_Body, int], TransactionRecord]:
+    return lambda body, version: TransactionRecord(api_key=api_key)
+
+
+_READERS: Final[dict[int, tuple[int, Callable[[_Body, int], MetadataRecord]]]] = {
+    TopicRecord.api_key: (0, _read_topic),
+    PartitionRecord.api_key: (2, _read_partition),
+    ConfigRecord.api_key: (0, _read_config),
+    RemoveTopicRecord.api_key: (0, _read_remove_topic),
+    FeatureLevelRecord.api_key: (0, _read_feature_level),
+    ProducerIdsRecord.api_key: (0, _read_producer_ids),
+    **{
+        api_key: (0, _transaction_reader(api_key))
+        for api_key in (TransactionRecord.BEGIN, TransactionRecord.END, TransactionRecord.ABORT)
+    },
+}
+"""By record type: the highest version known and the reader of its fields."""

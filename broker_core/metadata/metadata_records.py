@@ -1,0 +1,124 @@
+"""KRaft's metadata records, as values. Field names are those of Kafka 4.3's `common/metadata/*.json`.
+
+`metadata_record_codec` turns them into the bytes of `__cluster_metadata` and back. Record types that the image has no
+use for (brokers, quotas, credentials, in-sync sets) are kept as `OtherRecord`.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import ClassVar, Final
+from uuid import UUID
+
+METADATA_VERSION_FEATURE: Final = "metadata.version"
+METADATA_VERSION_LEVEL: Final = 30
+"""Kafka 4.3's level of the metadata format, whose record versions are written here."""
+
+
+class ConfigResource(enum.IntEnum):
+    """What a ConfigRecord is about."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRecord:
+    """A topic begins to exist."""
+
+    api_key: ClassVar[int] = 2
+    version: ClassVar[int] = 0
+    name: str
+    topic_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionRecord:
+    """A partition begins to exist, on these brokers and in these of their directories."""
+
+    api_key: ClassVar[int] = 3
+    version: ClassVar[int] = 2
+    partition_id: int
+    topic_id: UUID
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int = 0
+    partition_epoch: int = 0
+    directories: tuple[UUID, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRecord:
+    """A setting of a resource is given, or with None taken back."""
+
+    api_key: ClassVar[int] = 4
+    version: ClassVar[int] = 0
+    resource_type: int
+    resource_name: str
+    name: str
+    value: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveTopicRecord:
+    """A topic, its partitions and its settings end."""
+
+    api_key: ClassVar[int] = 9
+    version: ClassVar[int] = 0
+    topic_id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeatureLevelRecord:
+    """The level of a feature; every metadata log begins with that of `metadata.version`."""
+
+    api_key: ClassVar[int] = 12
+    version: ClassVar[int] = 0
+    name: str
+    feature_level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdsRecord:
+    """A block of producer ids was given out; the next one begins at `next_producer_id`."""
+
+    api_key: ClassVar[int] = 15
+    version: ClassVar[int] = 0
+    broker_id: int
+    broker_epoch: int = -1
+    next_producer_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionRecord:
+    """Begin (23), end (24) or abort (25) of records that count all together or not at all (KIP-866)."""
+
+    version: ClassVar[int] = 0
+    api_key: int
+
+    BEGIN: ClassVar[int] = 23
+    END: ClassVar[int] = 24
+    ABORT: ClassVar[int] = 25
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherRecord:
+    """A record that the image ignores; `body` is what follows the frame."""
+
+    api_key: int
+    version: int
+    body: bytes
+
+
+MetadataRecord = (
+    TopicRecord
+    | PartitionRecord
+    | ConfigRecord
+    | RemoveTopicRecord
+    | FeatureLevelRecord
+    | ProducerIdsRecord
+    | TransactionRecord
+    | OtherRecord
+)

@@ -1,0 +1,96 @@
+import os
+import shutil
+from uuid import UUID
+
+import pytest
+from golden_data import fingerprint, unpack
+
+from broker_core.embedded.foreign_topics import ForeignTopics
+from broker_core.metadata.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from broker_core.metadata.metadata_replay import build_metadata_batch
+from broker_core.storage.checkpoints import write_partition_metadata
+from broker_core.storage.os_file_system import OsFileSystem
+
+CODECS_ID = UUID("291e4921-5607-4044-97ce-45e464a231ba")
+
+
+@pytest.fixture
+def golden(tmp_path):
+    return unpack(tmp_path) / "log"
+
+
+def topics_of(path):
+    catalog = ForeignTopics(OsFileSystem(), str(path))
+    catalog.refresh()
+    return catalog.topics()
+
+
+def test_topics_have_the_ids_counts_and_settings_of_the_metadata_log(golden):
+    before = fingerprint(golden)
+    topics = topics_of(golden)
+    assert "__cluster_metadata" not in topics
+    assert topics["codecs"].topic_id == CODECS_ID
+    assert topics["keyed"].partition_count == 5
+    assert topics["log-append"].configs["message.timestamp.type"] == "LogAppendTime"
+    assert topics["__consumer_offsets"].is_internal
+    assert fingerprint(golden) == before
+
+
+def test_without_a_metadata_log_the_folders_tell_all_but_the_settings(golden):
+    shutil.rmtree(golden / "__cluster_metadata-0")
+    topics = topics_of(golden)
+    assert topics["codecs"].topic_id == CODECS_ID
+    assert topics["keyed"].partition_count == 5
+    assert topics["log-append"].configs == {}
+
+
+def test_a_metadata_log_that_is_not_understood_leaves_the_folders(golden, caplog):
+    log = golden / "__cluster_metadata-0" / "00000000000000000000.log"
+    data = bytearray(log.read_bytes())
+    data[200] ^= 1
+    log.write_bytes(data)
+    assert topics_of(golden)["keyed"].partition_count == 5
+    assert "topics come from its folders" in caplog.text
+
+
+def test_a_broker_that_keeps_some_partitions_of_a_topic_knows_them_all(golden):
+    for number in (1, 2, 4):
+        shutil.rmtree(golden / f"keyed-{number}")
+    assert topics_of(golden)["keyed"].partition_count == 5
+
+
+def test_a_topic_without_any_folder_here_is_not_listed(golden):
+    shutil.rmtree(golden / "trimmed-0")
+    assert "trimmed" not in topics_of(golden)
+
+
+def test_the_newest_snapshot_and_what_follows_it_count(golden):
+    folder = golden / "__cluster_metadata-0"
+    topic_id = UUID(int=12345)
+    partition = PartitionRecord(partition_id=2, topic_id=topic_id, replicas=(1,), isr=(1,), leader=1)
+    new_setting = ConfigRecord(resource_type=2, resource_name="new", name="retention.ms", value="9")
+    snapshot = build_metadata_batch([TopicRecord(name="new", topic_id=topic_id), partition, new_setting], now_ms=1)
+    (folder / "00000000000000000176-0000000001.checkpoint").write_bytes(snapshot)
+    older = build_metadata_batch([RemoveTopicRecord(topic_id=topic_id)], now_ms=1)
+    (folder / "00000000000000000042-0000000001.checkpoint").write_bytes(older)
+    (golden / "new-0").mkdir()
+    write_partition_metadata(OsFileSystem(), str(golden / "new-0"), topic_id)
+    topics = topics_of(golden)
+    assert (topics["new"].partition_count, topics["new"].configs) == (3, {"retention.ms": "9"})
+    assert topics["codecs"].configs == {}  # its records are all below the snapshot's offset
+
+
+def test_a_folder_that_another_topic_of_the_name_left_is_described_by_itself(golden):
+    write_partition_metadata(OsFileSystem(), str(golden / "log-append-0"), UUID(int=7))
+    topic = topics_of(golden)["log-append"]
+    assert (topic.topic_id, topic.configs) == (UUID(int=7), {})
+
+
+def test_a_folder_that_appears_is_found_at_the_next_refresh(golden):
+    catalog = ForeignTopics(OsFileSystem(), str(golden))
+    catalog.refresh()
+    assert catalog.topic("later") is None
+    (golden / "later-0").mkdir()
+    os.utime(golden, ns=(1, 1))
+    catalog.refresh()
+    assert catalog.topic("later").topic_id.int == 0

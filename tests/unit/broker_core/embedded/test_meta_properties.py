@@ -1,0 +1,48 @@
+from uuid import UUID
+
+import pytest
+
+from broker_core.embedded.meta_properties import MetaProperties, decode_meta_properties, encode_meta_properties
+from broker_core.model.exceptions import DirectoryFormatError
+
+WRITTEN_BY_KAFKA = (
+    b"#\n#Fri Nov 27 23:30:21 UTC 2026\nnode.id=1\ndirectory.id=EHiYluIKaMOpVsGPzN5Nlg\nversion=1\n"
+    b"cluster.id=8Q5L9fuUQ_aX3501_diiwA\n"
+)
+
+
+def test_what_is_written_reads_back_as_ours():
+    properties = MetaProperties(cluster_id="c" * 22, directory_id=UUID(int=5), node_id=1, is_ours=True)
+    assert decode_meta_properties(encode_meta_properties(properties), "p") == properties
+
+
+def test_a_real_kafkas_file_is_not_ours():
+    properties = decode_meta_properties(WRITTEN_BY_KAFKA, "p")
+    assert properties == MetaProperties(
+        cluster_id="8Q5L9fuUQ_aX3501_diiwA",
+        directory_id=UUID("10789896-e20a-68c3-a956-c18fccde4d96"),
+        node_id=1,
+        is_ours=False,
+    )
+
+
+def test_an_old_brokers_file_has_no_directory_id():
+    properties = decode_meta_properties(b"broker.id=3\nversion=0\ncluster.id=x\\:y\n", "p")
+    assert (properties.node_id, properties.cluster_id, properties.directory_id.int) == (3, "x:y", 0)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", r"/log/meta\.properties says version=\(nothing\)"),
+        (b"version=2\nnode.id=1\n", "says version=2; known are 0 and 1"),
+        (b"version=1\n", r"names no node: node\.id=\(nothing\)"),
+        (b"version=1\nnode.id=x\n", r"names no node: node\.id=x"),
+        (b"version=1\nnode.id=1\ndirectory.id=?\n", r"directory\.id=\?"),
+        (b"version=1\nnode.id=1\nstreamlog.format=2\n", r"says streamlog\.format=2; this version knows 1"),
+        (b"\xff\xfe\x00", "says version"),
+    ],
+)
+def test_another_file_is_refused_with_the_line_that_is_wrong(data, message):
+    with pytest.raises(DirectoryFormatError, match=message):
+        decode_meta_properties(data, "/log/meta.properties")

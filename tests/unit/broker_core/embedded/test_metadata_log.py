@@ -1,0 +1,129 @@
+import threading
+
+import pytest
+
+from broker_core.embedded.directory import LogDirectory
+from broker_core.embedded.metadata_log import MetadataLog
+from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+from broker_core.model.exceptions import DiskFullError, TopicExistsError
+from broker_core.storage.os_file_system import OsFileSystem
+
+ENTROPY = SystemEntropy()
+
+
+class FullFileSystem(OsFileSystem):
+    """A disk whose logs cannot grow while `is_full`."""
+
+    def __init__(self):
+        self.is_full = False
+        self.hits = 0
+
+    def open(self, path, *, writable, create=False):
+        file = super().open(path, writable=writable, create=create)
+        return _FullFile(self, file) if writable and path.endswith(".log") else file
+
+
+class _FullFile:
+    def __init__(self, fs, file):
+        self._fs, self._file = fs, file
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def write_at(self, position, data):
+        if self._fs.is_full:
+            self._fs.hits += 1
+            self._file.write_at(position, bytes(data)[:10])
+            raise OSError(28, "No space left on device", self._file.path)
+        self._file.write_at(position, data)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "log")
+
+
+def open_log(path, fs=None):
+    fs = fs or OsFileSystem()
+    directory = LogDirectory(fs, path, create=True, entropy=ENTROPY)
+    directory.make()
+    return MetadataLog(fs, directory, SystemClock())
+
+
+def create(log, name):
+    return log.change(lambda c: c.plan_create_topic(name, partition_count=2, configs={}, entropy=ENTROPY))
+
+
+def test_nothing_is_made_by_reading(tmp_path):
+    fs = OsFileSystem()
+    directory = LogDirectory(fs, str(tmp_path / "log"), create=True, entropy=ENTROPY)
+    log = MetadataLog(fs, directory, SystemClock())
+    log.refresh()
+    assert log.topics() == {}
+    assert not (tmp_path / "log").exists()
+
+
+def test_a_change_is_seen_by_who_made_it_at_once_and_by_others_after_a_refresh(path):
+    one, two = open_log(path), open_log(path)
+    topic = create(one, "t")
+    assert one.topic("t") == topic
+    assert two.topic("t") is None
+    two.refresh()
+    assert two.topic("t") == topic
+    assert two.topics() == {"t": topic}
+
+
+def test_a_change_is_planned_on_what_others_appended(path):
+    one, two = open_log(path), open_log(path)
+    create(one, "t")
+    with pytest.raises(TopicExistsError):
+        create(two, "t")
+
+
+def test_a_log_opened_later_has_every_change(path):
+    one = open_log(path)
+    for number in range(20):
+        create(one, f"t{number}")
+    one.change(lambda c: c.plan_delete_topic("t3"))
+    one.close()
+    later = open_log(path)
+    later.refresh()
+    assert set(later.topics()) == {f"t{n}" for n in range(20) if n != 3}
+    assert later.image.metadata_version == 30
+
+
+def test_threads_that_create_the_same_topics_make_each_once(path):
+    logs = [open_log(path) for _ in range(2)]
+    outcomes = []
+
+    def work(log):
+        for number in range(10):
+            try:
+                create(log, f"t{number}")
+                outcomes.append("made")
+            except TopicExistsError:
+                outcomes.append("was there")
+
+    threads = [threading.Thread(target=work, args=(logs[n % 2],)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["made"] * 10 + ["was there"] * 30
+
+
+def test_a_change_that_the_disk_refuses_never_was(path):
+    fs = FullFileSystem()
+    log, other = open_log(path, fs), open_log(path)
+    create(log, "t")
+    fs.is_full = True
+    with pytest.raises(DiskFullError):
+        create(log, "u")
+    assert fs.hits
+    for reader in (log, other):
+        reader.refresh()
+        assert set(reader.topics()) == {"t"}
+    fs.is_full = False
+    create(log, "u")
+    other.refresh()
+    assert set(other.topics()) == {"t", "u"}

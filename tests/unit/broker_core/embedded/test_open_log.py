@@ -1,0 +1,29 @@
+from read_only_file_system import ReadOnlyFileSystem
+
+from broker_core.embedded.directory import LogDirectory
+from broker_core.embedded.open_log import open_log
+from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+
+
+def open_at(path):
+    fs = ReadOnlyFileSystem()
+    directory = LogDirectory(fs, str(path), create=True, entropy=SystemEntropy())
+    return open_log(fs, directory, SystemClock(), SystemEntropy()), fs
+
+
+def test_a_log_that_is_not_made_yet_has_no_topics_and_the_means_to_make_some(tmp_path):
+    log, fs = open_at(tmp_path / "log")
+    log.catalog.refresh()
+    assert log.catalog.topics() == {}
+    assert log.own is not None
+    assert fs.refused == []
+    log.close()
+
+
+def test_a_real_kafkas_log_comes_without_the_means_to_change_it(tmp_path):
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\n")
+    log, fs = open_at(tmp_path)
+    log.catalog.refresh()
+    assert log.own is None
+    assert fs.refused == []
+    log.close()

@@ -1,0 +1,109 @@
+import threading
+from uuid import UUID
+
+import pytest
+
+from broker_core.cluster import TopicDescription
+from broker_core.embedded.open_partitions import OpenPartitions
+from broker_core.model.exceptions import CorruptBatchError, UnknownPartitionError
+from broker_core.model.identifiers import TopicPartition
+
+
+def a_topic(topic_id=1, **configs):
+    return TopicDescription(name="t", topic_id=UUID(int=topic_id), partition_count=9, configs=configs)
+
+
+class Shelf:
+    """Opens numbered things and remembers which were closed."""
+
+    def __init__(self, max_count=2):
+        self.opened, self.closed = [], []
+        self.partitions = OpenPartitions(
+            open_partition=self._open, close_partition=self.closed.append, max_count=max_count
+        )
+
+    def _open(self, partition, topic):
+        self.opened.append(partition.partition)
+        return len(self.opened)
+
+    def use(self, number=0, topic=None):
+        return self.partitions.use(TopicPartition("t", number), topic or a_topic())
+
+
+def test_a_partition_is_opened_once():
+    shelf = Shelf()
+    for _ in range(3):
+        with shelf.use() as opened:
+            assert opened == 1
+    assert (shelf.opened, shelf.closed) == ([0], [])
+
+
+def test_the_least_recently_used_goes_first():
+    shelf = Shelf(max_count=2)
+    for number in (0, 1, 0, 2):
+        with shelf.use(number):
+            pass
+    assert len(shelf.partitions) == 2
+    assert shelf.closed == [2]  # the second that was opened: partition 1
+
+
+def test_what_is_in_use_is_not_closed_under_its_user():
+    shelf = Shelf(max_count=1)
+    with shelf.use(0), shelf.use(1), shelf.use(2):
+        assert shelf.closed == []
+        assert len(shelf.partitions) == 3
+    with shelf.use(3):
+        pass
+    assert shelf.closed == [1, 2, 3]
+    assert len(shelf.partitions) == 1
+
+
+@pytest.mark.parametrize("other", [a_topic(2), a_topic(**{"retention.ms": "1"})])
+def test_a_topic_that_was_made_again_or_set_differently_is_opened_anew(other):
+    shelf = Shelf()
+    with shelf.use():
+        pass
+    with shelf.use(topic=other) as opened:
+        assert opened == 2
+    assert shelf.closed == [1]
+
+
+def test_the_callers_own_mistake_leaves_the_partition_open():
+    shelf = Shelf()
+    with pytest.raises(UnknownPartitionError), shelf.use():
+        raise UnknownPartitionError("no")
+    with shelf.use() as opened:
+        assert opened == 1
+
+
+@pytest.mark.parametrize("trouble", [OSError("disk"), CorruptBatchError("bits"), KeyboardInterrupt()])
+def test_what_ended_in_trouble_is_not_trusted_again(trouble):
+    shelf = Shelf()
+    with pytest.raises(type(trouble)), shelf.use():
+        raise trouble
+    with shelf.use() as opened:
+        assert opened == 2
+
+
+def test_one_thread_at_a_time_uses_a_partition():
+    shelf = Shelf(max_count=1)
+    inside, most = [0], [0]
+
+    def work(number):
+        for turn in range(100):
+            with shelf.use((number + turn) % 3 if number else 0) as opened:
+                assert opened not in shelf.closed
+                if number == 0:
+                    inside[0] += 1
+                    most[0] = max(most[0], inside[0])
+                    inside[0] -= 1
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in (0, 0, 1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most[0] == 1
+    shelf.partitions.close()
+    assert sorted(shelf.closed) == list(range(1, len(shelf.opened) + 1))
+    assert len(shelf.partitions) == 0

@@ -1,0 +1,214 @@
+import os
+import shutil
+
+import pytest
+from builders import a_batch
+
+from broker_core.embedded.directory import LogDirectory
+from broker_core.embedded.metadata_log import MetadataLog
+from broker_core.embedded.partition_access import PartitionAccess
+from broker_core.embedded.partition_folders import PartitionFolders
+from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+from broker_core.model.exceptions import InvalidRecordError, StorageError, UnknownTopicError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.storage.os_file_system import OsFileSystem
+from broker_core.storage.partition_store import PartitionStore
+
+ENTROPY = SystemEntropy()
+T0 = TopicPartition("t", 0)
+
+
+class Door:
+    """One process's way into a directory."""
+
+    def __init__(self, path, max_open_count=10):
+        self.path = path
+        fs = OsFileSystem()
+        self.directory = LogDirectory(fs, str(path), create=True, entropy=ENTROPY)
+        self.directory.make()
+        self.log = MetadataLog(fs, self.directory, SystemClock())
+        self.folders = PartitionFolders(fs, str(path), self.log, ENTROPY)
+        self.access = PartitionAccess(fs, self.directory, self.log, self.folders, max_open_count=max_open_count)
+
+    def create(self, name="t", partition_count=1, **configs):
+        configs = {setting.replace("_", "."): value for setting, value in configs.items()}
+        return self.log.change(
+            lambda c: c.plan_create_topic(name, partition_count=partition_count, configs=configs, entropy=ENTROPY)
+        )
+
+    def delete(self, name="t"):
+        self.folders.remove(self.log.change(lambda c: c.plan_delete_topic(name)))
+
+    def append(self, partition=T0, records=1):
+        return self.access.write(
+            partition, lambda store: store.append(a_batch(records), now_ms=1_700_000_000_000)
+        ).result.base_offset
+
+    def end(self, partition=T0):
+        return self.access.read(partition, PartitionStore.bounds).log_end_offset
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "log"
+
+
+def test_doors_take_turns_at_one_partition(path):
+    one, two = Door(path), Door(path)
+    one.create()
+    assert [door.append() for door in (one, two, two, one, two)] == [0, 1, 2, 3, 4]
+    assert one.end() == two.end() == 5
+
+
+def test_a_folder_that_a_crash_left_unmade_is_made_by_who_wants_it(path):
+    door = Door(path)
+    door.create(partition_count=3)
+    assert not (path / "t-0").exists()
+    assert door.end() == 0
+    assert door.append(TopicPartition("t", 2)) == 0
+    assert (path / "t-0").is_dir()
+    assert (path / "t-2").is_dir()
+
+
+def test_the_new_topic_of_a_name_is_empty_for_whoever_had_the_old_one_open(path):
+    one, two = Door(path), Door(path)
+    one.create()
+    assert [two.append() for _ in range(3)] == [0, 1, 2]
+    assert one.end() == 3
+    two.delete()
+    two.create()
+    assert one.end() == 0
+    assert one.append() == 0
+    assert two.end() == 1
+
+
+def test_an_answer_of_a_topic_that_was_made_again_meanwhile_is_thrown_away(path):
+    one, two = Door(path), Door(path)
+    one.create()
+    one.append()
+    calls = []
+
+    def read_slowly(store):
+        calls.append(store)
+        end = store.bounds().log_end_offset
+        if len(calls) == 1:
+            two.delete()
+            two.create()
+        return end
+
+    assert one.access.read(T0, read_slowly) == 0
+    assert len(calls) == 2
+
+
+def test_a_reader_of_a_topic_that_is_deleted_meanwhile_hears_that_it_is_gone(path):
+    one, two = Door(path), Door(path)
+    one.create()
+    one.append()
+
+    def read_slowly(store):
+        two.delete()
+        return store.read(0, max_bytes=100)
+
+    with pytest.raises(UnknownTopicError):
+        one.access.read(T0, read_slowly)
+
+
+def test_a_writer_who_waited_while_the_topic_was_made_again_writes_the_new_one(path):
+    one, two = Door(path), Door(path)
+    one.create()
+    one.append()
+    entered = one.log.refresh
+    calls = []
+
+    def refresh_late(**arguments):
+        calls.append(1)
+        if len(calls) == 1:
+            # The lock is held by now, on a folder that is about to be another topic's: nobody can rename it away, so
+            # the other process only gets as far as the metadata log.
+            two.log.change(lambda c: c.plan_delete_topic("t"))
+            two.create()
+        entered(**arguments)
+
+    one.log.refresh = refresh_late
+    assert one.append() == 0
+    assert len(calls) > 1
+    assert two.end() == 1
+
+
+def test_new_settings_hold_from_the_next_operation_on(path):
+    one, two = Door(path), Door(path)
+    one.create()
+    one.append()
+    two.log.change(lambda c: c.plan_alter_topic_configs("t", {"cleanup.policy": "compact"}))
+    with pytest.raises(InvalidRecordError):
+        one.access.write(T0, lambda store: store.append(a_batch([a_record_without_key()]), now_ms=1_700_000_000_000))
+    assert one.access.config_of(T0).is_compacted
+
+
+def a_record_without_key():
+    from builders import a_record
+
+    return a_record(key=None)
+
+
+def test_more_partitions_than_may_be_open_are_all_served(path):
+    door = Door(path, max_open_count=3)
+    door.create(partition_count=9)
+    partitions = [TopicPartition("t", number) for number in range(9)]
+    for _ in range(2):
+        for partition in partitions:
+            door.append(partition)
+    assert [door.end(partition) for partition in partitions] == [2] * 9
+    files = len(os.listdir("/proc/self/fd"))
+    for partition in partitions * 3:
+        door.append(partition)
+    assert len(os.listdir("/proc/self/fd")) <= files + 3
+
+
+def test_the_operating_systems_refusal_becomes_ours(path):
+    door = Door(path)
+    door.create()
+    door.append()
+
+    def refuse(store):
+        raise OSError(5, "Input/output error")
+
+    for way in (door.access.read, door.access.write):
+        with pytest.raises(StorageError, match="Input/output error"):
+            way(T0, refuse)
+    assert door.append() == 1
+
+
+def test_a_folder_that_somebody_removed_by_hand_is_made_again(path):
+    door = Door(path)
+    door.create()
+    door.append()
+    assert door.end() == 1
+    shutil.rmtree(path / "t-0")
+    assert door.append() == 0
+    assert door.end() == 1
+    shutil.rmtree(path / "t-0")
+    assert door.end() == 0
+
+
+def test_a_folder_that_was_put_back_from_a_copy_is_opened_anew(path, tmp_path):
+    door = Door(path)
+    door.create()
+    door.append()
+    shutil.copytree(path / "t-0", tmp_path / "copy")
+    door.append()
+    assert door.end() == 2
+    shutil.rmtree(path / "t-0")
+    shutil.copytree(tmp_path / "copy", path / "t-0", copy_function=shutil.copy)
+    assert door.end() == 1
+    assert door.append() == 1
+
+
+def test_a_store_opened_apart_is_its_users_own(path):
+    door = Door(path)
+    door.create()
+    door.append()
+    apart = door.access.open_apart(T0)
+    door.access.close()
+    assert apart.bounds().log_end_offset == 1
+    apart.close()

@@ -1,0 +1,155 @@
+import os
+import shutil
+
+import pytest
+
+from broker_core.embedded.directory import LogDirectory
+from broker_core.embedded.metadata_log import MetadataLog
+from broker_core.embedded.partition_folders import PartitionFolders
+from broker_core.embedded.partition_lock import PartitionLock
+from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+from broker_core.model.exceptions import UnknownTopicError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.storage.checkpoints import read_partition_metadata
+from broker_core.storage.os_file_system import OsFileSystem
+
+ENTROPY = SystemEntropy()
+T0 = TopicPartition("t", 0)
+
+
+class House:
+    def __init__(self, path):
+        self.fs = OsFileSystem()
+        self.path = path
+        directory = LogDirectory(self.fs, str(path), create=True, entropy=ENTROPY)
+        directory.make()
+        self.log = MetadataLog(self.fs, directory, SystemClock())
+        self.folders = PartitionFolders(self.fs, str(path), self.log, ENTROPY)
+
+    def create(self, name="t", partition_count=2):
+        return self.log.change(
+            lambda c: c.plan_create_topic(name, partition_count=partition_count, configs={}, entropy=ENTROPY)
+        )
+
+    def forget(self, name="t"):
+        return self.log.change(lambda c: c.plan_delete_topic(name))
+
+    def names(self):
+        return {name for name in os.listdir(self.path) if name[0] not in "._" and name != "meta.properties"}
+
+    def id_of(self, name):
+        return read_partition_metadata(self.fs, f"{self.path}/{name}")
+
+
+@pytest.fixture
+def house(tmp_path):
+    return House(tmp_path / "log")
+
+
+def test_a_topics_folders_are_made_with_its_id(house):
+    topic = house.create()
+    house.folders.make_all(topic)
+    assert house.names() == {"t-0", "t-1"}
+    assert house.id_of("t-1") == topic.topic_id
+
+
+def test_making_a_whole_folder_again_changes_nothing(house):
+    topic = house.create()
+    house.folders.make(topic, T0)
+    before = {name: os.stat(house.path / "t-0" / name).st_mtime_ns for name in os.listdir(house.path / "t-0")}
+    house.folders.make(topic, T0)
+    after = {name: os.stat(house.path / "t-0" / name).st_mtime_ns for name in os.listdir(house.path / "t-0")}
+    assert after == before
+
+
+def test_a_half_made_folder_is_finished(house):
+    topic = house.create()
+    (house.path / "t-0").mkdir()
+    house.folders.make(topic, T0)
+    assert house.id_of("t-0") == topic.topic_id
+
+
+def test_no_folder_is_made_for_a_topic_that_is_gone(house):
+    topic = house.create()
+    house.forget()
+    with pytest.raises(UnknownTopicError):
+        house.folders.make(topic, T0)
+    house.folders.make_all(topic)
+    assert house.names() == set()
+
+
+def test_a_deleted_topics_folders_are_removed(house):
+    topic = house.create()
+    house.folders.make_all(topic)
+    house.folders.remove(house.forget())
+    assert house.names() == set()
+
+
+def test_a_topic_made_again_gets_fresh_folders_though_the_old_ones_are_still_there(house):
+    old = house.create()
+    house.folders.make_all(old)
+    (house.path / "t-0" / "mark").write_text("old")
+    house.forget()  # and then the process died before it removed the folders
+    new = house.create()
+    house.folders.make_all(new)
+    assert house.names() == {"t-0", "t-1"}
+    assert house.id_of("t-0") == new.topic_id
+    assert not (house.path / "t-0" / "mark").exists()
+
+
+def test_removing_an_old_topic_late_leaves_the_new_one_alone(house):
+    house.folders.make_all(house.create())
+    old = house.forget()
+    new = house.create()
+    house.folders.make_all(new)
+    house.folders.remove(old)
+    assert house.id_of("t-0") == new.topic_id
+
+
+def test_a_folder_of_an_unknown_topic_is_moved_aside_and_kept(house, tmp_path):
+    other = House(tmp_path / "other")
+    other.folders.make_all(other.create())
+    shutil.copytree(other.path / "t-0", house.path / "t-0")
+    topic = house.create()
+    house.folders.make_all(topic)
+    assert house.id_of("t-0") == topic.topic_id
+    [stray] = [name for name in house.names() if name.endswith("-stray")]
+    assert house.id_of(stray) == other.log.topic("t").topic_id
+    assert house.folders.sweep() == 0
+    assert stray in house.names()
+
+
+def test_a_sweep_removes_what_crashes_left_and_nothing_else(house):
+    house.folders.make_all(house.create("gone"))
+    house.forget("gone")
+    (house.path / "half-0.0123456789abcdef0123456789abcdef-delete").mkdir()
+    kept = house.create("kept", 1)
+    house.folders.make_all(kept)
+    (house.path / "unknown-0").mkdir()
+    assert house.folders.sweep() == 3
+    assert house.names() == {"kept-0", "unknown-0"}
+    assert (house.path / "__cluster_metadata-0").is_dir()
+
+
+def test_a_folder_is_renamed_only_when_nobody_appends_to_it(house):
+    topic = house.create(partition_count=1)
+    house.folders.make_all(topic)
+    lock = PartitionLock(f"{house.path}/t-0/.lock")
+    seen = []
+    renamed = house.fs.rename
+
+    def rename(source, target):
+        if target.endswith("-delete"):
+            seen.append(PartitionLock(f"{source}/.lock").acquire(lock_mode(), timeout_seconds=0))
+        renamed(source, target)
+
+    house.fs.rename = rename
+    house.folders.remove(house.forget())
+    assert seen == [False]
+    lock.close()
+
+
+def lock_mode():
+    from broker_core.embedded.partition_lock import LockMode
+
+    return LockMode.SHARED

@@ -1,0 +1,116 @@
+import pytest
+from builders import a_batch, a_record
+
+from broker_core.embedded.embedded_cluster import EmbeddedCluster
+from broker_core.embedded.partition_lock import LockMode, PartitionLock
+from broker_core.embedded.partition_upkeep import COMPACTION_LOCK_FILE_NAME
+from broker_core.model.identifiers import TopicPartition
+from broker_core.record.batch_reader import iter_headers, records_of
+from broker_core.storage.compaction_run import CompactionReport
+
+T0 = TopicPartition("t", 0)
+SMALL = {"internal.segment.bytes": "300", "retention.ms": "-1"}
+COMPACTED = {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
+NOW_MS = 1_700_000_100_000
+
+
+class SetClock:
+    time_ms = NOW_MS
+
+    def now_ms(self):
+        return self.time_ms
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    with EmbeddedCluster(tmp_path / "log", create=True, clock=SetClock()) as opened:
+        # Only the upkeep that a test asks for.
+        opened._upkeep.stop()
+        yield opened
+
+
+def fill(cluster, count, key=b"k"):
+    for number in range(count):
+        cluster.append(T0, a_batch([a_record(number, key=key, value=b"v" * 100)]))
+
+
+def offsets_in(cluster):
+    bounds = cluster.bounds(T0)
+    offset, found = bounds.log_start_offset, []
+    while offset < bounds.high_watermark:
+        fetched = cluster.fetch(T0, offset, max_bytes=10_000)
+        for position, _ in iter_headers(fetched.buffer):
+            found.extend(record.offset for record in records_of(fetched.buffer, position))
+        offset = fetched.next_offset
+    return found
+
+
+def test_retention_drops_segments_that_are_too_many_bytes(cluster):
+    cluster.create_topic("t", configs={**SMALL, "retention.bytes": "500"})
+    fill(cluster, 20)
+    [report] = cluster.maintain(["t"])
+    assert report.trouble is None
+    assert report.deleted_segment_count > 3
+    assert cluster.bounds(T0).log_start_offset == offsets_in(cluster)[0] > 10
+
+
+def test_compaction_keeps_the_newest_of_each_key_and_the_active_segment(cluster):
+    cluster.create_topic("t", configs=COMPACTED)
+    fill(cluster, 21)
+    [report] = cluster.maintain()
+    assert report.trouble is None
+    assert report.compaction.records_removed >= 15
+    assert len(offsets_in(cluster)) == 21 - report.compaction.records_removed
+    assert offsets_in(cluster)[-1] == 20
+
+
+def test_a_topic_that_is_not_compacted_gets_no_lock_for_it(cluster, tmp_path):
+    cluster.create_topic("t", configs=SMALL)
+    fill(cluster, 5)
+    cluster.maintain()
+    assert not (tmp_path / "log" / "t-0" / COMPACTION_LOCK_FILE_NAME).exists()
+
+
+def test_a_second_compactor_leaves_it_to_the_first(cluster, tmp_path):
+    cluster.create_topic("t", configs=COMPACTED)
+    fill(cluster, 21)
+    other = PartitionLock(str(tmp_path / "log" / "t-0" / COMPACTION_LOCK_FILE_NAME))
+    with other.exclusive():
+        [report] = cluster.maintain()
+    assert (report.trouble, report.compaction) == (None, CompactionReport())
+    assert other.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
+
+
+def test_trouble_with_one_partition_is_reported_and_stops_no_other(cluster, tmp_path):
+    cluster.create_topic("s", configs=SMALL)
+    cluster.create_topic("t", configs={**SMALL, "retention.bytes": "500"})
+    fill(cluster, 20)
+    (tmp_path / "log" / "s-0" / ".lock").unlink()
+    (tmp_path / "log" / "s-0" / ".lock").mkdir()
+    broken, whole = cluster.maintain()
+    assert "Is a directory" in broken.trouble
+    assert (whole.partition, whole.trouble) == (T0, None)
+    assert whole.deleted_segment_count
+
+
+def test_a_topic_made_again_while_its_old_segments_were_cleaned_is_left_alone(cluster, monkeypatch):
+    from broker_core.storage.partition_store import PartitionStore
+
+    cluster.create_topic("t", configs=COMPACTED)
+    fill(cluster, 21)
+    cleaned = PartitionStore.clean_compaction
+    hits = []
+
+    def clean_slowly(store, job, **arguments):
+        result = cleaned(store, job, **arguments)
+        hits.append(1)
+        cluster.delete_topic("t")
+        cluster.create_topic("t", configs=COMPACTED)
+        fill(cluster, 21)
+        return result
+
+    monkeypatch.setattr(PartitionStore, "clean_compaction", clean_slowly)
+    [report] = cluster.maintain()
+    assert hits
+    assert report.compaction == CompactionReport()
+    assert offsets_in(cluster) == list(range(21))

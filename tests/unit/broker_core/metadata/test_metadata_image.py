@@ -1,0 +1,132 @@
+from uuid import UUID
+
+from broker_core.metadata.metadata_image import MetadataImage
+from broker_core.metadata.metadata_records import (
+    ConfigRecord,
+    FeatureLevelRecord,
+    OtherRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    TransactionRecord,
+)
+
+T_ID, U_ID = UUID(int=1000), UUID(int=2000)
+
+
+def an_image(*records):
+    image = MetadataImage()
+    for record in records:
+        image.replay(record)
+    return image
+
+
+def a_topic(name="t", topic_id=T_ID, partition_count=1):
+    return [
+        TopicRecord(name=name, topic_id=topic_id),
+        *(a_partition(number, topic_id) for number in range(partition_count)),
+    ]
+
+
+def a_partition(number, topic_id=T_ID):
+    return PartitionRecord(partition_id=number, topic_id=topic_id, replicas=(1,), isr=(1,), leader=1)
+
+
+def a_setting(name, value, *, topic="t", resource_type=2):
+    return ConfigRecord(resource_type=resource_type, resource_name=topic, name=name, value=value)
+
+
+def mark(kind):
+    return TransactionRecord(api_key=kind)
+
+
+def test_an_empty_log_has_no_topics():
+    image = an_image()
+    assert not image.topics
+    assert image.next_producer_id == 0
+    assert image.metadata_version is None
+
+
+def test_a_topic_has_its_partitions_and_settings():
+    image = an_image(*a_topic(partition_count=3), a_setting("retention.ms", "7"))
+    topic = image.topics["t"]
+    assert (topic.topic_id, topic.partition_count, dict(topic.configs)) == (T_ID, 3, {"retention.ms": "7"})
+    assert image.topic_by_id(T_ID) is topic
+
+
+def test_a_setting_is_changed_and_taken_back():
+    image = an_image(*a_topic(), a_setting("a", "1"), a_setting("b", "2"), a_setting("a", "3"), a_setting("b", None))
+    assert image.topics["t"].configs == {"a": "3"}
+
+
+def test_a_description_that_was_handed_out_does_not_change():
+    image = an_image(*a_topic(), a_setting("a", "1"))
+    before = image.topics["t"]
+    for record in (a_setting("a", "2"), a_partition(1)):
+        image.replay(record)
+    assert (before.configs, before.partition_count) == ({"a": "1"}, 1)
+
+
+def test_settings_of_brokers_and_unknown_topics_say_nothing_about_topics():
+    image = an_image(*a_topic(), a_setting("a", "1", resource_type=4), a_setting("a", "1", topic="u"))
+    assert image.topics["t"].configs == {}
+    assert list(image.topics) == ["t"]
+
+
+def test_a_removed_topic_is_gone_and_remembered_by_id():
+    image = an_image(*a_topic(), RemoveTopicRecord(topic_id=T_ID))
+    assert not image.topics
+    assert image.topic_by_id(T_ID) is None
+    assert image.was_removed(T_ID)
+    assert image.topic_that_collides("t") is None
+
+
+def test_a_topic_made_again_is_another_one():
+    image = an_image(*a_topic(), a_setting("a", "1"), RemoveTopicRecord(topic_id=T_ID), *a_topic(topic_id=U_ID))
+    assert image.topics["t"].topic_id == U_ID
+    assert image.topics["t"].configs == {}
+    assert not image.was_removed(U_ID)
+
+
+def test_names_collide_by_dots_and_underscores():
+    image = an_image(*a_topic("a.b"))
+    assert image.topic_that_collides("a_b") == "a.b"
+    assert image.topic_that_collides("a.b") is None
+    assert image.topic_that_collides("a-b") is None
+
+
+def test_internal_topics_are_marked():
+    assert an_image(*a_topic("__consumer_offsets")).topics["__consumer_offsets"].is_internal
+
+
+def test_the_next_producer_id_is_the_newest_records():
+    image = an_image(*(ProducerIdsRecord(broker_id=1, next_producer_id=n) for n in (1000, 2000)))
+    assert image.next_producer_id == 2000
+
+
+def test_only_the_level_of_the_metadata_itself_is_kept():
+    image = an_image(
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        FeatureLevelRecord(name="group.version", feature_level=1),
+        OtherRecord(api_key=20, version=0, body=b""),
+    )
+    assert image.metadata_version == 30
+
+
+def test_records_of_a_transaction_count_when_it_ends():
+    image = an_image(mark(TransactionRecord.BEGIN), *a_topic())
+    assert not image.topics
+    image.replay(mark(TransactionRecord.END))
+    assert list(image.topics) == ["t"]
+
+
+def test_records_of_an_aborted_transaction_never_count():
+    image = an_image(mark(TransactionRecord.BEGIN), *a_topic(), mark(TransactionRecord.ABORT), *a_topic("u", U_ID))
+    assert list(image.topics) == ["u"]
+
+
+def test_a_transaction_that_a_dead_controller_left_open_is_dropped_by_the_next():
+    image = an_image(mark(TransactionRecord.BEGIN), *a_topic(), mark(TransactionRecord.BEGIN), *a_topic("u", U_ID))
+    image.replay(mark(TransactionRecord.END))
+    assert list(image.topics) == ["u"]
