@@ -75,7 +75,7 @@ class FetchedBatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendResult:
-    """Where an append landed. `log_append_time_ms` is -1 with create time. A recognised retry gets its first offsets."""
+    """Where an append landed. `log_append_time_ms` is -1 with create time. A recognised retry gets its offsets."""
 
     base_offset: int
     last_offset: int
@@ -90,9 +90,12 @@ class Cluster(Protocol):
         """By name; names that do not exist are missing from the answer."""
         ...
 
-    def create_topic(self, name: str, *, partition_count: int | None = None,
-                     configs: Mapping[str, str] | None = None) -> TopicDescription:
-        """Durable when it returns. Raises InvalidTopicNameError, TopicExistsError, InvalidPartitionsError, InvalidConfigError."""
+    def create_topic(
+        self, name: str, *, partition_count: int | None = None, configs: Mapping[str, str] | None = None
+    ) -> TopicDescription:
+        """Durable when it returns. Raises InvalidTopicNameError, TopicExistsError, InvalidPartitionsError and
+        InvalidConfigError.
+        """
         ...
 
     def delete_topic(self, name: str) -> None: ...
@@ -103,9 +106,12 @@ class Cluster(Protocol):
         """None puts a setting back to its default."""
         ...
 
-    def list_offsets(self, partitions: Mapping[TopicPartition, OffsetSpec | int],
-                     isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Offset for a spec, or for a timestamp in ms (any int >= 0): the first record at or after it, None if there is none.
+    def list_offsets(
+        self,
+        partitions: Mapping[TopicPartition, OffsetSpec | int],
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Offset for a spec, or for a timestamp in ms (any int >= 0): the first record at or after it, None if none is.
 
         LATEST is the high watermark, or the last stable offset when read-committed. Raises UnknownTopicError and
         UnknownPartitionError.
@@ -114,8 +120,14 @@ class Cluster(Protocol):
 
     def bounds(self, partition: TopicPartition) -> PartitionBounds: ...
 
-    def fetch(self, partition: TopicPartition, from_offset: int, *, max_bytes: int,
-              isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED) -> FetchedBatches:
+    def fetch(
+        self,
+        partition: TopicPartition,
+        from_offset: int,
+        *,
+        max_bytes: int,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> FetchedBatches:
         """Batches from the one that holds `from_offset`; at least one whole batch even above `max_bytes`.
 
         Raises OffsetOutOfRangeError below the log start or above the log end, CorruptBatchError with file and position.

@@ -6,8 +6,9 @@ FileSystem; tests put a faulty twin in its place (disk full, torn write, lost un
 
 from __future__ import annotations
 
-from typing_extensions import Buffer
 from typing import Protocol
+
+from typing_extensions import Buffer
 
 
 class Clock(Protocol):

@@ -36,7 +36,7 @@ PRODUCER_ID_BLOCK_COUNT = 1_000
 """Producer ids that one process reserves by one record of the metadata log, as Kafka's brokers do."""
 
 INDEX_ENTRY_OFFSET_DELTA_MAX = 2**31 - 1
-"""Offset-index entries hold the offset relative to the segment's base as a signed 32-bit number: a segment rolls before."""
+"""Offset-index entries hold the offset relative to the segment base as a signed 32-bit number: it rolls before."""
 
 MAX_OFFSET = 2**63 - 1
 """Offsets are signed 64-bit numbers."""

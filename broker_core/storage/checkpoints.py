@@ -1,0 +1,109 @@
+"""Kafka's small text files, written whole and atomically.
+
+    offset checkpoint         "0\\n<count>\\n<topic> <partition> <offset>\\n..."     log start and others
+    leader-epoch-checkpoint   see `log.leader_epochs`
+    partition.metadata        "version: 0\\ntopic_id: <base64url of the uuid, no padding>"
+
+A write goes to `<name>.tmp`, is synced, renamed over the old file, and the directory is synced: after a crash the file
+is the old or the new one, whole. A `.tmp` that was left behind is overwritten by the next write and ignored by readers.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from broker_core.model.exceptions import DirectoryFormatError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.ports import FileSystem
+
+LEADER_EPOCH_FILE_NAME = "leader-epoch-checkpoint"
+LOG_START_OFFSET_FILE_NAME = "log-start-offset-checkpoint"
+PARTITION_METADATA_FILE_NAME = "partition.metadata"
+
+_VERSION = "0"
+MAX_SMALL_FILE_BYTES = 256 * 1024 * 1024
+"""Indexes and snapshots stay far below; of a larger file only so much is looked at."""
+
+
+def write_atomically(fs: FileSystem, path: str, data: bytes) -> None:
+    """Replaces the file at `path`; durable when it returns."""
+    temporary_path = path + ".tmp"
+    file = fs.open(temporary_path, writable=True, create=True)
+    try:
+        file.truncate(0)
+        file.write_at(0, data)
+        file.sync()
+    finally:
+        file.close()
+    fs.rename(temporary_path, path)
+    fs.sync_directory(path.rpartition("/")[0])
+
+
+def read_small_file(fs: FileSystem, path: str) -> bytes | None:
+    """All of a small file; None when it does not exist."""
+    try:
+        file = fs.open(path, writable=False)
+    except FileNotFoundError:
+        return None
+    try:
+        return file.read_at(0, min(file.size_bytes(), MAX_SMALL_FILE_BYTES))
+    finally:
+        file.close()
+
+
+def write_offset_checkpoint(fs: FileSystem, path: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Writes Kafka's offset checkpoint."""
+    lines = [f"{partition.topic} {partition.partition} {offset}" for partition, offset in sorted(offsets.items())]
+    write_atomically(fs, path, _joined(lines))
+
+
+def read_offset_checkpoint(fs: FileSystem, path: str) -> dict[TopicPartition, int]:
+    """Empty when there is no file. Raises DirectoryFormatError with the line that is wrong."""
+    offsets: dict[TopicPartition, int] = {}
+    for line in _lines_of(fs, path):
+        fields = line.split(" ")
+        if len(fields) != 3 or not fields[1].isdigit() or not fields[2].lstrip("-").isdigit():
+            raise DirectoryFormatError(f"{path}: malformed line {line!r}, wanted '<topic> <partition> <offset>'")
+        offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
+    return offsets
+
+
+def write_partition_metadata(fs: FileSystem, directory: str, topic_id: UUID) -> None:
+    """Writes the folder's partition.metadata."""
+    encoded_id = base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+    text = f"version: 0\ntopic_id: {encoded_id}"
+    write_atomically(fs, f"{directory}/{PARTITION_METADATA_FILE_NAME}", text.encode())
+
+
+def read_partition_metadata(fs: FileSystem, directory: str) -> UUID | None:
+    """The topic id that the folder belongs to; None when there is no such file."""
+    path = f"{directory}/{PARTITION_METADATA_FILE_NAME}"
+    data = read_small_file(fs, path)
+    if data is None:
+        return None
+    fields = dict(line.split(": ", 1) for line in data.decode("utf-8", "replace").splitlines() if ": " in line)
+    encoded_id = fields.get("topic_id", "")
+    try:
+        if fields.get("version") != "0":
+            raise ValueError(f"version {fields.get('version')!r}")
+        return UUID(bytes=base64.urlsafe_b64decode(encoded_id + "=" * (-len(encoded_id) % 4)))
+    except ValueError as trouble:
+        raise DirectoryFormatError(f"{path} is not Kafka's partition.metadata version 0: {trouble}") from trouble
+
+
+def _joined(lines: Sequence[str]) -> bytes:
+    return "\n".join([_VERSION, str(len(lines)), *lines, ""]).encode()
+
+
+def _lines_of(fs: FileSystem, path: str) -> list[str]:
+    data = read_small_file(fs, path)
+    if data is None:
+        return []
+    lines = data.decode("utf-8", "replace").split("\n")
+    if lines[0] != _VERSION:
+        raise DirectoryFormatError(f"{path}: checkpoint version {lines[0]!r}, only {_VERSION} is known")
+    if len(lines) < 2 or not lines[1].isdigit() or len(lines) < 2 + int(lines[1]):
+        raise DirectoryFormatError(f"{path}: holds fewer lines than it says")
+    return lines[2 : 2 + int(lines[1])]

@@ -1,0 +1,119 @@
+"""What shortens a log: deleting records, retention, truncation. Each under the partition's lock, after `refresh`.
+
+Order: first readers are told (bounds, on the device), then files go. After a crash in between, files lie below the log
+start; the next retention takes them.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from broker_core.log.partition_log import TruncatePlan
+from broker_core.log.retention import plan_retention
+from broker_core.log.segment_table import Segment
+from broker_core.storage.checkpoints import LOG_START_OFFSET_FILE_NAME, write_offset_checkpoint
+from broker_core.storage.partition_writer import PartitionWriter
+from broker_core.storage.segment_files import SegmentFiles
+from broker_core.storage.segment_indexes import SegmentExtent
+from broker_core.storage.segment_leftovers import delete_segments
+from broker_core.storage.segment_names import LOG, segment_path
+from broker_core.storage.storage_errors import translated
+
+
+def delete_records(writer: PartitionWriter, before_offset: int) -> int:
+    """Moves the log start offset up to `before_offset`, -1 for the log end. Returns the log start offset.
+
+    Raises OffsetOutOfRangeError above the high watermark.
+    """
+    log = writer.log
+    offset = log.high_watermark if before_offset == -1 else before_offset
+    with translated("deleting records", writer.directory), writer.changing():
+        if log.advance_log_start_offset(offset):
+            _publish_log_start(writer)
+            removed = _below_log_start(list(log.segments), log.log_start_offset)
+            writer.drop_segments(removed)
+        return log.log_start_offset
+
+
+def apply_retention(writer: PartitionWriter, now_ms: int) -> int:
+    """Drops what retention.ms, retention.bytes and the log start take. Returns the number of segments."""
+    log = writer.log
+    plan = plan_retention(
+        log.segments,
+        config=writer.config,
+        now_ms=now_ms,
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark,
+    )
+    if plan is None:
+        return 0
+    if plan.must_roll:
+        writer.roll(now_ms)
+    with translated("applying retention", writer.directory), writer.changing():
+        log.advance_log_start_offset(plan.log_start_offset)
+        _publish_log_start(writer)
+        writer.drop_segments(plan.removed)
+    return len(plan.removed)
+
+
+def truncate_to(writer: PartitionWriter, offset: int) -> None:
+    """Removes every batch that reaches `offset` or begins behind it."""
+    plan = writer.log.plan_truncate(offset)
+    if plan is None:
+        return
+    with translated("truncating", writer.directory), writer.changing():
+        position, end_offset = _cut_point(writer, plan)
+        active_base_offset = offset if plan.cut_base_offset is None else plan.cut_base_offset
+        if writer.log.log_start_offset > end_offset:
+            _write_log_start(writer, end_offset)
+        writer.publish_cut(log_end_offset=end_offset, active_base_offset=active_base_offset, active_size_bytes=position)
+        delete_segments(writer.fs, writer.directory, plan.removed)
+        if plan.cut_base_offset is not None:
+            file = writer.fs.open(segment_path(writer.directory, plan.cut_base_offset, LOG), writable=True)
+            try:
+                file.truncate(position)
+                file.sync()
+            finally:
+                file.close()
+        writer.forget()
+        writer.refresh()
+
+
+def _publish_log_start(writer: PartitionWriter) -> None:
+    _write_log_start(writer, writer.log.log_start_offset)
+    writer.publish(is_synced=writer.is_synced, is_new_generation=True)
+
+
+def _write_log_start(writer: PartitionWriter, log_start_offset: int) -> None:
+    path = f"{writer.directory}/{LOG_START_OFFSET_FILE_NAME}"
+    write_offset_checkpoint(writer.fs, path, {writer.topic_partition: log_start_offset})
+
+
+def _below_log_start(segments: list[Segment], log_start_offset: int) -> tuple[int, ...]:
+    return tuple(
+        segment.base_offset for segment, following in pairwise(segments) if following.base_offset <= log_start_offset
+    )
+
+
+def _cut_point(writer: PartitionWriter, plan: TruncatePlan) -> tuple[int, int]:
+    """(size in bytes of the segment that is cut, log end offset after it)."""
+    if plan.cut_base_offset is None:
+        return 0, plan.until_offset
+    segment = writer.log.segments.floor(plan.cut_base_offset)
+    assert segment is not None, f"{writer.topic_partition}: no segment at {plan.cut_base_offset}"
+    files = SegmentFiles(
+        writer.fs,
+        writer.directory,
+        plan.cut_base_offset,
+        index_interval_bytes=writer.config.index_interval_bytes,
+    )
+    try:
+        extent = SegmentExtent(end_position=segment.size_bytes, next_offset=segment.next_offset)
+        position, end_offset = 0, plan.cut_base_offset
+        for at, header in files.walk(extent):
+            if header.last_offset >= plan.until_offset:
+                break
+            position, end_offset = at + header.size_bytes, header.next_offset
+        return position, end_offset
+    finally:
+        files.close()

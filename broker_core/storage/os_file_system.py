@@ -1,0 +1,109 @@
+"""The real FileSystem: positional reads and writes, fdatasync, directory fsync. The only file of the room with `os`.
+
+Every refusal is the operating system's OSError, untouched; `storage_errors` turns it into the house's exceptions where
+it is known what was being done. Reads and writes loop until all bytes went through, since one call may do less.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from typing_extensions import Buffer
+
+from broker_core.ports import File
+
+_NEW_FILE_MODE = 0o644
+_NEW_DIRECTORY_MODE = 0o755
+
+
+class OsFile:
+    """One open descriptor. Closing twice is harmless."""
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, descriptor: int, path: str) -> None:
+        self._descriptor = descriptor
+        self._path = path
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    def size_bytes(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def modified_ms(self) -> int:
+        return os.fstat(self._descriptor).st_mtime_ns // 1_000_000
+
+    def read_at(self, position: int, length_bytes: int) -> bytes:
+        first = os.pread(self._descriptor, length_bytes, position)
+        if len(first) == length_bytes or not first:
+            return first
+        parts = [first]
+        done_bytes = len(first)
+        while done_bytes < length_bytes:
+            part = os.pread(self._descriptor, length_bytes - done_bytes, position + done_bytes)
+            if not part:
+                break
+            parts.append(part)
+            done_bytes += len(part)
+        return first if len(parts) == 1 else b"".join(parts)
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        rest = memoryview(data).cast("B")
+        while rest:
+            written_bytes = os.pwrite(self._descriptor, rest, position)
+            rest = rest[written_bytes:]
+            position += written_bytes
+
+    def truncate(self, size_bytes: int) -> None:
+        os.ftruncate(self._descriptor, size_bytes)
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class OsFileSystem:
+    """`broker_core.ports.FileSystem` on a local file system."""
+
+    def open(self, path: str, *, writable: bool, create: bool = False) -> File:
+        flags = os.O_CLOEXEC | (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
+        return OsFile(os.open(path, flags, _NEW_FILE_MODE), path)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def make_directory(self, path: str) -> None:
+        os.mkdir(path, _NEW_DIRECTORY_MODE)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def remove(self, path: str) -> None:
+        os.unlink(path)
+
+    def remove_tree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def sync_directory(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def free_bytes(self, path: str) -> int:
+        state = os.statvfs(path)
+        return state.f_bavail * state.f_frsize

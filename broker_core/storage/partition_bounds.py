@@ -1,0 +1,140 @@
+"""Published bounds: how far a partition is durable and visible, in one small file that is read without a lock.
+
+`partition.bounds`, 1024 bytes, big-endian, two slots at 0 and 512 (one disk sector each); publish number n goes to slot
+n % 2, in place, after the data's fdatasync:
+
+    0  magic "SLPB"         16 generation             48 active segment's base offset     80 greatest timestamp in ms
+    4  version int16 (1)    24 log start offset       56 its valid size in bytes          88 dense from this offset on
+    6  zero int16           32 log end offset         64 its flushed size in bytes        96 CRC-32C of the bytes before
+    8  sequence int64       40 last stable offset     72 its .txnindex size in bytes
+
+What changes more than the end of the log is published twice, so that either slot will do.
+
+A reader takes the valid slot with the higher sequence. A torn slot fails its CRC, and the other still holds the bounds
+published just before: older, never wrong. With both invalid or no file (a directory of a real Kafka) the bounds are
+derived by scanning, see `recovery`.
+
+Compaction leaves gaps between offsets, below `dense_from_offset`; from there on a gap is damage.
+`generation` changes whenever the set of segment files changes other than by plain growth: roll, delete, swap, truncate.
+Earlier segments, and of the active one the flushed size, are known to be on the device: a bad batch there is
+corruption, behind it a torn tail. With flush.policy=batch the flushed size is the valid size.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import crc32c
+
+from broker_core.model.identifiers import NO_TIMESTAMP
+from broker_core.ports import File, FileSystem
+
+BOUNDS_FILE_NAME = "partition.bounds"
+BOUNDS_FILE_BYTES = 1024
+
+_SLOT_STRIDE_BYTES = 512
+_SLOT = struct.Struct(">4shh11q")
+_CRC = struct.Struct(">I")
+_MAGIC = b"SLPB"
+_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedBounds:
+    """One published state of a partition. Offsets are half-open ends, sizes bytes of whole, synced batches."""
+
+    sequence: int = 0
+    generation: int = 0
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    last_stable_offset: int = 0
+    active_base_offset: int = 0
+    active_size_bytes: int = 0
+    flushed_size_bytes: int = 0
+    active_transaction_index_bytes: int = 0
+    max_timestamp_ms: int = NO_TIMESTAMP
+    dense_from_offset: int = 0
+
+    def encode(self) -> bytes:
+        """One slot, without padding."""
+        packed = _SLOT.pack(
+            _MAGIC,
+            _VERSION,
+            0,
+            self.sequence,
+            self.generation,
+            self.log_start_offset,
+            self.log_end_offset,
+            self.last_stable_offset,
+            self.active_base_offset,
+            self.active_size_bytes,
+            self.flushed_size_bytes,
+            self.active_transaction_index_bytes,
+            self.max_timestamp_ms,
+            self.dense_from_offset,
+        )
+        return packed + _CRC.pack(crc32c.crc32c(packed))
+
+
+def decode_bounds(data: bytes) -> PublishedBounds | None:
+    """The newer valid slot of a bounds file's bytes; None when neither is valid."""
+    slots = [slot for position in (0, _SLOT_STRIDE_BYTES) if (slot := _decode_slot(data, position)) is not None]
+    return max(slots, key=lambda slot: slot.sequence, default=None)
+
+
+def _decode_slot(data: bytes, position: int) -> PublishedBounds | None:
+    packed = data[position : position + _SLOT.size]
+    crc_bytes = data[position + _SLOT.size : position + _SLOT.size + _CRC.size]
+    if len(crc_bytes) < _CRC.size or packed[:4] != _MAGIC or _CRC.unpack(crc_bytes)[0] != crc32c.crc32c(packed):
+        return None
+    fields = _SLOT.unpack(packed)
+    if fields[1] != _VERSION:
+        return None
+    return PublishedBounds(
+        sequence=fields[3],
+        generation=fields[4],
+        log_start_offset=fields[5],
+        log_end_offset=fields[6],
+        last_stable_offset=fields[7],
+        active_base_offset=fields[8],
+        active_size_bytes=fields[9],
+        flushed_size_bytes=fields[10],
+        active_transaction_index_bytes=fields[11],
+        max_timestamp_ms=fields[12],
+        dense_from_offset=fields[13],
+    )
+
+
+class BoundsFile:
+    """The open bounds file of one partition."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+
+    @classmethod
+    def open(cls, fs: FileSystem, directory: str, *, writable: bool, create: bool = False) -> BoundsFile | None:
+        """None when it does not exist and is not to be created. A new file has its full size at once, so that
+        publishing never needs space on the disk."""
+        path = f"{directory}/{BOUNDS_FILE_NAME}"
+        try:
+            file = fs.open(path, writable=writable, create=create)
+        except FileNotFoundError:
+            return None
+        if create and file.size_bytes() < BOUNDS_FILE_BYTES:
+            file.write_at(0, file.read_at(0, BOUNDS_FILE_BYTES).ljust(BOUNDS_FILE_BYTES, b"\0"))
+        return cls(file)
+
+    def read(self) -> PublishedBounds | None:
+        """What is published now; None when no slot is valid."""
+        return decode_bounds(self._file.read_at(0, BOUNDS_FILE_BYTES))
+
+    def publish(self, bounds: PublishedBounds) -> None:
+        """Makes `bounds` visible to every reader. It survives the process; `sync` makes it survive the machine."""
+        self._file.write_at(bounds.sequence % 2 * _SLOT_STRIDE_BYTES, bounds.encode())
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()

@@ -1,0 +1,326 @@
+"""One topic-partition's folder: what readers and writers may ask of it.
+
+    <topic>-<partition>/
+        00000000000000000000.log .index .timeindex .txnindex .snapshot     Kafka's files, a set per segment
+        leader-epoch-checkpoint, partition.metadata                         Kafka's files
+        log-start-offset-checkpoint, cleaner-offset-checkpoint              Kafka's text format, kept in the folder
+        partition.bounds                                                    published bounds (see `partition_bounds`)
+
+The store takes no lock. The door does: `refresh`, `append`, `append_control`, `delete_records`, `apply_retention`,
+`plan_compaction`, `swap_compaction`, `compact` and `truncate_to` want the partition's exclusive lock; everything else
+wants none. `refresh` comes first every time the lock was taken.
+
+A store is not thread-safe: threads of one process share it under the door's mutex, or open one each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from uuid import UUID
+
+from broker_core.cluster import AppendResult, FetchedBatches, OffsetAndTimestamp, PartitionBounds
+from broker_core.log.producer_state import AppendOrigin
+from broker_core.model.exceptions import DirectoryFormatError, DirectoryReadOnlyError, UnknownPartitionError
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
+from broker_core.model.topic_config import TopicConfig
+from broker_core.ports import FileSystem
+from broker_core.storage import maintenance
+from broker_core.storage.checkpoints import (
+    LEADER_EPOCH_FILE_NAME,
+    PARTITION_METADATA_FILE_NAME,
+    read_partition_metadata,
+    write_atomically,
+    write_partition_metadata,
+)
+from broker_core.storage.compaction_run import (
+    CleanedSegments,
+    CompactionJob,
+    CompactionReport,
+    clean_segments,
+    plan_partition_compaction,
+    swap_segments,
+)
+from broker_core.storage.partition_bounds import PublishedBounds
+from broker_core.storage.partition_reader import PartitionReader
+from broker_core.storage.partition_writer import PartitionWriter
+from broker_core.storage.segment_names import LOG, FolderListing, segment_path
+from broker_core.storage.storage_errors import translated
+from broker_core.storage.verification import (
+    DumpedBatch,
+    Finding,
+    Progress,
+    VerifiedSegment,
+    dump_batches,
+    verify_partition,
+)
+
+__all__ = [
+    "AppendOutcome",
+    "CleanedSegments",
+    "CompactionJob",
+    "CompactionReport",
+    "DumpedBatch",
+    "Finding",
+    "PartitionStore",
+    "SegmentDescription",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendOutcome:
+    """What an append did: where it landed, and whether a new segment was begun (time for maintenance)."""
+
+    result: AppendResult
+    rolled: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentDescription:
+    """One segment as `streamlog log segments` shows it. `max_timestamp_ms` is -1 when no batch has one; `next_offset`
+    is the next segment's base, or the log end."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    max_timestamp_ms: int
+    is_active: bool
+    path: str
+
+
+class PartitionStore:
+    """Made by `open`. Every method raises StorageError or one of its kinds when the disk refuses."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        topic_partition: TopicPartition,
+        *,
+        config: TopicConfig,
+        topic_id: UUID | None,
+        writable: bool,
+    ) -> None:
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self._fs = fs
+        self._reader = PartitionReader(fs, directory, topic_partition, config)
+        self._writer = PartitionWriter(fs, directory, topic_partition, config) if writable else None
+
+    @classmethod
+    def create(cls, fs: FileSystem, directory: str, topic_partition: TopicPartition, topic_id: UUID) -> None:
+        """Makes the folder with partition.metadata, an empty first segment and bounds; durable when it returns.
+
+        Calling it again on a half-made or whole folder finishes it and changes no data. The caller holds the lock that
+        guards the creation of topics.
+        """
+        with translated("creating a partition", directory):
+            if not fs.exists(directory):
+                fs.make_directory(directory)
+            if not fs.exists(f"{directory}/{PARTITION_METADATA_FILE_NAME}"):
+                write_partition_metadata(fs, directory, topic_id)
+            if not fs.exists(f"{directory}/{LEADER_EPOCH_FILE_NAME}"):
+                write_atomically(fs, f"{directory}/{LEADER_EPOCH_FILE_NAME}", b"0\n1\n0 0\n")
+            writer = PartitionWriter(fs, directory, topic_partition, TopicConfig())
+            try:
+                writer.refresh()
+            finally:
+                writer.close()
+            fs.sync_directory(directory)
+            fs.sync_directory(directory.rpartition("/")[0])
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        topic_partition: TopicPartition,
+        *,
+        config: TopicConfig,
+        topic_id: UUID | None,
+        writable: bool,
+    ) -> PartitionStore:
+        """Cheap; changes and recovers nothing. A writable store must `refresh()` under the lock before a write.
+
+        `topic_id` None: whatever partition.metadata says. Raises UnknownPartitionError without the folder,
+        DirectoryFormatError when partition.metadata names another topic.
+        """
+        with translated("opening", directory):
+            if not fs.exists(directory):
+                raise UnknownPartitionError(f"{topic_partition}: there is no folder {directory}")
+            found_id = read_partition_metadata(fs, directory)
+        if topic_id is not None and found_id is not None and found_id != topic_id:
+            raise DirectoryFormatError(
+                f"{directory}/{PARTITION_METADATA_FILE_NAME} names topic id {found_id}, asked for was {topic_id}:"
+                " the topic was deleted and made again"
+            )
+        return cls(fs, directory, topic_partition, config=config, topic_id=found_id or topic_id, writable=writable)
+
+    # -- readers: no lock --
+
+    def bounds(self) -> PartitionBounds:
+        """The published bounds, read anew (one small read). high_watermark == log_end_offset."""
+        return self._reader.bounds()
+
+    def read(
+        self,
+        from_offset: int,
+        *,
+        max_bytes: int,
+        until_offset: int | None = None,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> FetchedBatches:
+        """Whole batches from the one that holds `from_offset`, CRC-checked, at least one even above `max_bytes`.
+
+        Never a batch that begins at or above `until_offset` or the readable end of the isolation level. Ends with the
+        segment: fewer bytes than asked for do not mean the end of the log, an empty buffer does.
+        Raises OffsetOutOfRangeError, CorruptBatchError (file, position, offset), UnsupportedFormatError.
+        """
+        return self._reader.read(from_offset, max_bytes=max_bytes, until_offset=until_offset, isolation=isolation)
+
+    def find_offset_by_timestamp(
+        self, timestamp_ms: int, *, until_offset: int | None = None
+    ) -> OffsetAndTimestamp | None:
+        """The first record, in offset order, with a timestamp at or after `timestamp_ms`, below `until_offset`.
+
+        As in Kafka, records of aborted transactions and control records count.
+        """
+        return self._reader.find_offset_by_timestamp(timestamp_ms, until_offset)
+
+    def find_max_timestamp(self) -> OffsetAndTimestamp | None:
+        """The first record that has the log's greatest timestamp; None in an empty log."""
+        return self._reader.find_max_timestamp()
+
+    def segments(self) -> tuple[SegmentDescription, ...]:
+        """All segments in offset order."""
+
+        def describe(published: PublishedBounds) -> tuple[SegmentDescription, ...]:
+            return tuple(
+                SegmentDescription(
+                    base_offset=base,
+                    next_offset=extent.next_offset,
+                    size_bytes=extent.end_position,
+                    max_timestamp_ms=self._reader.largest_timestamp_ms(base, extent),
+                    is_active=base == published.active_base_offset,
+                    path=segment_path(self.directory, base, LOG),
+                )
+                for base, extent in self._reader.extents(published)
+            )
+
+        return self._reader.with_bounds(describe)
+
+    def dump(self) -> Iterator[DumpedBatch]:
+        """Every batch with its place and what is wrong with it. Raises CorruptBatchError where the walk cannot go
+        on."""
+        for segment in self._verified_segments():
+            yield from dump_batches(self._fs, self.directory, segment)
+
+    def verify(self, progress: Progress | None = None) -> list[Finding]:
+        """Walks every batch and record and holds every index against them. `progress(bytes_done, bytes_total)`."""
+        listing = FolderListing.of(self._fs.list_directory(self.directory))
+        return verify_partition(
+            self._fs,
+            self.directory,
+            str(self.topic_partition),
+            self._verified_segments(),
+            snapshots=listing.snapshots,
+            progress=progress,
+        )
+
+    # -- writers: the caller holds the partition's exclusive lock --
+
+    def refresh(self) -> None:
+        """Learns what other processes did, finishes what a dead one left.
+
+        Whole CRC-true batches behind the published end are kept, synced and published; the first invalid byte and all
+        behind it is cut. A bad batch below the published end is corruption: CorruptBatchError, nothing cut.
+        """
+        self._writable().refresh()
+
+    def append(self, batches: bytearray, *, now_ms: int) -> AppendOutcome:
+        """Validates, places (in `batches`, in place), writes, syncs, publishes: all of it or nothing.
+
+        Raises what `log.PartitionLog.plan_append` raises (RecordTooLargeError, InvalidRecordError, CorruptBatchError,
+        OutOfOrderSequenceError, ProducerFencedError, ...) and DiskFullError. After any of them the store goes on.
+        """
+        return self._append(batches, now_ms, AppendOrigin.CLIENT)
+
+    def append_control(self, batches: bytearray, *, now_ms: int) -> AppendOutcome:
+        """Appends batches that a coordinator made: end-transaction markers, offset commits."""
+        return self._append(batches, now_ms, AppendOrigin.COORDINATOR)
+
+    def open_transactions(self) -> dict[int, int]:
+        """Producer id to first offset of its open transaction, as of the last refresh or append."""
+        return dict(self._loaded().log.producers.open_transactions())
+
+    def delete_records(self, before_offset: int) -> int:
+        """Moves the log start offset up (-1: to the end), drops segments wholly below it. Returns the log start offset.
+
+        Raises OffsetOutOfRangeError above the high watermark.
+        """
+        return maintenance.delete_records(self._loaded(), before_offset)
+
+    def apply_retention(self, now_ms: int) -> int:
+        """Drops segments by retention.ms, retention.bytes and log start. Returns how many."""
+        return maintenance.apply_retention(self._loaded(), now_ms)
+
+    def roll(self, now_ms: int) -> bool:
+        """Begins a new segment; False when the active one is empty."""
+        return self._loaded().roll(now_ms)
+
+    def truncate_to(self, offset: int) -> None:
+        """Removes every batch that reaches `offset` or begins behind it."""
+        maintenance.truncate_to(self._loaded(), offset)
+
+    def plan_compaction(self, now_ms: int) -> CompactionJob | None:
+        """None: nothing to do now, by min.cleanable.dirty.ratio and the compaction lags."""
+        job = plan_partition_compaction(self._loaded(), now_ms)
+        return job if job is not None and job.plan.is_due else None
+
+    def clean_compaction(self, job: CompactionJob, *, memory_bytes: int, digest_key: bytes) -> CleanedSegments:
+        """The long part, without the lock. One compaction of a partition at a time. `digest_key`: 16 random bytes."""
+        return clean_segments(self._fs, self.directory, job, memory_bytes=memory_bytes, digest_key=digest_key)
+
+    def swap_compaction(self, cleaned: CleanedSegments) -> CompactionReport:
+        """Puts the result in place; a report of zeros when segments have changed meanwhile and it was thrown away."""
+        return swap_segments(self._loaded(), cleaned)
+
+    def compact(self, now_ms: int, memory_bytes: int, *, digest_key: bytes | None = None) -> CompactionReport:
+        """All three parts, as often as the key table fills up, under one lock. Who has dice gives 16 random bytes."""
+        digest_key = digest_key or blake2b(f"{self.topic_id} {now_ms}".encode(), digest_size=16).digest()
+        total = CompactionReport()
+        job = self.plan_compaction(now_ms)
+        while job is not None:
+            cleaned = self.clean_compaction(job, memory_bytes=memory_bytes, digest_key=digest_key)
+            total = total.plus(self.swap_compaction(cleaned))
+            job = plan_partition_compaction(self._loaded(), now_ms) if cleaned.is_full else None
+        return total
+
+    def close(self) -> None:
+        """Closes all files. What was appended is durable already."""
+        self._reader.close()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _append(self, batches: bytearray, now_ms: int, origin: AppendOrigin) -> AppendOutcome:
+        plan = self._loaded().append(batches, now_ms=now_ms, origin=origin)
+        return AppendOutcome(result=plan.result, rolled=plan.has_roll)
+
+    def _loaded(self) -> PartitionWriter:
+        return self._writable().loaded()
+
+    def _writable(self) -> PartitionWriter:
+        if self._writer is None:
+            raise DirectoryReadOnlyError(f"{self.topic_partition}: {self.directory} is open for reading only")
+        return self._writer
+
+    def _verified_segments(self) -> list[VerifiedSegment]:
+        def look(published: PublishedBounds) -> list[VerifiedSegment]:
+            return [
+                VerifiedSegment(base_offset=base, extent=extent, is_active=base == published.active_base_offset)
+                for base, extent in self._reader.extents(published)
+            ]
+
+        return self._reader.with_bounds(look)

@@ -1,0 +1,106 @@
+"""What a reader goes by: bounds and segments of one partition at one instant.
+
+From `partition.bounds` where it is there. A folder without it (a real Kafka's, or ours after its loss) is read through
+once, as recovery would, and again when its last segment or its list of files has changed; nothing is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker_core.log.segment_table import Segment
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.limits import MAX_OFFSET
+from broker_core.model.topic_config import TopicConfig
+from broker_core.ports import FileSystem
+from broker_core.storage.partition_bounds import BoundsFile, PublishedBounds
+from broker_core.storage.recovery import load_partition
+from broker_core.storage.segment_names import LOG, FolderListing, segment_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentList:
+    """The segments below and including the active one. `generation`: of the bounds that it was listed under."""
+
+    generation: int
+    bases: tuple[int, ...]
+
+
+class PublishedView:
+    """Bounds and segment lists of one folder, cached as far as they cannot have changed."""
+
+    def __init__(self, fs: FileSystem, directory: str, topic_partition: TopicPartition, config: TopicConfig) -> None:
+        self._fs = fs
+        self._directory = directory
+        self._topic_partition = topic_partition
+        self._config = config
+        self._bounds_file: BoundsFile | None = None
+        self._segments: SegmentList | None = None
+        self._derived: PublishedBounds | None = None
+        self._derived_from: tuple[tuple[str, ...], int] | None = None
+        self._known_closed: dict[int, Segment] = {}
+
+    def bounds(self) -> PublishedBounds:
+        """Read anew. Raises CorruptBatchError when they have to be derived and cannot."""
+        if self._bounds_file is None:
+            self._bounds_file = BoundsFile.open(self._fs, self._directory, writable=False)
+        published = self._bounds_file.read() if self._bounds_file is not None else None
+        return self._derive() if published is None else published
+
+    def segments(self, published: PublishedBounds) -> SegmentList:
+        """The list under these bounds."""
+        if self._segments is None or self._segments.generation != published.generation:
+            listing = FolderListing.of(self._fs.list_directory(self._directory))
+            self._segments = SegmentList(
+                generation=published.generation,
+                bases=tuple(base for base in listing.logs if base <= published.active_base_offset),
+            )
+        return self._segments
+
+    def forget(self) -> None:
+        """Something was not as the list says: list anew."""
+        self._segments = None
+        self._derived_from = None
+
+    def close(self) -> None:
+        if self._bounds_file is not None:
+            self._bounds_file.close()
+            self._bounds_file = None
+
+    def _derive(self) -> PublishedBounds:
+        names = tuple(self._fs.list_directory(self._directory))
+        listing = FolderListing.of(names)
+        size_bytes = self._size_of(listing.logs[-1]) if listing.logs else 0
+        if self._derived is not None and self._derived_from == (names, size_bytes):
+            return self._derived
+        loaded = load_partition(
+            self._fs,
+            self._directory,
+            self._topic_partition,
+            config=self._config,
+            published=None,
+            known_closed=self._known_closed,
+        )
+        self._known_closed = dict(loaded.closed)
+        log = loaded.log
+        self._derived = PublishedBounds(
+            generation=self._derived.generation + 1 if self._derived else 0,
+            log_start_offset=log.log_start_offset,
+            log_end_offset=log.log_end_offset,
+            last_stable_offset=log.last_stable_offset,
+            active_base_offset=loaded.active.base_offset,
+            active_size_bytes=loaded.active.end_position,
+            flushed_size_bytes=loaded.active.end_position,
+            active_transaction_index_bytes=len(loaded.active.transaction_entries),
+            # A real Kafka's compaction leaves gaps, and nothing in the folder says how far it came.
+            dense_from_offset=MAX_OFFSET,
+        )
+        self._derived_from = (names, size_bytes)
+        return self._derived
+
+    def _size_of(self, base_offset: int) -> int:
+        file = self._fs.open(segment_path(self._directory, base_offset, LOG), writable=False)
+        try:
+            return file.size_bytes()
+        finally:
+            file.close()

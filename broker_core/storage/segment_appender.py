@@ -1,0 +1,100 @@
+"""The write side of the active segment: its four files, and how to take an append back.
+
+Order of an append: log, then indexes. Order of taking it back: indexes, then log. So whenever an index holds an entry
+too many, the log is longer than was published, which is what `refresh` looks for after a writer died in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker_core.log.append_plan import SegmentRun
+from broker_core.log.sparse_index import TimestampOffset, encode_offset_entry, encode_time_entry
+from broker_core.log.transaction_index import encode_transaction_entry
+from broker_core.ports import File, FileSystem
+from broker_core.storage.segment_names import LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, segment_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendMark:
+    """Sizes of the four files before an append."""
+
+    log_bytes: int
+    offset_index_bytes: int
+    time_index_bytes: int
+    transaction_index_bytes: int
+
+
+class SegmentAppender:
+    """The segment at `base_offset`, open for appending; its files are made where they are missing."""
+
+    def __init__(self, fs: FileSystem, directory: str, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self._fs = fs
+        self._directory = directory
+        self._log = self._open(LOG)
+        self._offset_index = self._open(OFFSET_INDEX)
+        self._time_index = self._open(TIME_INDEX)
+        self._transaction_index: File | None = None
+        if fs.exists(segment_path(directory, base_offset, TRANSACTION_INDEX)):
+            self._transaction_index = self._open(TRANSACTION_INDEX)
+
+    def mark(self, log_bytes: int) -> AppendMark:
+        """`log_bytes`: the published size; what lies behind it is not part of the log."""
+        return AppendMark(
+            log_bytes=log_bytes,
+            offset_index_bytes=self._offset_index.size_bytes(),
+            time_index_bytes=self._time_index.size_bytes(),
+            transaction_index_bytes=self.transaction_index_bytes(),
+        )
+
+    def log_size_bytes(self) -> int:
+        return self._log.size_bytes()
+
+    def transaction_index_bytes(self) -> int:
+        return self._transaction_index.size_bytes() if self._transaction_index is not None else 0
+
+    def write(self, run: SegmentRun, buffer: memoryview) -> None:
+        """Puts a run's batches and index entries into the files; nothing is synced."""
+        self._log.write_at(run.file_position, buffer[run.from_position : run.until_position])
+        offset_entries = b"".join(encode_offset_entry(e, base_offset=self.base_offset) for e in run.offset_entries)
+        time_entries = b"".join(encode_time_entry(e, base_offset=self.base_offset) for e in run.time_entries)
+        _append(self._offset_index, offset_entries)
+        _append(self._time_index, time_entries)
+        if run.aborted_transactions:
+            if self._transaction_index is None:
+                self._transaction_index = self._open(TRANSACTION_INDEX)
+            _append(self._transaction_index, b"".join(map(encode_transaction_entry, run.aborted_transactions)))
+
+    def sync(self) -> None:
+        """The batches are on the device. Indexes are not: they can be made anew."""
+        self._log.sync()
+
+    def finish(self, closing_time_entry: TimestampOffset | None) -> None:
+        """The segment stops being active: its last time entry, and everything of it on the device."""
+        if closing_time_entry is not None:
+            _append(self._time_index, encode_time_entry(closing_time_entry, base_offset=self.base_offset))
+        for file in (self._log, self._offset_index, self._time_index, self._transaction_index):
+            if file is not None:
+                file.sync()
+
+    def cut_back(self, mark: AppendMark) -> None:
+        """Takes back what was written since `mark`."""
+        if self._transaction_index is not None:
+            self._transaction_index.truncate(mark.transaction_index_bytes)
+        self._time_index.truncate(mark.time_index_bytes)
+        self._offset_index.truncate(mark.offset_index_bytes)
+        self._log.truncate(mark.log_bytes)
+
+    def close(self) -> None:
+        for file in (self._log, self._offset_index, self._time_index, self._transaction_index):
+            if file is not None:
+                file.close()
+
+    def _open(self, kind: str) -> File:
+        return self._fs.open(segment_path(self._directory, self.base_offset, kind), writable=True, create=True)
+
+
+def _append(file: File, entries: bytes) -> None:
+    if entries:
+        file.write_at(file.size_bytes(), entries)

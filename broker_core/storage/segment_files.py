@@ -1,0 +1,258 @@
+"""One segment as a reader uses it: its open .log and its indexes.
+
+    00000000000000000042.log        batches, back to back, from byte 0
+    00000000000000000042.index      see `segment_indexes`
+    00000000000000000042.timeindex
+
+Look-ups walk headers from a believed index entry; reads are one positional read of about as many bytes as were asked
+for, plus a second one only where a single batch is larger. A file that was renamed or replaced under an open segment
+stays readable: it is the old content, whole.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from broker_core.log.sparse_index import TimestampOffset
+from broker_core.model.exceptions import CorruptDataError
+from broker_core.ports import FileSystem
+from broker_core.record.batch_header import HEADER_BYTES, BatchHeader, read_header
+from broker_core.record.batch_reader import BatchTable, scan_batches
+from broker_core.record.faults import corrupt_batch, relocated
+from broker_core.record.kernel_protocol import Cell
+from broker_core.storage.batch_walk import check_placement, read_batch, walk_headers
+from broker_core.storage.segment_indexes import SegmentExtent, SegmentIndexes, timestamp_of
+from broker_core.storage.segment_names import LOG, segment_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRun:
+    """Whole, CRC-true batches from one segment: the first `count` rows of `table`."""
+
+    buffer: memoryview
+    table: BatchTable
+    count: int
+    next_offset: int
+    next_position: int
+
+
+class SegmentFiles:
+    """The segment at `base_offset`, open for reading. Raises FileNotFoundError when it is gone."""
+
+    def __init__(self, fs: FileSystem, directory: str, base_offset: int, *, index_interval_bytes: int) -> None:
+        self.base_offset = base_offset
+        self._log = fs.open(segment_path(directory, base_offset, LOG), writable=False)
+        self._indexes = SegmentIndexes(fs, directory, base_offset, self._log, index_interval_bytes=index_interval_bytes)
+        self._largest: dict[SegmentExtent, TimestampOffset] = {}
+
+    @property
+    def path(self) -> str:
+        return self._log.path
+
+    @property
+    def indexes(self) -> SegmentIndexes:
+        return self._indexes
+
+    def size_bytes(self) -> int:
+        return self._log.size_bytes()
+
+    def modified_ms(self) -> int:
+        return self._log.modified_ms()
+
+    def close(self) -> None:
+        self._log.close()
+
+    def find_batch(self, offset: int, extent: SegmentExtent) -> tuple[int, BatchHeader] | None:
+        """(position, header) of the first batch whose last offset is at or above `offset`; None when there is none."""
+        position = self._indexes.floor_position(offset, extent)
+        for at, header in self.walk(extent, position=position):
+            if header.last_offset >= offset:
+                return at, header
+        return None
+
+    def walk(self, extent: SegmentExtent, *, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of the batches from the one at `position` to the end of the extent."""
+        if position == 0:
+            return self._walk_from(0, self.base_offset, extent)
+        return self._walk_from_landing(position, extent)
+
+    def _walk_from_landing(self, position: int, extent: SegmentExtent) -> Iterator[tuple[int, BatchHeader]]:
+        """An index led here: the first batch is taken as it is, the others must follow on it."""
+        first = walk_headers(
+            self._log, position=position, until_position=extent.end_position, min_offset=self.base_offset
+        )
+        for at, header in first:
+            yield at, header
+            yield from self._walk_from(at + header.size_bytes, header.next_offset, extent)
+            return
+
+    def _walk_from(self, position: int, offset: int, extent: SegmentExtent) -> Iterator[tuple[int, BatchHeader]]:
+        return walk_headers(
+            self._log,
+            position=position,
+            until_position=extent.end_position,
+            min_offset=offset,
+            dense_from=extent.dense_from,
+            end_offset=extent.next_offset,
+        )
+
+    def read(
+        self, position: int, extent: SegmentExtent, *, base_offset: int, max_bytes: int, until_offset: int
+    ) -> BatchRun:
+        """Whole batches from the one at `position` on, as many as fit `max_bytes` and begin below `until_offset`; one
+        at least, if it begins below. `base_offset`: where that batch begins or, where there are gaps, a bound below.
+        Raises CorruptBatchError with file, position and offset."""
+        left_bytes = extent.end_position - position
+        buffer = self._log.read_at(position, min(max(max_bytes, HEADER_BYTES), left_bytes))
+        try:
+            first = read_header(buffer)
+            check_placement(
+                self.path,
+                position,
+                first,
+                until_position=extent.end_position,
+                min_offset=base_offset,
+                dense_from=extent.dense_from,
+            )
+            if first.size_bytes > len(buffer) and first.base_offset < until_offset:
+                buffer = self._log.read_at(position, first.size_bytes)
+            return self._whole_batches(buffer, position, extent, until_offset)
+        except CorruptDataError as error:
+            raise (
+                error if error.fields.get("file") else relocated(error, file=self.path, shift_bytes=position)
+            ) from None
+
+    def check_end(self, offset: int, extent: SegmentExtent) -> None:
+        """The extent was read to its end and `offset` reached. Raises CorruptBatchError when batches are missing."""
+        if offset >= extent.dense_from and offset != extent.next_offset:
+            raise corrupt_batch(
+                f"the segment ends at offset {offset}, the log goes on at {extent.next_offset}",
+                position=extent.end_position,
+                offset=offset,
+                file=self.path,
+            )
+
+    def skim(self, position: int, extent: SegmentExtent, *, base_offset: int, max_bytes: int) -> BatchRun:
+        """As `read`, but jumps over a batch that is larger than `max_bytes`: then `count` is 0 and its content, of
+        which nothing is wanted, was not read."""
+        left_bytes = extent.end_position - position
+        try:
+            header = read_header(self._log.read_at(position, min(HEADER_BYTES, left_bytes)))
+        except CorruptDataError as error:
+            raise relocated(error, file=self.path, shift_bytes=position) from None
+        if header.size_bytes <= max_bytes:
+            return self.read(
+                position, extent, base_offset=base_offset, max_bytes=max_bytes, until_offset=extent.next_offset
+            )
+        check_placement(
+            self.path,
+            position,
+            header,
+            until_position=extent.end_position,
+            min_offset=base_offset,
+            dense_from=extent.dense_from,
+        )
+        return BatchRun(
+            buffer=memoryview(b""),
+            table=BatchTable(bytearray()),
+            count=0,
+            next_offset=header.next_offset,
+            next_position=position + header.size_bytes,
+        )
+
+    def _whole_batches(self, buffer: bytes, position: int, extent: SegmentExtent, until_offset: int) -> BatchRun:
+        scanned = scan_batches(buffer)
+        bases = scanned.table.column(Cell.BASE_OFFSET).tolist()
+        if not bases:
+            raise scanned.fault or corrupt_batch("the file ends before the batch", position=0, offset=-1)
+        count = bisect_left(bases, until_offset)
+        if count == 0:
+            return BatchRun(
+                buffer=memoryview(b""), table=scanned.table, count=0, next_offset=-1, next_position=position
+            )
+        self._check_dense(bases, scanned.table, count, extent)
+        last = scanned.table.header(count - 1)
+        end = scanned.table.position(count - 1) + last.size_bytes
+        is_at_end = position + end == extent.end_position
+        if last.base_offset >= extent.dense_from and (
+            last.next_offset > extent.next_offset or (is_at_end and last.next_offset != extent.next_offset)
+        ):
+            raise corrupt_batch(
+                f"last offset {last.last_offset} does not fit {extent.next_offset}, where the segment ends",
+                position=end - last.size_bytes,
+                offset=last.base_offset,
+            )
+        return BatchRun(
+            buffer=memoryview(buffer)[:end],
+            table=scanned.table,
+            count=count,
+            next_offset=last.next_offset,
+            next_position=position + end,
+        )
+
+    def _check_dense(self, bases: list[int], table: BatchTable, count: int, extent: SegmentExtent) -> None:
+        if bases[count - 1] < extent.dense_from:
+            return
+        deltas = table.column(Cell.LAST_OFFSET_DELTA).tolist()
+        for row in range(1, count):
+            expected = bases[row - 1] + deltas[row - 1] + 1
+            if bases[row] != expected and expected >= extent.dense_from:
+                raise corrupt_batch(
+                    f"base offset {bases[row]} is not {expected}, where the log had got to",
+                    position=table.position(row),
+                    offset=bases[row],
+                )
+
+    def read_batch(self, position: int, header: BatchHeader) -> bytes:
+        """One whole batch, CRC-checked; `header` came from a walk."""
+        return read_batch(self._log, position, header)
+
+    def largest_timestamp(self, extent: SegmentExtent) -> TimestampOffset:
+        """The segment's largest timestamp and the last offset of the first batch that has it; -1 ms when none has one.
+
+        The last time entry is held against its batch, and what lies behind it is walked: a short index misleads nobody.
+        """
+        known = self._largest.get(extent)
+        if known is None:
+            known = self._proved_largest(extent)
+            self._largest = {extent: known}
+        return known
+
+    def _proved_largest(self, extent: SegmentExtent) -> TimestampOffset:
+        entry = self._indexes.last_time_entry(extent)
+        position = self._position_of_entry(entry, extent)
+        if position is None and not self._indexes.is_rebuilt:
+            self._indexes.rebuild(extent)
+            entry = self._indexes.last_time_entry(extent)
+            position = self._position_of_entry(entry, extent)
+        largest = TimestampOffset(timestamp_ms=-1, offset=self.base_offset)
+        for at, header in self.walk(extent, position=position or 0):
+            # A timestamp that is not there, or too small, would hide the segment from who asks for one.
+            read_batch(self._log, at, header)
+            if timestamp_of(header) > largest.timestamp_ms:
+                largest = TimestampOffset(timestamp_ms=timestamp_of(header), offset=header.last_offset)
+        return largest
+
+    def batches_from_timestamp(self, timestamp_ms: int, extent: SegmentExtent) -> Iterator[tuple[int, BatchHeader]]:
+        """(position, header) of the batches that hold a timestamp at or after this one, in offset order."""
+        entry = self._indexes.time_floor(timestamp_ms, extent)
+        position = self._position_of_entry(entry, extent)
+        if position is None and not self._indexes.is_rebuilt:
+            self._indexes.rebuild(extent)
+            position = self._position_of_entry(self._indexes.time_floor(timestamp_ms, extent), extent)
+        for at, header in self.walk(extent, position=position or 0):
+            if timestamp_of(header) >= timestamp_ms:
+                yield at, header
+            else:
+                read_batch(self._log, at, header)
+
+    def _position_of_entry(self, entry: TimestampOffset, extent: SegmentExtent) -> int | None:
+        """Where the batch of a time entry is; None when that batch does not bear the entry out."""
+        if entry.timestamp_ms < 0:
+            return 0
+        found = self.find_batch(entry.offset, extent)
+        if found is None or timestamp_of(found[1]) != entry.timestamp_ms or found[1].base_offset > entry.offset:
+            return None
+        return found[0]

@@ -1,0 +1,82 @@
+"""Names of a partition's files, as Kafka gives them: a base offset of twenty digits, a kind, perhaps a suffix.
+
+00000000000000000042.log           a segment's batches; .index .timeindex .txnindex beside it
+00000000000000000042.snapshot      producers before offset 42
+*.deleted                          on its way out
+*.cleaned                          a compaction is writing it; worth nothing after a crash
+*.swap                             compacted and whole; a crash here is finished, not undone
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+LOG = "log"
+OFFSET_INDEX = "index"
+TIME_INDEX = "timeindex"
+TRANSACTION_INDEX = "txnindex"
+SNAPSHOT = "snapshot"
+INDEX_KINDS = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+SEGMENT_KINDS = (*INDEX_KINDS, LOG)
+"""The .log comes last: what is done to all files of a segment is decided by its state."""
+
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+
+_NAME = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot)(\.deleted|\.cleaned|\.swap|)\Z")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFileName:
+    """A file name taken apart. `suffix` is empty for a file in use."""
+
+    base_offset: int
+    kind: str
+    suffix: str
+
+    def __str__(self) -> str:
+        return f"{self.base_offset:020d}.{self.kind}{self.suffix}"
+
+
+def segment_path(directory: str, base_offset: int, kind: str, suffix: str = "") -> str:
+    """The full path of one file of a segment."""
+    return f"{directory}/{base_offset:020d}.{kind}{suffix}"
+
+
+def parse_name(name: str) -> SegmentFileName | None:
+    """None for a file that belongs to no segment."""
+    found = _NAME.match(name)
+    if found is None:
+        return None
+    return SegmentFileName(base_offset=int(found[1]), kind=found[2], suffix=found[3])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderListing:
+    """What a partition's folder holds: base offsets, ascending, per kind of file in use, and the leftovers."""
+
+    logs: tuple[int, ...]
+    offset_indexes: frozenset[int]
+    time_indexes: frozenset[int]
+    transaction_indexes: frozenset[int]
+    snapshots: tuple[int, ...]
+    leftovers: tuple[SegmentFileName, ...]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> FolderListing:
+        parsed = [name for name in map(parse_name, names) if name is not None]
+
+        def of_kind(kind: str) -> list[int]:
+            return sorted(name.base_offset for name in parsed if name.kind == kind and not name.suffix)
+
+        return cls(
+            logs=tuple(of_kind(LOG)),
+            offset_indexes=frozenset(of_kind(OFFSET_INDEX)),
+            time_indexes=frozenset(of_kind(TIME_INDEX)),
+            transaction_indexes=frozenset(of_kind(TRANSACTION_INDEX)),
+            snapshots=tuple(of_kind(SNAPSHOT)),
+            leftovers=tuple(name for name in parsed if name.suffix),
+        )

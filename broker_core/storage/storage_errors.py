@@ -1,0 +1,38 @@
+"""Turns the operating system's refusals into the house's exceptions, where it is known what was being done."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from broker_core.model.exceptions import DirectoryReadOnlyError, DiskFullError, StorageError
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_ACCESS = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+def storage_error(doing: str, directory: str, trouble: OSError) -> StorageError:
+    """The exception for an OSError met while `doing` something in `directory`."""
+    reason = trouble.strerror or str(trouble)
+    where = trouble.filename or directory
+    if trouble.errno in _NO_SPACE:
+        return DiskFullError(
+            f"No space left on the device while {doing} in {directory}: {reason}. Nothing of it is visible; free space"
+            " (retention.ms, retention.bytes, delete-records) and try again.",
+            directory=directory,
+        )
+    if trouble.errno in _NO_ACCESS:
+        return DirectoryReadOnlyError(
+            f"No write access while {doing} in {directory}: {where}: {reason}", directory=directory
+        )
+    return StorageError(f"The disk refused while {doing} in {directory}: {where}: {reason}", directory=directory)
+
+
+@contextmanager
+def translated(doing: str, directory: str) -> Iterator[None]:
+    """Raises StorageError, DiskFullError or DirectoryReadOnlyError for an OSError inside the block."""
+    try:
+        yield
+    except OSError as trouble:
+        raise storage_error(doing, directory, trouble) from trouble

@@ -1,0 +1,119 @@
+import pytest
+from builders import SOME_TIME_MS, a_batch, a_record
+from faulty_file_system import Killed
+from store_builders import DIRECTORY, SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
+
+from broker_core.model.exceptions import OffsetOutOfRangeError
+
+
+def a_long_log(fs, count=12, **configs):
+    store = a_store(fs, **(SMALL_SEGMENTS | configs))
+    for number in range(count):
+        append(store, a_batch([a_record(n, timestamp_ms=SOME_TIME_MS + 1000 * number) for n in range(3)]))
+    store.refresh()
+    return store
+
+
+def test_deleted_records_are_gone_for_every_reader_and_their_segments_from_disk():
+    fs = a_disk()
+    store = a_long_log(fs)
+    count = len(files_of(fs, "log"))
+    assert store.delete_records(20) == 20
+    assert offsets_in(a_store(fs, writable=False)) == list(range(20, 36))
+    assert len(files_of(fs, "log")) < count
+    assert fs.content(f"{DIRECTORY}/log-start-offset-checkpoint") == b"0\n1\nt 0 20\n"
+    assert store.delete_records(5) == 20
+    with pytest.raises(OffsetOutOfRangeError):
+        store.delete_records(37)
+    assert store.delete_records(-1) == 36
+    assert offsets_in(store) == []
+    assert append(store).result.base_offset == 36
+
+
+def test_the_log_start_survives_the_loss_of_power_and_of_the_bounds():
+    fs = a_disk()
+    a_long_log(fs).delete_records(20)
+    fs.power_loss()
+    fs.remove(f"{DIRECTORY}/partition.bounds")
+    assert offsets_in(a_store(fs, writable=False)) == list(range(20, 36))
+
+
+def test_retention_by_time_takes_what_is_old_and_keeps_the_end():
+    fs = a_disk()
+    store = a_long_log(fs, **{"retention.ms": "5500"})
+    assert store.apply_retention(SOME_TIME_MS + 11_000) > 0
+    left = offsets_in(store)
+    assert 0 < left[0] <= 18
+    assert left[-1] == 35
+    store.refresh()
+    assert store.apply_retention(SOME_TIME_MS + 99_000) > 0
+    assert offsets_in(store) == []
+    assert store.bounds().log_end_offset == 36
+    store = a_store(fs)
+    assert append(store).result.base_offset == 36
+    assert store.verify() == []
+
+
+def test_retention_goes_by_batches_and_not_by_a_wrong_time_index():
+    fs = a_disk()
+    a_long_log(fs)
+    for path in files_of(fs, "timeindex"):
+        fs.overwrite(path, b"\0\0\0\0\0\0\0\1\0\0\0\2")
+    store = a_store(fs, **SMALL_SEGMENTS, **{"retention.ms": "60000"})
+    store.refresh()
+    assert store.apply_retention(SOME_TIME_MS + 11_000) == 0
+
+
+def test_retention_by_size_keeps_at_least_that_much():
+    fs = a_disk()
+    store = a_long_log(fs, **{"retention.bytes": "700", "retention.ms": "-1"})
+    store.apply_retention(SOME_TIME_MS)
+    assert sum(s.size_bytes for s in store.segments()) >= 700
+    assert offsets_in(store)[0] > 0
+
+
+def test_truncation_takes_whole_batches_and_the_log_goes_on_from_there():
+    fs = a_disk()
+    reader = a_store(fs, writable=False)
+    store = a_long_log(fs)
+    assert reader.read(30, max_bytes=1).next_offset == 33
+    store.truncate_to(16)
+    assert offsets_in(reader) == list(range(15))
+    assert append(store).result.base_offset == 15
+    assert offsets_in(reader) == list(range(18))
+    assert store.verify() == []
+    store.truncate_to(0)
+    assert offsets_in(reader) == []
+    assert append(store).result.base_offset == 0
+
+
+@pytest.mark.parametrize("change", ["delete_records", "retention", "truncate"])
+def test_a_crash_in_the_middle_leaves_the_log_before_or_after(change):
+    def run(store):
+        if change == "delete_records":
+            store.delete_records(20)
+        elif change == "retention":
+            store.apply_retention(SOME_TIME_MS + 99_000)
+        else:
+            store.truncate_to(16)
+
+    for call in range(1000):
+        fs = a_disk()
+        store = a_long_log(fs, **{"retention.ms": "5500"})
+        fs.kill_at_call(call)
+        try:
+            run(store)
+        except Killed:
+            fs.restart()
+            store = a_store(fs, **SMALL_SEGMENTS, **{"retention.ms": "5500"})
+            store.refresh()
+            found = offsets_in(store)
+            if change == "truncate":
+                assert found == list(range(len(found)))
+                assert len(found) >= 15
+            else:
+                assert found == list(range(store.bounds().log_start_offset, 36))
+            assert store.verify() == []
+        else:
+            assert call > 4
+            return

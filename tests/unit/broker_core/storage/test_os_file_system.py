@@ -1,0 +1,67 @@
+import os
+
+import pytest
+
+from broker_core.storage.os_file_system import OsFileSystem
+
+
+@pytest.fixture
+def fs():
+    return OsFileSystem()
+
+
+def test_what_was_written_at_a_position_is_read_there(fs, tmp_path):
+    file = fs.open(f"{tmp_path}/f", writable=True, create=True)
+    file.write_at(5, memoryview(b"hello"))
+    assert (file.read_at(0, 100), file.size_bytes()) == (b"\0\0\0\0\0hello", 10)
+    assert file.read_at(7, 2) == b"ll"
+    file.truncate(7)
+    file.sync()
+    assert file.read_at(0, 100) == b"\0\0\0\0\0he"
+
+
+def test_a_write_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkeypatch):
+    real, calls = os.pwrite, []
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: calls.append(at) or real(fd, bytes(data)[:3], at))
+    fs.open(f"{tmp_path}/f", writable=True, create=True).write_at(1, b"0123456789")
+    assert (tmp_path / "f").read_bytes() == b"\x000123456789"
+    assert calls == [1, 4, 7, 10]
+
+
+def test_a_read_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkeypatch):
+    (tmp_path / "f").write_bytes(b"0123456789")
+    real, calls = os.pread, []
+    monkeypatch.setattr(os, "pread", lambda fd, count, at: calls.append(at) or real(fd, min(count, 4), at))
+    assert fs.open(f"{tmp_path}/f", writable=False).read_at(1, 100) == b"123456789"
+    assert calls == [1, 5, 9, 10]
+
+
+def test_a_missing_file_is_not_found_and_not_made(fs, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        fs.open(f"{tmp_path}/f", writable=True)
+    assert fs.list_directory(str(tmp_path)) == []
+
+
+def test_directories_list_rename_and_remove(fs, tmp_path):
+    root = str(tmp_path)
+    fs.make_directory(f"{root}/d")
+    for name in ("b", "a"):
+        fs.open(f"{root}/d/{name}", writable=True, create=True).close()
+    assert fs.list_directory(f"{root}/d") == ["a", "b"]
+    fs.rename(f"{root}/d/a", f"{root}/d/b")
+    fs.sync_directory(f"{root}/d")
+    assert fs.list_directory(f"{root}/d") == ["b"]
+    fs.remove(f"{root}/d/b")
+    assert fs.exists(f"{root}/d")
+    fs.remove_tree(f"{root}/d")
+    assert not fs.exists(f"{root}/d")
+    assert fs.free_bytes(root) > 0
+
+
+def test_closing_twice_closes_nobody_elses_file(fs, tmp_path):
+    file = fs.open(f"{tmp_path}/f", writable=True, create=True)
+    file.close()
+    other = fs.open(f"{tmp_path}/g", writable=True, create=True)
+    file.close()
+    other.write_at(0, b"x")
+    assert other.modified_ms() > 0

@@ -1,0 +1,53 @@
+import pytest
+from faulty_file_system import FaultyFileSystem, Killed
+
+from broker_core.storage.partition_bounds import BOUNDS_FILE_BYTES, BoundsFile, PublishedBounds, decode_bounds
+
+
+@pytest.fixture
+def fs():
+    fs = FaultyFileSystem()
+    fs.make_directory("/p")
+    return fs
+
+
+def bounds(sequence, **fields):
+    return PublishedBounds(sequence=sequence, **({"log_end_offset": sequence * 10} | fields))
+
+
+def test_what_was_published_last_is_read(fs):
+    file = BoundsFile.open(fs, "/p", writable=True, create=True)
+    assert file.read() is None
+    for sequence in range(1, 6):
+        file.publish(bounds(sequence, generation=3, dense_from_offset=2, max_timestamp_ms=-1))
+        reader = BoundsFile.open(fs, "/p", writable=False)
+        assert reader.read() == bounds(sequence, generation=3, dense_from_offset=2, max_timestamp_ms=-1)
+
+
+def test_a_torn_slot_leaves_the_bounds_published_before(fs):
+    file = BoundsFile.open(fs, "/p", writable=True, create=True)
+    file.publish(bounds(1))
+    for torn_bytes in range(1, 99):
+        fs.kill_at_call(0, torn_bytes=torn_bytes)
+        with pytest.raises(Killed):
+            file.publish(bounds(2))
+        fs.restart()
+        assert BoundsFile.open(fs, "/p", writable=False).read() == bounds(1)
+        file = BoundsFile.open(fs, "/p", writable=True)
+    assert fs.hits["torn_write"] == 98
+
+
+def test_publishing_needs_no_space_on_a_full_disk(fs):
+    file = BoundsFile.open(fs, "/p", writable=True, create=True)
+    fs.fill_up_after(0)
+    file.publish(bounds(1))
+    file.publish(bounds(2))
+    assert file.read() == bounds(2)
+    assert fs.snapshot()["/p/partition.bounds"].__len__() == BOUNDS_FILE_BYTES
+
+
+def test_a_file_that_is_missing_short_or_of_another_version_says_nothing(fs):
+    assert BoundsFile.open(fs, "/p", writable=False) is None
+    assert decode_bounds(b"") is None
+    assert decode_bounds(bounds(1).encode()[:-1]) is None
+    assert decode_bounds(bounds(1).encode()) == bounds(1)

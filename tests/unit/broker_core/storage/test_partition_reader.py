@@ -1,0 +1,189 @@
+import pytest
+from builders import SOME_TIME_MS, a_batch, a_commit_marker, a_log, a_record, a_transactional_batch, an_abort_marker
+from store_builders import (
+    DIRECTORY,
+    SMALL_SEGMENTS,
+    a_disk,
+    a_store,
+    append,
+    append_control,
+    files_of,
+    offsets_in,
+)
+
+from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError, UnknownPartitionError
+from broker_core.model.identifiers import IsolationLevel
+
+COMMITTED = IsolationLevel.READ_COMMITTED
+
+
+def aborted_in(store, from_offset, **how):
+    fetched = store.read(from_offset, isolation=COMMITTED, **({"max_bytes": 1 << 20} | how))
+    return [(t.producer_id, t.first_offset) for t in fetched.aborted_transactions]
+
+
+def test_an_open_transaction_holds_the_last_stable_offset():
+    store = a_store()
+    append(store)
+    append(store, a_transactional_batch(2, producer_id=7))
+    append(store)
+    bounds = store.bounds()
+    assert (bounds.last_stable_offset, bounds.high_watermark, bounds.log_end_offset) == (3, 8, 8)
+    assert store.read(0, max_bytes=1 << 20, isolation=COMMITTED).next_offset == 3
+    assert store.read(3, max_bytes=1 << 20, isolation=COMMITTED).buffer.nbytes == 0
+    assert store.read(5, max_bytes=1 << 20, isolation=COMMITTED).next_offset == 5
+    append_control(store, a_commit_marker(producer_id=7))
+    assert store.bounds().last_stable_offset == 9
+
+
+@pytest.mark.parametrize("configs", [{}, SMALL_SEGMENTS], ids=["one segment", "many"])
+@pytest.mark.parametrize("max_bytes", [1, 1 << 20])
+def test_a_reader_is_told_of_the_aborted_transactions_in_what_it_gets(configs, max_bytes):
+    store = a_store(**configs)
+    append(store, a_transactional_batch(2, producer_id=7))
+    append(store, a_transactional_batch(2, producer_id=8))
+    for _ in range(6):
+        append(store)
+    append_control(store, an_abort_marker(producer_id=7))
+    append_control(store, a_commit_marker(producer_id=8))
+    append(store, a_transactional_batch(1, producer_id=7, base_sequence=2))
+    append_control(store, a_commit_marker(producer_id=7))
+    assert aborted_in(store, 0, max_bytes=max_bytes) == [(7, 0)]
+    assert aborted_in(store, 2, max_bytes=1) == []
+    assert aborted_in(store, 24, max_bytes=max_bytes) == []
+    plain = store.read(0, max_bytes=max_bytes)
+    assert plain.aborted_transactions == ()
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"\0" * 34, b"\xff" * 34])
+def test_a_lost_or_wrong_transaction_index_hides_and_shows_nothing(damage):
+    fs = a_disk()
+    store = a_store(fs, **SMALL_SEGMENTS)
+    append(store, a_transactional_batch(2, producer_id=7))
+    append_control(store, an_abort_marker(producer_id=7))
+    for _ in range(12):
+        append(store)
+    (path,) = files_of(fs, "txnindex")
+    if damage is None:
+        fs.remove(path)
+    else:
+        fs.overwrite(path, damage)
+    assert aborted_in(a_store(fs, writable=False), 0) == [(7, 0)]
+
+
+@pytest.mark.parametrize("kind", ["index", "timeindex"])
+@pytest.mark.parametrize("damage", ["gone", "empty", "short", "shifted", "zeros", "noise", "another segment's"])
+def test_a_wrong_index_never_gives_a_wrong_answer(kind, damage):
+    fs = a_disk()
+    store = a_store(fs, **SMALL_SEGMENTS)
+    for _ in range(20):
+        append(store, a_batch(2))
+    expected = {t: store.find_offset_by_timestamp(t) for t in (0, 1_700_000_000_001, 1_700_000_000_002)}
+    contents = [fs.content(path) for path in files_of(fs, kind)]
+    for slot, path in enumerate(files_of(fs, kind)):
+        content = contents[slot]
+        if damage == "gone":
+            fs.remove(path)
+        else:
+            fs.overwrite(path, {
+                "empty": b"", "short": content[: len(content) // 2], "shifted": content[4:] + content[:4],
+                "zeros": bytes(len(content)), "noise": bytes(range(1, 256))[: len(content)],
+                "another segment's": contents[slot - 1],
+            }[damage])  # fmt: skip
+    before = fs.snapshot()
+    reader = a_store(fs, writable=False)
+    for offset in range(40):
+        fetched = reader.read(offset, max_bytes=1)
+        assert fetched.next_offset == offset // 2 * 2 + 2
+    assert {t: reader.find_offset_by_timestamp(t) for t in expected} == expected
+    assert fs.snapshot() == before
+    store = a_store(fs, **SMALL_SEGMENTS)
+    append(store)
+    assert offsets_in(store) == list(range(43))
+
+
+def test_damage_inside_the_published_range_is_named_and_not_served():
+    fs = a_disk()
+    store = a_store(fs)
+    for _ in range(3):
+        append(store)
+    path, size = f"{DIRECTORY}/00000000000000000000.log", len(a_batch(3))
+    content = bytearray(fs.content(path))
+    content[size + 80] ^= 1
+    fs.overwrite(path, bytes(content))
+    reader = a_store(fs, writable=False)
+    assert reader.read(0, max_bytes=1 << 20).next_offset == 3
+    with pytest.raises(CorruptBatchError) as caught:
+        reader.read(3, max_bytes=1 << 20)
+    assert caught.value.fields["file"] == path
+    assert (caught.value.fields["position"], caught.value.fields["offset"]) == (size, 3)
+    assert reader.read(6, max_bytes=1 << 20).next_offset == 9
+
+
+def test_a_missing_batch_in_the_middle_is_not_taken_for_a_gap():
+    fs = a_disk()
+    store = a_store(fs, **SMALL_SEGMENTS)
+    for _ in range(9):
+        append(store)
+    path = files_of(fs, "log")[0]
+    fs.overwrite(path, fs.content(path)[: -len(a_batch(3))])
+    with pytest.raises(CorruptBatchError, match="where the segment ends"):
+        offsets_in(a_store(fs, writable=False))
+
+
+def test_a_reader_follows_while_segments_are_deleted_under_it():
+    fs = a_disk()
+    store, reader = a_store(fs, **SMALL_SEGMENTS), a_store(fs, writable=False)
+    for _ in range(20):
+        append(store)
+    assert reader.read(30, max_bytes=1).next_offset == 33
+    store.refresh()
+    store.delete_records(31)
+    assert reader.read(33, max_bytes=1).next_offset == 36
+    assert reader.bounds().log_start_offset == 31
+    with pytest.raises(OffsetOutOfRangeError):
+        reader.read(30, max_bytes=1)
+
+
+def test_a_partition_that_is_deleted_under_a_reader_is_unknown():
+    fs = a_disk()
+    store = a_store(fs)
+    append(store, a_log(a_batch(), a_batch()))
+    reader = a_store(fs, writable=False)
+    fs.remove_tree(DIRECTORY)
+    with pytest.raises(UnknownPartitionError):
+        reader.read(0, max_bytes=1)
+
+
+def test_reading_on_costs_few_reads():
+    fs = a_disk()
+    store = a_store(fs)
+    for _ in range(50):
+        append(store)
+    reader = a_store(fs, writable=False)
+    reader.read(0, max_bytes=1)
+    before = fs.read_count
+    for offset in range(3, 150, 3):
+        reader.read(offset, max_bytes=len(a_batch(3)))
+    assert fs.read_count - before == 2 * 49
+
+
+def test_an_append_in_progress_is_never_seen():
+    fs = a_disk()
+    store, reader = a_store(fs), a_store(fs, writable=False)
+    append(store)
+    path = f"{DIRECTORY}/00000000000000000000.log"
+    fs.overwrite(path, fs.content(path) + a_batch(3, base_offset=3)[:-5])
+    assert offsets_in(reader) == [0, 1, 2]
+    fs.overwrite(path, fs.content(path) + b"xx")
+    assert offsets_in(reader) == [0, 1, 2]
+
+
+def test_the_greatest_timestamp_is_not_that_of_a_deleted_record():
+    store = a_store(**SMALL_SEGMENTS)
+    for time in (9, 1, 2, 3, 4, 5, 6, 7, 3, 2, 1):
+        append(store, a_batch([a_record(0, timestamp_ms=SOME_TIME_MS + time, value=b"x" * 100)]))
+    store.refresh()
+    store.delete_records(1)
+    found = store.find_max_timestamp()
+    assert (found.offset, found.timestamp_ms) == (7, SOME_TIME_MS + 7)

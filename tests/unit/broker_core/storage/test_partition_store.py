@@ -1,0 +1,265 @@
+from uuid import UUID
+
+import pytest
+from builders import SOME_TIME_MS, a_batch, a_log, a_record
+from faulty_file_system import FaultyFileSystem, Killed
+from store_builders import (
+    DIRECTORY,
+    PARTITION,
+    SMALL_SEGMENTS,
+    TOPIC_ID,
+    a_disk,
+    a_store,
+    append,
+    files_of,
+    offsets_in,
+    records_in,
+)
+
+from broker_core.model.exceptions import (
+    DirectoryFormatError,
+    DirectoryReadOnlyError,
+    DiskFullError,
+    OffsetOutOfRangeError,
+    RecordTooLargeError,
+    UnknownPartitionError,
+)
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_config import TopicConfig
+from broker_core.record.batch_header import read_header
+from broker_core.storage.partition_store import PartitionStore
+
+
+def test_what_is_appended_is_read_and_its_bytes_are_kafkas():
+    fs = a_disk()
+    store = a_store(fs)
+    outcome = append(store, a_log(a_batch(3), a_batch(2)))
+    assert (outcome.result.base_offset, outcome.result.last_offset, outcome.rolled) == (0, 4, False)
+    assert append(store).result.base_offset == 5
+    assert offsets_in(store) == list(range(8))
+    assert [r.value for r in records_in(store, 5)] == [b"value-0", b"value-1", b"value-2"]
+    header = read_header(fs.content(f"{DIRECTORY}/00000000000000000000.log"), len(a_batch(3)))
+    assert (header.base_offset, header.partition_leader_epoch) == (3, 0)
+
+
+def test_a_new_partition_is_empty_and_making_it_again_changes_nothing():
+    fs = a_disk()
+    append(a_store(fs))
+    before = fs.snapshot()
+    PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+    assert fs.snapshot() == before
+    assert a_store(a_disk()).bounds().log_end_offset == 0
+
+
+def test_a_partition_whose_making_was_cut_off_anywhere_is_made_by_the_next_attempt():
+    for call in range(1000):
+        fs = FaultyFileSystem()
+        fs.make_directory("/log")
+        fs.kill_at_call(call, torn_bytes=3)
+        try:
+            PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+        except Killed:
+            fs.restart()
+            PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+            store = a_store(fs)
+            append(store)
+            assert offsets_in(store) == [0, 1, 2]
+        else:
+            assert call > 10
+            return
+
+
+def test_a_made_partition_survives_the_loss_of_power():
+    fs = a_disk()
+    fs.power_loss()
+    store = a_store(fs)
+    append(store)
+    assert offsets_in(store) == [0, 1, 2]
+
+
+def test_a_folder_of_another_topic_id_is_refused():
+    fs = a_disk()
+    with pytest.raises(DirectoryFormatError, match=r"partition\.metadata names topic id"):
+        PartitionStore.open(fs, DIRECTORY, PARTITION, config=TopicConfig(), topic_id=UUID(int=9), writable=False)
+    with pytest.raises(UnknownPartitionError):
+        PartitionStore.open(fs, "/log/x-0", TopicPartition("x", 0), config=TopicConfig(), topic_id=None, writable=False)
+
+
+def test_a_store_open_for_reading_refuses_every_write():
+    store = a_store(writable=False)
+    for write in (store.refresh, lambda: store.append(a_batch(), now_ms=0), lambda: store.delete_records(0)):
+        with pytest.raises(DirectoryReadOnlyError):
+            write()
+
+
+def test_reads_begin_at_the_batch_that_holds_the_offset_and_keep_to_their_bounds():
+    store = a_store()
+    for _ in range(4):
+        append(store)
+    size = len(a_batch(3))
+    assert store.read(4, max_bytes=1).next_offset == 6
+    assert len(store.read(4, max_bytes=1).buffer) == size
+    assert len(store.read(0, max_bytes=2 * size + 10).buffer) == 2 * size
+    assert store.read(0, max_bytes=1 << 20, until_offset=4).next_offset == 6
+    assert store.read(3, max_bytes=1 << 20, until_offset=3).buffer.nbytes == 0
+    assert (store.read(12, max_bytes=1).buffer.nbytes, store.read(12, max_bytes=1).next_offset) == (0, 12)
+    for offset in (-1, 13):
+        with pytest.raises(OffsetOutOfRangeError):
+            store.read(offset, max_bytes=1)
+
+
+def test_a_batch_larger_than_max_bytes_comes_whole():
+    store = a_store()
+    large = a_batch([a_record(0, value=b"x" * 100_000)])
+    append(store, large)
+    append(store)
+    assert len(store.read(0, max_bytes=10).buffer) == len(large)
+    assert store.read(0, max_bytes=10).next_offset == 1
+
+
+def test_a_log_of_several_segments_is_read_through():
+    fs = a_disk()
+    store = a_store(fs, **SMALL_SEGMENTS)
+    rolls = [append(store).rolled for _ in range(20)]
+    assert 1 < sum(rolls) < 20
+    for max_bytes in (1, 300, 1 << 20):
+        assert offsets_in(a_store(fs, writable=False), max_bytes=max_bytes) == list(range(60))
+    segments = store.segments()
+    assert [s.is_active for s in segments] == [False] * (len(segments) - 1) + [True]
+    assert [s.next_offset for s in segments[:-1]] == [s.base_offset for s in segments[1:]]
+    assert files_of(fs, "log") == [s.path for s in segments]
+    assert store.verify() == []
+
+
+def test_an_append_that_crosses_segments_lands_as_one():
+    store = a_store(**SMALL_SEGMENTS)
+    outcome = append(store, a_log(*(a_batch(3) for _ in range(12))))
+    assert (outcome.result.base_offset, outcome.result.last_offset, outcome.rolled) == (0, 35, True)
+    assert offsets_in(store) == list(range(36))
+    assert store.verify() == []
+
+
+def test_many_stores_see_each_others_appends():
+    fs = a_disk()
+    stores = [a_store(fs, **SMALL_SEGMENTS) for _ in range(3)]
+    for number in range(30):
+        assert append(stores[number % 3]).result.base_offset == 3 * number
+    assert [offsets_in(store) for store in stores] == [list(range(90))] * 3
+
+
+def test_a_refused_append_changes_nothing_and_the_next_goes_on():
+    fs = a_disk()
+    store = a_store(fs, **{"max.message.bytes": "300"})
+    append(store)
+    before = fs.snapshot()
+    with pytest.raises(RecordTooLargeError):
+        append(store, a_log(a_batch(1), a_batch(50)))
+    assert fs.snapshot() == before
+    assert append(store).result.base_offset == 3
+
+
+@pytest.mark.parametrize("configs", [{}, SMALL_SEGMENTS], ids=["one segment", "rolling"])
+def test_a_full_disk_leaves_nothing_visible_and_writing_goes_on_later(configs):
+    batches = a_log(*(a_batch(3) for _ in range(9)))
+    hits = 0
+    for room_bytes in range(0, 3 * len(batches), 7):
+        fs = a_disk()
+        store, other = a_store(fs, **configs), a_store(fs, writable=False)
+        append(store)
+        before = fs.snapshot()
+        fs.fill_up_after(room_bytes)
+        try:
+            append(store, batches)
+        except DiskFullError:
+            hits += fs.hits["disk_full"]
+            logs = {path: content for path, content in fs.snapshot().items() if path.endswith(".log")}
+            assert logs == {path: content for path, content in before.items() if path.endswith(".log")}
+            assert offsets_in(other) == [0, 1, 2]
+            fs.free_space()
+            assert append(store, batches).result.base_offset == 3
+        else:
+            assert fs.hits["disk_full"] == 0
+        assert offsets_in(other) == list(range(30))
+        assert store.verify() == []
+    assert hits > 10
+
+
+def test_a_failed_sync_is_an_error_and_its_bytes_are_gone():
+    fs = a_disk()
+    store = a_store(fs)
+    append(store)
+    fs.fail_sync()
+    with pytest.raises(Exception, match="appending"):
+        append(store)
+    assert fs.hits["sync_failed"] == 1
+    fs.power_loss()
+    store = a_store(fs)
+    store.refresh()
+    assert offsets_in(store) == [0, 1, 2]
+
+
+def test_everything_acknowledged_survives_the_loss_of_power():
+    fs = a_disk()
+    store = a_store(fs, **SMALL_SEGMENTS)
+    for number in range(25):
+        append(store)
+        fs.power_loss()
+        store = a_store(fs, **SMALL_SEGMENTS)
+        store.refresh()
+        assert offsets_in(store) == list(range(3 * number + 3))
+    assert fs.hits["power_loss"] == 25
+
+
+def test_with_flush_policy_os_nothing_is_synced_and_a_lost_tail_is_cut():
+    fs = a_disk()
+    store = a_store(fs, **{"flush.policy": "os"})
+    calls = len(fs.calls)
+    append(store)
+    append(store)
+    assert "sync" not in {kind for kind, _ in fs.calls[calls:]}
+    assert offsets_in(a_store(fs, writable=False)) == list(range(6))
+    fs.restart()
+    store = a_store(fs, **{"flush.policy": "os"})
+    store.refresh()
+    assert offsets_in(store) == list(range(6))
+    fs.power_loss()
+    store = a_store(fs, **{"flush.policy": "os"})
+    store.refresh()
+    assert fs.hits["lost_bytes"] >= 1
+    assert offsets_in(store) == []
+    assert append(store).result.base_offset == 0
+
+
+def test_flush_messages_syncs_now_and_then():
+    fs = a_disk()
+    store = a_store(fs, **{"flush.policy": "os", "flush.messages": "4"})
+    for _ in range(4):
+        append(store)
+    fs.power_loss()
+    store = a_store(fs)
+    store.refresh()
+    assert len(offsets_in(store)) >= 6
+
+
+def test_timestamps_are_found_exactly():
+    store = a_store(**SMALL_SEGMENTS)
+    for number in range(10):
+        append(store, a_batch([a_record(n, timestamp_ms=SOME_TIME_MS + 10 * number + n) for n in range(3)]))
+    times = [(r.offset, r.timestamp_ms) for r in records_in(store)]
+    for asked in range(SOME_TIME_MS - 1, SOME_TIME_MS + 95):
+        expected = next(((offset, time) for offset, time in times if time >= asked), None)
+        found = store.find_offset_by_timestamp(asked)
+        assert (found and (found.offset, found.timestamp_ms)) == expected
+    assert store.find_max_timestamp().offset == 29
+    assert store.find_offset_by_timestamp(SOME_TIME_MS + 50, until_offset=15) is None
+    assert a_store().find_max_timestamp() is None
+
+
+def test_old_batches_of_a_retry_are_recognised_after_a_restart():
+    fs = a_disk()
+    for sequence in range(0, 15, 3):
+        append(a_store(fs), a_batch(3, producer=(5, 0, sequence)))
+    for sequence in range(0, 15, 3):
+        result = append(a_store(fs), a_batch(3, producer=(5, 0, sequence))).result
+        assert (result.base_offset, result.is_duplicate) == (sequence, True)
+    assert offsets_in(a_store(fs)) == list(range(15))

@@ -1,0 +1,44 @@
+import pytest
+from builders import a_batch, a_record
+from store_builders import DIRECTORY, a_disk, a_store, append
+
+from broker_core.storage.segment_files import SegmentFiles
+from broker_core.storage.segment_indexes import SegmentExtent
+
+
+@pytest.fixture
+def fs():
+    fs = a_disk()
+    store = a_store(fs, **{"index.interval.bytes": "0"})
+    for number in range(40):
+        append(store, a_batch([a_record(number, timestamp_ms=1_700_000_000_000 + number % 7)]))
+    return fs
+
+
+def opened(fs):
+    return SegmentFiles(fs, DIRECTORY, 0, index_interval_bytes=0)
+
+
+def test_a_growing_segment_is_followed_to_its_new_end(fs):
+    files = opened(fs)
+    sizes = [position + header.size_bytes for position, header in files.walk(SegmentExtent(
+        end_position=files.size_bytes(), next_offset=40))]  # fmt: skip
+    for count in (1, 7, 8, 40):
+        extent = SegmentExtent(end_position=sizes[count - 1], next_offset=count, dense_from=0)
+        assert files.find_batch(count - 1, extent)[1].base_offset == count - 1
+        assert files.find_batch(count, extent) is None
+        assert files.largest_timestamp(extent).timestamp_ms == 1_700_000_000_000 + min(count - 1, 6)
+
+
+def test_an_open_segment_stays_readable_when_its_file_is_replaced(fs):
+    files = opened(fs)
+    extent = SegmentExtent(end_position=files.size_bytes(), next_offset=40, dense_from=0)
+    fs.rename(f"{DIRECTORY}/00000000000000000000.log", f"{DIRECTORY}/00000000000000000000.log.deleted")
+    assert files.find_batch(20, extent)[1].base_offset == 20
+    run = files.read(0, extent, base_offset=0, max_bytes=1 << 20, until_offset=10)
+    assert (run.count, run.next_offset) == (10, 10)
+
+
+def test_a_segment_that_is_gone_is_not_found():
+    with pytest.raises(FileNotFoundError):
+        SegmentFiles(a_disk(), DIRECTORY, 99, index_interval_bytes=0)

@@ -1,0 +1,25 @@
+import errno
+
+import pytest
+
+from broker_core.model.exceptions import DirectoryReadOnlyError, DiskFullError, StorageError
+from broker_core.storage.storage_errors import translated
+
+
+@pytest.mark.parametrize(
+    "number, kind",
+    [
+        (errno.ENOSPC, DiskFullError), (errno.EDQUOT, DiskFullError), (errno.EROFS, DirectoryReadOnlyError),
+        (errno.EACCES, DirectoryReadOnlyError), (errno.EIO, StorageError),
+    ],
+)  # fmt: skip
+def test_each_refusal_of_the_operating_system_has_its_kind(number, kind):
+    with pytest.raises(kind, match="appending") as caught, translated("appending", "/p"):
+        raise OSError(number, "reason", "/p/f")
+    assert type(caught.value) is kind
+    assert "/p" in caught.value.message
+
+
+def test_other_exceptions_pass():
+    with pytest.raises(KeyError), translated("appending", "/p"):
+        raise KeyError("x")
