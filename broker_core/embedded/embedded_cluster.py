@@ -139,7 +139,7 @@ class EmbeddedCluster:
         self._refuse_before_making(plan)
         own = self._own()
         topic = own.metadata_log.change(plan)
-        own.folders.make_all(topic)
+        own.folders.make_missing(topic)
         return topic
 
     def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> TopicDescription:

@@ -6,8 +6,9 @@
               an append that is under way ends before and the next one finds the topic gone; then removed. Readers that
               have its files open read on undisturbed. What a crash leaves is found by its topic id, which the metadata
               log lists as removed, or by its `-delete`.
-    foreign   a folder in the way with a topic id that the metadata log never had is moved aside to
-              `<topic>-<p>.<hex>-stray`, as Kafka does, and never removed.
+    foreign   a folder in the way of a new topic, with a topic id that the metadata log never had, is moved aside to
+              `<topic>-<p>.<hex>-stray`, as Kafka does, and never removed. In the place of a topic's own folder it is
+              refused: its partition.metadata may be damaged, and the records in it all that there is.
 
 All renames happen under the metadata log's lock, where the names of topics cannot change.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import errno
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 from uuid import UUID
@@ -34,7 +36,7 @@ from broker_core.model.topic_name import (
     stray_folder,
 )
 from broker_core.ports import Entropy, FileSystem
-from broker_core.storage.checkpoints import read_partition_metadata
+from broker_core.storage.checkpoints import PARTITION_METADATA_FILE_NAME, read_partition_metadata
 from broker_core.storage.partition_store import PartitionStore
 from broker_core.storage.storage_errors import translated
 
@@ -55,27 +57,18 @@ class PartitionFolders:
         return f"{self._path}/{partition_folder(partition)}"
 
     def make(self, topic: TopicDescription, partition: TopicPartition) -> None:
-        """Makes or finishes the folder of a partition; durable. Raises UnknownTopicError when the topic is gone."""
-        with self._metadata_log.locked(), translated(f"making the folder of {partition}", self._path):
-            current = self._metadata_log.topic(topic.name)
-            if current is None or current.topic_id != topic.topic_id:
-                raise UnknownTopicError(f"Topic '{topic.name}' does not exist.", topic=topic.name)
-            moved_path = None
-            found_id = self._topic_id_of(self.path_of(partition))
-            if found_id is not None and found_id != topic.topic_id:
-                moved_path = self._move_aside(partition, found_id)
-            self._finish(partition, topic)
-        if moved_path is not None:
-            self._remove_tree(moved_path)
+        """Makes or finishes the folder of a partition; durable. Raises UnknownTopicError when the topic is gone,
+        DirectoryFormatError when a folder of another log is in its place."""
+        self._make(topic, partition, self._move_if_removed)
 
-    def make_all(self, topic: TopicDescription, from_partition: int = 0) -> None:
-        """Makes the folders of a new topic, or its partitions from `from_partition` on. Never fails: the metadata log
-        has them already, and what is missing now is made at its first use."""
-        try:
-            for number in range(from_partition, topic.partition_count):
-                self.make(topic, TopicPartition(topic.name, number))
-        except Exception as trouble:
-            _log.warning("folders of topic %s are made at first use: %s", topic.name, trouble)
+    def make_all(self, topic: TopicDescription) -> None:
+        """Makes the folders of a topic that was created just now. Never fails: the metadata log has them already, and
+        what is missing now is made at its first use."""
+        self._make_each(topic, lambda partition: self._make(topic, partition, self._move_aside))
+
+    def make_missing(self, topic: TopicDescription) -> None:
+        """Makes the folders of partitions that were added. Never fails, as `make_all`."""
+        self._make_each(topic, lambda partition: self.make(topic, partition))
 
     def remove(self, topic: TopicDescription) -> None:
         """Takes apart the folders of a topic that the metadata log says is removed. Never fails: nobody finds them any
@@ -110,6 +103,42 @@ class PartitionFolders:
         for path in rubbish:
             self._remove_tree(path)
         return len(rubbish)
+
+    def _make_each(self, topic: TopicDescription, make: Callable[[TopicPartition], None]) -> None:
+        try:
+            for number in range(topic.partition_count):
+                make(TopicPartition(topic.name, number))
+        except Exception as trouble:
+            _log.warning("folders of topic %s are made at first use: %s", topic.name, trouble)
+
+    def _make(
+        self,
+        topic: TopicDescription,
+        partition: TopicPartition,
+        clear_away: Callable[[TopicPartition, UUID], str | None],
+    ) -> None:
+        """`clear_away(partition, topic id)` deals with a folder of another topic; the path it gives is removed."""
+        with self._metadata_log.locked(), translated(f"making the folder of {partition}", self._path):
+            current = self._metadata_log.topic(topic.name)
+            if current is None or current.topic_id != topic.topic_id:
+                raise UnknownTopicError(f"Topic '{topic.name}' does not exist.", topic=topic.name)
+            moved_path = None
+            found_id = self._topic_id_of(self.path_of(partition))
+            if found_id is not None and found_id != topic.topic_id:
+                moved_path = clear_away(partition, found_id)
+            self._finish(partition, topic)
+        if moved_path is not None:
+            self._remove_tree(moved_path)
+
+    def _move_if_removed(self, partition: TopicPartition, found_id: UUID) -> str | None:
+        if not self._metadata_log.image.was_removed(found_id):
+            path = f"{self.path_of(partition)}/{PARTITION_METADATA_FILE_NAME}"
+            raise DirectoryFormatError(
+                f"{path} names topic id {found_id}, which this log never had: the file is damaged, or the folder is of"
+                " another log. Put the right one in its place, or move it away and the partition begins empty.",
+                directory=self._path,
+            )
+        return self._move_aside(partition, found_id)
 
     def _finish(self, partition: TopicPartition, topic: TopicDescription) -> None:
         """Makes what is missing of the folder. Under its lock: it may be whole and somebody appending to it."""

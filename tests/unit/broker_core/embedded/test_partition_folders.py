@@ -8,7 +8,7 @@ from broker_core.embedded.metadata_log import MetadataLog
 from broker_core.embedded.partition_folders import PartitionFolders
 from broker_core.embedded.partition_lock import PartitionLock
 from broker_core.embedded.system_ports import SystemClock, SystemEntropy
-from broker_core.model.exceptions import UnknownTopicError
+from broker_core.model.exceptions import DirectoryFormatError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.checkpoints import read_partition_metadata
 from broker_core.storage.os_file_system import OsFileSystem
@@ -117,6 +117,20 @@ def test_a_folder_of_an_unknown_topic_is_moved_aside_and_kept(house, tmp_path):
     assert house.id_of(stray) == other.log.topic("t").topic_id
     assert house.folders.sweep() == 0
     assert stray in house.names()
+
+
+def test_a_folder_whose_topic_id_is_damaged_is_refused_and_stays_where_it_is(house):
+    """A flipped bit in partition.metadata once had all records of the partition moved out of sight by a mere read."""
+    topic = house.create()
+    house.folders.make_all(topic)
+    metadata = house.path / "t-0" / "partition.metadata"
+    damaged = metadata.read_text().replace(metadata.read_text()[-9:], "A" * 9)
+    metadata.write_text(damaged)
+    with pytest.raises(DirectoryFormatError, match=str(metadata)):
+        house.folders.make(topic, T0)
+    house.folders.make_missing(topic)
+    assert house.names() == {"t-0", "t-1"}
+    assert metadata.read_text() == damaged
 
 
 def test_a_sweep_removes_what_crashes_left_and_nothing_else(house):

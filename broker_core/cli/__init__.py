@@ -1,0 +1,1 @@
+"""The command `streamlog`: topics, values in and out, and a look at the files of a log directory."""

@@ -1,0 +1,53 @@
+"""Where `produce` reads: a file or standard input, in pieces as they come."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+PIECE_BYTES: Final = 1024 * 1024
+"""One read: large enough that its cost vanishes, small enough for the processor's cache."""
+
+
+class ByteInput:
+    """Reads a stream without waiting for more than there is."""
+
+    def __init__(self, stream: BinaryIO, total_bytes: int | None) -> None:
+        self._stream = stream
+        self.total_bytes = total_bytes
+        """Of a regular file; None for anything whose end cannot be told."""
+        try:
+            self._descriptor: int | None = stream.fileno()
+        except (OSError, ValueError):
+            self._descriptor = None
+
+    def read(self) -> bytes:
+        """Some bytes; none at the end."""
+        if self._descriptor is not None:
+            return os.read(self._descriptor, PIECE_BYTES)
+        return self._stream.read(PIECE_BYTES)
+
+    def is_idle(self, timeout_s: float) -> bool:
+        """True when nothing came in that time. False where that cannot be told."""
+        if self._descriptor is None or self.total_bytes is not None:
+            return False
+        try:
+            readable, _, _ = select.select([self._descriptor], [], [], timeout_s)
+        except (OSError, ValueError):
+            return False
+        return not readable
+
+
+@contextmanager
+def open_input(file: Path | None) -> Iterator[ByteInput]:
+    """The file, or standard input for None and for `-`."""
+    if file is None or str(file) == "-":
+        yield ByteInput(sys.stdin.buffer, None)
+        return
+    with file.open("rb") as stream:
+        yield ByteInput(stream, file.stat().st_size if file.is_file() else None)

@@ -1,0 +1,106 @@
+"""`streamlog consume TOPIC`: the values of a topic, a line each, up to the present end, or on and on with --follow."""
+
+from __future__ import annotations
+
+import sys
+import time
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from broker_core.cli.last_records import start_of_last
+from broker_core.cli.log_directory import LogPath, open_log
+from broker_core.cli.partition_reader import PartitionReader
+from broker_core.cli.record_text import Format, Renderer, columns_of, renderer
+from broker_core.cli.screen import SILENT, ByteProgress, byte_progress
+from broker_core.cli.start_offsets import FORMS, parse_start, resolve_start
+from broker_core.cli.trouble import UsageTrouble
+from broker_core.cluster import Cluster
+from broker_core.model.exceptions import UnknownPartitionError
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
+from broker_core.topic_producer import describe_existing
+
+POLL_SECONDS: Final = 0.1
+"""How often --follow looks for new records: soon enough for a person, rarely enough for a laptop."""
+
+
+class Isolation(StrEnum):
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
+    path: LogPath,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="WHERE", help=f"{FORMS}.", show_default="earliest")
+    ] = None,
+    last: Annotated[int | None, typer.Option(min=0, help="The last N records of each partition.")] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end, until Ctrl-C.")] = False,
+    partition: Annotated[int | None, typer.Option(min=0, help="This partition only.")] = None,
+    form: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="text: the value's bytes; json: an object a line, exact; full: all fields, for people.",
+        ),
+    ] = Format.TEXT,
+    isolation: Annotated[Isolation, typer.Option(help="What to see of transactions.")] = Isolation.READ_COMMITTED,
+) -> None:
+    """Write each value on a line, partition by partition, and stop at the present end.
+
+    A null value is the word null. A terminal gets control characters as escapes; a pipe or file gets the very bytes.
+    """
+    if start is not None and last is not None:
+        raise UsageTrouble("--from and --last both say where to begin: give one of them")
+    beginning = parse_start(start or "earliest")
+    level = IsolationLevel[Isolation(isolation).name]
+    form = Format(form)
+    with open_log(path) as cluster:
+        partitions = _partitions(cluster, topic, partition)
+        if last is None:
+            starts = resolve_start(cluster, partitions, beginning, level)
+        else:
+            starts = {found: start_of_last(cluster, found, last, level) for found in partitions}
+        readers = [
+            PartitionReader(cluster, found, offset, isolation=level, columns=columns_of(form))
+            for found, offset in starts.items()
+        ]
+        render = renderer(form, to_terminal=sys.stdout.isatty())
+        # A bar over text that scrolls by would tear both; into a pipe or file it is welcome.
+        with byte_progress(f"reading {topic}", is_shown=not sys.stdout.isatty()) as progress:
+            _write_present(cluster, readers, level, render, progress)
+        while follow:
+            time.sleep(POLL_SECONDS)
+            _write_present(cluster, readers, level, render, SILENT)
+
+
+def _partitions(cluster: Cluster, topic: str, only: int | None) -> list[TopicPartition]:
+    count = describe_existing(cluster, topic).partition_count
+    if only is None:
+        return [TopicPartition(topic, number) for number in range(count)]
+    if only >= count:
+        raise UnknownPartitionError(
+            f"topic {topic!r} has no partition {only}: it has the partitions 0 to {count - 1}",
+            topic=topic,
+            partition=only,
+        )
+    return [TopicPartition(topic, only)]
+
+
+def _write_present(
+    cluster: Cluster,
+    readers: list[PartitionReader],
+    isolation: IsolationLevel,
+    render: Renderer,
+    progress: ByteProgress,
+) -> None:
+    """What there is from where the readers stand up to the end as it is now, flushed."""
+    output = sys.stdout.buffer
+    for reader in readers:
+        end = cluster.bounds(reader.partition).readable_end(isolation)
+        for batch, count_bytes in reader.read(end):
+            output.write(render(reader.partition, batch))
+            progress.advance(count_bytes)
+    output.flush()

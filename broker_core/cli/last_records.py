@@ -1,0 +1,37 @@
+"""Where the last N records of a partition begin.
+
+Offsets are not records: control records take offsets, compaction and aborted transactions leave gaps. So a window
+before the end is counted, and doubled until it holds enough.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker_core.cli.partition_reader import PartitionReader
+from broker_core.cluster import Cluster
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
+
+
+def start_of_last(cluster: Cluster, partition: TopicPartition, count: int, isolation: IsolationLevel) -> int:
+    """The offset of the record that has `count - 1` records behind it, or the log start when there are fewer."""
+    bounds = cluster.bounds(partition)
+    end = bounds.readable_end(isolation)
+    if count == 0:
+        return end
+    window = count
+    while True:
+        start = max(bounds.log_start_offset, end - window)
+        reader = PartitionReader(cluster, partition, start, isolation=isolation, columns=frozenset({"offset"}))
+        newest: list[Any] = []
+        held = 0
+        for batch, _ in reader.read(end):
+            newest.append(batch.column("offset"))
+            held += batch.num_rows
+            while newest and held - len(newest[0]) >= count:
+                held -= len(newest.pop(0))
+        if held >= count:
+            return int(newest[0][held - count].as_py())
+        if start == bounds.log_start_offset:
+            return start
+        window *= 2

@@ -1,0 +1,73 @@
+"""Bytes in, lines out as Arrow columns: no Python object per line.
+
+A line ends with `\\n`, which does not belong to it; nothing else is taken away. What follows the last `\\n` is a line
+too, unless it is empty.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from broker_core.cli.trouble import UsageTrouble
+
+MAX_LINE_BYTES: Final = 128 * 1024 * 1024
+"""One line; what has no line end for so long is no text, and must not fill the memory."""
+
+
+class LineSplitter:
+    """`receive_data` gives the lines that are complete, `finish` the rest. Both give a BinaryArray, maybe empty."""
+
+    def __init__(self) -> None:
+        self._unfinished: list[bytes] = []
+        self._unfinished_bytes = 0
+        self.line_count = 0
+
+    def receive_data(self, data: bytes) -> Any:
+        end = data.rfind(b"\n")
+        if end < 0:
+            self._keep(data)
+            return _no_lines()
+        block = b"".join([*self._unfinished, data[:end]])
+        self._unfinished = []
+        self._unfinished_bytes = 0
+        if end + 1 < len(data):
+            self._keep(data[end + 1 :])
+        return self._split(block)
+
+    def finish(self) -> Any:
+        if not self._unfinished_bytes:
+            return _no_lines()
+        block = b"".join(self._unfinished)
+        self._unfinished = []
+        self._unfinished_bytes = 0
+        return self._split(block)
+
+    def _keep(self, data: bytes) -> None:
+        self._unfinished.append(data)
+        self._unfinished_bytes += len(data)
+        if self._unfinished_bytes > MAX_LINE_BYTES:
+            raise UsageTrouble(
+                f"line {self.line_count + 1} has more than {MAX_LINE_BYTES} bytes: that is no file of lines"
+            )
+
+    def _split(self, block: bytes) -> Any:
+        lines = pc.split_pattern(pa.array([block], pa.binary()), pattern=b"\n").values
+        self.line_count += len(lines)
+        return lines
+
+
+def split_keys(lines: Any, separator: bytes, *, first_line: int) -> tuple[Any, Any]:
+    """(keys, values): each line cut at its first separator. A line without one is refused by its number."""
+    parts = pc.split_pattern(lines, pattern=separator, max_splits=1)
+    counts = pc.list_value_length(parts)
+    missing = pc.index(counts, pa.scalar(1, counts.type)).as_py()
+    if missing >= 0:
+        raise UsageTrouble(f"line {first_line + missing} has no key separator {separator!r}")
+    return pc.list_element(parts, 0), pc.list_element(parts, 1)
+
+
+def _no_lines() -> Any:
+    return pa.array([], pa.binary())

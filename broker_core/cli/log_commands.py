@@ -1,0 +1,223 @@
+"""`streamlog log segments | dump | verify | maintain`: the files of a log directory, looked at and looked after."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from broker_core.cli.batch_dump import write_batch, write_records
+from broker_core.cli.exit_status import DAMAGE_FOUND, TROUBLE
+from broker_core.cli.log_directory import LogPath, open_log
+from broker_core.cli.screen import Column, byte_progress, format_timestamp, note, show_json, show_table, step_progress
+from broker_core.cluster import Cluster, TopicDescription
+from broker_core.embedded.partition_upkeep import UpkeepReport
+from broker_core.model.exceptions import UnknownPartitionError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_config import TopicConfig
+from broker_core.model.topic_name import partition_folder
+from broker_core.storage.os_file_system import OsFileSystem
+from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.verification import Finding
+from broker_core.topic_producer import describe_existing
+
+app = typer.Typer(
+    help="Look at the files: segments, batches, damage; and clean up.", no_args_is_help=True, rich_markup_mode=None
+)
+
+OneTopic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
+AnyTopic = Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic.", show_default="all")]
+OnePartition = Annotated[int | None, typer.Option("--partition", min=0, help="This partition only.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
+
+
+@app.command()
+def segments(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None, as_json: AsJson = False) -> None:
+    """List the segments of each partition."""
+    found = [
+        (str(where), one.base_offset, one.next_offset, one.size_bytes, one.max_timestamp_ms, one.is_active, one.path)
+        for where, store in _stores(path, topic, partition)
+        for one in store.segments()
+    ]
+    if as_json:
+        names = ("partition", "base_offset", "next_offset", "size_bytes", "max_timestamp_ms", "is_active", "file")
+        show_json([dict(zip(names, row, strict=True)) for row in found])
+        return
+    show_table(
+        [
+            Column(heading="partition"),
+            Column(heading="base", is_number=True),
+            Column(heading="next", is_number=True),
+            Column(heading="bytes", is_number=True),
+            Column(heading="newest"),
+            Column(heading="active"),
+        ],
+        [(*row[:4], format_timestamp(row[4]), row[5]) for row in found],
+    )
+
+
+@app.command()
+def dump(
+    topic: OneTopic,
+    path: LogPath,
+    partition: OnePartition = None,
+    start: Annotated[
+        int | None, typer.Option("--from", min=0, help="Begin with the batch of this offset.", show_default="log start")
+    ] = None,
+    records: Annotated[bool, typer.Option("--records", help="The records of each batch too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show every batch as it is stored, control batches too: a line each. Exit code 3: there is damage."""
+    fs = OsFileSystem()
+    is_damaged = False
+    for where, store in _stores(path, topic, partition):
+        for batch in store.dump():
+            if start is not None and batch.header.last_offset < start:
+                continue
+            write_batch(where, batch, as_json=as_json)
+            is_damaged = is_damaged or batch.problem is not None
+            if records and batch.problem is None and not batch.header.is_control:
+                write_records(fs, where, batch, as_json=as_json)
+    sys.stdout.flush()
+    if is_damaged:
+        raise typer.Exit(DAMAGE_FOUND)
+
+
+@app.command()
+def verify(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None, as_json: AsJson = False) -> None:
+    """Read everything and hold it against its checksums and indexes. Exit code 3: there is damage.
+
+    An index that is wrong or missing is no damage: it is made anew when it is needed. Nothing is changed.
+    """
+    findings: list[tuple[str, Finding]] = []
+    count = 0
+    for where, store in _stores(path, topic, partition):
+        with byte_progress(f"verifying {where}") as progress:
+            findings.extend((str(where), finding) for finding in store.verify(progress.show))
+        count += 1
+    damage_count = sum(finding.is_damage for _, finding in findings)
+    if as_json:
+        show_json({"partitions": count, "damage": damage_count, "findings": [_finding_json(*f) for f in findings]})
+    else:
+        if findings:
+            _show_findings(findings)
+        note(f"{count} partitions read, {damage_count} damaged places, {len(findings) - damage_count} other findings")
+    if damage_count:
+        raise typer.Exit(DAMAGE_FOUND)
+
+
+@app.command()
+def maintain(path: LogPath, topic: AnyTopic = None, as_json: AsJson = False) -> None:
+    """Apply retention and compaction now, instead of when a segment is full."""
+    with open_log(path) as cluster, step_progress("looking after") as progress:
+        names = None if topic is None else [describe_existing(cluster, topic).name]
+        reports = cluster.maintain(names, progress=progress)
+    if as_json:
+        show_json([_upkeep_json(report) for report in reports])
+    else:
+        _show_upkeep(reports)
+    if any(report.trouble is not None for report in reports):
+        raise typer.Exit(TROUBLE)
+
+
+def _stores(path: Path, topic: str | None, only: int | None) -> Iterator[tuple[TopicPartition, PartitionStore]]:
+    """Each partition opened for reading, and closed again. The log stays open, so that no broker takes it meanwhile."""
+    fs = OsFileSystem()
+    with open_log(path) as cluster:
+        for description in _topics(cluster, topic):
+            for where in _partitions(description, only):
+                store = PartitionStore.open(
+                    fs,
+                    str(path.absolute() / partition_folder(where)),
+                    where,
+                    config=TopicConfig.from_stored(description.configs),
+                    topic_id=description.topic_id,
+                    writable=False,
+                )
+                try:
+                    yield where, store
+                finally:
+                    store.close()
+
+
+def _topics(cluster: Cluster, topic: str | None) -> list[TopicDescription]:
+    if topic is not None:
+        return [describe_existing(cluster, topic)]
+    return sorted(cluster.describe_topics().values(), key=lambda description: description.name)
+
+
+def _partitions(topic: TopicDescription, only: int | None) -> list[TopicPartition]:
+    if only is not None and only >= topic.partition_count:
+        raise UnknownPartitionError(
+            f"topic {topic.name!r} has no partition {only}: it has the partitions 0 to {topic.partition_count - 1}",
+            topic=topic.name,
+            partition=only,
+        )
+    numbers = range(topic.partition_count) if only is None else [only]
+    return [TopicPartition(topic.name, number) for number in numbers]
+
+
+def _show_findings(findings: list[tuple[str, Finding]]) -> None:
+    show_table(
+        [
+            Column(heading="partition"),
+            Column(heading="damage"),
+            Column(heading="offset", is_number=True),
+            Column(heading="position", is_number=True),
+            Column(heading="file"),
+            Column(heading="problem", is_long=True),
+        ],
+        [
+            (where, found.is_damage, found.offset, found.position, Path(found.file).name, found.problem)
+            for where, found in findings
+        ],
+    )
+
+
+def _show_upkeep(reports: Sequence[UpkeepReport]) -> None:
+    show_table(
+        [
+            Column(heading="partition"),
+            Column(heading="deleted segments", is_number=True),
+            Column(heading="compacted segments", is_number=True),
+            Column(heading="removed records", is_number=True),
+            Column(heading="compacted away bytes", is_number=True),
+            Column(heading="trouble", is_long=True),
+        ],
+        [
+            (
+                report.partition,
+                report.deleted_segment_count,
+                report.compaction.segments_cleaned,
+                report.compaction.records_removed,
+                report.compaction.bytes_before - report.compaction.bytes_after,
+                report.trouble or "",
+            )
+            for report in reports
+        ],
+    )
+
+
+def _upkeep_json(report: UpkeepReport) -> dict[str, Any]:
+    return {
+        "partition": str(report.partition),
+        "deleted_segments": report.deleted_segment_count,
+        "compacted_segments": report.compaction.segments_cleaned,
+        "removed_records": report.compaction.records_removed,
+        "compacted_away_bytes": report.compaction.bytes_before - report.compaction.bytes_after,
+        "trouble": report.trouble,
+    }
+
+
+def _finding_json(where: str, found: Finding) -> dict[str, Any]:
+    return {
+        "partition": where,
+        "is_damage": found.is_damage,
+        "file": found.file,
+        "position": found.position,
+        "offset": found.offset,
+        "problem": found.problem,
+    }

@@ -1,0 +1,43 @@
+"""The option --path, and the door that it opens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from broker_core.cli.trouble import UsageTrouble
+
+if TYPE_CHECKING:
+    from broker_core.embedded.embedded_cluster import EmbeddedCluster
+
+LogPath = Annotated[
+    Path, typer.Option("--path", envvar="STREAMLOG_PATH", metavar="DIR", help="The log directory.", show_default=False)
+]
+
+
+@contextmanager
+def open_log(path: Path, *, create: bool = False) -> Iterator[EmbeddedCluster]:
+    """The log in a directory while the block runs. Without `create` the directory must hold one."""
+    # Loaded here, so that --help and a wrong argument answer at once.
+    from broker_core.embedded.embedded_cluster import open_embedded
+
+    cluster = open_embedded(str(path.absolute()), create=create)
+    try:
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def parse_settings(items: list[str], *, option: str) -> dict[str, str]:
+    """`k=v` items as a mapping. The value may hold further equal signs."""
+    settings: dict[str, str] = {}
+    for item in items:
+        name, separator, value = item.partition("=")
+        if not separator or not name.strip():
+            raise UsageTrouble(f"{option} {item!r} is not of the form name=value")
+        settings[name.strip()] = value
+    return settings

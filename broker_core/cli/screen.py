@@ -1,0 +1,168 @@
+"""What a person or a script sees: tables and JSON on stdout, progress and notes on stderr.
+
+Tables fit the terminal; into a pipe or file they are as wide as they need to be. Progress shows only on a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from rich import box
+from rich.console import Console, JustifyMethod
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TransferSpeedColumn,
+)
+from rich.table import Table
+from rich.text import Text
+
+_UNLIMITED_WIDTH = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """`is_long`: it is the one that gives way, folded, when the terminal is too narrow for all."""
+
+    heading: str
+    is_number: bool = False
+    is_long: bool = False
+
+
+def stdout_console() -> Console:
+    """Made anew for each use: stdout may have been replaced."""
+    is_terminal = sys.stdout.isatty()
+    return Console(width=None if is_terminal else _UNLIMITED_WIDTH, highlight=False, soft_wrap=not is_terminal)
+
+
+def stderr_console() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def show_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
+    """Prints a table. On a terminal its long column is folded to fit; if that is not enough, a row is a block of lines.
+
+    Cells are shown as they are: no markup.
+    """
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        justify: JustifyMethod = "right" if column.is_number else "left"
+        table.add_column(column.heading, justify=justify, overflow="fold", no_wrap=not column.is_long)
+    cells = [[_cell(value) for value in row] for row in rows]
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
+    console = stdout_console()
+    if console.measure(table, options=console.options.update(width=_UNLIMITED_WIDTH)).minimum > console.width:
+        _show_records(console, [column.heading for column in columns], cells)
+    else:
+        console.print(table)
+
+
+def _show_records(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A line for each cell, a block for each row: for a terminal in which a table would lose digits."""
+    margin = max(map(len, headings), default=0)
+    for row in rows:
+        for heading, cell in zip(headings, row, strict=True):
+            console.print(Text(f"{heading.rjust(margin)}  {cell}"), soft_wrap=True)
+        console.print()
+
+
+def show_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def note(text: str) -> None:
+    """A line on stderr, for people: not part of the output."""
+    stderr_console().print(Text(text))
+
+
+def format_timestamp(timestamp_ms: int) -> str:
+    """ISO 8601 in UTC with milliseconds; `-` where there is none, the number where no calendar goes."""
+    if timestamp_ms < 0:
+        return "-"
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms // 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"
+
+
+class ByteProgress:
+    """A bar over bytes on stderr. Where stderr is no terminal it shows nothing and costs nothing."""
+
+    def __init__(self, progress: Progress | None, description: str, total_bytes: int | None) -> None:
+        self._progress = progress
+        self._task = progress.add_task(description, total=total_bytes) if progress else None
+
+    def advance(self, count_bytes: int) -> None:
+        if self._progress is not None and self._task is not None:
+            self._progress.advance(self._task, count_bytes)
+
+    def show(self, done_bytes: int, total_bytes: int) -> None:
+        """Sets both: for work that learns its size on the way."""
+        if self._progress is not None and self._task is not None:
+            self._progress.update(self._task, completed=done_bytes, total=total_bytes)
+
+
+SILENT = ByteProgress(None, "", None)
+
+
+@contextmanager
+def byte_progress(description: str, total_bytes: int | None = None, *, is_shown: bool = True) -> Iterator[ByteProgress]:
+    """The bar while the block runs; it disappears with it."""
+    if not is_shown or not sys.stderr.isatty():
+        yield SILENT
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=stderr_console(), transient=True) as progress:
+        yield ByteProgress(progress, description, total_bytes)
+
+
+@contextmanager
+def step_progress(description: str) -> Iterator[Callable[[object, int, int], None]]:
+    """A bar over steps, on stderr if that is a terminal. It is called with what comes next, how many are done, of how
+    many."""
+    if not sys.stderr.isatty():
+        yield lambda following, done_count, total_count: None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=stderr_console(), transient=True) as progress:
+        task = progress.add_task(description, total=None)
+
+        def show(following: object, done_count: int, total_count: int) -> None:
+            progress.update(task, description=f"{description} {following}", completed=done_count, total=total_count)
+
+        yield show
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)

@@ -1,0 +1,192 @@
+"""`streamlog topic create | list | describe | alter | delete`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from broker_core.cli.log_directory import LogPath, open_log, parse_settings
+from broker_core.cli.screen import Column, note, show_json, show_table
+from broker_core.cli.trouble import UsageTrouble
+from broker_core.cluster import Cluster, PartitionBounds, TopicDescription
+from broker_core.model.exceptions import TopicExistsError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.topic_producer import describe_existing
+
+app = typer.Typer(help="Make, list, describe, change and delete topics.", no_args_is_help=True, rich_markup_mode=None)
+
+TopicName = Annotated[str, typer.Argument(metavar="NAME", help="The topic.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--config", metavar="NAME=VALUE", help="A topic setting by its name in Kafka; may be repeated."),
+]
+
+
+@app.command()
+def create(
+    name: TopicName,
+    path: LogPath,
+    partitions: Annotated[int | None, typer.Option(min=1, help="Number of partitions.", show_default="1")] = None,
+    config: Settings = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Be content with a topic that is there.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a topic, and the log directory if there is none."""
+    configs = parse_settings(config or [], option="--config")
+    with open_log(path, create=True) as cluster:
+        try:
+            topic = cluster.create_topic(name, partition_count=partitions, configs=configs)
+        except TopicExistsError:
+            if not if_not_exists:
+                raise
+            topic = describe_existing(cluster, name)
+    if as_json:
+        show_json(_as_json(topic))
+    else:
+        note(f"topic {name} has {_count(topic.partition_count, 'partition')}")
+
+
+@app.command("list")
+def list_topics(
+    path: LogPath,
+    internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the topics with their sizes in offsets."""
+    with open_log(path) as cluster:
+        topics = sorted(cluster.describe_topics().values(), key=lambda topic: topic.name)
+        shown = [(topic, _bounds(cluster, topic)) for topic in topics if internal or not topic.is_internal]
+    if as_json:
+        show_json([{**_as_json(topic), "offsets": _offset_count(bounds)} for topic, bounds in shown])
+        return
+    show_table(
+        [
+            Column(heading="topic"),
+            Column(heading="partitions", is_number=True),
+            Column(heading="offsets", is_number=True),
+            Column(heading="settings", is_long=True),
+        ],
+        [(topic.name, topic.partition_count, _offset_count(bounds), _settings_text(topic)) for topic, bounds in shown],
+    )
+
+
+@app.command()
+def describe(name: TopicName, path: LogPath, as_json: AsJson = False) -> None:
+    """Show a topic's settings and the bounds of its partitions."""
+    with open_log(path) as cluster:
+        topic = describe_existing(cluster, name)
+        bounds = _bounds(cluster, topic)
+    if as_json:
+        partitions = [
+            {
+                "partition": number,
+                "log_start_offset": found.log_start_offset,
+                "last_stable_offset": found.last_stable_offset,
+                "high_watermark": found.high_watermark,
+                "log_end_offset": found.log_end_offset,
+            }
+            for number, found in enumerate(bounds)
+        ]
+        show_json({**_as_json(topic), "partitions": partitions})
+        return
+    show_table(
+        [Column(heading="setting"), Column(heading="value", is_long=True)],
+        [("name", topic.name), ("id", topic.topic_id), *sorted(topic.configs.items())],
+    )
+    print()
+    show_table(
+        [
+            Column(heading="partition", is_number=True),
+            Column(heading="start", is_number=True),
+            Column(heading="stable end", is_number=True),
+            Column(heading="end", is_number=True),
+            Column(heading="offsets", is_number=True),
+        ],
+        [
+            (
+                number,
+                found.log_start_offset,
+                found.last_stable_offset,
+                found.log_end_offset,
+                found.log_end_offset - found.log_start_offset,
+            )
+            for number, found in enumerate(bounds)
+        ],
+    )
+
+
+@app.command()
+def alter(
+    name: TopicName,
+    path: LogPath,
+    partitions: Annotated[int | None, typer.Option(min=1, help="New number of partitions; it only grows.")] = None,
+    config: Settings = None,
+    delete_config: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Put a setting back to its default; may be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change settings, add partitions."""
+    changes: dict[str, str | None] = {**parse_settings(config or [], option="--config")}
+    for setting in delete_config or []:
+        if setting in changes:
+            raise UsageTrouble(f"{setting} is both set by --config and put back by --delete-config")
+        changes[setting] = None
+    if partitions is None and not changes:
+        raise UsageTrouble("nothing to change: give --partitions, --config or --delete-config")
+    with open_log(path) as cluster:
+        topic = describe_existing(cluster, name)
+        if changes:
+            topic = cluster.alter_topic_configs(name, changes)
+        if partitions is not None:
+            topic = cluster.create_partitions(name, partitions)
+    if as_json:
+        show_json(_as_json(topic))
+    else:
+        note(f"topic {name} has {_count(topic.partition_count, 'partition')}; settings: {_settings_text(topic) or '-'}")
+
+
+@app.command()
+def delete(
+    name: TopicName,
+    path: LogPath,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Delete a topic with all its records. Asks first, if a person sits at the terminal."""
+    with open_log(path) as cluster:
+        describe_existing(cluster, name)
+        if not yes and sys.stdin.isatty():
+            typer.confirm(f"Delete topic {name} with all its records?", abort=True, err=True)
+        cluster.delete_topic(name)
+    note(f"topic {name} is deleted")
+
+
+def _bounds(cluster: Cluster, topic: TopicDescription) -> list[PartitionBounds]:
+    return [cluster.bounds(TopicPartition(topic.name, number)) for number in range(topic.partition_count)]
+
+
+def _offset_count(bounds: list[PartitionBounds]) -> int:
+    return sum(found.log_end_offset - found.log_start_offset for found in bounds)
+
+
+def _settings_text(topic: TopicDescription) -> str:
+    return ", ".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
+
+
+def _as_json(topic: TopicDescription) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "id": str(topic.topic_id),
+        "partition_count": topic.partition_count,
+        "configs": dict(sorted(topic.configs.items())),
+        "is_internal": topic.is_internal,
+    }
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

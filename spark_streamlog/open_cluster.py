@@ -1,0 +1,51 @@
+"""The only place that opens a log. One per process and directory; never one inherited across a fork.
+
+Python workers of Spark are forked from a daemon and reused, so an opened log is kept for the next task; the process id
+in its key says that it is this process's own.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from broker_core.cluster import Cluster
+from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.model.exceptions import DirectoryFormatError
+from spark_streamlog.errors import condition_error
+from spark_streamlog.options import LogTarget
+
+_lock = threading.Lock()
+_opened: dict[tuple[int, LogTarget], Cluster] = {}
+
+
+def open_for_reading(target: LogTarget) -> Cluster:
+    """Raises STREAMLOG_NO_SUCH_LOG when there is no log; nothing is created."""
+    if not os.path.isdir(target.path):
+        raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason="no such directory")
+    try:
+        return _open(target, create=False)
+    except DirectoryFormatError as trouble:
+        raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason=str(trouble)) from trouble
+
+
+def open_for_writing(target: LogTarget) -> Cluster:
+    """Makes the log directory when there is none."""
+    return _open(target, create=True)
+
+
+def _open(target: LogTarget, *, create: bool) -> Cluster:
+    key = (os.getpid(), target)
+    with _lock:
+        if key not in _opened:
+            _opened[key] = open_embedded(target.path, create=create)
+        return _opened[key]
+
+
+def _renew_lock_after_fork() -> None:
+    # Another thread of the parent may have held it. The parent's logs stay where they are, under its process id.
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock_after_fork)

@@ -1,0 +1,1 @@
+"""Which offsets a query reads, decided without doing: no Spark, no log, no clock in here."""

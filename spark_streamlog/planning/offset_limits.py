@@ -1,0 +1,168 @@
+"""Where a query starts and ends, as the user says it: five sealed kinds, and how each falls onto partitions.
+
+    Earliest()                 the log start                      startingOffsets=earliest
+    Latest()                   the readable end                   endingOffsets=latest
+    OffsetsByPartition(...)    an offset, -2 or -1 each           {"a":{"0":23,"1":-2},"b":"earliest"}
+    TimestampsByPartition(...) the first record at or after       {"a":{"0":1700000000000}}
+    GlobalTimestamp(...)       the same instant everywhere        startingTimestamp=1700000000000
+
+A limit becomes *places*: per partition an offset, EARLIEST or LATEST, or a timestamp still to be looked up in the log.
+Looking up is the caller's; `settle_timestamps` takes what was found and says what no match means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from broker_core.model.identifiers import OffsetSpec, TopicPartition
+from spark_streamlog.errors import condition_error
+
+EARLIEST = int(OffsetSpec.EARLIEST)
+LATEST = int(OffsetSpec.LATEST)
+
+WORD_OF_OFFSET = {EARLIEST: "earliest", LATEST: "latest"}
+
+
+@dataclass(frozen=True, slots=True)
+class Earliest:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetsByPartition:
+    """`by_topic` holds EARLIEST or LATEST for topics given as a whole. Together they name every assigned partition."""
+
+    option: str
+    by_partition: Mapping[TopicPartition, int] = field(default_factory=dict)
+    by_topic: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimestampsByPartition:
+    option: str
+    by_partition: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalTimestamp:
+    option: str
+    timestamp_ms: int
+
+
+OffsetLimit = Earliest | Latest | OffsetsByPartition | TimestampsByPartition | GlobalTimestamp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Places:
+    """Every assigned partition is in exactly one of the two."""
+
+    offsets: dict[TopicPartition, int]
+    timestamps: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+def places_of(limit: OffsetLimit, assigned: Collection[TopicPartition], *, is_start: bool) -> Places:
+    """Raises ..._DOES_NOT_MATCH_ASSIGNED when the limit names other partitions than those assigned."""
+    match limit:
+        case Earliest():
+            return Places(offsets=dict.fromkeys(assigned, EARLIEST))
+        case Latest():
+            return Places(offsets=dict.fromkeys(assigned, LATEST))
+        case GlobalTimestamp(timestamp_ms=timestamp_ms):
+            return Places(offsets={}, timestamps=dict.fromkeys(assigned, timestamp_ms))
+        case TimestampsByPartition(by_partition=timestamps):
+            if timestamps.keys() != set(assigned):
+                raise _mismatch("KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED", limit, timestamps, assigned, is_start)
+            return Places(offsets={}, timestamps=dict(timestamps))
+        case OffsetsByPartition():
+            return Places(offsets=_spread(limit, assigned, is_start))
+
+
+def settle_timestamps(
+    limit: OffsetLimit,
+    timestamps: Mapping[TopicPartition, int],
+    found: Mapping[TopicPartition, int | None],
+    *,
+    latest_if_none: bool,
+) -> dict[TopicPartition, int]:
+    """Offsets for the timestamps looked up. No record at or after one: LATEST, or STREAMLOG_NO_OFFSET_FOR_TIMESTAMP."""
+    settled: dict[TopicPartition, int] = {}
+    for tp, timestamp_ms in sorted(timestamps.items()):
+        offset = found[tp]
+        if offset is None and not latest_if_none:
+            raise condition_error(
+                "STREAMLOG_NO_OFFSET_FOR_TIMESTAMP",
+                topic_partition=str(tp),
+                timestamp_ms=timestamp_ms,
+                option=getattr(limit, "option", ""),
+            )
+        settled[tp] = LATEST if offset is None else offset
+    return settled
+
+
+def check_start_against_end(start: OffsetLimit, end: OffsetLimit) -> None:
+    """What can be seen before the log is asked: both by partition must name the same ones, no start above its end."""
+    if isinstance(start, OffsetsByPartition) and isinstance(end, OffsetsByPartition):
+        if start.by_topic or end.by_topic:
+            return
+        _check_pairs("UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET", start.by_partition, end.by_partition)
+    elif isinstance(start, TimestampsByPartition) and isinstance(end, TimestampsByPartition):
+        _check_pairs("UNRESOLVED_START_TIMESTAMP_GREATER_THAN_END_TIMESTAMP", start.by_partition, end.by_partition)
+
+
+def _check_pairs(condition: str, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
+    if starts.keys() != ends.keys():
+        raise condition_error(
+            "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET",
+            tps_for_start_offset=names_of(starts),
+            tps_for_end_offset=names_of(ends),
+        )
+    for tp in sorted(starts):
+        check_order(condition, tp, starts[tp], ends[tp])
+
+
+def check_order(condition: str, tp: TopicPartition, start: int, end: int) -> None:
+    """Raises the condition when both are offsets (or timestamps) and the start is the greater."""
+    if start >= 0 and end >= 0 and start > end:
+        raise condition_error(condition, start_offset=start, end_offset=end, topic=tp.topic, partition=tp.partition)
+
+
+def names_of(partitions: Iterable[TopicPartition]) -> str:
+    """`a-0, a-1`, in order, for messages."""
+    return ", ".join(str(tp) for tp in sorted(partitions)) or "none"
+
+
+def _spread(
+    limit: OffsetsByPartition, assigned: Collection[TopicPartition], is_start: bool
+) -> dict[TopicPartition, int]:
+    offsets = {tp: limit.by_topic[tp.topic] for tp in assigned if tp.topic in limit.by_topic} | dict(limit.by_partition)
+    nowhere = limit.by_topic.keys() - {tp.topic for tp in assigned}
+    if offsets.keys() != set(assigned) or nowhere:
+        condition = (
+            "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED" if is_start else "KAFKA_END_OFFSET_DOES_NOT_MATCH_ASSIGNED"
+        )
+        raise _mismatch(condition, limit, limit.by_partition, assigned, is_start)
+    return offsets
+
+
+def _mismatch(
+    condition: str,
+    limit: OffsetsByPartition | TimestampsByPartition,
+    named: Collection[TopicPartition],
+    assigned: Collection[TopicPartition],
+    is_start: bool,
+) -> Exception:
+    topics = [f"{topic} (all)" for topic in sorted(getattr(limit, "by_topic", ()))]
+    listed = ", ".join([*topics, *(str(tp) for tp in sorted(named))]) or "none"
+    return condition_error(
+        condition,
+        option=limit.option,
+        specified_partitions=listed,
+        assigned_partitions=names_of(assigned),
+        position="start" if is_start else "end",
+    )

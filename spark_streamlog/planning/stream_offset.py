@@ -1,0 +1,45 @@
+"""The offset that Spark stores in a checkpoint: `{"topic":{"0":23,"1":7}}`, per partition the next offset to read.
+
+It is the Kafka connector's own form, so a checkpoint moves between the two sources. Topics and partition numbers are
+written in order: Spark compares offsets as text, and the same offsets must give the same text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from broker_core.model.identifiers import TopicPartition
+from spark_streamlog.errors import condition_error
+
+StreamOffset = dict[TopicPartition, int]
+
+
+def to_checkpoint(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
+    """What a stream reader gives to Spark, which writes it as JSON."""
+    document: dict[str, dict[str, int]] = {}
+    for tp in sorted(offsets):
+        document.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
+    return document
+
+
+def from_checkpoint(document: Any) -> StreamOffset:
+    """The reverse. Raises STREAMLOG_INVALID_CHECKPOINT_OFFSET for anything else, also for negative offsets."""
+    if not isinstance(document, dict):
+        raise _invalid(document, "It is not a JSON object.")
+    offsets: StreamOffset = {}
+    for topic, partitions in document.items():
+        if not isinstance(partitions, dict):
+            raise _invalid(document, f"Under {topic!r} there is no object of partitions.")
+        for number, offset in partitions.items():
+            if not (isinstance(number, str) and number.isascii() and number.isdigit()):
+                raise _invalid(document, f"{number!r} under {topic!r} is not a partition number.")
+            if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+                raise _invalid(document, f"The offset of {topic}-{number} is {offset!r}.")
+            offsets[TopicPartition(topic, int(number))] = offset
+    return offsets
+
+
+def _invalid(document: Any, reason: str) -> Exception:
+    return condition_error("STREAMLOG_INVALID_CHECKPOINT_OFFSET", json=json.dumps(document), reason=reason)

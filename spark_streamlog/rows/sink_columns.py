@@ -1,0 +1,73 @@
+"""Which columns of a DataFrame the sink writes, decided once from its schema.
+
+    value      string or binary, required                headers    array<struct<key:string,value:binary>>
+    key        string or binary                          timestamp  timestamp
+    topic      string, unless the option topic is set    partition  int
+
+Names are matched exactly, and further columns are ignored, as in Spark's Kafka sink. So what a source gave can be
+written as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_streamlog.sink_conditions import sink_error
+
+HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
+ACCEPTED_TYPES: Final[dict[str, tuple[str, ...]]] = {
+    "value": ("string", "binary"),
+    "key": ("string", "binary"),
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": (HEADERS_TYPE,),
+    "timestamp": ("timestamp",),
+}
+"""In Spark's words, as `DataType.simpleString` gives them."""
+
+RECORD_COLUMNS: Final = ("value", "key", "headers", "timestamp", "partition")
+"""What becomes part of a record, or says where it goes in its topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkColumns:
+    """`record_columns` are those of RECORD_COLUMNS that the rows have. `has_topic`: the column topic decides."""
+
+    record_columns: tuple[str, ...]
+    has_topic: bool
+
+
+def sink_columns(schema: Any, *, topic_option: str | None) -> SinkColumns:
+    """From a StructType. Raises STREAMLOG_INVALID_SINK_COLUMNS with all complaints."""
+    complaints: list[str] = []
+    types: dict[str, str] = {}
+    for field in schema.fields:
+        if field.name in types and field.name in ACCEPTED_TYPES:
+            complaints.append(f"column {field.name!r} stands twice")
+        types[field.name] = field.dataType.simpleString()
+    if "value" not in types:
+        complaints.append("required attribute 'value' not found")
+    if "topic" not in types and topic_option is None:
+        complaints.append(
+            "topic option required when no 'topic' attribute is present. Use the topic option for setting a topic"
+        )
+    for name, accepted in ACCEPTED_TYPES.items():
+        if name not in types or (name == "topic" and topic_option is not None):
+            continue
+        if not _is_accepted(types[name], accepted):
+            complaints.append(
+                f"{name} attribute unsupported type {types[name]}. {name} must be a(n) {' or '.join(accepted)}"
+            )
+    if complaints:
+        shown = ", ".join(f"{name} {kind}" for name, kind in types.items())
+        raise sink_error("STREAMLOG_INVALID_SINK_COLUMNS", complaints="; ".join(complaints), columns=shown or "none")
+    return SinkColumns(
+        record_columns=tuple(name for name in RECORD_COLUMNS if name in types),
+        has_topic=topic_option is None,
+    )
+
+
+def _is_accepted(found: str, accepted: tuple[str, ...]) -> bool:
+    # A string with a collation is stored as any other: `string collate UNICODE_CI`.
+    return found in accepted or ("string" in accepted and found.startswith("string collate "))

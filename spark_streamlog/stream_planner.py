@@ -1,0 +1,243 @@
+"""The plans of a streaming query: where it starts, how far each micro-batch goes, which ranges its tasks read.
+
+Lives in the one Python process that Spark keeps for the stream on the driver, and remembers there what the checkpoint
+cannot: the checkpoint's JSON names topics and offsets, no topic ids. Spark's calls, in order:
+
+    prepare_available_now()                      with Trigger.AvailableNow, before all else
+    initial_offset()                             a new query only; asked twice for its first batch, answered alike
+    latest_offset(start, limit)                  `start` again means that there is nothing new
+    plan(start, end)                             also for a batch that an earlier run logged and did not finish
+    plan(offset, offset)                         after a restart, and plans nothing
+
+Three things are easy to get wrong here.
+
+*A query that starts at latest.* Spark logs the end of the first batch, not its start. If that batch must be run again
+after a crash, the start is asked for again and the log has grown meanwhile. So the first batch of partitions that start
+at latest is empty: its end is the start, and a repeated first batch is planned as empty, whatever latest is by then.
+
+*A topic deleted and made again.* Offsets of the old topic mean nothing in the new one, and may even lie within it. The
+ids that belong to a vector of offsets are kept with it; when one has changed, the loss is reported and the new topic is
+read from its start. Were the new ends equal to the old offsets, Spark would see no news: one offset is held back then.
+
+*Trigger.AvailableNow.* The end of the run is fixed once. A partition that is lost or shrinks below a batch's end in the
+middle of the run is an error whatever failOnDataLoss says, since the run could never reach its end. A batch that an
+earlier run left behind is exempt: it ends where that run said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from uuid import UUID
+
+from broker_core.model.identifiers import TopicPartition
+from spark_streamlog.data_loss import check_run_end_is_reachable, report_added, report_deleted, report_recreated
+from spark_streamlog.errors import report_data_loss
+from spark_streamlog.offset_reader import LatestOffsets, OffsetReader
+from spark_streamlog.planned_range import PlannedRange
+from spark_streamlog.planning.offset_limits import EARLIEST, LATEST
+from spark_streamlog.planning.offset_range import OffsetRange, split_ranges
+from spark_streamlog.planning.rate_limit import NEVER_MS, limit_offsets, must_wait, new_offset_count
+from spark_streamlog.planning.stream_offset import StreamOffset
+from spark_streamlog.read_options import ReadOptions
+
+
+class StreamPlanner:
+    """For one run of one stream. Not thread-safe: Spark calls one method at a time."""
+
+    def __init__(self, offsets: OffsetReader, options: ReadOptions, *, now_ms: Callable[[], float]) -> None:
+        self._offsets = offsets
+        self._options = options
+        self._now_ms = now_ms
+        self._initial: StreamOffset | None = None
+        self._held_at_initial: frozenset[TopicPartition] = frozenset()
+        self._is_first_batch_open = False
+        self._run_end: LatestOffsets | None = None
+        self._latest_seen: StreamOffset | None = None
+        self._last_batch_ms = NEVER_MS
+        # the vector that Spark goes on from, the one last offered as an end, and the topics both belong to
+        self._start: StreamOffset | None = None
+        self._start_ids: Mapping[str, UUID] = {}
+        self._end: StreamOffset | None = None
+        self._end_ids: Mapping[str, UUID] = {}
+        self._begins_anew: dict[TopicPartition, int] = {}
+
+    def prepare_available_now(self) -> None:
+        self._run_end = self._offsets.latest({})
+
+    def initial_offset(self) -> StreamOffset:
+        """Raises what `OffsetReader.first_assignment` and `unresolved` raise, and START_OFFSET_RESET."""
+        if self._initial is None:
+            self._initial = self._offsets.asked_again_if_topics_vanish(self._find_initial)
+            self._is_first_batch_open = True
+        return dict(self._initial)
+
+    def latest_offset(self, start: StreamOffset, *, max_offsets: int | None, is_limited: bool) -> StreamOffset:
+        """The end of the next batch. Not limited: everything there is, whatever the options say."""
+        if start == self._end:
+            self._start, self._start_ids = self._end, self._end_ids
+        latest = self._latest_for(start)
+        self._latest_seen = latest.offsets
+        if not latest.offsets:
+            # Storing "no partition" would read everything again when the topics are listed once more.
+            report_deleted(start.keys(), self._options)
+            return start
+        anew = self._topics_made_anew(start, latest)
+        begin = self._begin(start, latest.offsets, anew, is_limited=is_limited)
+        ends = self._held_back(latest.offsets)
+        if is_limited:
+            now_ms = self._now_ms()
+            if self._must_wait(begin, ends, now_ms):
+                return start
+            self._last_batch_ms = now_ms
+            if max_offsets is not None:
+                ends = limit_offsets(max_offsets, begin, ends)
+        begins_anew = {tp: begin[tp] for tp in ends if tp.topic in anew}
+        if ends == start:
+            ends = _one_held_back(ends, begins_anew)
+        self._offer(ends, latest.topic_ids, begins_anew)
+        return dict(ends)
+
+    def reported_latest_offset(self) -> StreamOffset | None:
+        """For the query's progress: the readable ends as last seen, not limited."""
+        return self._latest_seen or None
+
+    def plan(self, start: StreamOffset, end: StreamOffset) -> list[PlannedRange]:
+        """Reports lost data as failOnDataLoss says; with Trigger.AvailableNow also raises what is said above."""
+        if start == end:
+            return []
+        assignment = self._offsets.assignment()
+        is_repeated = end != self._end
+        if is_repeated:
+            self._offer(end, assignment.topic_ids, {})
+        elif self._run_end is not None:
+            latest = self._offsets.latest(end)
+            check_run_end_is_reachable(self._run_end, end, latest, self._end_ids)
+        from_offsets = self._from_offsets(start, end, is_repeated=is_repeated, present=assignment.partitions)
+        ranges = [
+            OffsetRange(topic_partition=tp, from_offset=from_offsets[tp], until_offset=end[tp])
+            for tp in sorted(from_offsets)
+        ]
+        for r in ranges:
+            if r.size < 0:
+                report_data_loss(
+                    "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED",
+                    fail_on_data_loss=self._options.fail_on_data_loss,
+                    topic_partition=str(r.topic_partition),
+                    prev_offset=r.from_offset,
+                    new_offset=r.until_offset,
+                )
+        pieces = split_ranges(
+            ranges,
+            min_partitions=self._options.min_partitions,
+            max_records_per_partition=self._options.max_records_per_partition,
+        )
+        return [PlannedRange.of(piece, self._end_ids.get(piece.topic_partition.topic)) for piece in pieces]
+
+    def _find_initial(self) -> StreamOffset:
+        assignment = self._offsets.first_assignment()
+        unresolved = self._offsets.unresolved(self._options.starting, assignment.partitions, is_start=True)
+        resolved = self._offsets.resolved(unresolved)
+        if self._run_end is not None:
+            # What appeared after the run's end was fixed belongs to the next run.
+            run_end = self._run_end.offsets
+            unresolved = {tp: offset for tp, offset in unresolved.items() if tp in run_end}
+            resolved = {tp: run_end[tp] if unresolved[tp] == LATEST else resolved[tp] for tp in unresolved}
+        at_latest = {tp for tp, offset in unresolved.items() if offset == LATEST}
+        given = {tp: offset for tp, offset in unresolved.items() if offset not in (EARLIEST, LATEST)}
+        self._held_at_initial = frozenset(at_latest)
+        self._start, self._start_ids = resolved | self._within_logs(given), assignment.topic_ids
+        return dict(self._start)
+
+    def _within_logs(self, given: StreamOffset) -> StreamOffset:
+        """Offsets that the user gave, moved to where the log begins or ends if they lie outside; that is a loss."""
+        log_starts = self._offsets.resolved(dict.fromkeys(given, EARLIEST))
+        log_ends = self._offsets.resolved(dict.fromkeys(given, LATEST))
+        moved = {tp: min(max(offset, log_starts[tp]), log_ends[tp]) for tp, offset in given.items()}
+        for tp, offset in given.items():
+            if moved[tp] != offset:
+                report_data_loss(
+                    "KAFKA_DATA_LOSS.START_OFFSET_RESET",
+                    fail_on_data_loss=self._options.fail_on_data_loss,
+                    topic_partition=str(tp),
+                    offset=offset,
+                    log_start_offset=log_starts[tp],
+                    log_end_offset=log_ends[tp],
+                    fetched_offset=moved[tp],
+                )
+        return moved
+
+    def _latest_for(self, start: StreamOffset) -> LatestOffsets:
+        if self._run_end is None:
+            return self._offsets.latest(start)
+        if any(self._run_end.offsets.get(tp, -1) < offset for tp, offset in start.items()):
+            # The run cannot end before it starts: stale metadata, or a loss that `plan` will name.
+            self._run_end = self._offsets.latest(start)
+        return self._run_end
+
+    def _topics_made_anew(self, start: StreamOffset, latest: LatestOffsets) -> set[str]:
+        if start != self._start:
+            # The first batch of a restarted run: from here on the ids are known.
+            self._start, self._start_ids = dict(start), latest.topic_ids
+        changed = {
+            topic: (self._start_ids[topic], topic_id)
+            for topic, topic_id in latest.topic_ids.items()
+            if self._start_ids.get(topic, topic_id) != topic_id
+        }
+        report_recreated(changed, self._options)
+        return set(changed)
+
+    def _begin(
+        self, start: StreamOffset, latest: StreamOffset, anew: set[str], *, is_limited: bool
+    ) -> dict[TopicPartition, int]:
+        """Where reading really goes on: at the log start for partitions that are new, and where it has moved up."""
+        is_new = {tp for tp in latest if tp not in start or tp.topic in anew}
+        log_starts = self._offsets.earliest(latest.keys() if is_limited else is_new)
+        kept = {tp: max(offset, log_starts.get(tp, 0)) for tp, offset in start.items() if tp not in is_new}
+        return kept | {tp: log_starts.get(tp, 0) for tp in is_new}
+
+    def _held_back(self, latest: StreamOffset) -> StreamOffset:
+        if not self._is_first_batch_open or self._initial is None:
+            return latest
+        self._is_first_batch_open = False
+        held = {tp: self._initial[tp] for tp in self._held_at_initial if tp in latest}
+        return {**latest, **held}
+
+    def _must_wait(self, begin: StreamOffset, ends: StreamOffset, now_ms: float) -> bool:
+        # With Trigger.AvailableNow waiting would end the run before its end.
+        return (
+            self._options.min_offsets_per_trigger is not None
+            and self._run_end is None
+            and must_wait(
+                new_count=new_offset_count(begin, ends),
+                min_offsets=self._options.min_offsets_per_trigger,
+                last_batch_ms=self._last_batch_ms,
+                now_ms=now_ms,
+                max_delay_ms=self._options.max_trigger_delay_ms,
+            )
+        )
+
+    def _offer(self, end: StreamOffset, topic_ids: Mapping[str, UUID], begins_anew: dict[TopicPartition, int]) -> None:
+        self._end, self._end_ids, self._begins_anew = dict(end), topic_ids, begins_anew
+
+    def _from_offsets(
+        self, start: StreamOffset, end: StreamOffset, *, is_repeated: bool, present: frozenset[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        """Where each partition of the batch begins. Partitions without a known beginning are left out."""
+        is_repeated_first = is_repeated and start == self._initial
+        gone = start.keys() - end.keys()
+        # An initial offset asked for again names partitions that appeared after the first batch was logged.
+        report_deleted(gone - present if is_repeated_first else gone, self._options)
+        added = end.keys() - start.keys()
+        from_offsets = self._offsets.earliest(added)
+        report_added(added, from_offsets, self._options)
+        from_offsets |= {tp: offset for tp, offset in start.items() if tp in end} | self._begins_anew
+        if is_repeated_first:
+            from_offsets |= {tp: min(from_offsets[tp], end[tp]) for tp in self._held_at_initial & end.keys()}
+        return from_offsets
+
+
+def _one_held_back(ends: StreamOffset, begins_anew: Mapping[TopicPartition, int]) -> StreamOffset:
+    for tp, begin in begins_anew.items():
+        if ends[tp] > begin:
+            return {**ends, tp: ends[tp] - 1}
+    return ends

@@ -1,0 +1,79 @@
+"""The streaming source for Spark: one instance plans on the driver, copies of it read in tasks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from spark_streamlog.offset_reader import OffsetReader
+from spark_streamlog.open_cluster import open_for_reading
+from spark_streamlog.options import MAX_LONG
+from spark_streamlog.planning.stream_offset import from_checkpoint, to_checkpoint
+from spark_streamlog.range_reader import read_range
+from spark_streamlog.read_options import ReadOptions
+from spark_streamlog.stream_planner import StreamPlanner
+
+
+class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark's names and types outside, `StreamPlanner`'s inside.
+
+    Spark has no composite limit for Python sources, nor a delay with its minimum of rows, so both live in the planner:
+    the read limit only says whether the options' limits count. Trigger.Once replaces it by "all available", and then
+    they do not.
+    """
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._planner_on_driver: StreamPlanner | None = None
+
+    def initialOffset(self) -> dict[str, Any]:
+        return to_checkpoint(self._planner().initial_offset())
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        max_offsets = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        end = self._planner().latest_offset(
+            from_checkpoint(start),
+            max_offsets=None if max_offsets == MAX_LONG else max_offsets,
+            is_limited=not isinstance(limit, ReadAllAvailable),
+        )
+        return to_checkpoint(end)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        options = self._options
+        if options.max_offsets_per_trigger is None and options.min_offsets_per_trigger is None:
+            return ReadAllAvailable()
+        return ReadMaxRows(options.max_offsets_per_trigger or MAX_LONG)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        latest = self._planner().reported_latest_offset()
+        return to_checkpoint(latest) if latest else None
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._planner().prepare_available_now()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        planned = self._planner().plan(from_checkpoint(start), from_checkpoint(end))
+        return [InputPartition(one) for one in planned]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return read_range(open_for_reading(self._options.target), partition.value, self._options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The tasks' copies get the options only; what the driver remembers stays there.
+        return {"_options": self._options, "_planner_on_driver": None}
+
+    def _planner(self) -> StreamPlanner:
+        if self._planner_on_driver is None:
+            offsets = OffsetReader(open_for_reading(self._options.target), self._options)
+            self._planner_on_driver = StreamPlanner(offsets, self._options, now_ms=_now_ms)
+        return self._planner_on_driver
+
+
+def _now_ms() -> float:
+    """Monotonic: a step of the wall clock must not put off a batch."""
+    return time.monotonic() * 1000

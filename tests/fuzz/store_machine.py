@@ -1,0 +1,200 @@
+"""The machine on `PartitionStore`: several stores over one in-memory disk, each of them what a process would hold."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from uuid import UUID
+
+import hypothesis.strategies as st
+from faulty_file_system import FaultyFileSystem
+from fuzz.log_machine import HANDLES, SEEDS, TransactionRules, read_everything
+from hypothesis.stateful import precondition, rule
+
+from broker_core.cluster import AppendResult, FetchedBatches, OffsetAndTimestamp, PartitionBounds
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
+from broker_core.model.topic_config import TopicConfig
+from broker_core.storage.compaction_run import CompactionReport
+from broker_core.storage.partition_store import PartitionStore, SegmentDescription
+
+DIRECTORY = "/log/t-0"
+PARTITION = TopicPartition("t", 0)
+TOPIC_ID = UUID(int=7)
+COMPACTION_MEMORY_BYTES = 1 << 20
+
+
+def an_empty_disk() -> FaultyFileSystem:
+    fs = FaultyFileSystem()
+    fs.make_directory("/log")
+    fs.sync_directory("")
+    PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+    return fs
+
+
+class StoreLog:
+    """A writable store, with `refresh` before each write as the door does it under the lock."""
+
+    _producer_ids = itertools.count(1)
+
+    def __init__(self, fs: FaultyFileSystem, configs: dict[str, str], *, writable: bool = True) -> None:
+        self.fs = fs
+        self.writable = writable
+        self.config = TopicConfig.from_strings(configs)
+        self.store = self._opened()
+
+    def _opened(self) -> PartitionStore:
+        return PartitionStore.open(
+            self.fs, DIRECTORY, PARTITION, config=self.config, topic_id=TOPIC_ID, writable=self.writable
+        )
+
+    def append(self, batches: bytearray, now_ms: int) -> AppendResult:
+        self.store.refresh()
+        return self.store.append(batches, now_ms=now_ms).result
+
+    def append_marker(self, batch: bytearray, now_ms: int) -> AppendResult:
+        self.store.refresh()
+        return self.store.append_control(batch, now_ms=now_ms).result
+
+    def bounds(self) -> PartitionBounds:
+        return self.store.bounds()
+
+    def read(self, from_offset: int, max_bytes: int, isolation: IsolationLevel) -> FetchedBatches:
+        return self.store.read(from_offset, max_bytes=max_bytes, isolation=isolation)
+
+    def find_timestamp(self, timestamp_ms: int) -> OffsetAndTimestamp | None:
+        return self.store.find_offset_by_timestamp(timestamp_ms)
+
+    def find_max_timestamp(self) -> OffsetAndTimestamp | None:
+        return self.store.find_max_timestamp()
+
+    def delete_records(self, before_offset: int) -> int:
+        self.store.refresh()
+        return self.store.delete_records(before_offset)
+
+    def apply_retention(self, now_ms: int) -> int:
+        self.store.refresh()
+        return self.store.apply_retention(now_ms)
+
+    def compact(self, now_ms: int) -> CompactionReport:
+        self.store.refresh()
+        return self.store.compact(now_ms, memory_bytes=COMPACTION_MEMORY_BYTES, digest_key=b"0123456789abcdef")
+
+    def roll(self, now_ms: int) -> bool:
+        self.store.refresh()
+        return self.store.roll(now_ms)
+
+    def truncate_to(self, offset: int) -> None:
+        self.store.refresh()
+        self.store.truncate_to(offset)
+
+    def segments(self) -> tuple[SegmentDescription, ...]:
+        return self.store.segments()
+
+    def new_producer_id(self) -> int:
+        return next(self._producer_ids)
+
+    def reopen(self) -> None:
+        self.store.refresh()
+        self.store.close()
+        self.store = self._opened()
+
+    def reopen_after_a_crash(self) -> None:
+        self.store = self._opened()
+
+    def close(self) -> None:
+        self.store.close()
+
+
+class StoreMachine(TransactionRules):
+    def open_logs(self, configs: dict[str, str]) -> list[StoreLog]:
+        self.fs = an_empty_disk()
+        return [StoreLog(self.fs, configs) for _ in range(3)]
+
+    @rule(handle=HANDLES)
+    def apply_retention(self, handle: int) -> None:
+        log = self.logs[handle]
+        expected = self._start_after_retention(log.segments())
+        log.apply_retention(self.now_ms)
+        self.model.start_at(expected)
+        assert log.bounds().log_start_offset == expected
+
+    def _start_after_retention(self, segments: tuple[SegmentDescription, ...]) -> int:
+        """Kafka's rules, segment by segment from the oldest: below the log start, then by size, then by time."""
+        left = list(segments)
+        while len(left) > 1 and left[1].base_offset <= self.model.log_start_offset:
+            left.pop(0)
+        if "delete" in self.configs["cleanup.policy"]:
+            size_bytes = sum(s.size_bytes for s in left)
+            bound_bytes = int(self.configs["retention.bytes"])
+            while left and bound_bytes >= 0 and left[0].size_bytes and size_bytes - left[0].size_bytes >= bound_bytes:
+                size_bytes -= left.pop(0).size_bytes
+            oldest_ms = self.now_ms - int(self.configs["retention.ms"])
+            while left and left[0].size_bytes and 0 <= left[0].max_timestamp_ms < oldest_ms:
+                left.pop(0)
+        first_offset = left[0].base_offset if left else self.model.log_end_offset
+        return max(self.model.log_start_offset, first_offset)
+
+    @precondition(lambda self: self.is_compacted)
+    @rule(handle=HANDLES, roll_first=st.booleans())
+    def compact(self, handle: int, roll_first: bool) -> None:
+        log = self.logs[handle]
+        if roll_first:
+            log.roll(self.now_ms)
+        bases = [s.base_offset for s in log.segments()]
+        stable = self.model.last_stable_offset
+        # Whole segments only, never the active one, and nothing at or above the oldest open transaction.
+        until_offset = max(base for base in bases if base <= max(stable, bases[0]))
+        report = log.compact(self.now_ms)
+        rows = read_everything(log, self.model.log_start_offset, 10**6, IsolationLevel.READ_UNCOMMITTED)
+        survivors = {row.offset for row in rows}
+        self.model.compacted(survivors, until_offset=until_offset)
+        if report.segments_cleaned:
+            self.model.must_be_compacted(survivors, until_offset=until_offset)
+
+    @rule(handle=HANDLES, back=st.integers(0, 12))
+    def truncate_the_tail(self, handle: int, back: int) -> None:
+        offset = max(self.model.log_start_offset, self.model.log_end_offset - back)
+        # Batches go whole: an offset inside a batch takes all of the batch.
+        offset = self.model.batch_start(offset)
+        if offset < self.model.log_start_offset or not self.model.can_truncate_to(offset):
+            return
+        if self.is_compacted and offset < self.logs[handle].segments()[-1].base_offset:
+            return  # where compaction left gaps the list does not know where batches begin
+        self.logs[handle].truncate_to(offset)
+        self.model.truncate_to(offset)
+        self.sent.clear()
+        # Of a producer with no batch left, the log may still know something older than the model does.
+        self.transactional_ids = [i if i in self.model.producers else i + 3 for i in self.transactional_ids]
+
+    @rule(handle=HANDLES)
+    def look_at_the_segments(self, handle: int) -> None:
+        segments = self.logs[handle].segments()
+        bases = [s.base_offset for s in segments]
+        assert bases == sorted(set(bases))
+        assert bases[0] <= self.model.log_start_offset
+        assert [s.is_active for s in segments] == [False] * (len(segments) - 1) + [True]
+        assert segments[-1].next_offset == self.model.log_end_offset
+        for segment, following in itertools.pairwise(segments):
+            assert segment.next_offset <= following.base_offset
+        if self.is_compacted:
+            return
+        for segment in segments:
+            held = [e for e in self.model.entries if segment.base_offset <= e.offset < segment.next_offset]
+            greatest_ms = max((e.timestamp_ms for e in held), default=-1)
+            whole = segment.base_offset >= self.model.log_start_offset
+            assert segment.max_timestamp_ms == greatest_ms if whole else segment.max_timestamp_ms >= greatest_ms
+
+    @rule(handle=HANDLES)
+    def verify(self, handle: int) -> None:
+        assert self.logs[handle].store.verify() == []
+
+    @rule(handle=HANDLES, seed=SEEDS, power=st.booleans())
+    def crash(self, handle: int, seed: int, power: bool) -> None:
+        """All processes die at once, and perhaps the machine with them: what was acknowledged is there."""
+        if power:
+            self.fs.power_loss(random.Random(seed))
+        else:
+            self.fs.restart()
+        for log in self.logs:
+            log.reopen_after_a_crash()
+        self.logs[handle].store.refresh()

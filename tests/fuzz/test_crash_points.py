@@ -1,0 +1,201 @@
+"""A crash between any two file operations, and in the middle of any write: what was acknowledged is there afterwards.
+
+The scenario is run once to its end, which gives the state after each step and the number of file operations; then it
+is run again and killed at each of these operations. What is found must lie between the state before the step and the
+state after it.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from faulty_file_system import FaultyFileSystem, Killed
+from fuzz.batches import a_batch_of
+from fuzz.log_machine import START_MS
+from fuzz.partition_scenario import (
+    CONFIGS,
+    EMPTY,
+    STEPS,
+    State,
+    Step,
+    contents,
+    create,
+    is_between,
+    prepared,
+    rehearse,
+    run,
+    state_of,
+)
+from fuzz.store_machine import StoreLog
+
+from broker_core.model.exceptions import StorageError, StreamlogError
+
+
+def test_the_scenario_goes_through_everything_that_changes_files():
+    rehearsal = rehearse()
+    kinds = {kind for kind, _ in rehearsal.calls}
+    endings = {path.rsplit(".", 1)[-1] for _, path in rehearsal.calls}
+    assert kinds >= {"create", "write", "sync", "rename", "remove", "truncate", "sync_directory", "make_directory"}
+    assert endings >= {"log", "index", "timeindex", "txnindex", "snapshot", "bounds", "cleaned", "swap", "deleted"}
+    lengths = [len(state.rows) for state in rehearsal.states]
+    shrank = [STEPS[n].name for n in range(len(STEPS)) if lengths[n + 1] < lengths[n]]
+    assert shrank == ["delete records", "compact", "compact again", "truncate", "retention"]
+
+
+def recover(fs: FaultyFileSystem, crash_again_at: int | None) -> StoreLog:
+    """A new process takes over. It, too, may die on its way, and a third one comes."""
+    create(fs)
+    if crash_again_at is not None:
+        fs.kill_at_call(crash_again_at)
+        try:
+            StoreLog(fs, CONFIGS).store.refresh()
+        except Killed:
+            fs.hits["killed_in_recovery"] += 1
+        fs.restart()
+    log = StoreLog(fs, CONFIGS)
+    log.store.refresh()
+    return log
+
+
+def crash_at(call: int, mode: str, torn_bytes: int | None = None) -> str | None:
+    """What is wrong after a crash at this file operation; None if nothing is."""
+    fs = prepared(FaultyFileSystem())
+    reached = [-1]
+    fs.kill_at_call(call, torn_bytes=torn_bytes)
+    try:
+        run(fs, lambda number: reached.append(number))
+        return "the fault was not hit"
+    except Killed:
+        assert fs.hits["killed"] + fs.hits["torn_write"] == 1
+    if mode == "process":
+        fs.restart()
+        wrong = _reader_alone(fs, reached[-1])
+        if wrong:
+            return wrong
+    else:
+        fs.power_loss(random.Random(call) if mode == "power, some sectors" else None)
+        assert fs.hits["power_loss"] == 1
+    return _look_after(fs, reached[-1], crash_again_at=call % 7 if call % 2 else None)
+
+
+def _reader_alone(fs: FaultyFileSystem, number: int) -> str | None:
+    """What is wrong for somebody who reads before anybody mends anything, and may not write."""
+    if number < 0:
+        return None
+    states, calls = rehearse().states, len(fs.calls)
+    reader = StoreLog(fs, CONFIGS, writable=False)
+    try:
+        wrong = is_between(state_of(reader), states[number], states[number + 1])
+    except StreamlogError as refusal:
+        return f"a reader is refused: {refusal}"
+    return f"for a reader: {wrong}" if wrong else "a reader changed files" if len(fs.calls) > calls else None
+
+
+def _look_after(fs: FaultyFileSystem, number: int, crash_again_at: int | None) -> str | None:
+    """What is wrong after a fault in step `number`; -1 is the making of the folder."""
+    states = rehearse().states
+    before, after = (states[number], states[number + 1]) if number >= 0 else (EMPTY, EMPTY)
+    try:
+        log = recover(fs, crash_again_at)
+        return _what_is_wrong(fs, log, before, after, STEPS[number] if number >= 0 else None)
+    except StreamlogError as refusal:
+        return f"refused: {refusal}"
+
+
+def _what_is_wrong(fs: FaultyFileSystem, log: StoreLog, before: State, after: State, step: Step | None) -> str | None:
+    found = state_of(log)
+    wrong = is_between(found, before, after)
+    if wrong:
+        return wrong
+    if state_of(StoreLog(fs, CONFIGS)) != found:
+        return "another process sees something else"
+    findings = log.store.verify()
+    if findings:
+        return f"verify: {findings}"
+    if step is not None and step.name.startswith("append"):
+        # Nobody was told whether it landed, so the producer sends it again.
+        step.do(log)
+        if state_of(log) != after:
+            return f"sent again, the log is {state_of(log)}, not {after}"
+    elif step is not None and step.may_be_repeated and step.name != "truncate":
+        step.do(log)
+        wrong = is_between(state_of(log), before, after)
+        if wrong:
+            return f"done again: {wrong}"
+    end = log.bounds().log_end_offset
+    log.append(a_batch_of(contents(500, 2)), START_MS)
+    later = state_of(StoreLog(fs, CONFIGS))
+    if later.end != end + 2 or [row.offset for row in later.rows[-2:]] != [end, end + 1]:
+        return "appending does not go on"
+    return None
+
+
+MODES = ["process", "power", "power, some sectors"]
+
+
+@pytest.mark.parametrize(
+    "mode", ["process", "power of either kind", *(pytest.param(m, marks=pytest.mark.long) for m in MODES[1:])]
+)
+def test_a_crash_before_any_file_operation_loses_nothing_acknowledged(mode):
+    rehearsal = rehearse()
+    found = {}
+    for call in range(len(rehearsal.calls) - rehearsal.first_call):
+        wrong = crash_at(call, mode if mode in MODES else MODES[1 + call % 2])
+        if wrong:
+            found[call, rehearsal.calls[rehearsal.first_call + call]] = wrong
+    assert not found
+
+
+@pytest.mark.parametrize("torn_bytes", [1, 30, pytest.param(150, marks=pytest.mark.long)])
+def test_a_crash_inside_any_write_loses_nothing_acknowledged(torn_bytes):
+    rehearsal = rehearse()
+    found = {}
+    for number, (kind, path) in enumerate(rehearsal.calls[rehearsal.first_call :]):
+        if kind != "write":
+            continue
+        wrong = crash_at(number, MODES[number % 3], torn_bytes)
+        if wrong:
+            found[number, path] = wrong
+    assert not found
+
+
+class DiskThatFailsOneSync(FaultyFileSystem):
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self._syncs_before = number
+
+    def take_sync_failure(self) -> bool:
+        self._syncs_before -= 1
+        if self._syncs_before != -1:
+            return False
+        self.hits["sync_failed"] += 1
+        return True
+
+
+def test_a_sync_that_fails_is_never_taken_for_a_success():
+    """What was told as an error may have landed or not; what was acknowledged survives the loss of power after it."""
+    found = {}
+    rehearsal = rehearse()
+    sync_count = sum(kind == "sync" for kind, _ in rehearsal.calls[rehearsal.first_call :])
+    for failing in range(sync_count):
+        wrong = _fail_sync(failing)
+        if wrong:
+            found[failing] = wrong
+    assert not found
+
+
+def _fail_sync(failing: int) -> str | None:
+    fs = prepared(DiskThatFailsOneSync(failing))
+    reached = [-1]
+    try:
+        run(fs, reached.append)
+        if fs.hits["sync_failed"]:
+            return None
+        return "the fault was not hit"
+    except StorageError:
+        assert fs.hits["sync_failed"] == 1
+    except OSError as raw:
+        return f"a bare OSError in step {reached[-1]}: {raw}"
+    fs.power_loss(random.Random(failing))
+    return _look_after(fs, reached[-1], None)

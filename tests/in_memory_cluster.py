@@ -1,0 +1,233 @@
+"""A Cluster in a few lists: the tiny twin that planners and readers are tested with, without files and Spark.
+
+It stores real batches, so readers decode real bytes. `before_fetch` is a hook to change the log between two steps of a
+reader; a test that sets it asserts that it was called.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID, uuid5
+
+from append_records import append_marker, append_values
+
+from broker_core.cluster import (
+    AbortedTransaction,
+    AppendResult,
+    FetchedBatches,
+    OffsetAndTimestamp,
+    PartitionBounds,
+    TopicDescription,
+)
+from broker_core.model.exceptions import (
+    OffsetOutOfRangeError,
+    TopicExistsError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
+from broker_core.record.batch_header import BatchHeader, read_header, write_placement
+from broker_core.record.batch_reader import iter_headers, records_of
+from broker_core.record.control_records import is_abort_marker
+
+_ID_SPACE = UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
+
+
+@dataclass(slots=True)
+class _Partition:
+    batches: list[bytes] = field(default_factory=list)
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+
+
+class InMemoryCluster:
+    def __init__(self) -> None:
+        self._topics: dict[str, TopicDescription] = {}
+        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._ids = itertools.count()
+        self.before_fetch: Callable[[TopicPartition, int], None] | None = None
+        self.fetch_count = 0
+
+    # -- Cluster --
+
+    def describe_topics(self, names: Collection[str] | None = None) -> dict[str, TopicDescription]:
+        return {name: topic for name, topic in self._topics.items() if names is None or name in names}
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partition_count: int | None = None,
+        configs: Mapping[str, str] | None = None,
+        is_internal: bool = False,
+    ) -> TopicDescription:
+        if name in self._topics:
+            raise TopicExistsError(f"the topic {name} exists")
+        topic_id = uuid5(_ID_SPACE, f"{name} {next(self._ids)}")
+        topic = TopicDescription(
+            name=name, topic_id=topic_id, partition_count=0, configs=configs or {}, is_internal=is_internal
+        )
+        self._topics[name] = topic
+        return self.create_partitions(name, partition_count or 1)
+
+    def delete_topic(self, name: str) -> None:
+        topic = self._topics.pop(name)
+        for number in range(topic.partition_count):
+            del self._partitions[TopicPartition(name, number)]
+
+    def create_partitions(self, name: str, total_count: int) -> TopicDescription:
+        topic = self._topics[name]
+        for number in range(topic.partition_count, total_count):
+            self._partitions[TopicPartition(name, number)] = _Partition()
+        self._topics[name] = TopicDescription(
+            name=name,
+            topic_id=topic.topic_id,
+            partition_count=total_count,
+            configs=topic.configs,
+            is_internal=topic.is_internal,
+        )
+        return self._topics[name]
+
+    def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> TopicDescription:
+        raise NotImplementedError
+
+    def list_offsets(
+        self,
+        partitions: Mapping[TopicPartition, OffsetSpec | int],
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        return {tp: self._find_offset(tp, wanted, isolation) for tp, wanted in partitions.items()}
+
+    def bounds(self, partition: TopicPartition) -> PartitionBounds:
+        log = self._log(partition)
+        open_transactions: dict[int, int] = {}
+        for header in self._headers(log):
+            if header.is_control:
+                open_transactions.pop(header.producer_id, None)
+            elif header.is_transactional:
+                open_transactions.setdefault(header.producer_id, header.base_offset)
+        return PartitionBounds(
+            log_start_offset=log.log_start_offset,
+            last_stable_offset=min(open_transactions.values(), default=log.log_end_offset),
+            high_watermark=log.log_end_offset,
+            log_end_offset=log.log_end_offset,
+        )
+
+    def fetch(
+        self,
+        partition: TopicPartition,
+        from_offset: int,
+        *,
+        max_bytes: int,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> FetchedBatches:
+        self.fetch_count += 1
+        if self.before_fetch is not None:
+            self.before_fetch(partition, from_offset)
+        log, bounds = self._log(partition), self.bounds(partition)
+        if not bounds.log_start_offset <= from_offset <= bounds.log_end_offset:
+            raise OffsetOutOfRangeError(f"{partition} has no offset {from_offset}", offset=from_offset)
+        end = bounds.readable_end(isolation)
+        taken = bytearray()
+        next_offset = from_offset
+        for batch in log.batches:
+            header = read_header(batch)
+            if header.last_offset < from_offset or header.base_offset >= end:
+                continue
+            if taken and len(taken) + len(batch) > max_bytes:
+                break
+            taken += batch
+            next_offset = header.next_offset
+        if not taken:
+            next_offset = max(from_offset, end)
+        is_committed = isolation is IsolationLevel.READ_COMMITTED
+        return FetchedBatches(
+            buffer=memoryview(bytes(taken)),
+            next_offset=next_offset,
+            bounds=bounds,
+            aborted_transactions=self._aborted(log, from_offset) if is_committed else (),
+        )
+
+    def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
+        log = self._log(partition)
+        base_offset = log.log_end_offset
+        for position, header in list(iter_headers(batches)):
+            write_placement(batches, position, base_offset=log.log_end_offset, leader_epoch=0)
+            log.batches.append(bytes(batches[position : position + header.size_bytes]))
+            log.log_end_offset += header.last_offset_delta + 1
+        return AppendResult(base_offset=base_offset, last_offset=log.log_end_offset - 1)
+
+    def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
+        log = self._log(partition)
+        log.log_start_offset = log.log_end_offset if before_offset == -1 else before_offset
+        log.batches = [b for b in log.batches if read_header(b).last_offset >= log.log_start_offset]
+        return log.log_start_offset
+
+    def init_producer(self) -> ProducerIdAndEpoch:
+        return ProducerIdAndEpoch(producer_id=next(self._ids), producer_epoch=0)
+
+    def close(self) -> None:
+        pass
+
+    # -- for tests --
+
+    def add(self, topic: str, *values: str | bytes | None, **given: Any) -> AppendResult:
+        """See `append_values`."""
+        return append_values(self, topic, *values, **given)
+
+    def end_transaction(self, topic: str, producer_id: int, *, is_commit: bool, partition: int = 0) -> None:
+        append_marker(self, topic, producer_id, is_commit=is_commit, partition=partition)
+
+    def compact_away(self, topic: str, *batch_numbers: int, partition: int = 0) -> None:
+        """Removes whole batches and leaves gaps, as compaction does: the log start stays."""
+        log = self._log(TopicPartition(topic, partition))
+        log.batches = [batch for number, batch in enumerate(log.batches) if number not in batch_numbers]
+
+    def truncate(self, topic: str, until_offset: int, *, partition: int = 0) -> None:
+        """Cuts the log behind a batch that ends at `until_offset`: what unclean elections and restored backups do."""
+        log = self._log(TopicPartition(topic, partition))
+        log.batches = [batch for batch in log.batches if read_header(batch).next_offset <= until_offset]
+        log.log_end_offset = until_offset
+
+    # -- within --
+
+    def _log(self, partition: TopicPartition) -> _Partition:
+        if partition.topic not in self._topics:
+            raise UnknownTopicError(f"the topic {partition.topic} does not exist")
+        if partition not in self._partitions:
+            raise UnknownPartitionError(f"the partition {partition} does not exist")
+        return self._partitions[partition]
+
+    def _headers(self, log: _Partition) -> list[BatchHeader]:
+        return [read_header(batch) for batch in log.batches]
+
+    def _find_offset(
+        self, partition: TopicPartition, wanted: OffsetSpec | int, isolation: IsolationLevel
+    ) -> OffsetAndTimestamp | None:
+        bounds = self.bounds(partition)
+        if wanted == OffsetSpec.EARLIEST:
+            return OffsetAndTimestamp(offset=bounds.log_start_offset, timestamp_ms=-1)
+        if wanted == OffsetSpec.LATEST:
+            return OffsetAndTimestamp(offset=bounds.readable_end(isolation), timestamp_ms=-1)
+        for batch in self._log(partition).batches:
+            for record in records_of(batch, 0):
+                if record.offset >= bounds.log_start_offset and record.timestamp_ms >= wanted:
+                    return OffsetAndTimestamp(offset=record.offset, timestamp_ms=record.timestamp_ms)
+        return None
+
+    def _aborted(self, log: _Partition, from_offset: int) -> tuple[AbortedTransaction, ...]:
+        first_offsets: dict[int, int] = {}
+        aborted = []
+        for batch in log.batches:
+            header = read_header(batch)
+            if is_abort_marker(batch, 0, header) and header.last_offset >= from_offset:
+                first_offset = first_offsets[header.producer_id]
+                aborted.append(AbortedTransaction(producer_id=header.producer_id, first_offset=first_offset))
+            if header.is_control:
+                first_offsets.pop(header.producer_id, None)
+            elif header.is_transactional:
+                first_offsets.setdefault(header.producer_id, header.base_offset)
+        return tuple(aborted)

@@ -1,0 +1,274 @@
+"""`df.write.format("streamlog")`: rows become records, durable when save() returns."""
+
+from datetime import UTC, datetime
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
+from stored_records import make_topic, stored_headers, stored_records, stored_values, topics_of
+
+from broker_core.model.identifiers import CompressionType
+from broker_core.record.partitioner import partition_for_key
+
+
+def save(frame, log_dir, **options):
+    writer = frame.write.format("streamlog").mode("append")
+    for name, value in options.items():
+        writer = writer.option(name.replace("__", "."), value)
+    writer.save(log_dir)
+
+
+def refusal(frame, log_dir, **options):
+    with pytest.raises(PySparkException) as caught:
+        save(frame, log_dir, **options)
+    return str(caught.value)
+
+
+def a_frame(spark, rows, schema):
+    return spark.createDataFrame(rows, schema).coalesce(1)
+
+
+# -- topic --
+
+
+def test_the_option_topic_takes_every_row(spark, log_dir):
+    save(spark.range(1000).select(F.col("id").cast("string").alias("value")), log_dir, topic="t")
+    assert sorted(int(value) for value in stored_values(log_dir, "t")) == list(range(1000))
+
+
+def test_the_column_topic_sends_each_row_where_it_says(spark, log_dir):
+    save(a_frame(spark, [("a", "1"), ("b", "2"), ("a", "3")], "topic string, value string"), log_dir)
+    assert stored_values(log_dir, "a") == [b"1", b"3"]
+    assert stored_values(log_dir, "b") == [b"2"]
+
+
+def test_the_option_topic_goes_before_the_column(spark, log_dir):
+    rows = [("a", "1"), (None, "2")]
+    save(a_frame(spark, rows, "topic string, value string"), log_dir, topic="t")
+    assert stored_values(log_dir, "t") == [b"1", b"2"]
+    assert topics_of(log_dir) == {"t": 1}
+
+
+def test_neither_option_nor_column_is_refused_before_the_job_runs(spark, log_dir):
+    message = refusal(a_frame(spark, [("1",)], "value string"), log_dir)
+    assert "STREAMLOG_INVALID_SINK_COLUMNS" in message
+    assert "topic option required when no 'topic' attribute is present" in message
+
+
+def test_a_null_topic_is_refused_with_the_rows_position(spark, log_dir):
+    rows = [("a", "1"), (None, "2")]
+    message = refusal(a_frame(spark, rows, "topic string, value string"), log_dir)
+    assert "KAFKA_NULL_TOPIC_IN_DATA" in message
+    assert "row 1 (counted from 0) of task 0" in message
+    assert stored_values(log_dir, "a") == []
+
+
+def test_a_missing_topic_is_made_with_as_many_partitions_as_asked(spark, log_dir):
+    frame = spark.range(0, 100, 1, 8).select(F.col("id").cast("string").alias("value"))
+    save(frame, log_dir, topic="t", topic__partitions=3)  # eight tasks race to make it
+    save(frame, log_dir, topic="single")
+    assert topics_of(log_dir) == {"t": 3, "single": 1}
+    assert len(stored_values(log_dir, "t")) == 100
+
+
+def test_a_topic_name_against_kafkas_rules_is_refused(spark, log_dir):
+    assert "no/name" in refusal(a_frame(spark, [("1",)], "value string"), log_dir, topic="no/name")
+
+
+# -- columns --
+
+
+def test_every_column_becomes_part_of_the_record(spark, log_dir):
+    moment = datetime(2024, 2, 29, 12, 0, 0, 123_000, tzinfo=UTC)
+    rows = [(bytearray(b"k"), bytearray(b"\xff"), [("h", bytearray(b"1")), ("h", None), ("", bytearray())], moment)]
+    schema = "key binary, value binary, headers array<struct<key:string,value:binary>>, timestamp timestamp"
+    save(a_frame(spark, rows, schema), log_dir, topic="t")
+    (record,) = stored_records(log_dir, "t")
+    assert (record["key"], record["value"]) == (b"k", b"\xff")
+    assert record["headers"] == [{"key": "h", "value": b"1"}, {"key": "h", "value": None}, {"key": "", "value": b""}]
+    assert (record["timestamp"], record["timestampType"]) == (moment, 0)
+
+
+def test_text_is_written_as_utf8(spark, log_dir):
+    save(a_frame(spark, [("ключ", "größe 🎈")], "key string, value string"), log_dir, topic="t")
+    (record,) = stored_records(log_dir, "t")
+    assert (record["key"].decode(), record["value"].decode()) == ("ключ", "größe 🎈")
+
+
+def test_null_and_empty_stay_apart(spark, log_dir):
+    rows = [(None, ""), ("", None), (None, None)]
+    schema = "key string, value string, headers array<struct<key:string,value:binary>>"
+    save(
+        a_frame(spark, [(*row, headers) for row, headers in zip(rows, ([], None, None), strict=True)], schema),
+        log_dir,
+        topic="t",
+    )
+    found = [(r["key"], r["value"], r["headers"]) for r in stored_records(log_dir, "t")]
+    assert found == [(None, b"", None), (b"", None, None), (None, None, None)]
+
+
+def test_without_a_timestamp_a_record_has_the_time_of_writing(spark, log_dir):
+    before = datetime.now(UTC)
+    frame = a_frame(spark, [("1", None), ("2", datetime(2000, 1, 1, tzinfo=UTC))], "value string, timestamp timestamp")
+    save(frame, log_dir, topic="t")
+    now, given = (r["timestamp"] for r in stored_records(log_dir, "t"))
+    assert abs((now - before).total_seconds()) < 600
+    assert given == datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def test_a_timestamp_is_the_same_instant_in_any_session_time_zone(spark, log_dir):
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
+    try:
+        save(spark.sql("select 'v' as value, timestamp_millis(1700000000123) as timestamp"), log_dir, topic="t")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    (record,) = stored_records(log_dir, "t")
+    assert round(record["timestamp"].timestamp() * 1000) == 1_700_000_000_123
+
+
+def test_what_a_source_gave_can_be_written_as_it_is(spark, log_dir, tmp_path):
+    rows = [("k", "1", 1), ("k", "2", 0)]
+    save(a_frame(spark, rows, "key string, value string, partition int"), log_dir, topic="t", topic__partitions=2)
+    copy = str(tmp_path / "copy")
+    frame = spark.read.format("streamlog").option("subscribe", "t").option("includeHeaders", "true").load(log_dir)
+    save(frame, copy, topic__partitions=2)
+    assert stored_records(copy, "t") == stored_records(log_dir, "t")
+
+
+@pytest.mark.parametrize(
+    ("expression", "words"),
+    [
+        ("id as value", "value attribute unsupported type bigint. value must be a(n) string or binary"),
+        ("'v' as value, id as key", "key attribute unsupported type bigint"),
+        ("'v' as value, id as partition", "partition attribute unsupported type bigint. partition must be a(n) int"),
+        ("'v' as value, 'h' as headers", "headers attribute unsupported type string"),
+        ("'v' as value, '2024' as timestamp", "timestamp attribute unsupported type string"),
+        ("id as something", "required attribute 'value' not found"),
+    ],
+)
+def test_a_wrong_column_is_refused_by_name_before_the_job_runs(spark, log_dir, expression, words):
+    message = refusal(spark.range(1).selectExpr(*expression.split(", ")), log_dir, topic="t")
+    assert "STREAMLOG_INVALID_SINK_COLUMNS" in message
+    assert words in message
+
+
+def test_a_null_header_key_is_refused(spark, log_dir):
+    schema = "value string, headers array<struct<key:string,value:binary>>"
+    assert "header key" in refusal(a_frame(spark, [("v", [(None, bytearray(b"1"))])], schema), log_dir, topic="t")
+
+
+# -- partitions --
+
+
+def test_rows_go_by_their_key_as_kafkas_producer_sends_them(spark, log_dir):
+    make_topic(log_dir, "t", partition_count=5)
+    save(spark.range(500).selectExpr("concat('key', id) as key", "cast(id as string) as value"), log_dir, topic="t")
+    found = stored_records(log_dir, "t")
+    assert len(found) == 500
+    assert all(r["partition"] == partition_for_key(r["key"], 5) for r in found)
+
+
+def test_the_column_partition_goes_before_the_key_and_null_falls_back(spark, log_dir):
+    make_topic(log_dir, "t", partition_count=4)
+    rows = [("k", "1", 3), ("k", "2", None), ("k", "3", 0)]
+    save(a_frame(spark, rows, "key string, value string, partition int"), log_dir, topic="t")
+    where = {r["value"]: r["partition"] for r in stored_records(log_dir, "t")}
+    assert where == {b"1": 3, b"2": partition_for_key(b"k", 4), b"3": 0}
+
+
+def test_a_partition_that_is_not_there_is_refused_and_nothing_is_written(spark, log_dir):
+    make_topic(log_dir, "t", partition_count=2)
+    message = refusal(a_frame(spark, [("1", 0), ("2", 2)], "value string, partition int"), log_dir, topic="t")
+    assert "partition 2 of topic 't', which has the partitions 0 to 1" in message
+    assert stored_values(log_dir, "t") == []
+
+
+def test_rows_of_a_partition_keep_their_order(spark, log_dir):
+    frame = spark.range(0, 50_000, 1, 1).selectExpr("cast(id % 7 as string) as key", "cast(id as string) as value")
+    save(frame, log_dir, topic="t", topic__partitions=3)
+    last = {}
+    for record in stored_records(log_dir, "t"):
+        assert last.get(record["key"], -1) < int(record["value"])
+        last[record["key"]] = int(record["value"])
+
+
+# -- save modes, sizes, settings --
+
+
+def test_only_append_is_a_save_mode(spark, log_dir):
+    frame = a_frame(spark, [("1",)], "value string")
+    for mode in ("overwrite", "ignore", "error"):
+        with pytest.raises(PySparkException) as caught:
+            frame.write.format("streamlog").option("topic", "t").mode(mode).save(log_dir)
+        expected = "STREAMLOG_UNSUPPORTED_SAVE_MODE" if mode == "overwrite" else "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"
+        assert expected in str(caught.value)
+
+
+def test_too_large_a_record_is_refused_with_size_limit_and_setting(spark, log_dir):
+    make_topic(log_dir, "t", configs={"max.message.bytes": "1000"})
+    message = refusal(a_frame(spark, [("small",), ("x" * 2000,)], "value string"), log_dir, topic="t")
+    for words in ("RecordTooLargeError", "limit of 1000", "max.message.bytes"):
+        assert words in message
+    assert stored_values(log_dir, "t") == []
+
+
+def test_values_of_megabytes_are_written_where_the_topic_allows_them(spark, log_dir):
+    make_topic(log_dir, "t", configs={"max.message.bytes": "20000000"})
+    frame = spark.range(0, 6, 1, 1).selectExpr("repeat(cast(id as string), 5000000) as value")
+    save(frame, log_dir, topic="t")
+    assert [(len(v), v[:1]) for v in stored_values(log_dir, "t")] == [(5_000_000, b"%d" % n) for n in range(6)]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_batches_are_compressed_as_asked(spark, log_dir, codec):
+    frame = spark.range(0, 5000, 1, 1).selectExpr("cast(id as string) as value")
+    save(frame, log_dir, topic="t", kafka__compression__type=codec)
+    assert {h.compression_type for h in stored_headers(log_dir, "t")} == {CompressionType[codec.upper()]}
+    assert stored_values(log_dir, "t") == [b"%d" % number for number in range(5000)]
+
+
+def test_each_task_is_an_idempotent_producer(spark, log_dir):
+    save(
+        spark.range(0, 1000, 1, 2).selectExpr("cast(id as string) as value"),
+        log_dir,
+        topic="t",
+        kafka__batch__size=1000,
+    )
+    sequences = {}
+    for header in stored_headers(log_dir, "t"):
+        assert header.producer_id >= 0
+        assert header.base_sequence == sequences.get(header.producer_id, 0)
+        sequences[header.producer_id] = header.base_sequence + header.record_count
+    assert sorted(sequences.values()) == [500, 500]
+
+
+def test_wrong_options_are_refused_all_at_once(spark, log_dir):
+    frame = a_frame(spark, [("1",)], "value string")
+    options = {"topic": "t", "kafka__value__serializer": "x", "kafka__acks": "7", "kafka__compresion__type": "lz4"}
+    message = refusal(frame, log_dir, **options)
+    assert "STREAMLOG_INVALID_OPTIONS" in message
+    for words in (
+        "kafka.value.serializer is not supported",
+        "kafka.acks must be",
+        "did you mean kafka.compression.type",
+    ):
+        assert words in message
+
+
+def test_an_empty_frame_writes_nothing_and_needs_no_topic(spark, log_dir):
+    save(spark.createDataFrame([], "value string"), log_dir, topic="t")
+
+
+def test_an_analysed_plan_with_many_operators_is_written(spark, log_dir):
+    numbers = spark.range(100)
+    frame = (
+        numbers.join(numbers.withColumnRenamed("id", "other"), F.col("id") == F.col("other"))
+        .groupBy((F.col("id") % 10).alias("digit"))
+        .agg(F.count("*").alias("n"))
+        .select(F.col("digit").cast("string").alias("key"), F.to_json(F.struct("digit", "n")).alias("value"))
+    )
+    save(frame, log_dir, topic="t")
+    assert {(r["key"], r["value"]) for r in stored_records(log_dir, "t")} == {
+        (b"%d" % digit, b'{"digit":%d,"n":10}' % digit) for digit in range(10)
+    }

@@ -1,0 +1,110 @@
+"""Spark Connect: the same format, without a JAR on the client. The server is a process of its own, on 127.0.0.1."""
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+from spark_session import environment_for_workers
+from stored_records import stored_values
+
+pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install -e '.[test]'")
+
+SERVER = """
+import socket, sys
+from pyspark.sql import SparkSession
+
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
+    .config("spark.connect.grpc.binding.address", "127.0.0.1")
+    .config("spark.connect.grpc.binding.port", sys.argv[1])
+    .config("spark.ui.enabled", "false")
+    .config("spark.sql.shuffle.partitions", "2")
+    .getOrCreate()
+)
+print("ready", flush=True)
+sys.stdin.read()
+spark.stop()
+"""
+
+CLIENT = """
+import sys
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+address, log, checkpoint = sys.argv[1:]
+spark = SparkSession.builder.remote(address).getOrCreate()
+assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
+numbers = spark.range(1000).select(F.col("id").cast("string").alias("key"), F.col("id").cast("string").alias("value"))
+numbers.write.format("streamlog").option("topic", "in").option("topic.partitions", 2).mode("append").save(log)
+batch = spark.read.format("streamlog").option("subscribe", "in").load(log)
+print("batch", batch.count(), batch.columns)
+stream = spark.readStream.format("streamlog").option("subscribe", "in").option("startingOffsets", "earliest").load(log)
+query = (
+    stream.select("key", "value").writeStream.format("streamlog").option("topic", "out")
+    .option("checkpointLocation", checkpoint).trigger(availableNow=True).start(log)
+)
+query.awaitTermination()
+print("stream", sum(p["sink"]["numOutputRows"] for p in query.recentProgress))
+try:
+    numbers.write.format("streamlog").mode("append").save(log)
+except Exception as refusal:
+    print("refused", "STREAMLOG_INVALID_SINK_COLUMNS" in str(refusal))
+spark.stop()
+"""
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.fixture
+def server(spark, tmp_path):
+    """The address of a Connect server. `spark` is asked for to skip alike where Java is missing."""
+    port = free_port()
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    with (tmp_path / "server.log").open("w+") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SERVER, str(port)],
+            env=inherited | environment_for_workers(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=tmp_path,
+        )
+        try:
+            ready = process.stdout.readline()
+            assert ready == "ready\n", (tmp_path / "server.log").read_text()[-3000:]
+            yield f"sc://127.0.0.1:{port}"
+            process.stdin.close()
+            process.wait(60)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+
+@pytest.mark.timeout(300)
+def test_a_connect_client_writes_reads_and_streams(server, log_dir, tmp_path):
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
+    client = subprocess.run(
+        [sys.executable, "-c", CLIENT, server, log_dir, str(tmp_path / "checkpoint")],
+        env=inherited,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        cwd=tmp_path,  # not the checkout: the client needs nothing of ours
+        check=False,
+    )
+    assert client.returncode == 0, client.stderr[-3000:]
+    lines = client.stdout.splitlines()
+    columns = ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert f"batch 1000 {columns}" in lines
+    assert "stream 1000" in lines
+    assert "refused True" in lines
+    assert sorted(stored_values(log_dir, "out")) == sorted(b"%d" % number for number in range(1000))

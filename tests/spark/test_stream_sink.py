@@ -1,0 +1,193 @@
+"""`df.writeStream.format("streamlog")`: output modes append, progress is right, restarts lose nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import functions as F
+from stored_records import make_topic, stored_records, stored_values, topics_of
+
+SCHEMA = "number long, word string"
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A folder of JSON files that a stream reads; each call adds one file."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+
+    def add(*rows):
+        name = f"{len(list(folder.iterdir())):04d}.json"
+        text = "".join(json.dumps({"number": number, "word": word}) + "\n" for number, word in rows)
+        (folder / f".{name}").write_text(text)
+        (folder / f".{name}").rename(folder / name)
+
+    add.folder = str(folder)
+    return add
+
+
+def stream_of(spark, source):
+    return spark.readStream.schema(SCHEMA).json(source.folder)
+
+
+def run(frame, log_dir, tmp_path, *, mode="append", checkpoint="checkpoint", **options):
+    writer = frame.writeStream.format("streamlog").outputMode(mode)
+    for name, value in options.items():
+        writer = writer.option(name.replace("__", "."), value)
+    query = writer.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(availableNow=True).start(log_dir)
+    query.awaitTermination()
+    return query
+
+
+def refusal(*arguments, **options):
+    with pytest.raises(StreamingQueryException) as caught:
+        run(*arguments, **options)
+    return str(caught.value)
+
+
+def as_value(frame):
+    return frame.select(F.col("number").cast("string").alias("value"))
+
+
+def test_append_mode_writes_each_row_once_over_restarts(spark, log_dir, tmp_path, source):
+    source((1, "a"), (2, "b"))
+    run(as_value(stream_of(spark, source)), log_dir, tmp_path, topic="t")
+    source((3, "a"))
+    run(as_value(stream_of(spark, source)), log_dir, tmp_path, topic="t")
+    assert sorted(stored_values(log_dir, "t")) == [b"1", b"2", b"3"]
+
+
+def changed_counts(spark, source):
+    counts = stream_of(spark, source).groupBy("word").count()
+    return counts.select(F.col("word").alias("key"), F.col("count").cast("string").alias("value"))
+
+
+def keys_and_values(log_dir):
+    return sorted((r["key"], r["value"]) for r in stored_records(log_dir, "t"))
+
+
+def test_complete_mode_appends_the_whole_result_each_time(spark, log_dir, tmp_path, source):
+    for rows in ([(1, "a"), (2, "b")], [(3, "a")]):
+        source(*rows)
+        run(changed_counts(spark, source), log_dir, tmp_path, mode="complete", topic="t")
+    assert keys_and_values(log_dir) == [(b"a", b"1"), (b"a", b"2"), (b"b", b"1"), (b"b", b"1")]
+
+
+def test_update_mode_is_refused_by_spark_for_every_python_data_source(spark, log_dir, tmp_path, source):
+    # Spark asks a sink written in Java whether it takes updates as appended rows, and never asks one in Python. When
+    # this test fails, Spark has learned to: then update mode appends.
+    source((1, "a"))
+    message = refusal(changed_counts(spark, source), log_dir, tmp_path, mode="update", topic="t")
+    assert "does not support Update mode" in message
+
+
+def test_foreach_batch_writes_what_update_mode_gives(spark, log_dir, tmp_path, source):
+    def write(frame, batch_id):
+        frame.write.format("streamlog").option("topic", "t").mode("append").save(log_dir)
+
+    for rows in ([(1, "a"), (2, "b")], [(3, "a")]):
+        source(*rows)
+        writer = changed_counts(spark, source).writeStream.outputMode("update").foreachBatch(write)
+        query = writer.option("checkpointLocation", str(tmp_path / "each")).trigger(availableNow=True).start()
+        query.awaitTermination()
+    assert keys_and_values(log_dir) == [(b"a", b"1"), (b"a", b"2"), (b"b", b"1")]
+
+
+def test_the_topic_may_come_from_a_column_and_the_option_goes_before_it(spark, log_dir, tmp_path, source):
+    source((1, "a"), (2, "b"))
+    frame = stream_of(spark, source).select(F.col("word").alias("topic"), F.col("number").cast("string").alias("value"))
+    run(frame, log_dir, tmp_path, checkpoint="by-column")
+    run(frame, log_dir, tmp_path, checkpoint="by-option", topic="t", topic__partitions=2)
+    assert topics_of(log_dir) == {"a": 1, "b": 1, "t": 2}
+    assert stored_values(log_dir, "a") == [b"1"]
+    assert sorted(stored_values(log_dir, "t")) == [b"1", b"2"]
+
+
+def test_progress_counts_the_rows_that_were_written(spark, log_dir, tmp_path, source):
+    source(*[(number, "w") for number in range(321)])
+    query = run(as_value(stream_of(spark, source)).repartition(3), log_dir, tmp_path, topic="t")
+    progress = query.lastProgress
+    assert progress["numInputRows"] == 321
+    assert progress["sink"]["numOutputRows"] == 321
+    assert len(stored_values(log_dir, "t")) == 321
+
+
+def test_progress_counts_rows_out_and_not_rows_in(spark, log_dir, tmp_path, source):
+    source(*[(number, "w") for number in range(100)])
+    query = run(as_value(stream_of(spark, source).where("number < 7")), log_dir, tmp_path, topic="t")
+    assert query.lastProgress["sink"]["numOutputRows"] == 7
+
+
+def test_rows_travel_from_topic_to_topic(spark, log_dir, tmp_path, source):
+    make_topic(log_dir, "in", partition_count=3)
+    source(*[(number, "w") for number in range(1000)])
+    run(as_value(stream_of(spark, source)), log_dir, tmp_path, topic="in", checkpoint="first")
+    frame = (
+        spark.readStream.format("streamlog")
+        .option("subscribe", "in")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 300)
+        .load(log_dir)
+        .select("key", "value")
+    )
+    query = run(frame, log_dir, tmp_path, topic="out", checkpoint="second")
+    assert sorted(stored_values(log_dir, "out")) == sorted(stored_values(log_dir, "in"))
+    assert sum(p["sink"]["numOutputRows"] for p in query.recentProgress if p["numInputRows"]) == 1000
+
+
+def test_a_repeated_batch_writes_its_rows_again_as_at_least_once_says(spark, log_dir, tmp_path, source):
+    source((1, "a"))
+    run(as_value(stream_of(spark, source)), log_dir, tmp_path, topic="t")
+    commits = sorted(Path(tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+    commits[-1].unlink()  # as after a crash between the sink's commit and Spark's
+    for crc in (tmp_path / "checkpoint" / "commits").glob(".*.crc"):
+        crc.unlink()
+    run(as_value(stream_of(spark, source)), log_dir, tmp_path, topic="t")
+    assert stored_values(log_dir, "t") == [b"1", b"1"]
+
+
+def test_a_null_topic_fails_the_query_with_the_rows_position(spark, log_dir, tmp_path, source):
+    source((1, None))
+    frame = stream_of(spark, source).select(F.col("word").alias("topic"), F.col("number").cast("string").alias("value"))
+    message = refusal(frame, log_dir, tmp_path)
+    assert "KAFKA_NULL_TOPIC_IN_DATA" in message
+    assert "row 0" in message
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (["number as value"], "value attribute unsupported type bigint"),
+        (["word as key"], "required attribute 'value' not found"),
+        (["word as value", "number as key"], "key attribute unsupported type bigint"),
+    ],
+)
+def test_wrong_columns_fail_the_query_by_name(spark, log_dir, tmp_path, source, columns, words):
+    source((1, "a"))
+    message = refusal(stream_of(spark, source).selectExpr(*columns), log_dir, tmp_path, topic="t")
+    assert "STREAMLOG_INVALID_SINK_COLUMNS" in message
+    assert words in message
+
+
+def test_wrong_options_fail_the_query_by_name(spark, log_dir, tmp_path, source):
+    source((1, "a"))
+    frame = as_value(stream_of(spark, source))
+    message = refusal(frame, log_dir, tmp_path, topic="t", kafka__key__serializer="x")
+    assert "kafka.key.serializer is not supported" in message
+
+
+def test_too_large_a_record_fails_the_query_and_is_written_after_the_limit_was_raised(spark, log_dir, tmp_path, source):
+    make_topic(log_dir, "t", configs={"max.message.bytes": "1000"})
+    source((1, "x" * 2000))
+    frame = stream_of(spark, source).select(F.col("word").alias("value"))
+    message = refusal(frame, log_dir, tmp_path, topic="t")
+    assert "max.message.bytes" in message
+    assert stored_values(log_dir, "t") == []
+    from broker_core.embedded.embedded_cluster import open_embedded
+
+    cluster = open_embedded(log_dir)
+    cluster.alter_topic_configs("t", {"max.message.bytes": "10000"})
+    cluster.close()
+    run(frame, log_dir, tmp_path, topic="t")
+    assert stored_values(log_dir, "t") == [b"x" * 2000]

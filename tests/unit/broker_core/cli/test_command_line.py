@@ -1,0 +1,49 @@
+"""One command line, in this process: exit codes, one sentence of trouble."""
+
+from broker_core.cli import topic_commands
+from broker_core.cli.command_line import run
+
+
+def test_help_ends_well_and_tells_the_exit_codes(streamlog):
+    shown = streamlog("--help", with_path=False)
+    assert shown.status == 0
+    assert b"Exit codes: 0 done, 1 trouble, 2 wrong usage, 3 damage found" in b" ".join(shown.out.split())
+
+
+def test_a_wrong_option_is_usage_in_one_sentence(streamlog):
+    refused = streamlog("topic", "list", "--colour")
+    assert refused.status == 2
+    assert refused.out == b""
+    assert refused.err == "streamlog: No such option: --colour. Try 'streamlog topic list --help'.\n"
+
+
+def test_a_missing_path_is_usage(streamlog, monkeypatch):
+    monkeypatch.delenv("STREAMLOG_PATH", raising=False)
+    refused = streamlog("topic", "list", with_path=False)
+    assert refused.status == 2
+    assert "--path" in refused.err
+    assert refused.err.count("\n") == 1
+
+
+def test_a_directory_that_is_not_there_is_trouble_in_one_sentence(streamlog, log_path):
+    refused = streamlog("topic", "list")
+    assert refused.status == 1
+    assert str(log_path) in refused.err
+    assert refused.err.count("\n") == 1
+    assert not log_path.exists()
+
+
+def test_ctrl_c_ends_with_130_and_without_a_word(monkeypatch, capsys):
+    def interrupted(*arguments, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(topic_commands, "open_log", interrupted)
+    assert run(["topic", "list", "--path", "x"]) == 130
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_a_path_from_the_environment_serves_as_well(streamlog, log_path, monkeypatch):
+    streamlog("topic", "create", "t")
+    monkeypatch.setenv("STREAMLOG_PATH", str(log_path))
+    assert streamlog("topic", "list", "--json", with_path=False).json[0]["name"] == "t"

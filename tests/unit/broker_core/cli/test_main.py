@@ -1,0 +1,48 @@
+"""The command as a process: how it starts and how it dies."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+STREAMLOG = [sys.executable, "-m", "broker_core.cli.main"]
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(streamlog, log_path):
+    streamlog("produce", "t", stdin=b"x" * 99 + b"\n" + (b"y" * 99 + b"\n") * 20_000)
+    read_end, write_end = os.pipe()
+    process = subprocess.Popen(
+        [*STREAMLOG, "consume", "t", "--path", str(log_path)], stdout=write_end, stderr=subprocess.PIPE
+    )
+    os.close(write_end)
+    first = os.read(read_end, 100)
+    os.close(read_end)
+    _, complaint = process.communicate(timeout=60)
+    assert first == b"x" * 99 + b"\n"
+    assert complaint == b""
+    assert process.returncode == -13  # SIGPIPE, which a shell shows as 141
+
+
+def test_help_answers_at_once():
+    begin = time.monotonic()
+    subprocess.run([*STREAMLOG, "--help"], check=True, capture_output=True)
+    assert time.monotonic() - begin < 20  # a bound for a crowded machine; it takes half a second
+
+
+def test_ctrl_c_is_quiet_at_any_moment(log_path):
+    for after_ms in (50, 150, 250, 400, 800):
+        process = subprocess.Popen(
+            [*STREAMLOG, "produce", "t", "--path", str(log_path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=_default_interrupt,
+        )  # fmt: skip
+        time.sleep(after_ms / 1000)
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=30)
+        # In its first moments Python itself is not yet ready to be interrupted politely.
+        if b"broker_core" in complaint or process.returncode == 130:
+            assert (complaint, process.returncode) == (b"", 130)
+
+
+def _default_interrupt():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,0 +1,113 @@
+"""`streamlog produce`."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+
+import pytest
+
+
+def records_of(streamlog, topic, *options):
+    return [json.loads(line) for line in streamlog("consume", topic, "--format", "json", *options).lines]
+
+
+def test_every_line_is_a_value_in_its_order(streamlog):
+    assert streamlog("produce", "t", stdin=b"one\n\nthree\n\xff\xfe").status == 0
+    assert streamlog("consume", "t").lines == [b"one", b"", b"three", b"\xff\xfe"]
+
+
+def test_a_file_is_read_like_standard_input(streamlog, tmp_path):
+    lines = [b"%d" % number for number in range(100_000)]
+    (tmp_path / "lines").write_bytes(b"\n".join(lines) + b"\n")
+    said = streamlog("produce", "t", "--file", tmp_path / "lines", "--json")
+    assert said.json == {"topic": "t", "records": 100_000}
+    assert streamlog("consume", "t").lines == lines
+
+
+def test_a_missing_file_is_trouble_in_one_sentence(streamlog):
+    refused = streamlog("produce", "t", "--file", "/no/such/file")
+    assert refused.status == 1
+    assert refused.err == "streamlog: /no/such/file: No such file or directory\n"
+
+
+def test_keys_are_cut_off_and_go_to_the_partition_that_kafka_would_choose(streamlog):
+    streamlog("topic", "create", "t", "--partitions", 4)
+    streamlog("produce", "t", "--key-separator", ":", stdin=b"21:a\nfoobar:b\na-little-bit-long-string:c\n21:d:e\n")
+    found = {(r["key"], r["value"], r["partition"]) for r in records_of(streamlog, "t")}
+    # murmur2 of these keys, as Kafka's own tests have it: -973932308, -790332482, -985981536.
+    expected = {"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536}
+    assert {(k, p) for k, _, p in found} == {(k, (h & 0x7FFFFFFF) % 4) for k, h in expected.items()}
+    assert {v for k, v, _ in found if k == "21"} == {"a", "d:e"}
+
+
+def test_a_line_without_separator_is_usage_and_names_the_line(streamlog):
+    refused = streamlog("produce", "t", "--key-separator", "\\t", stdin=b"k\tv\nnothing\n")
+    assert refused.status == 2
+    assert "line 2 has no key separator" in refused.err
+
+
+def test_an_empty_separator_is_usage(streamlog):
+    assert streamlog("produce", "t", "--key-separator", "", stdin=b"a\n").status == 2
+
+
+def test_headers_stand_in_every_record(streamlog):
+    streamlog("produce", "t", "--header", "source=test", "--header", "empty=", stdin=b"a\nb\n")
+    for record in records_of(streamlog, "t"):
+        assert record["headers"] == [{"key": "source", "value": "test"}, {"key": "empty", "value": ""}]
+
+
+def test_a_partition_may_be_chosen_and_one_that_is_not_there_is_refused(streamlog):
+    streamlog("topic", "create", "t", "--partitions", 3)
+    assert streamlog("produce", "t", "--partition", 2, stdin=b"a\n").status == 0
+    assert [(r["partition"], r["value"]) for r in records_of(streamlog, "t")] == [(2, "a")]
+    refused = streamlog("produce", "t", "--partition", 3, stdin=b"b\n")
+    assert refused.status == 1
+    assert "0 to 2" in refused.err
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_batches_are_compressed_as_asked(streamlog, codec):
+    values = [b"value %d" % number for number in range(1000)]
+    assert streamlog("produce", "t", "--compression", codec, stdin=b"\n".join(values)).status == 0
+    assert streamlog("consume", "t").lines == values
+    dumped = [json.loads(line) for line in streamlog("log", "dump", "t", "--json").lines]
+    assert {batch["compression"] for batch in dumped} == {codec}
+
+
+def test_a_missing_topic_is_refused_when_nothing_is_to_be_made(streamlog, log_path):
+    streamlog("topic", "create", "other")
+    refused = streamlog("produce", "t", "--no-create", stdin=b"a\n")
+    assert refused.status == 1
+    assert "'t' does not exist" in refused.err
+
+
+def test_a_record_above_the_topics_limit_is_refused_with_size_limit_and_setting(streamlog):
+    streamlog("topic", "create", "t", "--config", "max.message.bytes=1000")
+    refused = streamlog("produce", "t", stdin=b"small\n" + b"x" * 2000 + b"\n")
+    assert refused.status == 1
+    for word in ("1000", "max.message.bytes"):
+        assert word in refused.err
+    assert streamlog("consume", "t").out == b""
+
+
+def test_a_silent_pipe_does_not_hold_values_back(streamlog, log_path):
+    streamlog("topic", "create", "t")
+    producing = [sys.executable, "-m", "broker_core.cli.main", "produce", "t", "--path", str(log_path)]
+    following = [sys.executable, "-m", "broker_core.cli.main", "consume", "t", "--follow", "--path", str(log_path)]
+    producer = subprocess.Popen(producing, stdin=subprocess.PIPE)
+    follower = subprocess.Popen(following, stdout=subprocess.PIPE)
+    try:
+        producer.stdin.write(b"at once\n")
+        producer.stdin.flush()
+        readable, _, _ = select.select([follower.stdout], [], [], 30)
+        assert readable, "nothing came through in 30 s"
+        assert os.read(follower.stdout.fileno(), 100) == b"at once\n"
+        producer.stdin.close()
+        assert producer.wait(30) == 0
+    finally:
+        for process in (producer, follower):
+            process.kill()
+            process.wait()
+        follower.stdout.close()

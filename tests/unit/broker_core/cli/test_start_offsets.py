@@ -1,0 +1,30 @@
+"""What --from means."""
+
+import pytest
+
+from broker_core.cli.start_offsets import StartOffset, StartTime, parse_start
+from broker_core.cli.trouble import UsageTrouble
+from broker_core.model.identifiers import OffsetSpec
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("earliest", OffsetSpec.EARLIEST),
+        (" Latest ", OffsetSpec.LATEST),
+        ("0", StartOffset(offset=0)),
+        ("1700000000000", StartOffset(offset=1_700_000_000_000)),
+        ("2024-01-02", StartTime(timestamp_ms=1_704_153_600_000)),
+        ("2024-01-02T03:04:05.678Z", StartTime(timestamp_ms=1_704_164_645_678)),
+        ("2024-01-02T03:04:05+01:00", StartTime(timestamp_ms=1_704_161_045_000)),
+        ("1960-01-01T00:00:00Z", StartTime(timestamp_ms=0)),
+    ],
+)
+def test_a_place_is_a_word_an_offset_or_a_time(text, meaning):
+    assert parse_start(text) == meaning
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "-5", "12x", "2024-13-01"])
+def test_anything_else_is_refused_with_the_forms_that_are_known(text):
+    with pytest.raises(UsageTrouble, match="earliest, latest, an offset, or a time"):
+        parse_start(text)

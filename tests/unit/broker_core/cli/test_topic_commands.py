@@ -1,0 +1,61 @@
+"""`streamlog topic …`."""
+
+
+def test_a_topic_is_made_listed_described_altered_and_deleted(streamlog):
+    assert streamlog("topic", "create", "t", "--partitions", 3, "--config", "retention.ms=1000").status == 0
+    listed = streamlog("topic", "list", "--json").json
+    assert [(t["name"], t["partition_count"], t["configs"]) for t in listed] == [("t", 3, {"retention.ms": "1000"})]
+    assert streamlog("topic", "alter", "t", "--partitions", 5, "--config", "cleanup.policy=compact").status == 0
+    described = streamlog("topic", "describe", "t", "--json").json
+    assert described["configs"] == {"cleanup.policy": "compact", "retention.ms": "1000"}
+    assert [p["partition"] for p in described["partitions"]] == [0, 1, 2, 3, 4]
+    assert streamlog("topic", "alter", "t", "--delete-config", "retention.ms").status == 0
+    assert streamlog("topic", "describe", "t", "--json").json["configs"] == {"cleanup.policy": "compact"}
+    assert streamlog("topic", "delete", "t", "--yes").status == 0
+    assert streamlog("topic", "list", "--json").json == []
+
+
+def test_tables_hold_the_same_for_people(streamlog):
+    streamlog("topic", "create", "orders", "--partitions", 2, "--config", "retention.ms=1000")
+    streamlog("produce", "orders", "--partition", 1, stdin=b"a\nb\n")
+    listed = streamlog("topic", "list").out.decode()
+    assert "orders" in listed
+    assert "retention.ms=1000" in listed
+    described = streamlog("topic", "describe", "orders").out.decode()
+    assert ["1", "0", "2", "2", "2"] in [line.split() for line in described.splitlines()]
+
+
+def test_a_topic_that_is_there_is_refused_unless_it_will_do(streamlog):
+    streamlog("topic", "create", "t", "--partitions", 2)
+    refused = streamlog("topic", "create", "t")
+    assert refused.status == 1
+    assert "t" in refused.err
+    assert streamlog("topic", "create", "t", "--if-not-exists").status == 0
+
+
+def test_a_wrong_setting_or_name_is_refused_with_the_reason(streamlog):
+    assert "segment.bytes" in streamlog("topic", "create", "t", "--config", "segment.bytes=3").err
+    assert "Did you mean retention.ms" in streamlog("topic", "create", "t", "--config", "retention.msx=3").err
+    assert streamlog("topic", "create", "a/b").status == 1
+    assert streamlog("topic", "list", "--json").status == 1  # nothing was made, not even the directory
+
+
+def test_a_setting_without_equal_sign_is_usage(streamlog):
+    refused = streamlog("topic", "create", "t", "--config", "retention.ms")
+    assert refused.status == 2
+    assert "name=value" in refused.err
+
+
+def test_an_alteration_of_nothing_and_a_contradiction_are_usage(streamlog):
+    streamlog("topic", "create", "t")
+    assert streamlog("topic", "alter", "t").status == 2
+    both = streamlog("topic", "alter", "t", "--config", "retention.ms=1", "--delete-config", "retention.ms")
+    assert both.status == 2
+
+
+def test_a_topic_that_is_not_there_is_trouble(streamlog):
+    streamlog("topic", "create", "t")
+    for command in ("describe", "delete", "alter --partitions 2"):
+        refused = streamlog("topic", *command.split(), "nothing")
+        assert refused.status == 1
+        assert "'nothing' does not exist" in refused.err

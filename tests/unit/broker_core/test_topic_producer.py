@@ -1,0 +1,304 @@
+"""Rows to batches to appends: partitions, sequences, rounds, limits."""
+
+from functools import partial
+from itertools import pairwise
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from in_memory_cluster import InMemoryCluster
+
+from broker_core.model.exceptions import (
+    InvalidTopicNameError,
+    RecordTooLargeError,
+    TopicExistsError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from broker_core.model.identifiers import CompressionType, TopicPartition
+from broker_core.record.batch_reader import iter_headers
+from broker_core.record.columns import ALL_COLUMNS, decode
+from broker_core.record.partitioner import partition_for_key
+from broker_core.topic_producer import ProducerSettings, TopicProducer, describe_existing, describe_or_create
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def cluster():
+    return InMemoryCluster()
+
+
+def a_producer(cluster, *, first_partition=0, **settings):
+    return TopicProducer(
+        cluster,
+        find_topic=partial(describe_or_create, cluster),
+        now_ms=lambda: NOW_MS,
+        settings=ProducerSettings(**settings),
+        first_partition=first_partition,
+    )
+
+
+def values(*items):
+    return pa.RecordBatch.from_pydict({"value": pa.array(items, pa.binary())})
+
+
+def stored(cluster, topic, partition=0):
+    return cluster.fetch(TopicPartition(topic, partition), 0, max_bytes=1 << 30).buffer
+
+
+def headers_of(cluster, topic, partition=0):
+    return [header for _, header in iter_headers(stored(cluster, topic, partition))]
+
+
+def rows_of(cluster, topic, partition=0):
+    return decode(stored(cluster, topic, partition), from_offset=0, columns=ALL_COLUMNS).record_batch.to_pydict()
+
+
+def test_rows_are_appended_in_order_with_time_and_producer(cluster):
+    producer = a_producer(cluster)
+    producer.add("t", values(b"a", b"", None))
+    assert producer.holds_rows
+    producer.flush()
+    assert not producer.holds_rows
+    assert producer.appended_record_count == 3
+    rows = rows_of(cluster, "t")
+    assert rows["value"] == [b"a", b"", None]
+    assert {moment.timestamp() * 1000 for moment in rows["timestamp"]} == {NOW_MS}
+    (header,) = headers_of(cluster, "t")
+    assert (header.producer_id >= 0, header.producer_epoch, header.base_sequence) == (True, 0, 0)
+
+
+def test_sequences_go_on_from_round_to_round_in_each_partition(cluster):
+    cluster.create_topic("t", partition_count=2)
+    producer = a_producer(cluster)
+    for round_number in range(4):
+        producer.add("t", values(*[b"x"] * (round_number + 1)))
+        producer.flush()
+    assert [h.base_sequence for h in headers_of(cluster, "t", 0)] == [0, 1]
+    assert [h.base_sequence for h in headers_of(cluster, "t", 1)] == [0, 2]
+    assert len({h.producer_id for p in (0, 1) for h in headers_of(cluster, "t", p)}) == 1
+
+
+def test_no_rows_ask_for_no_producer_and_make_no_topic(cluster):
+    producer = a_producer(cluster)
+    producer.add("t", values(b"a").slice(0, 0))
+    producer.flush()
+    assert headers_of(cluster, "t") == []
+    assert cluster.init_producer().producer_id <= 1
+
+
+def test_keys_go_where_kafka_sends_them_and_null_keys_stick_for_a_round(cluster):
+    cluster.create_topic("t", partition_count=5)
+    keys = [b"k%d" % number if number % 3 else None for number in range(60)]
+    producer = a_producer(cluster, first_partition=7)
+    producer.add("t", pa.RecordBatch.from_pydict({"key": keys, "value": [b"%d" % n for n in range(60)]}))
+    producer.flush()
+    for partition in range(5):
+        expected = [
+            (key, b"%d" % number)
+            for number, key in enumerate(keys)
+            if (2 if key is None else partition_for_key(key, 5)) == partition
+        ]
+        rows = rows_of(cluster, "t", partition)
+        assert list(zip(rows["key"], rows["value"], strict=True)) == expected
+
+
+def test_the_sticky_partition_moves_on_with_each_round(cluster):
+    cluster.create_topic("t", partition_count=3)
+    producer = a_producer(cluster, first_partition=2)
+    for number in range(4):
+        producer.add("t", values(b"%d" % number))
+        producer.flush()
+    assert [rows_of(cluster, "t", p)["value"] for p in range(3)] == [[b"1"], [b"2"], [b"0", b"3"]]
+
+
+def test_a_partition_in_the_row_goes_before_its_key_and_null_falls_back(cluster):
+    cluster.create_topic("t", partition_count=3)
+    producer = a_producer(cluster, first_partition=1)
+    batch = {
+        "partition": pa.array([2, None, None, 0], pa.int32()),
+        "key": [b"k", b"k", None, None],
+        "value": [b"0", b"1", b"2", b"3"],
+    }
+    producer.add("t", pa.RecordBatch.from_pydict(batch))
+    producer.flush()
+    where = {value: p for p in range(3) for value in rows_of(cluster, "t", p)["value"]}
+    assert where == {b"0": 2, b"1": partition_for_key(b"k", 3), b"2": 1, b"3": 0}
+
+
+@pytest.mark.parametrize("asked", [-1, 3])
+def test_a_partition_that_is_not_there_is_refused_and_nothing_written(cluster, asked):
+    cluster.create_topic("t", partition_count=3)
+    producer = a_producer(cluster)
+    batch = {"partition": pa.array([0, asked], pa.int32()), "value": [b"a", b"b"]}
+    producer.add("t", pa.RecordBatch.from_pydict(batch))
+    with pytest.raises(UnknownPartitionError, match=f"partition {asked} of topic 't'.* 0 to 2"):
+        producer.flush()
+    assert all(not stored(cluster, "t", p) for p in range(3))
+
+
+def test_several_topics_are_written_in_one_round(cluster):
+    producer = a_producer(cluster)
+    for topic, value in (("a", b"1"), ("b", b"2"), ("a", b"3")):
+        producer.add(topic, values(value))
+    producer.flush()
+    assert rows_of(cluster, "a")["value"] == [b"1", b"3"]
+    assert rows_of(cluster, "b")["value"] == [b"2"]
+    assert len(headers_of(cluster, "a")) == 1
+
+
+def test_a_round_is_written_when_enough_has_come_together(cluster):
+    producer = a_producer(cluster, gather_bytes=1000)
+    for _ in range(9):
+        producer.add("t", values(b"x" * 240))
+    assert producer.appended_record_count == 8
+    producer.flush()
+    assert producer.appended_record_count == 9
+
+
+def test_a_batch_far_larger_than_a_round_is_cut_into_rounds(cluster):
+    producer = a_producer(cluster, gather_bytes=1000)
+    items = [b"%04d" % number * 10 for number in range(1000)]
+    producer.add("t", values(*items))
+    producer.flush()
+    headers = headers_of(cluster, "t")
+    assert max(h.size_bytes for h in headers) < 2000
+    assert rows_of(cluster, "t")["value"] == items
+
+
+def test_batches_end_at_the_settings_size(cluster):
+    producer = a_producer(cluster, max_batch_bytes=1000)
+    producer.add("t", values(*[b"x" * 90] * 100))
+    producer.flush()
+    headers = headers_of(cluster, "t")
+    assert max(h.size_bytes for h in headers) <= 1000
+    assert len(headers) > 5
+
+
+def test_batches_stay_below_the_topics_limit(cluster):
+    cluster.create_topic("t", configs={"max.message.bytes": "1000"})
+    producer = a_producer(cluster)
+    producer.add("t", values(*[b"x" * 90] * 100))
+    producer.flush()
+    assert max(h.size_bytes for h in headers_of(cluster, "t")) <= 1000
+
+
+def test_a_record_at_the_limit_is_written_and_one_byte_more_is_refused_with_its_round(cluster):
+    cluster.create_topic("t", configs={"max.message.bytes": "1000"})
+    cluster.create_topic("other")
+    producer = a_producer(cluster)
+    producer.add("t", values(b"x" * 900))
+    producer.flush()
+    overhead = headers_of(cluster, "t")[0].size_bytes - 900
+    producer.add("t", values(b"x" * (1000 - overhead)))
+    producer.flush()
+    assert headers_of(cluster, "t")[1].size_bytes == 1000
+    producer.add("other", values(b"a"))
+    producer.add("t", values(b"b", b"x" * (1001 - overhead)))
+    with pytest.raises(RecordTooLargeError, match=r"1001 bytes.* limit of 1000.* max\.message\.bytes") as caught:
+        producer.flush()
+    assert (caught.value.size_bytes, caught.value.limit_bytes) == (1001, 1000)
+    assert len(headers_of(cluster, "t")) == 2
+    assert not stored(cluster, "other")
+
+
+def test_a_producers_own_limit_is_named_when_it_is_the_lower_one(cluster):
+    producer = a_producer(cluster, max_request_bytes=500)
+    producer.add("t", values(b"x" * 600))
+    with pytest.raises(RecordTooLargeError, match=r"limit of 500; the producer setting max\.request\.size"):
+        producer.flush()
+
+
+def test_a_large_record_that_compresses_below_the_limit_is_written(cluster):
+    producer = a_producer(cluster, compression=CompressionType.ZSTD)
+    producer.add("t", values(b"x" * 5_000_000))
+    producer.flush()
+    assert [len(value) for value in rows_of(cluster, "t")["value"]] == [5_000_000]
+
+
+def test_the_topics_codec_goes_before_the_producers(cluster):
+    cluster.create_topic("t", configs={"compression.type": "lz4"})
+    cluster.create_topic("free")
+    producer = a_producer(cluster, compression=CompressionType.GZIP)
+    for topic in ("t", "free"):
+        producer.add(topic, values(b"x" * 1000))
+    producer.flush()
+    assert headers_of(cluster, "t")[0].compression_type is CompressionType.LZ4
+    assert headers_of(cluster, "free")[0].compression_type is CompressionType.GZIP
+
+
+def test_an_internal_topic_is_refused(cluster):
+    cluster.create_topic("__consumer_offsets", is_internal=True)
+    with pytest.raises(InvalidTopicNameError, match="internal"):
+        a_producer(cluster).add("__consumer_offsets", values(b"a"))
+
+
+def test_headers_and_timestamps_are_written(cluster):
+    headers = pa.array(
+        [[{"key": "h", "value": b"1"}, {"key": "h", "value": None}], None],
+        pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    )
+    times = pa.array([1_234_567, None], pa.timestamp("us", "UTC"))
+    producer = a_producer(cluster)
+    batch = {"value": pa.array(["ä", "b"]), "headers": headers, "timestamp": times}
+    producer.add("t", pa.RecordBatch.from_pydict(batch))
+    producer.flush()
+    rows = rows_of(cluster, "t")
+    assert rows["value"] == ["ä".encode(), b"b"]
+    assert rows["headers"] == [[{"key": "h", "value": b"1"}, {"key": "h", "value": None}], None]
+    assert [round(moment.timestamp() * 1000) for moment in rows["timestamp"]] == [1234, NOW_MS]
+
+
+def test_whoever_comes_second_takes_the_topic_that_is_there(cluster):
+    class Raced(InMemoryCluster):
+        """Another process makes the topic between the look and the creation."""
+
+        def create_topic(self, name, **settings):
+            super().create_topic(name, partition_count=4)
+            raise TopicExistsError("it is there", topic=name)
+
+    assert describe_or_create(Raced(), "t", partition_count=1).partition_count == 4
+    with pytest.raises(UnknownTopicError, match="'t' does not exist"):
+        describe_existing(cluster, "t")
+
+
+rows = st.lists(
+    st.tuples(st.none() | st.binary(max_size=4), st.none() | st.binary(max_size=200), st.none() | st.integers(0, 2)),
+    max_size=60,
+)
+
+
+@given(rows, st.lists(st.integers(0, 60), max_size=5), st.integers(200, 2000))
+def test_every_row_arrives_once_in_its_partition_and_partitions_keep_their_order(rows, cuts, gather_bytes):
+    cluster = InMemoryCluster()
+    cluster.create_topic("t", partition_count=3)
+    producer = a_producer(cluster, gather_bytes=gather_bytes)
+    whole = pa.RecordBatch.from_pydict(
+        {
+            "key": pa.array([key for key, _, _ in rows], pa.binary()),
+            "value": pa.array([value for _, value, _ in rows], pa.binary()),
+            "partition": pa.array([partition for _, _, partition in rows], pa.int32()),
+        }
+    )
+    edges = sorted({0, len(rows), *(min(cut, len(rows)) for cut in cuts)})
+    for start, end in pairwise(edges):
+        producer.add("t", whole.slice(start, end - start))
+    producer.flush()
+    assert producer.appended_record_count == len(rows)
+    found = {p: list(zip(*(rows_of(cluster, "t", p)[n] for n in ("key", "value")), strict=True)) for p in range(3)}
+    free = []
+    for p in range(3):
+        fixed = [
+            (key, value)
+            for key, value, asked in rows
+            if asked == p or (asked is None and key is not None and partition_for_key(key, 3) == p)
+        ]
+        left = list(found[p])
+        for pair in fixed:
+            assert pair in left
+            left.remove(pair)
+        free += left
+    expected_free = [(key, value) for key, value, asked in rows if asked is None and key is None]
+    assert sorted(free, key=repr) == sorted(expected_free, key=repr)

@@ -1,0 +1,107 @@
+import pytest
+
+from broker_core.model.identifiers import TopicPartition
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.planning.offset_limits import (
+    EARLIEST,
+    LATEST,
+    Earliest,
+    GlobalTimestamp,
+    Latest,
+    TimestampsByPartition,
+    check_start_against_end,
+    places_of,
+    settle_timestamps,
+)
+from spark_streamlog.planning.partition_json import offsets_from_json, timestamps_from_json
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+def offsets(text):
+    return offsets_from_json(text, option="startingOffsets")
+
+
+def timestamps(text):
+    return timestamps_from_json(text, option="startingOffsetsByTimestamp")
+
+
+def places(limit, *assigned, is_start=True):
+    return places_of(limit, set(assigned), is_start=is_start)
+
+
+def test_words_go_to_every_partition():
+    assert places(Earliest(), A0, B0).offsets == {A0: EARLIEST, B0: EARLIEST}
+    assert places(Latest(), A0, B0).offsets == {A0: LATEST, B0: LATEST}
+
+
+def test_one_timestamp_goes_to_every_partition():
+    found = places(GlobalTimestamp(option="startingTimestamp", timestamp_ms=5), A0, B0)
+    assert (found.offsets, found.timestamps) == ({}, {A0: 5, B0: 5})
+
+
+def test_offsets_by_partition_and_whole_topics_together():
+    assert places(offsets('{"a":{"0":3,"1":-2},"b":"latest"}'), A0, A1, B0).offsets == {A0: 3, A1: EARLIEST, B0: LATEST}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a":{"0":3}}', '{"a":{"0":3,"1":3,"2":3}}', '{"b":"latest"}', '{"a":"latest","c":"latest"}', "{}"],
+)
+def test_offsets_must_name_exactly_the_assigned_partitions(text):
+    with pytest.raises(ConditionError, match="KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED") as refusal:
+        places(offsets(text), A0, A1)
+    assert "To be read: a-0, a-1" in str(refusal.value)
+
+
+def test_a_mismatch_of_the_end_is_named_as_one():
+    with pytest.raises(ConditionError, match="KAFKA_END_OFFSET_DOES_NOT_MATCH_ASSIGNED"):
+        places(offsets('{"a":{"0":3}}'), A0, A1, is_start=False)
+
+
+def test_timestamps_must_name_exactly_the_assigned_partitions():
+    assert places(timestamps('{"a":{"0":3,"1":4}}'), A0, A1).timestamps == {A0: 3, A1: 4}
+    with pytest.raises(ConditionError, match="KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED") as refusal:
+        places(timestamps('{"a":{"0":3}}'), A0, A1)
+    assert "the start of the range" in str(refusal.value)
+
+
+def test_a_timestamp_without_a_record_is_an_error_or_the_end():
+    limit = TimestampsByPartition(option="startingOffsetsByTimestamp", by_partition={A0: 10, A1: 20})
+    found = {A0: 7, A1: None}
+    assert settle_timestamps(limit, limit.by_partition, found, latest_if_none=True) == {A0: 7, A1: LATEST}
+    with pytest.raises(ConditionError, match="STREAMLOG_NO_OFFSET_FOR_TIMESTAMP") as refusal:
+        settle_timestamps(limit, limit.by_partition, found, latest_if_none=False)
+    assert "No record of a-1 has a timestamp at or after 20" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "condition"),
+    [
+        ('{"a":{"0":3}}', '{"a":{"1":3}}', "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET"),
+        ('{"a":{"0":3}}', '{"a":{"0":2}}', "UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"),
+    ],
+)
+def test_a_start_that_cannot_fit_its_end_is_refused_before_the_log_is_asked(start, end, condition):
+    with pytest.raises(ConditionError, match=condition):
+        check_start_against_end(offsets(start), offsets(end))
+
+
+def test_timestamps_in_the_wrong_order_are_refused():
+    with pytest.raises(ConditionError, match="UNRESOLVED_START_TIMESTAMP_GREATER_THAN_END_TIMESTAMP"):
+        check_start_against_end(timestamps('{"a":{"0":3}}'), timestamps('{"a":{"0":2}}'))
+
+
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [
+        (Earliest(), Latest()),
+        (offsets('{"a":{"0":3}}'), offsets('{"a":{"0":-1}}')),
+        (offsets('{"a":{"0":-2}}'), offsets('{"a":{"0":0}}')),
+        (offsets('{"a":{"0":3}}'), offsets('{"a":{"0":3}}')),
+        (offsets('{"a":"earliest"}'), offsets('{"b":{"0":3}}')),
+        (timestamps('{"a":{"0":3}}'), offsets('{"b":{"0":2}}')),
+    ],
+)
+def test_what_only_the_log_can_judge_is_let_through(start, end):
+    check_start_against_end(start, end)

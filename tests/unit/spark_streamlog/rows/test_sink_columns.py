@@ -1,0 +1,103 @@
+"""Which columns the sink takes, and what it says about the others."""
+
+import pytest
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.rows.sink_columns import sink_columns
+
+HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+
+
+def a_schema(**types):
+    return StructType([StructField(name, kind) for name, kind in types.items()])
+
+
+def refusal(schema, topic_option="t"):
+    with pytest.raises(ConditionError) as caught:
+        sink_columns(schema, topic_option=topic_option)
+    assert caught.value.condition == "STREAMLOG_INVALID_SINK_COLUMNS"
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [StringType(), BinaryType(), StringType("UNICODE_CI")])
+def test_a_value_alone_is_enough_with_the_option_topic(kind):
+    columns = sink_columns(a_schema(value=kind), topic_option="t")
+    assert columns.record_columns == ("value",)
+    assert not columns.has_topic
+
+
+def test_all_columns_are_taken_and_others_are_ignored():
+    schema = a_schema(
+        offset=LongType(), headers=ArrayType(HEADER), key=StringType(), value=BinaryType(), topic=StringType(),
+        partition=IntegerType(), timestamp=TimestampType(), timestampType=IntegerType(),
+    )  # fmt: skip
+    columns = sink_columns(schema, topic_option=None)
+    assert columns.record_columns == ("value", "key", "headers", "timestamp", "partition")
+    assert columns.has_topic
+
+
+def test_nullability_makes_no_difference():
+    pair = StructType([StructField("key", StringType(), False), StructField("value", BinaryType(), False)])
+    schema = StructType(
+        [StructField("value", StringType(), False), StructField("headers", ArrayType(pair, False), False)]
+    )
+    assert sink_columns(schema, topic_option="t").record_columns == ("value", "headers")
+
+
+def test_a_missing_value_is_refused_in_sparks_words():
+    message = refusal(a_schema(key=StringType()))
+    assert "required attribute 'value' not found" in message
+    assert "Their columns: key string" in message
+
+
+def test_a_missing_topic_is_refused_in_sparks_words():
+    message = refusal(a_schema(value=StringType()), topic_option=None)
+    assert "topic option required when no 'topic' attribute is present" in message
+
+
+def test_names_are_matched_exactly():
+    assert "required attribute 'value' not found" in refusal(a_schema(Value=StringType()))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "words"),
+    [
+        ("value", IntegerType(), "value attribute unsupported type int. value must be a(n) string or binary"),
+        ("key", LongType(), "key attribute unsupported type bigint. key must be a(n) string or binary"),
+        ("topic", BinaryType(), "topic attribute unsupported type binary. topic must be a(n) string"),
+        ("partition", LongType(), "partition attribute unsupported type bigint. partition must be a(n) int"),
+        ("headers", StringType(), "headers must be a(n) array<struct<key:string,value:binary>>"),
+        ("headers", ArrayType(StructType([StructField("k", StringType()), StructField("v", BinaryType())])), "headers"),
+        ("timestamp", LongType(), "timestamp attribute unsupported type bigint. timestamp must be a(n) timestamp"),
+        ("timestamp", TimestampNTZType(), "timestamp attribute unsupported type timestamp_ntz"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_the_columns_name(name, kind, words):
+    types = {"value": StringType(), "topic": StringType()} | {name: kind}
+    assert words in refusal(a_schema(**types), topic_option=None)
+
+
+def test_the_type_of_a_column_topic_is_not_looked_at_when_the_option_wins():
+    assert sink_columns(a_schema(value=StringType(), topic=IntegerType()), topic_option="t").has_topic is False
+
+
+def test_a_column_that_stands_twice_is_refused():
+    schema = StructType([StructField("value", StringType()), StructField("value", StringType())])
+    assert "column 'value' stands twice" in refusal(schema)
+
+
+def test_all_complaints_come_at_once():
+    message = refusal(a_schema(key=LongType(), partition=StringType()), topic_option=None)
+    for words in ("'value' not found", "topic option required", "key attribute", "partition attribute"):
+        assert words in message

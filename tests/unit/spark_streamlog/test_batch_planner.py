@@ -1,0 +1,128 @@
+import pytest
+from in_memory_cluster import InMemoryCluster
+from read_query import batch_values, read_all, read_options
+
+from broker_core.model.identifiers import TopicPartition
+from spark_streamlog.batch_planner import plan_batch
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.offset_reader import OffsetReader
+
+
+@pytest.fixture
+def cluster():
+    cluster = InMemoryCluster()
+    cluster.create_topic("t", partition_count=2)
+    cluster.add("t", "a0", "a1", "a2", partition=0, timestamps_ms=(100, 200, 300))
+    cluster.add("t", "b0", "b1", partition=1, timestamps_ms=(150, 250))
+    return cluster
+
+
+def plan(cluster, **given):
+    options = read_options(**given)
+    return plan_batch(OffsetReader(cluster, options), options)
+
+
+def as_text(planned):
+    return [f"{p.topic_partition} {p.from_offset}:{p.until_offset}" for p in planned]
+
+
+def test_everything_is_read_by_default_with_both_ends_left_open(cluster):
+    assert as_text(plan(cluster)) == ["t-0 -2:-1", "t-1 -2:-1"]
+    assert batch_values(cluster) == ["a0", "a1", "a2", "b0", "b1"]
+
+
+def test_a_plan_that_runs_again_sees_new_data_also_in_a_partition_that_was_empty(cluster):
+    cluster.create_topic("u", partition_count=1)
+    options = read_options(subscribe="t,u")
+    planned = plan_batch(OffsetReader(cluster, options), options)
+    cluster.add("t", "a3")
+    cluster.add("u", "c0")
+    assert sorted(read_all(cluster, planned, options)) == ["a0", "a1", "a2", "a3", "b0", "b1", "c0"]
+
+
+def test_a_fixed_end_stays_fixed(cluster):
+    options = read_options(endingOffsets='{"t":{"0":2,"1":0}}')
+    planned = plan_batch(OffsetReader(cluster, options), options)
+    cluster.add("t", "a3")
+    assert as_text(planned) == ["t-0 -2:2"]
+    assert read_all(cluster, planned, options) == ["a0", "a1"]
+
+
+def test_only_the_outer_ends_of_a_split_partition_are_left_open(cluster):
+    assert as_text(plan(cluster, maxRecordsPerPartition=1)) == [
+        "t-0 -2:1", "t-0 1:2", "t-0 2:-1", "t-1 -2:1", "t-1 1:-1",
+    ]  # fmt: skip
+    assert batch_values(cluster, minPartitions=5) == ["a0", "a1", "a2", "b0", "b1"]
+
+
+def test_only_a_range_with_offsets_of_its_own_is_bound_to_the_topic(cluster):
+    topic_id = cluster.describe_topics()["t"].topic_id
+    assert {p.topic_id for p in plan(cluster)} == {None}
+    assert {p.topic_id for p in plan(cluster, maxRecordsPerPartition=1)} == {topic_id}
+    assert {p.topic_id for p in plan(cluster, startingOffsets='{"t":{"0":1,"1":1}}')} == {topic_id}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"startingOffsets": '{"t":{"0":1,"1":-2}}'}, ["a1", "a2", "b0", "b1"]),
+        ({"startingOffsets": '{"t":"earliest"}', "endingOffsets": '{"t":{"0":1,"1":-1}}'}, ["a0", "b0", "b1"]),
+        ({"startingTimestamp": 200}, ["a1", "a2", "b1"]),
+        ({"startingTimestamp": 200, "endingTimestamp": 300}, ["a1", "b1"]),
+        ({"endingTimestamp": 200}, ["a0", "b0"]),
+        ({"endingTimestamp": 10_000}, ["a0", "a1", "a2", "b0", "b1"]),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":300,"1":0}}'}, ["a2", "b0", "b1"]),
+        ({"startingTimestamp": 300, "startingOffsetsByTimestampStrategy": "latest"}, ["a2"]),
+        ({"assign": '{"t":[1]}'}, ["b0", "b1"]),
+        ({"subscribePattern": "^t$"}, ["a0", "a1", "a2", "b0", "b1"]),
+        ({"subscribePattern": "nothing"}, []),
+    ],
+)
+def test_starts_and_ends(cluster, given, expected):
+    assert batch_values(cluster, **given) == expected
+
+
+def test_a_starting_timestamp_that_nothing_matches_is_an_error(cluster):
+    with pytest.raises(ConditionError, match=r"STREAMLOG_NO_OFFSET_FOR_TIMESTAMP.*t-1.*startingTimestamp"):
+        batch_values(cluster, startingTimestamp=300)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"startingOffsets": '{"t":{"0":9,"1":0}}'},
+        {"startingTimestamp": 200, "endingOffsets": '{"t":{"0":0,"1":0}}'},
+    ],
+)
+def test_a_resolved_start_above_the_resolved_end_is_refused(cluster, given):
+    with pytest.raises(ConditionError, match="RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"):
+        batch_values(cluster, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"subscribe": "t,T"}, "subscribe names what does not exist in /log: T. Topics there: t"),
+        ({"assign": '{"t":[0,5]}'}, "assign names what does not exist in /log: t-5"),
+    ],
+)
+def test_what_does_not_exist_is_refused_by_name(cluster, given, said):
+    with pytest.raises(ConditionError, match="STREAMLOG_UNKNOWN_TOPICS") as refusal:
+        batch_values(cluster, **given)
+    assert said in str(refusal.value)
+
+
+def test_a_topic_that_vanishes_while_planning_is_asked_about_again(cluster):
+    cluster.create_topic("u")
+    asked = []
+    list_offsets = cluster.list_offsets
+
+    def vanishing(partitions, *rest):
+        if not asked:
+            cluster.delete_topic("u")
+        asked.append(set(partitions))
+        return list_offsets(partitions, *rest)
+
+    cluster.list_offsets = vanishing
+    assert batch_values(cluster, subscribePattern=".*") == ["a0", "a1", "a2", "b0", "b1"]
+    assert TopicPartition("u", 0) in asked[0]

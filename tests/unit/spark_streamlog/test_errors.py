@@ -1,0 +1,47 @@
+import logging
+import pickle
+import re
+
+import pytest
+
+from broker_core.model.exceptions import StreamlogError
+from spark_streamlog.errors import CONDITIONS, condition_error, report_data_loss
+
+
+def parameters_of(text):
+    return set(re.findall(r"(?<!\{)\{(\w+)\}(?!\})", text))
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_every_condition_makes_a_message_with_its_name_and_parameters(name):
+    condition = CONDITIONS[name]
+    parameters = {p: f"<{p}>" for p in parameters_of(condition.message) | parameters_of(condition.advice)}
+    text = str(condition_error(name, **parameters))
+    assert text.startswith(f"[{name}] ")
+    assert all(value in text for value in parameters.values())
+
+
+def test_an_error_survives_pickling_with_its_fields():
+    error = condition_error("KAFKA_DATA_LOSS.PARTITIONS_DELETED", partitions="t-0")
+    copy = pickle.loads(pickle.dumps(error))
+    assert isinstance(copy, StreamlogError)
+    assert (str(copy), copy.condition, copy.parameters) == (str(error), error.condition, {"partitions": "t-0"})
+
+
+def test_a_json_example_in_an_advice_reaches_the_reader_as_json():
+    error = condition_error(
+        "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED", option="o", specified_partitions="", assigned_partitions=""
+    )
+    assert '{"topic":"earliest"}' in str(error)
+
+
+def test_lost_data_fails_and_says_which_option_changes_that():
+    with pytest.raises(StreamlogError, match="set the option failOnDataLoss to false"):
+        report_data_loss("KAFKA_DATA_LOSS.PARTITIONS_DELETED", fail_on_data_loss=True, partitions="t-0")
+
+
+def test_lost_data_is_a_warning_when_the_query_is_to_go_on(caplog):
+    with caplog.at_level(logging.WARNING, logger="spark_streamlog"):
+        report_data_loss("KAFKA_DATA_LOSS.PARTITIONS_DELETED", fail_on_data_loss=False, partitions="t-0")
+    assert "t-0" in caplog.text
+    assert "going on" in caplog.text

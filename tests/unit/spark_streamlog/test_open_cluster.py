@@ -1,0 +1,41 @@
+import os
+import pickle
+
+import pytest
+
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.open_cluster import open_for_reading, open_for_writing
+from spark_streamlog.options import LogTarget
+
+
+@pytest.fixture
+def target(tmp_path):
+    return LogTarget(path=str(tmp_path / "log"))
+
+
+def test_a_log_is_opened_once_per_process(target):
+    written = open_for_writing(target)
+    written.create_topic("t")
+    assert open_for_reading(pickle.loads(pickle.dumps(target))) is written
+
+
+def test_reading_makes_no_directory(target):
+    with pytest.raises(ConditionError, match="STREAMLOG_NO_SUCH_LOG"):
+        open_for_reading(target)
+    assert not os.path.exists(target.path)
+
+
+def test_a_directory_that_is_no_log_is_refused(tmp_path):
+    (tmp_path / "notes.txt").write_text("not a log")
+    with pytest.raises(ConditionError, match="STREAMLOG_NO_SUCH_LOG"):
+        open_for_reading(LogTarget(path=str(tmp_path)))
+
+
+def test_a_forked_child_opens_its_own(target):
+    parents = open_for_writing(target)
+    parents.create_topic("t")
+    child = os.fork()
+    if child == 0:
+        own = open_for_reading(target)
+        os._exit(0 if own is not parents and "t" in own.describe_topics() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

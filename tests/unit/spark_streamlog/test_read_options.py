@@ -1,0 +1,169 @@
+import logging
+import pickle
+
+import pytest
+
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.planning.offset_limits import (
+    Earliest,
+    GlobalTimestamp,
+    Latest,
+    OffsetsByPartition,
+    TimestampsByPartition,
+)
+from spark_streamlog.planning.subscription import AssignPartitions, SubscribePattern, SubscribeTopics
+from spark_streamlog.read_options import QueryKind, parse_read_options
+
+BATCH, STREAM, ANY = QueryKind.BATCH, QueryKind.STREAM, QueryKind.NOT_YET_KNOWN
+
+
+def parse(kind=BATCH, **given):
+    named = {name.replace("__", "."): value for name, value in given.items()}
+    if not {"subscribe", "subscribePattern", "assign"} & named.keys():
+        named["subscribe"] = "t"
+    return parse_read_options({"path": "/log"} | named, kind)
+
+
+def refused(kind=BATCH, **given):
+    with pytest.raises(ConditionError) as error:
+        parse(kind, **given)
+    return str(error.value)
+
+
+def test_defaults_of_a_batch_query():
+    options = parse()
+    assert (options.starting, options.ending) == (Earliest(), Latest())
+    assert options.fail_on_data_loss
+    assert not options.include_headers
+    assert options.isolation is IsolationLevel.READ_COMMITTED
+    assert options.min_partitions is options.max_records_per_partition is options.max_offsets_per_trigger is None
+    assert options.max_trigger_delay_ms == 15 * 60 * 1000
+    assert options.fetch_offset_attempt_count == 3
+
+
+def test_a_streaming_query_starts_at_latest():
+    assert parse(STREAM).starting == Latest()
+
+
+def test_options_travel_to_tasks():
+    options = parse(startingOffsets='{"t":{"0":5}}')
+    assert pickle.loads(pickle.dumps(options)) == options
+
+
+def test_topics_are_trimmed_and_blanks_dropped():
+    assert parse(subscribe=" a , ,B,").subscription == SubscribeTopics(topics=frozenset({"a", "B"}))
+    assert parse(subscribePattern=" a.* ").subscription == SubscribePattern(pattern="a.*")
+    expected = AssignPartitions(partitions=frozenset({TopicPartition("a", 0), TopicPartition("a", 1)}))
+    assert parse(assign='{"a":[0,1]}').subscription == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"subscribe": "a", "assign": '{"a":[0]}'}, "exactly one of subscribe, subscribePattern and assign"),
+        ({"subscribe": " , "}, "subscribe names no topic"),
+        ({"subscribePattern": "("}, "subscribePattern is not a regular expression"),
+        ({"subscribePattern": "  "}, "subscribePattern is empty"),
+        ({"assign": "a"}, "assign: it is not JSON"),
+    ],
+)
+def test_what_is_read_must_be_said_once_and_well(given, said):
+    assert said in refused(**given)
+
+
+def test_what_is_read_must_be_said():
+    with pytest.raises(ConditionError, match="exactly one of subscribe"):
+        parse_read_options({"path": "/log"}, BATCH)
+
+
+def test_the_global_timestamp_wins_over_timestamps_and_those_over_offsets():
+    by_partition = {"startingOffsetsByTimestamp": '{"t":{"0":5}}', "startingOffsets": "latest"}
+    assert parse(STREAM, **by_partition, startingTimestamp="7").starting == GlobalTimestamp(
+        option="startingTimestamp", timestamp_ms=7
+    )
+    assert parse(STREAM, **by_partition).starting == TimestampsByPartition(
+        option="startingOffsetsByTimestamp", by_partition={TopicPartition("t", 0): 5}
+    )
+    assert parse(endingOffsetsByTimestamp='{"t":{"0":5}}', endingTimestamp="9").ending == GlobalTimestamp(
+        option="endingTimestamp", timestamp_ms=9
+    )
+
+
+def test_offsets_keep_the_case_of_topics_and_words_do_not_matter():
+    limit = parse(startingOffsets='{"Topic":{"0":5}}').starting
+    assert isinstance(limit, OffsetsByPartition)
+    assert limit.by_partition == {TopicPartition("Topic", 0): 5}
+    assert parse(STREAM, startingOffsets=" EARLIEST ").starting == Earliest()
+
+
+@pytest.mark.parametrize("value", ["latest", '{"t":{"0":-1}}', '{"t":"latest"}'])
+def test_a_batch_query_cannot_start_at_latest(value):
+    assert "startingOffsets cannot be latest in a batch query" in refused(startingOffsets=value)
+    parse(STREAM, startingOffsets=value)
+    parse(ANY, startingOffsets=value)
+
+
+@pytest.mark.parametrize("value", ["earliest", '{"t":{"0":-2}}', '{"t":"earliest"}'])
+def test_no_query_can_end_at_earliest(value):
+    assert "endingOffsets cannot be earliest" in refused(endingOffsets=value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"endingOffsets": "latest"}, {"endingTimestamp": "5"}, {"endingOffsetsByTimestamp": '{"t":{"0":5}}'}],
+)
+def test_a_stream_has_no_end(given):
+    assert f"{next(iter(given))} is not valid in a streaming query" in refused(STREAM, **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"startingTimestamp": "soon"}, "startingTimestamp must be a whole number from 0"),
+        ({"startingTimestamp": "-1"}, "startingTimestamp must be a whole number from 0"),
+        ({"startingOffsetsByTimestamp": '{"t":{"0":"soon"}}'}, "the timestamp of t-0 is 'soon'"),
+        ({"startingOffsets": "yesterday"}, "startingOffsets: it is not JSON"),
+        ({"startingOffsetsByTimestampStrategy": "never"}, "must be one of error, latest"),
+        ({"minPartitions": "0"}, "minPartitions must be a whole number from 1"),
+        ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition must be a whole number from 1"),
+        ({"maxOffsetsPerTrigger": "-5"}, "maxOffsetsPerTrigger must be a whole number from 1"),
+        ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "(5) is higher than maxOffsetsPerTrigger (4)"),
+        ({"kafka__isolation__level": "dirty"}, "must be one of read_committed, read_uncommitted"),
+        ({"kafka__auto__offset__reset": "latest"}, "startingOffsets says where a new query starts"),
+        ({"kafka__key__deserializer": "x"}, "kafka.key.deserializer is not supported"),
+        ({"kafka__value__deserializer": "x"}, "kafka.value.deserializer is not supported"),
+        ({"kafka__enable__auto__commit": "true"}, "kafka.enable.auto.commit is not supported"),
+        ({"kafka__interceptor__classes": "x"}, "kafka.interceptor.classes is not supported"),
+        ({"kafka__no__such__setting": "x"}, "kafka.no.such.setting is not an option"),
+        ({"maxBytesPerTrigger": "5"}, "maxbytespertrigger is not an option of the streamlog source"),
+        ({"groupId": "g"}, "groupid is not an option of the streamlog source"),
+        ({"kafka__bootstrap__servers": "h:1"}, "kafka.bootstrap.servers is not available in this version"),
+    ],
+)
+def test_bad_options_are_refused(given, said):
+    assert said in refused(**given)
+
+
+def test_a_start_above_the_end_is_refused():
+    text = refused(startingOffsets='{"t":{"0":5}}', endingOffsets='{"t":{"0":4}}')
+    assert "UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET" in text
+
+
+def test_limits_per_trigger_take_any_64_bit_value():
+    options = parse(STREAM, minOffsetsPerTrigger="1", maxOffsetsPerTrigger="9223372036854775807")
+    assert options.max_offsets_per_trigger == 2**63 - 1
+
+
+def test_limits_per_trigger_are_ignored_in_a_batch_query_with_a_warning(caplog):
+    with caplog.at_level(logging.WARNING, logger="spark_streamlog"):
+        parse(maxOffsetsPerTrigger="5", maxTriggerDelay="5s")
+        parse(STREAM, minOffsetsPerTrigger="5")
+    assert "maxOffsetsPerTrigger is ignored in batch queries" in caplog.text
+    assert "maxTriggerDelay is ignored in batch queries" in caplog.text
+    assert "minOffsetsPerTrigger" not in caplog.text
+
+
+def test_a_retry_interval_of_nothing_is_kept():
+    assert parse(fetchOffset__retryIntervalMs="0").fetch_offset_retry_interval_ms == 0
+    assert parse().fetch_offset_retry_interval_ms == 1000
