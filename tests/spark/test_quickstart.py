@@ -1,0 +1,49 @@
+"""The README's first command, as a newcomer runs it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from spark_session import environment_for_workers
+
+from spark_streamlog.java_check import missing_java_advice
+
+QUICKSTART = Path(__file__).parent.parent.parent / "examples" / "quickstart.py"
+
+
+def run_quickstart(folder, **environment):
+    return subprocess.run(
+        [sys.executable, str(QUICKSTART), "--path", str(folder)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.skipif(missing_java_advice() is not None, reason=str(missing_java_advice()))
+def test_the_quickstart_agrees_with_the_csv_and_leaves_its_log_where_it_says(tmp_path):
+    result = run_quickstart(tmp_path / "run", **environment_for_workers())
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "All 336,776 flights, departures and delay minutes agree with the CSV" in result.stdout
+    # What R's count(flights, origin) says of the same data.
+    assert all(number in result.stdout for number in ("120,835", "111,279", "104,662"))
+    assert (tmp_path / "run" / "log" / "flights-0").is_dir()
+
+
+def test_the_quickstart_does_not_touch_a_folder_with_something_else_in_it(tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    result = run_quickstart(tmp_path)
+    assert result.returncode == 1
+    assert "mine.txt" in result.stderr
+    assert (tmp_path / "mine.txt").read_text() == "mine"
+
+
+def test_without_java_the_quickstart_ends_with_one_sentence(tmp_path):
+    result = run_quickstart(tmp_path / "run", JAVA_HOME=str(tmp_path))
+    assert result.returncode == 1
+    assert result.stderr.strip().startswith("Spark needs Java")
+    assert "Traceback" not in result.stderr
