@@ -42,7 +42,6 @@ class Transaction:
     producer_id: int
     first_offset: int
     state: str = OPEN
-    marker_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,8 @@ class PlainLog:
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.open: dict[int, Transaction] = {}
+        self.ended: list[tuple[int, int]] = []
+        """(first offset, offset of the marker) of transactions."""
         self.producers: dict[int, Producer] = {}
 
     # -- writing --
@@ -111,7 +112,8 @@ class PlainLog:
         """Appends the marker; gives its offset."""
         offset = self.log_end_offset
         transaction = self.open.pop(producer_id)
-        transaction.state, transaction.marker_offset = COMMITTED if commit else ABORTED, offset
+        transaction.state = COMMITTED if commit else ABORTED
+        self.ended.append((transaction.first_offset, offset))
         self.entries.append(Entry(None, offset, timestamp_ms, offset))
         self.log_end_offset += 1
         return offset
@@ -126,15 +128,14 @@ class PlainLog:
         return next((e.batch_offset for e in self.entries if e.offset == offset), offset)
 
     def can_truncate_to(self, offset: int) -> bool:
-        """Not inside a transaction that was ended, or whose beginning retention took: what is left of it is no matter
-        of a list."""
-        spans = {id(e.transaction): e.transaction for e in self.entries if e.transaction is not None}.values()
-        return all(t.first_offset >= offset or t.marker_offset < offset for t in spans if t.marker_offset is not None)
+        """Not between a transaction's first record and its marker: what becomes of it then is no matter of a list."""
+        return all(not first < offset <= marker for first, marker in self.ended)
 
     def truncate_to(self, offset: int) -> None:
         self.entries = [e for e in self.entries if e.offset < offset]
         self.log_end_offset = min(self.log_end_offset, offset)
         self.open = {i: t for i, t in self.open.items() if t.first_offset < offset}
+        self.ended = [(first, marker) for first, marker in self.ended if marker < offset]
         for producer_id, producer in list(self.producers.items()):
             producer.recent = [batch for batch in producer.recent if batch[3] < offset]
             if producer.recent:

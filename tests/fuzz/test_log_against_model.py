@@ -9,10 +9,16 @@ from hypothesis import HealthCheck, Phase, settings
 
 QUIET = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 SHORT = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, derandomize=True, suppress_health_check=QUIET, database=None
+    max_examples=100,
+    stateful_step_count=40,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=QUIET,
+    database=None,
+    phases=(Phase.explicit, Phase.generate),  # making a failure small takes minutes: for long
 )
-LONG = settings(SHORT, max_examples=3000, stateful_step_count=60, derandomize=False, print_blob=True)
-FEW = settings(SHORT, max_examples=12, stateful_step_count=40, phases=(Phase.explicit, Phase.generate))
+LONG = settings(SHORT, max_examples=3000, stateful_step_count=60, derandomize=False, phases=tuple(Phase))
+FEW = settings(SHORT, max_examples=6, stateful_step_count=25)
 
 
 class TestStoresOverOneDisk(StoreMachine.TestCase):
