@@ -15,8 +15,11 @@ import argparse
 import os
 import shutil
 import sys
+import threading
 import time
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,6 +34,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.java_check import require_java
 
 FLIGHT_SCHEMA = "carrier string, flight int, origin string, dest string, dep_delay double"
@@ -56,6 +60,14 @@ def make_topics(log: Path) -> None:
     cluster.create_topic("flights", partition_count=PARTITION_COUNT, configs=settings)
     cluster.create_topic("delays", partition_count=2)
     cluster.close()
+
+
+def record_count(log: Path, topic: str) -> int:
+    """Records in the topic so far: another process may look at a log while one writes it."""
+    cluster = open_embedded(str(log))
+    count = sum(cluster.bounds(TopicPartition(topic, number)).log_end_offset for number in range(PARTITION_COUNT))
+    cluster.close()
+    return count
 
 
 def write_flights(spark: SparkSession, csv_file: Path, log: Path) -> None:
@@ -160,6 +172,24 @@ def show(delays: DataFrame) -> dict[str, tuple[int, int, float]]:
     return {r.origin: (r.flights, r.departed, r.delay_minutes) for r in rows}
 
 
+@contextmanager
+def showing(look: Callable[[], None]) -> Iterator[None]:
+    """Looks every half second, in a thread of its own, while the block works."""
+    is_done = threading.Event()
+
+    def look_again() -> None:
+        while not is_done.wait(0.5):
+            look()
+
+    watcher = threading.Thread(target=look_again)
+    watcher.start()
+    try:
+        yield
+    finally:
+        is_done.set()
+        watcher.join()
+
+
 def follow(query: StreamingQuery, progress: Progress, bar: int) -> None:
     seen: dict[int, int] = {}
     while True:
@@ -220,10 +250,12 @@ def main() -> int:
         expected = totals_of_csv(csv_file)
         flight_count = sum(flights for flights, _, _ in expected.values())
         spark = start_spark(folder)
-        progress.update(stage, description="writing the topic flights")
+        progress.update(stage, description="Spark has started", total=1, completed=1)
         make_topics(log)
-        write_flights(spark, csv_file, log)
-        progress.update(stage, description="topic flights written", total=1, completed=1)
+        bar = progress.add_task("writing the topic flights", total=flight_count)
+        with showing(lambda: progress.update(bar, completed=min(flight_count, record_count(log, "flights")))):
+            write_flights(spark, csv_file, log)
+        progress.update(bar, completed=flight_count)
         bar = progress.add_task("streaming flights into delays", total=flight_count + 1)  # and the heartbeat
         query = start_delays(spark, log, folder / "checkpoint")
         follow(query, progress, bar)

@@ -8,6 +8,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_streamlog.batch_planner import plan_batch
+from spark_streamlog.errors import with_conditions
 from spark_streamlog.offset_reader import OffsetReader
 from spark_streamlog.open_cluster import open_for_reading
 from spark_streamlog.range_reader import read_range
@@ -22,11 +23,12 @@ class StreamlogBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Called once for a DataFrame, however often it is used; see `batch_planner`."""
-        cluster = open_for_reading(self._options.target)
-        return [InputPartition(planned) for planned in plan_batch(OffsetReader(cluster, self._options), self._options)]
+        with with_conditions():
+            offsets = OffsetReader(open_for_reading(self._options.target), self._options)
+            return [InputPartition(planned) for planned in plan_batch(offsets, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes one partition without a value of an empty plan.
-        if partition.value is None:
-            return iter(())
-        return read_range(open_for_reading(self._options.target), partition.value, self._options)
+        if partition.value is not None:
+            with with_conditions():
+                yield from read_range(open_for_reading(self._options.target), partition.value, self._options)

@@ -5,6 +5,9 @@ wording is ours. A message reads
 
     [KAFKA_DATA_LOSS.PARTITIONS_DELETED] what happened, where. What to do, or which option changes it.
 
+What the log itself refuses (`broker_core.model.exceptions`) gets a name at the door to Spark, from its class:
+UnknownPartitionError becomes STREAMLOG_UNKNOWN_PARTITION.
+
 The exception is pickled from tasks to the driver and from there, as text, to the user: the whole story is in the
 message, and `condition` and `parameters` are for programs.
 """
@@ -12,7 +15,9 @@ message, and `condition` and `parameters` are for programs.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +52,7 @@ CONDITIONS: dict[str, Condition] = {
     # -- options and the place of the log --
     "STREAMLOG_INVALID_OPTIONS": Condition("{count} option(s) of the streamlog {role} are wrong: {complaints}"),
     "STREAMLOG_NO_SUCH_LOG": Condition(
-        "There is no log at {path}: {reason}",
+        "There is no log at {path}: {reason}.",
         "Check the path given to load() or the option path; a log directory is made by the first write to it.",
     ),
     "STREAMLOG_FIXED_SCHEMA": Condition(
@@ -110,7 +115,7 @@ CONDITIONS: dict[str, Condition] = {
     "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE": Condition(
         "The offsets [{start_offset}, {end_offset}) of {topic_partition} cannot be read: the log now holds "
         "[{log_start_offset}, {log_end_offset}).",
-        _LOSS_ADVICE,
+        "An end above the log's was set too high in endingOffsets, or the log was cut. Else: " + _LOSS_ADVICE,
     ),
     "KAFKA_DATA_LOSS.INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS": Condition(
         "The partitions {partitions} vanished between listing them and asking where they start.", _LOSS_ADVICE
@@ -167,6 +172,21 @@ def report_data_loss(condition: str, *, fail_on_data_loss: bool, **parameters: A
     if fail_on_data_loss:
         raise condition_error(condition, **parameters)
     logger.warning("%s (failOnDataLoss is false: going on)", _message(condition, parameters, with_advice=False))
+
+
+@contextmanager
+def with_conditions() -> Iterator[None]:
+    """Around what Spark calls: trouble of the log becomes a ConditionError with the same sentence and fields."""
+    try:
+        yield
+    except ConditionError:
+        raise
+    except StreamlogError as trouble:
+        words = re.findall(r"[A-Z][a-z0-9]*", type(trouble).__name__.removesuffix("Error"))
+        condition = "_".join(["STREAMLOG", *(word.upper() for word in words if word != "Streamlog")])
+        raise ConditionError(
+            f"[{condition}] {trouble.message}", condition=condition, parameters=trouble.fields
+        ) from trouble
 
 
 def _message(condition: str, parameters: Mapping[str, Any], *, with_advice: bool = True) -> str:

@@ -73,8 +73,8 @@ class OptionReader:
         value = self.text(name)
         if value is None:
             return None
-        if not re.fullmatch(r"[+-]?[0-9]+", value.strip()) or not minimum <= int(value) <= maximum:
-            self.complain(f"{name} must be a whole number from {minimum} to {maximum}, not {value!r}")
+        if not re.fullmatch(r"[+-]?0*[0-9]{1,19}", value.strip()) or not minimum <= int(value) <= maximum:
+            self.complain(f"{name} must be a whole number from {minimum} to {maximum}, not {_shown(value)}")
             return None
         return int(value)
 
@@ -89,13 +89,13 @@ class OptionReader:
         return by_folded_name.get(value.strip().lower(), default)
 
     def duration_ms(self, name: str, *, default_ms: int) -> int:
-        """Spark's durations: `15m`, `10s`, `250ms`; a bare number is milliseconds."""
+        """Spark's durations: `15m`, `10s`, `250ms`; a bare number is milliseconds. The number has 19 digits at most."""
         value = self.text(name)
         if value is None:
             return default_ms
-        found = re.fullmatch(r"([0-9]+)\s*([a-z]*)", value.strip().lower())
+        found = re.fullmatch(r"0*([0-9]{1,19})\s*([a-z]*)", value.strip().lower())
         if not found or (found[2] or "ms") not in _DURATION_UNITS_MS:
-            self.complain(f"{name} must be a duration such as 15m, 10s or 250ms, not {value!r}")
+            self.complain(f"{name} must be a duration such as 15m, 10s or 250ms, not {_shown(value)}")
             return default_ms
         return int(int(found[1]) * _DURATION_UNITS_MS[found[2] or "ms"])
 
@@ -149,3 +149,8 @@ class OptionReader:
             self.complain(f"path must be a directory of this machine, not {path!r}: a log is not kept on {scheme}")
         # Spark makes `file:/x` of a table's location; the same directory must be the same target.
         return os.path.abspath(unquote(urlsplit(path).path) if scheme == "file" else path)
+
+
+def _shown(value: str, limit: int = 60) -> str:
+    """For a message: a value of thousands of characters would hide what is said about it."""
+    return repr(value) if len(value) <= limit else f"{value[:limit]!r}… ({len(value)} characters)"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from broker_core.model.identifiers import IsolationLevel
-from spark_streamlog.options import MAX_INTEGER, MAX_LONG, LogTarget, OptionReader
+from spark_streamlog.options import MAX_INTEGER, LogTarget, OptionReader
 from spark_streamlog.planning.offset_limits import (
     EARLIEST,
     LATEST,
@@ -110,7 +110,7 @@ def _subscription(options: OptionReader) -> Subscription:
     if pattern is not None:
         try:
             re.compile(pattern.strip())
-        except re.error as trouble:
+        except (re.error, OverflowError, RecursionError) as trouble:
             options.complain(f"subscribePattern is not a regular expression: {pattern!r} ({trouble})")
         if not pattern.strip():
             options.complain("subscribePattern is empty")
@@ -186,7 +186,8 @@ def _isolation(options: OptionReader) -> IsolationLevel:
 
 
 def _retry_interval_ms(options: OptionReader) -> int:
-    given = options.integer("fetchOffset.retryIntervalMs", minimum=0, maximum=MAX_LONG)
+    # What is above, no sleep can take.
+    given = options.integer("fetchOffset.retryIntervalMs", minimum=0, maximum=MAX_INTEGER)
     return 1000 if given is None else given
 
 

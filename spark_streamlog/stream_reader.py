@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from spark_streamlog.errors import with_conditions
 from spark_streamlog.offset_reader import OffsetReader
 from spark_streamlog.open_cluster import open_for_reading
 from spark_streamlog.options import MAX_LONG
@@ -31,9 +32,11 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._options = options
         self._planner_on_driver: StreamPlanner | None = None
 
+    @with_conditions()
     def initialOffset(self) -> dict[str, Any]:
         return to_checkpoint(self._planner().initial_offset())
 
+    @with_conditions()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         max_offsets = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         end = self._planner().latest_offset(
@@ -53,15 +56,18 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         latest = self._planner().reported_latest_offset()
         return to_checkpoint(latest) if latest else None
 
+    @with_conditions()
     def prepareForTriggerAvailableNow(self) -> None:
         self._planner().prepare_available_now()
 
+    @with_conditions()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         planned = self._planner().plan(from_checkpoint(start), from_checkpoint(end))
         return [InputPartition(one) for one in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return read_range(open_for_reading(self._options.target), partition.value, self._options)
+        with with_conditions():
+            yield from read_range(open_for_reading(self._options.target), partition.value, self._options)
 
     def __getstate__(self) -> dict[str, Any]:
         # The tasks' copies get the options only; what the driver remembers stays there.

@@ -12,6 +12,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from broker_core.cluster import Cluster, TopicDescription
 from broker_core.topic_producer import TopicProducer, describe_or_create
+from spark_streamlog.errors import with_conditions
 from spark_streamlog.open_cluster import open_for_writing
 from spark_streamlog.rows.sink_columns import SinkColumns
 from spark_streamlog.rows.sink_rows import SinkRows
@@ -25,6 +26,7 @@ class TaskCommitMessage(WriterCommitMessage):
     row_count: int
 
 
+@with_conditions()
 def write_at_least_once(options: WriteOptions, columns: SinkColumns, batches: Iterator[Any]) -> TaskCommitMessage:
     """Appends the rows with an idempotent producer of the task's own. A failed task may leave rows behind."""
     context = TaskContext.get()

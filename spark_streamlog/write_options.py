@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from broker_core.model.exceptions import InvalidTopicNameError
 from broker_core.model.identifiers import CompressionType
 from broker_core.model.limits import DEFAULT_WRITE_BATCH_BYTES, MAX_PARTITION_COUNT
+from broker_core.model.topic_name import is_internal_topic, validate_topic_name
 from broker_core.topic_producer import ProducerSettings
 from spark_streamlog.options import MAX_INTEGER, LogTarget, OptionReader
 
@@ -48,12 +50,9 @@ class WriteOptions:
 def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     """Raises STREAMLOG_INVALID_OPTIONS with all complaints."""
     options = OptionReader(given, role="sink")
-    topic = options.text("topic")
-    if topic is not None and not topic.strip():
-        options.complain("topic is empty")
     parsed = WriteOptions(
         target=options.log_target(),
-        topic=topic,
+        topic=_topic(options),
         new_topic_partition_count=options.integer("topic.partitions", minimum=1, maximum=MAX_PARTITION_COUNT),
         delivery=_delivery(options),
         producer=_producer_settings(options),
@@ -64,6 +63,20 @@ def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
     _refuse_what_the_sink_owns(options)
     options.finish()
     return parsed
+
+
+def _topic(options: OptionReader) -> str | None:
+    """A name that no topic can have is refused here, before any task runs."""
+    topic = options.text("topic")
+    if topic is None:
+        return None
+    try:
+        validate_topic_name(topic)
+    except InvalidTopicNameError as trouble:
+        options.complain(f"topic: {trouble}" if topic.strip() else "topic is empty")
+    if is_internal_topic(topic):
+        options.complain(f"topic: {topic!r} is internal: only the log itself writes to it")
+    return topic
 
 
 def _delivery(options: OptionReader) -> Delivery:

@@ -21,6 +21,7 @@ from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import partition_folder
 from broker_core.storage.os_file_system import OsFileSystem
 from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.unfinished_swaps import SwapsFinished
 from broker_core.storage.verification import Finding
 from broker_core.topic_producer import describe_existing
 
@@ -71,7 +72,7 @@ def dump(
     as_json: AsJson = False,
 ) -> None:
     """Show every batch as it is stored, control batches too: a line each. Exit code 3: there is damage."""
-    fs = OsFileSystem()
+    fs = SwapsFinished(OsFileSystem())
     is_damaged = False
     for where, store in _stores(path, topic, partition):
         for batch in store.dump():
@@ -125,7 +126,7 @@ def maintain(path: LogPath, topic: AnyTopic = None, as_json: AsJson = False) -> 
 
 def _stores(path: Path, topic: str | None, only: int | None) -> Iterator[tuple[TopicPartition, PartitionStore]]:
     """Each partition opened for reading, and closed again. The log stays open, so that no broker takes it meanwhile."""
-    fs = OsFileSystem()
+    fs = SwapsFinished(OsFileSystem())
     with open_log(path) as cluster:
         for description in _topics(cluster, topic):
             for where in _partitions(description, only):

@@ -33,11 +33,16 @@ def open_log(path: Path, *, create: bool = False) -> Iterator[EmbeddedCluster]:
 
 
 def parse_settings(items: list[str], *, option: str) -> dict[str, str]:
-    """`k=v` items as a mapping. The value may hold further equal signs."""
-    settings: dict[str, str] = {}
+    """`k=v` items as a mapping: of a name that comes again the last one counts."""
+    return dict(parse_pairs(items, option=option))
+
+
+def parse_pairs(items: list[str], *, option: str) -> list[tuple[str, str]]:
+    """`k=v` items in their order, repeated names too. The value may hold further equal signs."""
+    pairs: list[tuple[str, str]] = []
     for item in items:
         name, separator, value = item.partition("=")
         if not separator or not name.strip():
             raise UsageTrouble(f"{option} {item!r} is not of the form name=value")
-        settings[name.strip()] = value
-    return settings
+        pairs.append((name.strip(), value))
+    return pairs

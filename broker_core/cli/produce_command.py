@@ -13,11 +13,12 @@ import typer
 
 from broker_core.cli.byte_input import ByteInput, open_input
 from broker_core.cli.line_splitter import LineSplitter, split_keys
-from broker_core.cli.log_directory import LogPath, open_log, parse_settings
+from broker_core.cli.log_directory import LogPath, open_log, parse_pairs
 from broker_core.cli.screen import byte_progress, note, show_json
 from broker_core.cli.trouble import UsageTrouble
 from broker_core.cluster import Cluster, TopicDescription
 from broker_core.model.identifiers import CompressionType
+from broker_core.model.limits import MAX_PARTITION_COUNT
 from broker_core.topic_producer import ProducerSettings, TopicProducer, describe_existing, describe_or_create
 
 IDLE_SECONDS: Final = 0.1
@@ -37,11 +38,9 @@ class Codec(StrEnum):
 class LineRecords:
     """Makes the columns for a block of lines; what the options say is the same for each."""
 
-    def __init__(self, *, key_separator: bytes | None, headers: dict[str, str], partition: int | None) -> None:
+    def __init__(self, *, key_separator: bytes | None, headers: list[tuple[str, str]], partition: int | None) -> None:
         self._key_separator = key_separator
-        self._headers = [
-            {"key": name, "value": value.encode("utf-8", "surrogateescape")} for name, value in headers.items()
-        ]
+        self._headers = [{"key": name, "value": value.encode("utf-8", "surrogateescape")} for name, value in headers]
         self._partition = partition
 
     def columns(self, lines: Any, *, first_line: int) -> Any:
@@ -70,7 +69,9 @@ def produce(
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header for every record; may be repeated.")
     ] = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="Write to this partition only.")] = None,
+    partition: Annotated[
+        int | None, typer.Option(min=0, max=MAX_PARTITION_COUNT - 1, help="Write to this partition only.")
+    ] = None,
     compression: Annotated[
         Codec, typer.Option(help="Codec, unless the topic's compression.type names one.")
     ] = Codec.NONE,
@@ -85,7 +86,7 @@ def produce(
         raise UsageTrouble("--key-separator is empty: give the text that stands between key and value")
     records = LineRecords(
         key_separator=key_separator.replace("\\t", "\t").encode("utf-8", "surrogateescape") if key_separator else None,
-        headers=parse_settings(header or [], option="--header"),
+        headers=parse_pairs(header or [], option="--header"),
         partition=partition,
     )
     with open_log(path, create=create) as cluster, open_input(file) as source:

@@ -9,9 +9,9 @@ import typer
 
 from broker_core.cli.log_directory import LogPath, open_log, parse_settings
 from broker_core.cli.screen import Column, note, show_json, show_table
-from broker_core.cli.trouble import UsageTrouble
+from broker_core.cli.trouble import UsageTrouble, sentence
 from broker_core.cluster import Cluster, PartitionBounds, TopicDescription
-from broker_core.model.exceptions import TopicExistsError
+from broker_core.model.exceptions import TopicExistsError, UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.topic_producer import describe_existing
 
@@ -90,7 +90,7 @@ def describe(name: TopicName, path: LogPath, as_json: AsJson = False) -> None:
                 "high_watermark": found.high_watermark,
                 "log_end_offset": found.log_end_offset,
             }
-            for number, found in enumerate(bounds)
+            for number, found in bounds.items()
         ]
         show_json({**_as_json(topic), "partitions": partitions})
         return
@@ -115,7 +115,7 @@ def describe(name: TopicName, path: LogPath, as_json: AsJson = False) -> None:
                 found.log_end_offset,
                 found.log_end_offset - found.log_start_offset,
             )
-            for number, found in enumerate(bounds)
+            for number, found in bounds.items()
         ],
     )
 
@@ -166,12 +166,19 @@ def delete(
     note(f"topic {name} is deleted")
 
 
-def _bounds(cluster: Cluster, topic: TopicDescription) -> list[PartitionBounds]:
-    return [cluster.bounds(TopicPartition(topic.name, number)) for number in range(topic.partition_count)]
+def _bounds(cluster: Cluster, topic: TopicDescription) -> dict[int, PartitionBounds]:
+    """Of the partitions that are here: a broker's directory has those that the broker keeps."""
+    bounds = {}
+    for number in range(topic.partition_count):
+        try:
+            bounds[number] = cluster.bounds(TopicPartition(topic.name, number))
+        except UnknownPartitionError as trouble:
+            note(sentence(trouble))
+    return bounds
 
 
-def _offset_count(bounds: list[PartitionBounds]) -> int:
-    return sum(found.log_end_offset - found.log_start_offset for found in bounds)
+def _offset_count(bounds: dict[int, PartitionBounds]) -> int:
+    return sum(found.log_end_offset - found.log_start_offset for found in bounds.values())
 
 
 def _settings_text(topic: TopicDescription) -> str:

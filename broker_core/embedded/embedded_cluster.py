@@ -131,6 +131,7 @@ class EmbeddedCluster:
         self._refuse_before_making(plan)
         own = self._own()
         own.folders.remove(own.metadata_log.change(plan))
+        self._opened().access.drop_topic(name)
 
     def create_partitions(self, name: str, total_count: int) -> TopicDescription:
         def plan(controller: MetadataController) -> CoordinatorResult[MetadataRecord, TopicDescription]:

@@ -86,8 +86,12 @@ class ForeignTopics:
     def _topic_of_folder(self, name: str, partition: TopicPartition) -> TopicDescription | None:
         try:
             topic_id = read_partition_metadata(self._fs, f"{self._path}/{name}")
-        except (NotADirectoryError, StreamlogError):
+        except NotADirectoryError:
             return None
+        except StreamlogError as trouble:
+            # Records must not vanish with a damaged file: who reads the partition is told.
+            _log.warning("%s", trouble)
+            topic_id = None
         return TopicDescription(
             name=partition.topic,
             topic_id=topic_id or _NO_TOPIC_ID,

@@ -14,6 +14,7 @@ from broker_core.embedded.producer_ids import ProducerIds
 from broker_core.embedded.topic_catalog import TopicCatalog
 from broker_core.metadata.controller import MetadataController, ProducerIdBlock
 from broker_core.ports import Clock, Entropy, FileSystem
+from broker_core.storage.unfinished_swaps import SwapsFinished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ def open_log(fs: FileSystem, directory: LogDirectory, clock: Clock, entropy: Ent
     """Opens nothing yet: files are opened as they are needed. What is ABSENT is one of ours without topics."""
     if directory.kind is DirectoryKind.FOREIGN:
         catalog = ForeignTopics(fs, directory.path)
-        return OpenLog(catalog=catalog, access=PartitionAccess(fs, directory, catalog, None), own=None)
+        return OpenLog(catalog=catalog, access=PartitionAccess(SwapsFinished(fs), directory, catalog, None), own=None)
     metadata_log = MetadataLog(fs, directory, clock)
     folders = PartitionFolders(fs, directory.path, metadata_log, entropy)
     access = PartitionAccess(fs, directory, metadata_log, folders)

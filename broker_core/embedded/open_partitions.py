@@ -71,9 +71,16 @@ class OpenPartitions(Generic[Opened]):
 
     def close(self) -> None:
         """Closes all entries, each when its user is done with it."""
+        self._close_those(lambda partition: True)
+
+    def drop_topic(self, name: str) -> None:
+        """Closes the entries of a topic, each when its user is done with it: open files would keep the disk space of
+        deleted ones."""
+        self._close_those(lambda partition: partition.topic == name)
+
+    def _close_those(self, is_chosen: Callable[[TopicPartition], bool]) -> None:
         with self._mutex:
-            entries = list(self._entries.values())
-            self._entries.clear()
+            entries = [self._entries.pop(partition) for partition in list(self._entries) if is_chosen(partition)]
         for entry in entries:
             with entry.mutex:
                 self._close(entry)

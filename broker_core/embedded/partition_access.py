@@ -145,6 +145,11 @@ class PartitionAccess:
         """A store for reading that the caller alone uses, for as long as it takes, and closes."""
         return self._open_reader(partition, topic_of(self._catalog, partition)).store
 
+    def drop_topic(self, name: str) -> None:
+        """Closes what is open of a topic that was deleted."""
+        self._readers.drop_topic(name)
+        self._writers.drop_topic(name)
+
     def close(self) -> None:
         self._readers.close()
         self._writers.close()

@@ -41,8 +41,9 @@ INDEX_ENTRY_OFFSET_DELTA_MAX = 2**31 - 1
 MAX_OFFSET = 2**63 - 1
 """Offsets are signed 64-bit numbers."""
 
-MAX_OPEN_PARTITION_COUNT = 128
-"""Partitions that one process keeps open for reading, and as many for writing; some files each, of a usual 1,024."""
+MAX_OPEN_PARTITION_COUNT = 100
+"""Partitions that one process keeps open for reading, three files each, and as many for writing, six files each: of a
+usual 1,024."""
 
 COMPACTION_MEMORY_BYTES = 64 * 1024 * 1024
 """For the keys that one pass of a compaction remembers; half of Kafka's log.cleaner.dedupe.buffer.size, in a worker."""

@@ -1,11 +1,12 @@
 """The kernel in use: the native one if it was built, else its slow twin.
 
 STREAMLOG_PURE_KERNEL=1 in the environment forces the twin; the native module itself looks, as this floor reads no
-environment.
+environment. A kernel that was not built is said once per process, by a RuntimeWarning: pip shows no output of a build.
 """
 
 from __future__ import annotations
 
+import warnings
 from typing import cast
 
 from broker_core.record import pure_kernel
@@ -19,6 +20,12 @@ try:
 except ImportError:
     NATIVE_KERNEL = None
     KERNEL = PURE_KERNEL
+    warnings.warn(
+        "spark-streamlog runs on its slow record kernel, since the native one was not built: install a C compiler and "
+        "install the package again",
+        RuntimeWarning,
+        stacklevel=1,
+    )
 else:
     NATIVE_KERNEL = cast(Kernel, _native)
     KERNEL = PURE_KERNEL if _native.is_switched_off() else NATIVE_KERNEL

@@ -11,6 +11,7 @@ is the old or the new one, whole. A `.tmp` that was left behind is overwritten b
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from uuid import UUID
 
@@ -23,6 +24,8 @@ LOG_START_OFFSET_FILE_NAME = "log-start-offset-checkpoint"
 PARTITION_METADATA_FILE_NAME = "partition.metadata"
 
 _VERSION = "0"
+_COUNT_LINE = re.compile(r"[0-9]{1,10}")
+_OFFSET_LINE = re.compile(r"[^ ]+ [0-9]{1,10} -?[0-9]{1,19}")
 MAX_SMALL_FILE_BYTES = 256 * 1024 * 1024
 """Indexes and snapshots stay far below; of a larger file only so much is looked at."""
 
@@ -63,10 +66,10 @@ def read_offset_checkpoint(fs: FileSystem, path: str) -> dict[TopicPartition, in
     """Empty when there is no file. Raises DirectoryFormatError with the line that is wrong."""
     offsets: dict[TopicPartition, int] = {}
     for line in _lines_of(fs, path):
-        fields = line.split(" ")
-        if len(fields) != 3 or not fields[1].isdigit() or not fields[2].lstrip("-").isdigit():
+        if _OFFSET_LINE.fullmatch(line) is None:
             raise DirectoryFormatError(f"{path}: malformed line {line!r}, wanted '<topic> <partition> <offset>'")
-        offsets[TopicPartition(fields[0], int(fields[1]))] = int(fields[2])
+        topic, partition, offset = line.split(" ")
+        offsets[TopicPartition(topic, int(partition))] = int(offset)
     return offsets
 
 
@@ -104,6 +107,6 @@ def _lines_of(fs: FileSystem, path: str) -> list[str]:
     lines = data.decode("utf-8", "replace").split("\n")
     if lines[0] != _VERSION:
         raise DirectoryFormatError(f"{path}: checkpoint version {lines[0]!r}, only {_VERSION} is known")
-    if len(lines) < 2 or not lines[1].isdigit() or len(lines) < 2 + int(lines[1]):
+    if len(lines) < 2 or not _COUNT_LINE.fullmatch(lines[1]) or len(lines) < 2 + int(lines[1]):
         raise DirectoryFormatError(f"{path}: holds fewer lines than it says")
     return lines[2 : 2 + int(lines[1])]

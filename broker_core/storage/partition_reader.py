@@ -29,8 +29,8 @@ from broker_core.storage.timestamp_lookup import first_at_or_after, first_with_l
 
 _ATTEMPTS = 8
 """Each one has seen the folder change under it; more in a row than any writer is that fast."""
-_OPEN_SEGMENTS = 8
-"""Kept open per partition: a streaming reader needs one or two, and descriptors are limited."""
+_OPEN_SEGMENTS = 2
+"""Kept open per partition: a streaming reader needs one or two, and `limits.MAX_OPEN_PARTITION_COUNT` counts on it."""
 _KNOWN_POSITIONS = 64
 """Where recent reads ended: so many readers of one store go on without a look-up."""
 
@@ -125,7 +125,7 @@ class PartitionReader:
             )
             self._open[base_offset] = segment
             if len(self._open) > _OPEN_SEGMENTS:
-                self._open.popitem(last=False)[1].close()
+                self._let_go(*self._open.popitem(last=False))
         self._open.move_to_end(base_offset)
         return segment
 
@@ -135,6 +135,7 @@ class PartitionReader:
 
     def close(self) -> None:
         self._forget()
+        self._view.forget()
         self._view.close()
 
     def _read(
@@ -226,6 +227,14 @@ class PartitionReader:
             size_bytes = self._sizes[base] = self.segment(base).size_bytes()
         return SegmentExtent(end_position=size_bytes, next_offset=next_offset, dense_from=published.dense_from_offset)
 
+    def _let_go(self, base_offset: int, segment: SegmentFiles) -> None:
+        """The file may be another one when it is opened again: a compaction is being put in place, and its bounds come
+        after its files. A position in the old one, if a batch happens to begin there, would skip what lies before."""
+        segment.close()
+        for offset, (base, _) in list(self._positions.items()):
+            if base == base_offset:
+                del self._positions[offset]
+
     def _retrying(self, look: Callable[[PublishedBounds], _Answer]) -> _Answer:
         for attempt in range(_ATTEMPTS):
             is_last = attempt == _ATTEMPTS - 1
@@ -243,6 +252,7 @@ class PartitionReader:
             except CorruptDataError:
                 # What was cached may be of a file that was replaced. Damage is still there at a second look.
                 self._forget()
+                self._view.forget()
                 is_unchanged = published is not None and self._view.bounds().generation == published.generation
                 if is_last or (attempt > 0 and is_unchanged):
                     raise
@@ -257,7 +267,6 @@ class PartitionReader:
         self._sizes.clear()
         self._largest.clear()
         self._positions.clear()
-        self._view.forget()
         self._aborted.forget()
 
 

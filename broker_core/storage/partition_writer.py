@@ -296,7 +296,9 @@ class PartitionWriter:
         if unsynced_bytes == 0:
             self._last_sync_ms = plan.now_ms
         unsynced_count = plan.log_end_offset - self._published.active_base_offset if unsynced_bytes else 0
-        return unsynced_count >= self.config.flush_messages or plan.now_ms - self._last_sync_ms >= self.config.flush_ms
+        waited_ms = plan.now_ms - self._last_sync_ms
+        # Negative: the clock was put back, and how long it was nobody knows.
+        return unsynced_count >= self.config.flush_messages or not 0 <= waited_ms < self.config.flush_ms
 
     def _begin_segment(
         self,

@@ -37,7 +37,7 @@ class PublishedView:
         self._bounds_file: BoundsFile | None = None
         self._segments: SegmentList | None = None
         self._derived: PublishedBounds | None = None
-        self._derived_from: tuple[tuple[str, ...], int] | None = None
+        self._derived_from: tuple[tuple[str, ...], tuple[int, int]] | None = None
         self._known_closed: dict[int, Segment] = {}
 
     def bounds(self) -> PublishedBounds:
@@ -70,8 +70,8 @@ class PublishedView:
     def _derive(self) -> PublishedBounds:
         names = tuple(self._fs.list_directory(self._directory))
         listing = FolderListing.of(names)
-        size_bytes = self._size_of(listing.logs[-1]) if listing.logs else 0
-        if self._derived is not None and self._derived_from == (names, size_bytes):
+        last = self._state_of(listing.logs[-1]) if listing.logs else (0, 0)
+        if self._derived is not None and self._derived_from == (names, last):
             return self._derived
         loaded = load_partition(
             self._fs,
@@ -95,12 +95,13 @@ class PublishedView:
             # A real Kafka's compaction leaves gaps, and nothing in the folder says how far it came.
             dense_from_offset=MAX_OFFSET,
         )
-        self._derived_from = (names, size_bytes)
+        self._derived_from = (names, last)
         return self._derived
 
-    def _size_of(self, base_offset: int) -> int:
+    def _state_of(self, base_offset: int) -> tuple[int, int]:
+        """Size and time: with preallocate=true a Kafka writes to a file that has its full size from the beginning."""
         file = self._fs.open(segment_path(self._directory, base_offset, LOG), writable=False)
         try:
-            return file.size_bytes()
+            return file.size_bytes(), file.modified_ms()
         finally:
             file.close()

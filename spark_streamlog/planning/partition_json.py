@@ -8,13 +8,14 @@ startingOffsetsByTimestamp  {"topicA":{"0":1700000000000}}                     m
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.planning.offset_limits import EARLIEST, LATEST, OffsetsByPartition, TimestampsByPartition
 
-_MAX_PARTITION = 2**31 - 1
-_MAX_OFFSET = 2**63 - 1
+MAX_PARTITION = 2**31 - 1
+MAX_OFFSET = 2**63 - 1
 _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 
@@ -57,6 +58,8 @@ def _topics(text: str, example: str) -> dict[str, Any]:
         document = json.loads(text, object_pairs_hook=_no_name_twice)
     except json.JSONDecodeError as trouble:
         raise ValueError(f"it is not JSON ({trouble}); {example}") from None
+    except RecursionError:
+        raise ValueError(f"it is nested too deeply; {example}") from None
     if not isinstance(document, dict):
         raise ValueError(f"it is not a JSON object; {example}")
     return document
@@ -77,16 +80,20 @@ def _numbers_by_partition(
         raise ValueError(f"{topic!r} must have an object of partitions, not {document!r}; {example}")
     numbers: dict[TopicPartition, int] = {}
     for name, value in document.items():
-        number = int(name) if name.isascii() and name.isdigit() else name
-        partition = _partition_number(topic, number, example)
+        partition = _partition_number(topic, number_of_name(name), example)
         # bool is an int in Python, and true is no offset
-        if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= _MAX_OFFSET:
+        if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= MAX_OFFSET:
             raise ValueError(f"the {what} of {topic}-{partition} is {value!r}; {example}")
         numbers[TopicPartition(topic, partition)] = value
     return numbers
 
 
+def number_of_name(name: str) -> int | str:
+    """The partition number that a JSON name stands for. It has one spelling: `00` beside `0` would name it twice."""
+    return int(name) if re.fullmatch(r"0|[1-9][0-9]{0,9}", name) else name
+
+
 def _partition_number(topic: str, number: Any, example: str) -> int:
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= _MAX_PARTITION:
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= MAX_PARTITION:
         raise ValueError(f"{number!r} under {topic!r} is not a partition number; {example}")
     return number

@@ -12,6 +12,7 @@ from typing import Any
 
 from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.errors import condition_error
+from spark_streamlog.planning.partition_json import MAX_OFFSET, MAX_PARTITION, number_of_name
 
 StreamOffset = dict[TopicPartition, int]
 
@@ -25,7 +26,7 @@ def to_checkpoint(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, 
 
 
 def from_checkpoint(document: Any) -> StreamOffset:
-    """The reverse. Raises STREAMLOG_INVALID_CHECKPOINT_OFFSET for anything else, also for negative offsets."""
+    """The reverse. Raises STREAMLOG_INVALID_CHECKPOINT_OFFSET for anything else, also for what is no 64-bit offset."""
     if not isinstance(document, dict):
         raise _invalid(document, "It is not a JSON object.")
     offsets: StreamOffset = {}
@@ -33,11 +34,12 @@ def from_checkpoint(document: Any) -> StreamOffset:
         if not isinstance(partitions, dict):
             raise _invalid(document, f"Under {topic!r} there is no object of partitions.")
         for number, offset in partitions.items():
-            if not (isinstance(number, str) and number.isascii() and number.isdigit()):
+            partition = number_of_name(number)
+            if not isinstance(partition, int) or partition > MAX_PARTITION:
                 raise _invalid(document, f"{number!r} under {topic!r} is not a partition number.")
-            if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+            if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset <= MAX_OFFSET:
                 raise _invalid(document, f"The offset of {topic}-{number} is {offset!r}.")
-            offsets[TopicPartition(topic, int(number))] = offset
+            offsets[TopicPartition(topic, partition)] = offset
     return offsets
 
 

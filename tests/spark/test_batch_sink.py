@@ -208,7 +208,7 @@ def test_only_append_is_a_save_mode(spark, log_dir):
 def test_too_large_a_record_is_refused_with_size_limit_and_setting(spark, log_dir):
     make_topic(log_dir, "t", configs={"max.message.bytes": "1000"})
     message = refusal(a_frame(spark, [("small",), ("x" * 2000,)], "value string"), log_dir, topic="t")
-    for words in ("RecordTooLargeError", "limit of 1000", "max.message.bytes"):
+    for words in ("STREAMLOG_RECORD_TOO_LARGE", "limit of 1000", "max.message.bytes"):
         assert words in message
     assert stored_values(log_dir, "t") == []
 

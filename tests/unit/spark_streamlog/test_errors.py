@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from broker_core.model.exceptions import StreamlogError
-from spark_streamlog.errors import CONDITIONS, condition_error, report_data_loss
+from broker_core.model.exceptions import CorruptBatchError, DiskFullError, StreamlogError, UnknownPartitionError
+from spark_streamlog.errors import CONDITIONS, ConditionError, condition_error, report_data_loss, with_conditions
 
 
 def parameters_of(text):
@@ -45,3 +45,26 @@ def test_lost_data_is_a_warning_when_the_query_is_to_go_on(caplog):
         report_data_loss("KAFKA_DATA_LOSS.PARTITIONS_DELETED", fail_on_data_loss=False, partitions="t-0")
     assert "t-0" in caplog.text
     assert "going on" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("trouble", "condition"),
+    [
+        (UnknownPartitionError("no partition 9", topic="t"), "STREAMLOG_UNKNOWN_PARTITION"),
+        (CorruptBatchError("bytes", topic="t"), "STREAMLOG_CORRUPT_BATCH"),
+        (DiskFullError("full", topic="t"), "STREAMLOG_DISK_FULL"),
+        (StreamlogError("other", topic="t"), "STREAMLOG"),
+    ],
+)
+def test_trouble_of_the_log_reaches_the_user_with_a_conditions_name(trouble, condition):
+    with pytest.raises(ConditionError) as error, with_conditions():
+        raise trouble
+    assert (error.value.condition, error.value.parameters) == (condition, {"topic": "t"})
+    assert str(error.value) == f"[{condition}] {trouble.message}"
+
+
+def test_a_refusal_that_has_a_name_keeps_it():
+    refusal = condition_error("KAFKA_DATA_LOSS.PARTITIONS_DELETED", partitions="t-0")
+    with pytest.raises(ConditionError) as error, with_conditions():
+        raise refusal
+    assert error.value is refusal

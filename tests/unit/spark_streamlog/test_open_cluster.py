@@ -20,7 +20,7 @@ def test_a_log_is_opened_once_per_process(target):
 
 
 def test_reading_makes_no_directory(target):
-    with pytest.raises(ConditionError, match="STREAMLOG_NO_SUCH_LOG"):
+    with pytest.raises(ConditionError, match=r"\[STREAMLOG_NO_SUCH_LOG\].* no such directory\. Check the path"):
         open_for_reading(target)
     assert not os.path.exists(target.path)
 

@@ -49,11 +49,21 @@ def test_whole_numbers(value, number):
     assert options(n=value).integer("n", minimum=1) == number
 
 
-@pytest.mark.parametrize("value", ["0", "-1", str(MAX_LONG + 1), "1.5", "1e3", "0x10", "", "seven", "٣", "1_000"])
+@pytest.mark.parametrize(
+    "value", ["0", "-1", str(MAX_LONG + 1), "1.5", "1e3", "0x10", "", "seven", "٣", "1_000", "9" * 5000]
+)
 def test_what_is_no_whole_number_in_range_is_refused(value):
     reader = options(n=value)
     assert reader.integer("n", minimum=1) is None
     assert "n must be a whole number from 1" in refusal(reader)
+
+
+def test_a_refused_value_of_thousands_of_characters_is_shown_in_part():
+    reader = options(n="9" * 5000)
+    reader.integer("n", minimum=1)
+    text = refusal(reader)
+    assert "(5000 characters)" in text
+    assert len(text) < 300
 
 
 @pytest.mark.parametrize(("value", "flag"), [("true", True), ("TRUE", True), (" False ", False)])
@@ -77,7 +87,7 @@ def test_durations(value, milliseconds):
     assert options(d=value).duration_ms("d", default_ms=1) == milliseconds
 
 
-@pytest.mark.parametrize("value", ["-5s", "5 weeks", "soon", "1.5s", ""])
+@pytest.mark.parametrize("value", ["-5s", "5 weeks", "soon", "1.5s", "", "9" * 400 + "us", "9" * 5000])
 def test_what_is_no_duration_is_refused(value):
     reader = options(d=value)
     assert reader.duration_ms("d", default_ms=1) == 1

@@ -187,6 +187,12 @@ def test_retention_that_races_the_reader_fails_the_query_by_default(cluster, mon
     assert called
 
 
+def test_an_end_that_was_set_too_high_is_not_blamed_on_retention_alone(cluster):
+    fill(cluster, 3)
+    with pytest.raises(ConditionError, match=COULD_NOT_READ + r".*\[3, 9\).*was set too high in endingOffsets"):
+        read(cluster, 0, 9)
+
+
 def test_a_log_cut_below_the_planned_end_is_lost(cluster):
     fill(cluster, 9)
     one = planned(cluster, 0, 9)

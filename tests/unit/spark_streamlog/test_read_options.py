@@ -64,6 +64,8 @@ def test_topics_are_trimmed_and_blanks_dropped():
         ({"subscribe": "a", "assign": '{"a":[0]}'}, "exactly one of subscribe, subscribePattern and assign"),
         ({"subscribe": " , "}, "subscribe names no topic"),
         ({"subscribePattern": "("}, "subscribePattern is not a regular expression"),
+        ({"subscribePattern": "a{99999999999999999999}"}, "subscribePattern is not a regular expression"),
+        ({"subscribePattern": "(" * 3000 + ")" * 3000}, "subscribePattern is not a regular expression"),
         ({"subscribePattern": "  "}, "subscribePattern is empty"),
         ({"assign": "a"}, "assign: it is not JSON"),
     ],

@@ -111,3 +111,17 @@ def test_a_silent_pipe_does_not_hold_values_back(streamlog, log_path):
             process.kill()
             process.wait()
         follower.stdout.close()
+
+
+def test_a_header_that_is_given_twice_stands_twice_in_its_order(streamlog):
+    # The first one was lost: header keys of a record may repeat.
+    streamlog("produce", "t", "--header", "a=1", "--header", "b=", "--header", "a=2", stdin=b"x\n")
+    (record,) = records_of(streamlog, "t")
+    assert [(h["key"], h["value"]) for h in record["headers"]] == [("a", "1"), ("b", ""), ("a", "2")]
+
+
+def test_a_partition_that_no_topic_can_have_is_usage(streamlog):
+    # It was an OverflowError with a traceback.
+    refused = streamlog("produce", "t", "--partition", 99_999_999_999, stdin=b"x\n")
+    assert refused.status == 2
+    assert "--partition" in refused.err

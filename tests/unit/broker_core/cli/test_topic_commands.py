@@ -1,5 +1,9 @@
 """`streamlog topic …`."""
 
+import shutil
+
+from golden_data import unpack
+
 
 def test_a_topic_is_made_listed_described_altered_and_deleted(streamlog):
     assert streamlog("topic", "create", "t", "--partitions", 3, "--config", "retention.ms=1000").status == 0
@@ -59,3 +63,16 @@ def test_a_topic_that_is_not_there_is_trouble(streamlog):
         refused = streamlog("topic", *command.split(), "nothing")
         assert refused.status == 1
         assert "'nothing' does not exist" in refused.err
+
+
+def test_a_brokers_directory_that_has_some_partitions_of_a_topic_is_listed_and_described(streamlog, log_path):
+    # One folder that was not there, and no topic of the directory could be listed.
+    shutil.move(unpack(log_path.parent) / "log", log_path)
+    shutil.rmtree(log_path / "keyed-1")
+    listed = streamlog("topic", "list", "--json")
+    assert listed.status == 0
+    assert "keyed-1" in listed.err
+    assert {"keyed", "codecs"} <= {topic["name"] for topic in listed.json}
+    described = streamlog("topic", "describe", "keyed", "--json").json
+    assert described["partition_count"] == 5
+    assert [found["partition"] for found in described["partitions"]] == [0, 2, 3, 4]

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from itertools import chain
 
 import pytest
@@ -27,6 +28,7 @@ from broker_core.model.exceptions import (
     UnknownTopicError,
 )
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
+from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
 from broker_core.record.batch_reader import iter_headers, records_of
 
 T0 = TopicPartition("t", 0)
@@ -496,3 +498,41 @@ def test_a_fork_while_other_threads_are_at_work_leaves_no_lock_behind_in_the_chi
         for thread in threads:
             thread.join()
     assert values_in(cluster).count(b"child") == 10
+
+
+def open_files_in(folder):
+    links = []
+    for descriptor in os.listdir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the one that lists
+            links.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    return [link for link in links if link.startswith(str(folder))]
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in Linux's /proc")
+def test_files_of_a_deleted_topic_do_not_stay_open_in_the_process_that_deleted_it(path):
+    # They kept its disk space until many other partitions had been used.
+    with open_embedded(path, create=True) as cluster:
+        cluster.create_topic("t")
+        cluster.append(T0, a_batch(3))
+        cluster.fetch(T0, 0, max_bytes=100)
+        assert open_files_in(path / "t-0")
+        cluster.delete_topic("t")
+        assert open_files_in(path / "t-0") == []
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in Linux's /proc")
+def test_as_many_partitions_as_may_be_open_fit_a_usual_limit_of_open_files(path):
+    # 128 partitions of eight segments each, written and read by one process, ran into "Too many open files" at 1,024.
+    with open_embedded(path, create=True) as cluster:
+        cluster.create_topic("t", configs=NO_RETENTION)
+        access = cluster._opened().access
+        for _ in range(12):
+            cluster.append(T0, a_batch(3))
+            access.write(T0, lambda store: store.roll(SOME_TIME_MS))
+        cluster.append(T0, a_batch(3))
+        offset = 0
+        while offset < 39:
+            offset = cluster.fetch(T0, offset, max_bytes=1).next_offset
+        found = open_files_in(path / "t-0")
+        of_a_transaction = 1
+        assert MAX_OPEN_PARTITION_COUNT * (len(found) + of_a_transaction) <= 1_000, found

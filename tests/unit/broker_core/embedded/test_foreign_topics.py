@@ -5,9 +5,12 @@ from uuid import UUID
 import pytest
 from golden_data import fingerprint, unpack
 
+from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.embedded.foreign_topics import ForeignTopics
 from broker_core.metadata.metadata_records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from broker_core.metadata.metadata_replay import build_metadata_batch
+from broker_core.model.identifiers import TopicPartition
+from broker_core.record.batch_reader import iter_headers
 from broker_core.storage.checkpoints import write_partition_metadata
 from broker_core.storage.os_file_system import OsFileSystem
 
@@ -94,3 +97,24 @@ def test_a_folder_that_appears_is_found_at_the_next_refresh(golden):
     os.utime(golden, ns=(1, 1))
     catalog.refresh()
     assert catalog.topic("later").topic_id.int == 0
+
+
+def test_a_topic_whose_partition_metadata_is_damaged_does_not_vanish(golden, caplog):
+    # A Kafka that lost its machine leaves the file empty: the topic was said not to exist.
+    (golden / "codecs-0" / "partition.metadata").write_bytes(b"")
+    (golden / "codecs-1" / "partition.metadata").write_bytes(b"")
+    assert topics_of(golden)["codecs"].partition_count == 2
+    assert "codecs-0/partition.metadata" in caplog.text
+
+
+def test_what_a_living_kafka_appends_to_a_preallocated_segment_is_seen(golden):
+    log = golden / "codecs-0" / "00000000000000000000.log"
+    data = log.read_bytes()
+    _, last = list(iter_headers(data))[-1]
+    whole = data.ljust(1 << 20, b"\0")
+    log.write_bytes(data[: -last.size_bytes].ljust(1 << 20, b"\0"))
+    os.utime(log, (1, 1))
+    with open_embedded(golden) as cluster:
+        assert cluster.bounds(TopicPartition("codecs", 0)).log_end_offset == last.base_offset
+        log.write_bytes(whole)
+        assert cluster.bounds(TopicPartition("codecs", 0)).log_end_offset == last.next_offset

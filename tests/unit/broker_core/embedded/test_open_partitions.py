@@ -107,3 +107,14 @@ def test_one_thread_at_a_time_uses_a_partition():
     shelf.partitions.close()
     assert sorted(shelf.closed) == list(range(1, len(shelf.opened) + 1))
     assert len(shelf.partitions) == 0
+
+
+def test_what_is_open_of_a_deleted_topic_is_closed():
+    shelf = Shelf(max_count=9)
+    for number in (0, 1):
+        with shelf.use(number):
+            pass
+    shelf.partitions.drop_topic("another")
+    assert shelf.closed == []
+    shelf.partitions.drop_topic("t")
+    assert (shelf.closed, len(shelf.partitions)) == ([1, 2], 0)

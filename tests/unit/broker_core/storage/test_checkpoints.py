@@ -31,7 +31,8 @@ def test_an_offset_checkpoint_is_kafkas_text(fs):
 
 
 @pytest.mark.parametrize(
-    "content", [b"1\n0\n", b"0\nx\n", b"0\n2\nt 0 5\n", b"0\n1\nt 0\n", b"0\n1\nt x 5\n", b"", b"\xff"]
+    "content",
+    [b"1\n0\n", b"0\nx\n", b"0\n2\nt 0 5\n", b"0\n1\nt 0\n", b"0\n1\nt x 5\n", b"", b"\xff", "0\n1\nt ² 5\n".encode()],
 )
 def test_a_checkpoint_that_is_none_is_refused_by_name(fs, content):
     fs.overwrite("/p/c", content)

@@ -13,6 +13,8 @@ from store_builders import (
 
 from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError, UnknownPartitionError
 from broker_core.model.identifiers import IsolationLevel
+from broker_core.record.batch_reader import iter_headers
+from broker_core.storage.segment_names import segment_path
 
 COMMITTED = IsolationLevel.READ_COMMITTED
 
@@ -187,3 +189,43 @@ def test_the_greatest_timestamp_is_not_that_of_a_deleted_record():
     store.delete_records(1)
     found = store.find_max_timestamp()
     assert (found.offset, found.timestamp_ms) == (7, SOME_TIME_MS + 7)
+
+
+def test_where_a_read_ended_is_forgotten_with_the_file_that_it_was_in():
+    # While a compaction is put in place the bounds are still the old ones. A reader remembered that offset 6 is at the
+    # third batch, opened the file anew, compacted by then, and went on with its third batch: 6 to 8 were skipped.
+    fs = a_disk()
+    store = a_store(fs, **SMALL_SEGMENTS)
+    while len(store.segments()) < 4:
+        append(store, a_batch(3))
+    store.close()
+    fs.remove(f"{DIRECTORY}/partition.bounds")
+    reader = a_store(fs, writable=False)
+    others = [segment.base_offset for segment in reader.segments()[1:]]
+    for offset in (0, 3, *others):
+        reader.read(offset, max_bytes=1)
+    path = segment_path(DIRECTORY, 0, "log")
+    batches = [fs.content(path)[at : at + h.size_bytes] for at, h in iter_headers(fs.content(path))]
+    assert len(batches) > 3
+    fs.overwrite(path + ".swap", b"".join([batches[0], *batches[2:]]))
+    fs.overwrite(segment_path(DIRECTORY, 0, "index"), b"")
+    fs.rename(path + ".swap", path)
+    fetched = reader.read(6, max_bytes=1)
+    assert next(header.base_offset for _, header in iter_headers(fetched.buffer)) == 6
+
+
+def test_a_folder_without_bounds_is_read_through_once_and_not_at_every_read():
+    # Derived bounds were a new generation, whose files were looked at anew, for which bounds were derived anew: every
+    # read of a real Kafka's directory read its whole active segment.
+    fs = a_disk()
+    store = a_store(fs)
+    for _ in range(5):
+        append(store)
+    store.close()
+    fs.remove(f"{DIRECTORY}/partition.bounds")
+    reader = a_store(fs, writable=False)
+    reader.read(0, max_bytes=1)
+    generation = reader._reader._generation
+    for offset in (3, 6, 9):
+        reader.read(offset, max_bytes=1)
+    assert reader._reader._generation == generation

@@ -263,3 +263,15 @@ def test_old_batches_of_a_retry_are_recognised_after_a_restart():
         result = append(a_store(fs), a_batch(3, producer=(5, 0, sequence))).result
         assert (result.base_offset, result.is_duplicate) == (sequence, True)
     assert offsets_in(a_store(fs)) == list(range(15))
+
+
+def test_a_clock_that_was_put_back_does_not_put_off_the_sync():
+    # With flush.ms the sync waited until the clock had come back to where it was.
+    fs = a_disk()
+    store = a_store(fs, **{"flush.policy": "os", "flush.ms": "1000"})
+    append(store, now_ms=SOME_TIME_MS)
+    append(store, now_ms=SOME_TIME_MS - 1_800_000)
+    fs.power_loss()
+    store = a_store(fs)
+    store.refresh()
+    assert offsets_in(store) == list(range(6))

@@ -31,6 +31,8 @@ def test_timestamps():
         ("[1]", "it is not a JSON object"),
         ('{"a":{"0":1,"0":2}}', "'0' stands there twice"),
         ('{"a":{"0":1},"a":{"1":2}}', "'a' stands there twice"),
+        ('{"a":{"0":1,"00":2}}', "'00' under 'a' is not a partition number"),
+        ("[" * 100_000, "it is nested too deeply"),
         ('{"a":[0]}', "'a' must have an object of partitions"),
         ('{"a":{}}', "'a' must have an object of partitions"),
         ('{"a":"newest"}', "'newest', which is not earliest or latest"),
