@@ -7,7 +7,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from broker_core.model.identifiers import IsolationLevel
 from spark_streamlog.options import MAX_INTEGER, LogTarget, OptionReader
@@ -27,6 +27,18 @@ from spark_streamlog.planning.subscription import AssignPartitions, SubscribePat
 logger = logging.getLogger("spark_streamlog")
 
 DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
+
+TEXTS_WITHOUT_EFFECT: Final = ("groupIdPrefix", "kafka.group.id", "kafka.client.id", "kafka.client.rack")
+NUMBERS_WITHOUT_EFFECT: Final = (
+    "fetch.min.bytes", "fetch.max.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes", "max.poll.records",
+    "max.poll.interval.ms", "session.timeout.ms", "heartbeat.interval.ms", "request.timeout.ms",
+    "default.api.timeout.ms", "metadata.max.age.ms", "connections.max.idle.ms", "retry.backoff.ms",
+    "retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "receive.buffer.bytes",
+    "send.buffer.bytes",
+)  # fmt: skip
+"""Settings of a consumer about a network and a group that are not there: accepted, so that a Kafka query's options can
+stay."""
+
 Parsed = TypeVar("Parsed")
 
 
@@ -88,8 +100,7 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
         fetch_offset_attempt_count=options.integer("fetchOffset.numRetries", minimum=1, maximum=MAX_INTEGER) or 3,
         fetch_offset_retry_interval_ms=_retry_interval_ms(options),
     )
-    # A log that is opened in the process answers at once: accepted, so that a Kafka query's options can stay.
-    options.integer("kafkaConsumer.pollTimeoutMs", minimum=0)
+    _check_settings_without_effect(options)
     _refuse_what_the_source_owns(options)
     options.finish()
     check_start_against_end(starting, ending)
@@ -189,6 +200,14 @@ def _retry_interval_ms(options: OptionReader) -> int:
     # What is above, no sleep can take.
     given = options.integer("fetchOffset.retryIntervalMs", minimum=0, maximum=MAX_INTEGER)
     return 1000 if given is None else given
+
+
+def _check_settings_without_effect(options: OptionReader) -> None:
+    options.integer("kafkaConsumer.pollTimeoutMs", minimum=0)
+    for name in TEXTS_WITHOUT_EFFECT:
+        options.text(name)
+    for name in NUMBERS_WITHOUT_EFFECT:
+        options.integer(f"kafka.{name}", minimum=-1)
 
 
 def _refuse_what_the_source_owns(options: OptionReader) -> None:
