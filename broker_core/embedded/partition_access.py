@@ -11,6 +11,7 @@ makes it again with id 2; A opens files of the folder `t-0` by their paths and t
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,9 +21,16 @@ from broker_core.cluster import TopicDescription
 from broker_core.embedded.directory import LogDirectory
 from broker_core.embedded.open_partitions import OpenPartitions
 from broker_core.embedded.partition_folders import PartitionFolders
-from broker_core.embedded.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.embedded.partition_lock import LOCK_FILE_NAME, LockMode, PartitionLock
 from broker_core.embedded.topic_catalog import TopicCatalog, is_same_topic, topic_of
-from broker_core.model.exceptions import DirectoryFormatError, StreamlogError, UnknownPartitionError, UnknownTopicError
+from broker_core.model.exceptions import (
+    CorruptDataError,
+    DirectoryFormatError,
+    StorageError,
+    StreamlogError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
 from broker_core.model.topic_config import TopicConfig
@@ -33,6 +41,8 @@ from broker_core.storage.partition_store import PartitionStore
 from broker_core.storage.storage_errors import storage_error
 
 Answer = TypeVar("Answer")
+
+logger = logging.getLogger(__name__)
 
 _ATTEMPT_COUNT: Final = 10
 """Times that a topic may be deleted and made again, or reconfigured, during one operation on it."""
@@ -156,12 +166,35 @@ class PartitionAccess:
 
     def _open_reader(self, partition: TopicPartition, topic: TopicDescription) -> OpenStore:
         store = self._open_store(partition, topic, writable=False)
+        if self._folders is not None and self._directory.is_writable and store.has_unpublished():
+            self._maybe_publish_for_the_dead(partition, topic)
         return OpenStore(store=store, identity=_identity_of(self.path_of(partition)))
 
     def _open_writer(self, partition: TopicPartition, topic: TopicDescription) -> OpenStore:
         store = self._open_store(partition, topic, writable=True)
         path = self.path_of(partition)
         return OpenStore(store=store, identity=_identity_of(path), lock=PartitionLock(f"{path}/{LOCK_FILE_NAME}"))
+
+    def _maybe_publish_for_the_dead(self, partition: TopicPartition, topic: TopicDescription) -> bool:
+        """Does what the next writer would, so that a reader that comes first sees all that was acknowledged: after a
+        power failure the bounds on the device may be older than the batches. Not while a living writer has the lock."""
+        writer = self._open_writer(partition, topic)
+        assert writer.lock is not None, f"{partition} is open for reading"
+        try:
+            if not writer.lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
+                return False
+            try:
+                writer.require_folder(self.path_of(partition))
+                writer.store.refresh()
+                return True
+            finally:
+                writer.lock.release()
+        except (CorruptDataError, StorageError) as trouble:
+            # The reader can still have what was published; what is damaged it will find where it lies.
+            logger.warning("partition=%s could not be recovered for reading: %s", partition, trouble)
+            return False
+        finally:
+            writer.close()
 
     def _open_store(self, partition: TopicPartition, topic: TopicDescription, *, writable: bool) -> PartitionStore:
         path = self.path_of(partition)

@@ -164,6 +164,10 @@ class PartitionStore:
         """The published bounds, read anew (one small read). high_watermark == log_end_offset."""
         return self._reader.bounds()
 
+    def has_unpublished(self) -> bool:
+        """Whether the folder holds more than was published: a writer is at work, or left it so; `refresh` ends it."""
+        return self._reader.has_unpublished()
+
     def read(
         self,
         from_offset: int,

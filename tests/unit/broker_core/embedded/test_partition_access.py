@@ -8,8 +8,9 @@ from broker_core.embedded.directory import LogDirectory
 from broker_core.embedded.metadata_log import MetadataLog
 from broker_core.embedded.partition_access import PartitionAccess
 from broker_core.embedded.partition_folders import PartitionFolders
+from broker_core.embedded.partition_lock import PartitionLock
 from broker_core.embedded.system_ports import SystemClock, SystemEntropy
-from broker_core.model.exceptions import InvalidRecordError, StorageError, UnknownTopicError
+from broker_core.model.exceptions import CorruptDataError, InvalidRecordError, StorageError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.os_file_system import OsFileSystem
 from broker_core.storage.partition_store import PartitionStore
@@ -212,3 +213,41 @@ def test_a_store_opened_apart_is_its_users_own(path):
     door.access.close()
     assert apart.bounds().log_end_offset == 1
     apart.close()
+
+
+def with_bounds_of_before(path):
+    """Two appends, and then the published bounds of the first: as after a power failure, since batches are synced at
+    every append and the bounds are not."""
+    writer = Door(path)
+    writer.create()
+    writer.append(records=2)
+    bounds_file = path / "t-0" / "partition.bounds"
+    before = bounds_file.read_bytes()
+    writer.append(records=3)
+    writer.access.close()
+    bounds_file.write_bytes(before)
+
+
+def test_a_reader_that_comes_first_after_a_power_failure_sees_all_that_was_acknowledged(path):
+    with_bounds_of_before(path)
+    assert Door(path).end() == 5
+
+
+def test_a_reader_leaves_the_tail_of_a_living_writer_alone(path):
+    with_bounds_of_before(path)
+    with PartitionLock(f"{path}/t-0/.lock").exclusive():
+        assert Door(path).end() == 2
+    assert Door(path).end() == 5
+
+
+def test_a_reader_still_gets_what_was_published_when_the_rest_is_damaged(path, caplog):
+    with_bounds_of_before(path)
+    log_file = path / "t-0" / "00000000000000000000.log"
+    content = bytearray(log_file.read_bytes())
+    content[16] = 9  # the first batch's magic: inside the flushed range
+    log_file.write_bytes(content)
+    door = Door(path)
+    assert door.end() == 2
+    with pytest.raises(CorruptDataError):
+        door.access.read(T0, lambda store: store.read(0, max_bytes=1000))
+    assert "could not be recovered for reading" in caplog.text
