@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from broker_core.cli.record_text import full_lines, json_lines
-from broker_core.cli.screen import format_timestamp
+from broker_core.cli.screen import format_timestamp, partition_json
 from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import FileSystem
 from broker_core.record.batch_header import BatchHeader
@@ -60,8 +60,7 @@ def _batch_line(partition: TopicPartition, batch: DumpedBatch) -> str:
 def _batch_json(partition: TopicPartition, batch: DumpedBatch) -> dict[str, Any]:
     header: BatchHeader = batch.header
     return {
-        "topic": partition.topic,
-        "partition": partition.partition,
+        **partition_json(partition),
         "file": batch.file,
         "position": batch.position,
         "base_offset": header.base_offset,

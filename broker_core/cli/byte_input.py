@@ -17,8 +17,10 @@ PIECE_BYTES: Final = 1024 * 1024
 class ByteInput:
     """Reads a stream without waiting for more than there is."""
 
-    def __init__(self, stream: BinaryIO, total_bytes: int | None) -> None:
+    def __init__(self, stream: BinaryIO, total_bytes: int | None, *, name: str) -> None:
         self._stream = stream
+        self.name = name
+        """For people."""
         self.total_bytes = total_bytes
         """Of a regular file; None for anything whose end cannot be told."""
         try:
@@ -47,7 +49,7 @@ class ByteInput:
 def open_input(file: Path | None) -> Iterator[ByteInput]:
     """The file, or standard input for None and for `-`."""
     if file is None or str(file) == "-":
-        yield ByteInput(sys.stdin.buffer, None)
+        yield ByteInput(sys.stdin.buffer, None, name="standard input")
         return
     with file.open("rb") as stream:
-        yield ByteInput(stream, file.stat().st_size if file.is_file() else None)
+        yield ByteInput(stream, file.stat().st_size if file.is_file() else None, name=str(file))

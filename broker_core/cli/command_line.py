@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated, Final
 
 import typer
 
@@ -16,8 +18,10 @@ from broker_core.cli.exit_status import (
     TROUBLE,
     USAGE,
 )
-from broker_core.cli.trouble import UsageTrouble, sentence
+from broker_core.cli.trouble import sentence
 from broker_core.model.exceptions import StreamlogError
+
+DISTRIBUTION: Final = "spark-streamlog"
 
 app = typer.Typer(
     name="streamlog",
@@ -31,8 +35,30 @@ app = typer.Typer(
 )
 app.add_typer(topic_commands.app, name="topic")
 app.add_typer(log_commands.app, name="log")
-app.command("produce")(produce_command.produce)
-app.command("consume")(consume_command.consume)
+app.command("produce", epilog=produce_command.EXAMPLE)(produce_command.produce)
+app.command("consume", epilog=consume_command.EXAMPLE)(consume_command.consume)
+
+
+def _show_version(is_asked: bool) -> None:
+    if not is_asked:
+        return
+    # Loaded here, so that --help and a wrong argument answer at once.
+    from broker_core.record.active_kernel import KERNEL_NAME
+
+    typer.echo(f"streamlog {version(DISTRIBUTION)}, {KERNEL_NAME} record kernel")
+    raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Show the version and the record kernel in use."
+        ),
+    ] = False,
+) -> None:
+    """What stands before the command."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -40,8 +66,6 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = app(list(arguments), prog_name="streamlog", standalone_mode=False)
         return result if isinstance(result, int) else OK
-    except UsageTrouble as trouble:
-        return _complain(sentence_of_usage(trouble), USAGE)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
@@ -49,17 +73,23 @@ def run(arguments: Sequence[str]) -> int:
     except (StreamlogError, OSError, MemoryError) as trouble:
         return _complain(sentence(trouble), TROUBLE)
     except Exception as trouble:
+        if type(trouble).__name__ == "NoArgsIsHelpError":
+            print(trouble, file=sys.stderr)  # the whole help, which is no sentence
+            return USAGE
         if hasattr(trouble, "format_message"):  # the parser's own errors, whichever package they come from
             return _complain(sentence_of_usage(trouble), int(getattr(trouble, "exit_code", USAGE)))
         raise
 
 
 def sentence_of_usage(trouble: Exception) -> str:
-    """The parser's complaint, with the way to the help."""
+    """The parser's complaint, with a right example where something is missing, and the way to the help."""
     text = trouble.format_message() if hasattr(trouble, "format_message") else str(trouble)
     context = getattr(trouble, "ctx", None)
-    command = context.command_path if context is not None else "streamlog"
-    return f"{' '.join(text.split()).rstrip('.')}. Try '{command} --help'."
+    words = [f"{' '.join(text.split()).rstrip('.')}."]
+    if context is not None and context.command.epilog and type(trouble).__name__ == "MissingParameter":
+        words.append(f"{context.command.epilog}.")
+    words.append(f"Try '{context.command_path if context is not None else 'streamlog'} --help'.")
+    return " ".join(words)
 
 
 def _complain(text: str, status: int) -> int:

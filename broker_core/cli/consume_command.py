@@ -21,6 +21,8 @@ from broker_core.model.exceptions import UnknownPartitionError
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.topic_producer import describe_existing
 
+EXAMPLE: Final = "Example: streamlog consume orders --path /data/log"
+
 POLL_SECONDS: Final = 0.1
 """How often --follow looks for new records: soon enough for a person, rarely enough for a laptop."""
 
@@ -31,7 +33,7 @@ class Isolation(StrEnum):
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="The topic.", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
     path: LogPath,
     start: Annotated[
         str | None, typer.Option("--from", metavar="WHERE", help=f"{FORMS}.", show_default="earliest")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from broker_core.cli.trouble import UsageTrouble
+from broker_core.model.exceptions import InvalidRecordError
 
 MAX_LINE_BYTES: Final = 128 * 1024 * 1024
 """One line; what has no line end for so long is no text, and must not fill the memory."""
@@ -20,7 +20,8 @@ MAX_LINE_BYTES: Final = 128 * 1024 * 1024
 class LineSplitter:
     """`receive_data` gives the lines that are complete, `finish` the rest. Both give a BinaryArray, maybe empty."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
+        self._source = source
         self._unfinished: list[bytes] = []
         self._unfinished_bytes = 0
         self.line_count = 0
@@ -49,8 +50,9 @@ class LineSplitter:
         self._unfinished.append(data)
         self._unfinished_bytes += len(data)
         if self._unfinished_bytes > MAX_LINE_BYTES:
-            raise UsageTrouble(
-                f"line {self.line_count + 1} has more than {MAX_LINE_BYTES} bytes: that is no file of lines"
+            raise InvalidRecordError(
+                f"line {self.line_count + 1} of {self._source} has more than {MAX_LINE_BYTES} bytes: that is no file "
+                "of lines"
             )
 
     def _split(self, block: bytes) -> Any:
@@ -59,13 +61,14 @@ class LineSplitter:
         return lines
 
 
-def split_keys(lines: Any, separator: bytes, *, first_line: int) -> tuple[Any, Any]:
-    """(keys, values): each line cut at its first separator. A line without one is refused by its number."""
+def split_keys(lines: Any, separator: bytes, *, first_line: int, source: str) -> tuple[Any, Any]:
+    """(keys, values): each line cut at its first separator. A line without one is refused by its number and source."""
     parts = pc.split_pattern(lines, pattern=separator, max_splits=1)
     counts = pc.list_value_length(parts)
     missing = pc.index(counts, pa.scalar(1, counts.type)).as_py()
     if missing >= 0:
-        raise UsageTrouble(f"line {first_line + missing} has no key separator {separator!r}")
+        shown = repr(separator.decode("utf-8", "backslashreplace"))
+        raise InvalidRecordError(f"line {first_line + missing} of {source} has no key separator {shown}")
     return pc.list_element(parts, 0), pc.list_element(parts, 1)
 
 

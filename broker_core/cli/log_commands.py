@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +12,19 @@ import typer
 from broker_core.cli.batch_dump import write_batch, write_records
 from broker_core.cli.exit_status import DAMAGE_FOUND, TROUBLE
 from broker_core.cli.log_directory import LogPath, open_log
-from broker_core.cli.screen import Column, byte_progress, format_timestamp, note, show_json, show_table, step_progress
+from broker_core.cli.screen import (
+    Column,
+    byte_progress,
+    counted,
+    format_timestamp,
+    note,
+    partition_json,
+    show_json,
+    show_table,
+    step_progress,
+)
+from broker_core.cli.upkeep_text import show_upkeep, upkeep_json
 from broker_core.cluster import Cluster, TopicDescription
-from broker_core.embedded.partition_upkeep import UpkeepReport
 from broker_core.model.exceptions import UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
@@ -30,7 +40,7 @@ app = typer.Typer(
 )
 
 OneTopic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
-AnyTopic = Annotated[str | None, typer.Argument(metavar="[TOPIC]", help="The topic.", show_default="all")]
+AnyTopic = Annotated[str | None, typer.Argument(metavar="TOPIC", help="The topic.", show_default="all")]
 OnePartition = Annotated[int | None, typer.Option("--partition", min=0, help="This partition only.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
 
@@ -39,13 +49,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")
 def segments(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None, as_json: AsJson = False) -> None:
     """List the segments of each partition."""
     found = [
-        (str(where), one.base_offset, one.next_offset, one.size_bytes, one.max_timestamp_ms, one.is_active, one.path)
+        (where, one.base_offset, one.next_offset, one.size_bytes, one.max_timestamp_ms, one.is_active, one.path)
         for where, store in _stores(path, topic, partition)
         for one in store.segments()
     ]
     if as_json:
-        names = ("partition", "base_offset", "next_offset", "size_bytes", "max_timestamp_ms", "is_active", "file")
-        show_json([dict(zip(names, row, strict=True)) for row in found])
+        names = ("base_offset", "next_offset", "size_bytes", "max_timestamp_ms", "is_active", "file")
+        show_json([{**partition_json(where), **dict(zip(names, row, strict=True))} for where, *row in found])
         return
     show_table(
         [
@@ -60,7 +70,7 @@ def segments(path: LogPath, topic: AnyTopic = None, partition: OnePartition = No
     )
 
 
-@app.command()
+@app.command(epilog="Example: streamlog log dump orders --path /data/log --partition 0")
 def dump(
     topic: OneTopic,
     path: LogPath,
@@ -93,19 +103,23 @@ def verify(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None
 
     An index that is wrong or missing is no damage: it is made anew when it is needed. Nothing is changed.
     """
-    findings: list[tuple[str, Finding]] = []
+    findings: list[tuple[TopicPartition, Finding]] = []
     count = 0
     for where, store in _stores(path, topic, partition):
         with byte_progress(f"verifying {where}") as progress:
-            findings.extend((str(where), finding) for finding in store.verify(progress.show))
+            findings.extend((where, finding) for finding in store.verify(progress.show))
         count += 1
     damage_count = sum(finding.is_damage for _, finding in findings)
     if as_json:
         show_json({"partitions": count, "damage": damage_count, "findings": [_finding_json(*f) for f in findings]})
     else:
-        if findings:
-            _show_findings(findings)
-        note(f"{count} partitions read, {damage_count} damaged places, {len(findings) - damage_count} other findings")
+        for _, finding in findings:
+            print(_finding_line(path, finding))
+        other_count = len(findings) - damage_count
+        note(
+            f"{counted(count, 'partition')} read, {counted(damage_count, 'damaged place')}, "
+            f"{counted(other_count, 'other finding')}"
+        )
     if damage_count:
         raise typer.Exit(DAMAGE_FOUND)
 
@@ -117,9 +131,9 @@ def maintain(path: LogPath, topic: AnyTopic = None, as_json: AsJson = False) -> 
         names = None if topic is None else [describe_existing(cluster, topic).name]
         reports = cluster.maintain(names, progress=progress)
     if as_json:
-        show_json([_upkeep_json(report) for report in reports])
+        show_json([upkeep_json(report) for report in reports])
     else:
-        _show_upkeep(reports)
+        show_upkeep(reports)
     if any(report.trouble is not None for report in reports):
         raise typer.Exit(TROUBLE)
 
@@ -161,61 +175,16 @@ def _partitions(topic: TopicDescription, only: int | None) -> list[TopicPartitio
     return [TopicPartition(topic.name, number) for number in numbers]
 
 
-def _show_findings(findings: list[tuple[str, Finding]]) -> None:
-    show_table(
-        [
-            Column(heading="partition"),
-            Column(heading="damage"),
-            Column(heading="offset", is_number=True),
-            Column(heading="position", is_number=True),
-            Column(heading="file"),
-            Column(heading="problem", is_long=True),
-        ],
-        [
-            (where, found.is_damage, found.offset, found.position, Path(found.file).name, found.problem)
-            for where, found in findings
-        ],
-    )
+def _finding_line(path: Path, found: Finding) -> str:
+    """`FILE:POSITION offset N: problem`, the file as seen from the log directory."""
+    file = Path(found.file).relative_to(path.absolute())
+    remark = "" if found.is_damage else " (no damage: it is made anew when it is needed)"
+    return f"{file}:{found.position} offset {found.offset}: {found.problem}{remark}"
 
 
-def _show_upkeep(reports: Sequence[UpkeepReport]) -> None:
-    show_table(
-        [
-            Column(heading="partition"),
-            Column(heading="deleted segments", is_number=True),
-            Column(heading="compacted segments", is_number=True),
-            Column(heading="removed records", is_number=True),
-            Column(heading="compacted away bytes", is_number=True),
-            Column(heading="trouble", is_long=True),
-        ],
-        [
-            (
-                report.partition,
-                report.deleted_segment_count,
-                report.compaction.segments_cleaned,
-                report.compaction.records_removed,
-                report.compaction.bytes_before - report.compaction.bytes_after,
-                report.trouble or "",
-            )
-            for report in reports
-        ],
-    )
-
-
-def _upkeep_json(report: UpkeepReport) -> dict[str, Any]:
+def _finding_json(where: TopicPartition, found: Finding) -> dict[str, Any]:
     return {
-        "partition": str(report.partition),
-        "deleted_segments": report.deleted_segment_count,
-        "compacted_segments": report.compaction.segments_cleaned,
-        "removed_records": report.compaction.records_removed,
-        "compacted_away_bytes": report.compaction.bytes_before - report.compaction.bytes_after,
-        "trouble": report.trouble,
-    }
-
-
-def _finding_json(where: str, found: Finding) -> dict[str, Any]:
-    return {
-        "partition": where,
+        **partition_json(where),
         "is_damage": found.is_damage,
         "file": found.file,
         "position": found.position,

@@ -21,6 +21,8 @@ from broker_core.model.identifiers import CompressionType
 from broker_core.model.limits import MAX_PARTITION_COUNT
 from broker_core.topic_producer import ProducerSettings, TopicProducer, describe_existing, describe_or_create
 
+EXAMPLE: Final = "Example: streamlog produce orders --path /data/log --file lines.txt"
+
 IDLE_SECONDS: Final = 0.1
 """When the input is silent for so long, what has come is written: a slow pipe is not held back."""
 
@@ -43,12 +45,14 @@ class LineRecords:
         self._headers = [{"key": name, "value": value.encode("utf-8", "surrogateescape")} for name, value in headers]
         self._partition = partition
 
-    def columns(self, lines: Any, *, first_line: int) -> Any:
+    def columns(self, lines: Any, *, first_line: int, source: str) -> Any:
         columns: dict[str, Any] = {}
         if self._key_separator is None:
             columns["value"] = lines
         else:
-            columns["key"], columns["value"] = split_keys(lines, self._key_separator, first_line=first_line)
+            columns["key"], columns["value"] = split_keys(
+                lines, self._key_separator, first_line=first_line, source=source
+            )
         if self._headers:
             columns["headers"] = pa.repeat(pa.scalar(self._headers, HEADERS_TYPE), len(lines))
         if self._partition is not None:
@@ -57,7 +61,9 @@ class LineRecords:
 
 
 def produce(
-    topic: Annotated[str, typer.Argument(help="The topic; made if it is missing.", show_default=False)],
+    topic: Annotated[
+        str, typer.Argument(metavar="TOPIC", help="The topic; made if it is missing.", show_default=False)
+    ],
     path: LogPath,
     file: Annotated[Path | None, typer.Option(help="Read this file instead of standard input.")] = None,
     key_separator: Annotated[
@@ -95,7 +101,7 @@ def produce(
             note("Type values, one a line; Ctrl-D ends.")
         with byte_progress(f"writing to {topic}", source.total_bytes) as progress:
             for lines, first_line, count_bytes in _line_blocks(source, producer):
-                producer.add(topic, records.columns(lines, first_line=first_line))
+                producer.add(topic, records.columns(lines, first_line=first_line, source=source.name))
                 progress.advance(count_bytes)
             producer.flush()
         written = producer.appended_record_count
@@ -107,7 +113,7 @@ def produce(
 
 def _line_blocks(source: ByteInput, producer: TopicProducer) -> Any:
     """(lines, number of the first one, bytes read). Writes what the producer holds when the input falls silent."""
-    splitter = LineSplitter()
+    splitter = LineSplitter(source.name)
     while True:
         if producer.holds_rows and source.is_idle(IDLE_SECONDS):
             producer.flush()

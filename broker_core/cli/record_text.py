@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from broker_core.cli.screen import format_timestamp
+from broker_core.cli.screen import format_timestamp, partition_json
 from broker_core.model.identifiers import TopicPartition
 
 Renderer = Callable[[TopicPartition, Any], "bytes | memoryview"]
@@ -66,7 +66,7 @@ def json_lines(partition: TopicPartition, batch: Any) -> bytes:
     lines = []
     for key, value, offset, timestamp_ms, headers in _rows(batch):
         record: dict[str, Any] = {
-            "topic": partition.topic, "partition": partition.partition, "offset": offset, "timestamp": timestamp_ms,
+            **partition_json(partition), "offset": offset, "timestamp": timestamp_ms,
             **_json_bytes("key", key), **_json_bytes("value", value),
         }  # fmt: skip
         if headers is not None:

@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.progress import (
     BarColumn,
@@ -28,12 +29,17 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from broker_core.model.identifiers import TopicPartition
+
 _UNLIMITED_WIDTH = 100_000
+_GAP = 2
+_LEAST_LONG_WIDTH = 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """`is_long`: it is the one that gives way, folded, when the terminal is too narrow for all."""
+    """`is_long`: it is the one that gives way, folded, when the terminal is too narrow for all. A heading may have
+    several lines."""
 
     heading: str
     is_number: bool = False
@@ -50,23 +56,31 @@ def stderr_console() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
-def show_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]], *, title: str | None = None) -> None:
+def show_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
     """Prints a table. On a terminal its long column is folded to fit; if that is not enough, a row is a block of lines.
 
     Cells are shown as they are: no markup.
     """
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        justify: JustifyMethod = "right" if column.is_number else "left"
-        table.add_column(column.heading, justify=justify, overflow="fold", no_wrap=not column.is_long)
     cells = [[_cell(value) for value in row] for row in rows]
+    widths = [_width(column, [row[place] for row in cells]) for place, column in enumerate(columns)]
+    console = stdout_console()
+    if sum(widths) + _GAP * (len(widths) - 1) > console.width:
+        _show_records(console, [" ".join(column.heading.split()) for column in columns], cells)
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0))
+    for column, width in zip(columns, widths, strict=True):
+        justify: JustifyMethod = "right" if column.is_number else "left"
+        # The width is said: a table that is too wide makes every column narrower, those that must not wrap too.
+        table.add_column(column.heading, justify=justify, overflow="fold", no_wrap=not column.is_long, min_width=width)
     for row in cells:
         table.add_row(*(Text(cell) for cell in row))
-    console = stdout_console()
-    if console.measure(table, options=console.options.update(width=_UNLIMITED_WIDTH)).minimum > console.width:
-        _show_records(console, [column.heading for column in columns], cells)
-    else:
-        console.print(table)
+    console.print(table)
+
+
+def _width(column: Column, cells: Iterable[str]) -> int:
+    """The least that a column needs."""
+    widest = max(cell_len(line) for text in (column.heading, *cells) for line in (text.splitlines() or [""]))
+    return min(widest, _LEAST_LONG_WIDTH) if column.is_long else widest
 
 
 def _show_records(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -83,9 +97,19 @@ def show_json(value: Any) -> None:
     print(json.dumps(value, ensure_ascii=False, indent=2))
 
 
+def partition_json(partition: TopicPartition) -> dict[str, Any]:
+    """How every JSON of the command line names a partition."""
+    return {"topic": partition.topic, "partition": partition.partition}
+
+
 def note(text: str) -> None:
     """A line on stderr, for people: not part of the output."""
     stderr_console().print(Text(text))
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 place`, `2 places`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def format_timestamp(timestamp_ms: int) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from broker_core.cli.log_directory import LogPath, open_log, parse_settings
-from broker_core.cli.screen import Column, note, show_json, show_table
+from broker_core.cli.screen import Column, counted, note, partition_json, show_json, show_table
 from broker_core.cli.trouble import UsageTrouble, sentence
 from broker_core.cluster import Cluster, PartitionBounds, TopicDescription
 from broker_core.model.exceptions import TopicExistsError, UnknownPartitionError
@@ -16,6 +16,12 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.topic_producer import describe_existing
 
 app = typer.Typer(help="Make, list, describe, change and delete topics.", no_args_is_help=True, rich_markup_mode=None)
+
+MORE_PARTITIONS_WARNING: Final = (
+    "warning: the topic holds records, and keys may go to other partitions from now on: the new records of a key can "
+    "stand in another partition than its old ones"
+)
+"""Kafka's own tool warns of the same."""
 
 TopicName = Annotated[str, typer.Argument(metavar="NAME", help="The topic.", show_default=False)]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
@@ -25,7 +31,7 @@ Settings = Annotated[
 ]
 
 
-@app.command()
+@app.command(epilog="Example: streamlog topic create orders --path /data/log --partitions 4")
 def create(
     name: TopicName,
     path: LogPath,
@@ -48,7 +54,7 @@ def create(
     if as_json:
         show_json(_as_json(topic))
     else:
-        note(f"topic {name} has {_count(topic.partition_count, 'partition')}")
+        note(f"topic {name} has {counted(topic.partition_count, 'partition')}")
 
 
 @app.command("list")
@@ -76,51 +82,34 @@ def list_topics(
 
 
 @app.command()
-def describe(name: TopicName, path: LogPath, as_json: AsJson = False) -> None:
-    """Show a topic's settings and the bounds of its partitions."""
+def describe(
+    path: LogPath,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The topic.", show_default="all")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show settings and the bounds of the partitions: of one topic, or of all, internal ones too.
+
+    The JSON is an object for one topic, an array of such objects for all.
+    """
     with open_log(path) as cluster:
-        topic = describe_existing(cluster, name)
-        bounds = _bounds(cluster, topic)
+        if name is None:
+            topics = sorted(cluster.describe_topics().values(), key=lambda topic: topic.name)
+        else:
+            topics = [describe_existing(cluster, name)]
+        found = [(topic, _bounds(cluster, topic)) for topic in topics]
     if as_json:
-        partitions = [
-            {
-                "partition": number,
-                "log_start_offset": found.log_start_offset,
-                "last_stable_offset": found.last_stable_offset,
-                "high_watermark": found.high_watermark,
-                "log_end_offset": found.log_end_offset,
-            }
-            for number, found in bounds.items()
-        ]
-        show_json({**_as_json(topic), "partitions": partitions})
+        described = [_described_json(topic, bounds) for topic, bounds in found]
+        show_json(described if name is None else described[0])
         return
-    show_table(
-        [Column(heading="setting"), Column(heading="value", is_long=True)],
-        [("name", topic.name), ("id", topic.topic_id), *sorted(topic.configs.items())],
-    )
-    print()
-    show_table(
-        [
-            Column(heading="partition", is_number=True),
-            Column(heading="start", is_number=True),
-            Column(heading="stable end", is_number=True),
-            Column(heading="end", is_number=True),
-            Column(heading="offsets", is_number=True),
-        ],
-        [
-            (
-                number,
-                found.log_start_offset,
-                found.last_stable_offset,
-                found.log_end_offset,
-                found.log_end_offset - found.log_start_offset,
-            )
-            for number, found in bounds.items()
-        ],
-    )
+    for number, (topic, bounds) in enumerate(found):
+        if number:
+            print()
+        _show_description(topic, bounds)
+    if not found:
+        note("there is no topic")
 
 
-@app.command()
+@app.command(epilog="Example: streamlog topic alter orders --path /data/log --config retention.ms=-1")
 def alter(
     name: TopicName,
     path: LogPath,
@@ -144,14 +133,20 @@ def alter(
         if changes:
             topic = cluster.alter_topic_configs(name, changes)
         if partitions is not None:
+            has_records = _offset_count(_bounds(cluster, topic)) > 0
+            is_more = partitions > topic.partition_count
             topic = cluster.create_partitions(name, partitions)
+            if has_records and is_more:
+                note(MORE_PARTITIONS_WARNING)
     if as_json:
         show_json(_as_json(topic))
     else:
-        note(f"topic {name} has {_count(topic.partition_count, 'partition')}; settings: {_settings_text(topic) or '-'}")
+        note(
+            f"topic {name} has {counted(topic.partition_count, 'partition')}; settings: {_settings_text(topic) or '-'}"
+        )
 
 
-@app.command()
+@app.command(epilog="Example: streamlog topic delete orders --path /data/log")
 def delete(
     name: TopicName,
     path: LogPath,
@@ -185,6 +180,47 @@ def _settings_text(topic: TopicDescription) -> str:
     return ", ".join(f"{name}={value}" for name, value in sorted(topic.configs.items()))
 
 
+def _show_description(topic: TopicDescription, bounds: dict[int, PartitionBounds]) -> None:
+    show_table(
+        [Column(heading="setting"), Column(heading="value", is_long=True)],
+        [("name", topic.name), ("id", topic.topic_id), *sorted(topic.configs.items())],
+    )
+    print()
+    show_table(
+        [
+            Column(heading="partition", is_number=True),
+            Column(heading="start", is_number=True),
+            Column(heading="stable end", is_number=True),
+            Column(heading="end", is_number=True),
+            Column(heading="offsets", is_number=True),
+        ],
+        [
+            (
+                number,
+                found.log_start_offset,
+                found.last_stable_offset,
+                found.log_end_offset,
+                found.log_end_offset - found.log_start_offset,
+            )
+            for number, found in bounds.items()
+        ],
+    )
+
+
+def _described_json(topic: TopicDescription, bounds: dict[int, PartitionBounds]) -> dict[str, Any]:
+    partitions = [
+        {
+            **partition_json(TopicPartition(topic.name, number)),
+            "log_start_offset": found.log_start_offset,
+            "last_stable_offset": found.last_stable_offset,
+            "high_watermark": found.high_watermark,
+            "log_end_offset": found.log_end_offset,
+        }
+        for number, found in bounds.items()
+    ]
+    return {**_as_json(topic), "partitions": partitions}
+
+
 def _as_json(topic: TopicDescription) -> dict[str, Any]:
     return {
         "name": topic.name,
@@ -193,7 +229,3 @@ def _as_json(topic: TopicDescription) -> dict[str, Any]:
         "configs": dict(sorted(topic.configs.items())),
         "is_internal": topic.is_internal,
     }
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

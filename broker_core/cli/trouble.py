@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import typer
+
 from broker_core.model.exceptions import StreamlogError
 
 
-class UsageTrouble(Exception):
-    """An argument that the parser took and the command cannot."""
+class UsageTrouble(typer.BadParameter):
+    """An argument that the parser took and the command cannot. The parser adds which command it was."""
+
+    def format_message(self) -> str:
+        return self.message
 
 
 def sentence(trouble: Exception) -> str:

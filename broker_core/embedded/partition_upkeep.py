@@ -29,10 +29,12 @@ _DIGEST_KEY_BYTES: Final = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpkeepReport:
-    """What was done to one partition. `trouble` says what stopped it, None if nothing did."""
+    """What was done to one partition. Retention deletes whole segments: their offsets, records or gaps, are counted
+    without being read. `trouble` says what stopped it, None if nothing did."""
 
     partition: TopicPartition
     deleted_segment_count: int = 0
+    deleted_offset_count: int = 0
     compaction: CompactionReport = field(default_factory=CompactionReport)
     trouble: str | None = None
 
@@ -47,19 +49,27 @@ class PartitionUpkeep:
 
     def look_after(self, partition: TopicPartition) -> UpkeepReport:
         """Retention first, so that nothing is compacted that goes anyway. Trouble is reported, not raised."""
-        deleted_count, compaction = 0, CompactionReport()
+        segment_count, offset_count, compaction = 0, 0, CompactionReport()
+        trouble: str | None = None
         try:
-            deleted_count = self._access.write(partition, lambda store: store.apply_retention(self._clock.now_ms()))
+            segment_count, offset_count = self._access.write(partition, self._retain)
             for report in self._compact(partition):
                 compaction = compaction.plus(report)
-        except (StreamlogError, OSError) as trouble:
-            return UpkeepReport(
-                partition=partition,
-                deleted_segment_count=deleted_count,
-                compaction=compaction,
-                trouble=f"{type(trouble).__name__}: {trouble}",
-            )
-        return UpkeepReport(partition=partition, deleted_segment_count=deleted_count, compaction=compaction)
+        except (StreamlogError, OSError) as error:
+            trouble = f"{type(error).__name__}: {error}"
+        return UpkeepReport(
+            partition=partition,
+            deleted_segment_count=segment_count,
+            deleted_offset_count=offset_count,
+            compaction=compaction,
+            trouble=trouble,
+        )
+
+    def _retain(self, store: PartitionStore) -> tuple[int, int]:
+        """(segments deleted, offsets deleted)."""
+        start = store.bounds().log_start_offset
+        segment_count = store.apply_retention(self._clock.now_ms())
+        return segment_count, store.bounds().log_start_offset - start
 
     def _compact(self, partition: TopicPartition) -> list[CompactionReport]:
         lock = PartitionLock(f"{self._access.path_of(partition)}/{COMPACTION_LOCK_FILE_NAME}")

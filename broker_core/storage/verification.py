@@ -105,9 +105,8 @@ def verify_partition(
                 if progress is not None:
                     progress(done_bytes + position + batch.header.size_bytes, total_bytes)
         except CorruptDataError as damage:
-            findings.append(
-                _damage(path, damage.fields.get("position", position), damage.fields.get("offset", offset), str(damage))
-            )
+            place = damage.fields.get("position", position), damage.fields.get("offset", offset)
+            findings.append(_damage(path, *place, _what(damage)))
         else:
             findings += _verify_indexes(fs, directory, segment, headers)
             findings += _verify_transactions(fs, directory, name, segments, segment, snapshots)
@@ -119,8 +118,13 @@ def _problem_in(file: File, position: int, header: BatchHeader) -> str | None:
     try:
         inspect_records(read_batch(file, position, header))
     except CorruptDataError as damage:
-        return str(damage.fields.get("what", damage))
+        return _what(damage)
     return None
+
+
+def _what(damage: CorruptDataError) -> str:
+    """The problem without the place, which a finding has in fields of its own."""
+    return str(damage.fields.get("what", damage))
 
 
 def _damage(path: str, position: int, offset: int, problem: str) -> Finding:

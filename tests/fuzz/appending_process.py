@@ -10,10 +10,10 @@ import random
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from broker_core.embedded.embedded_cluster import open_embedded
 from fuzz.batches import a_batch_of
 from fuzz.plain_log import Content
 
+from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import CompressionType, TopicPartition
 
 START_MS = 1_700_000_000_000

@@ -19,9 +19,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from broker_core.embedded.embedded_cluster import EmbeddedCluster
-
 from broker_core.cluster import FetchedBatches
+from broker_core.embedded.embedded_cluster import EmbeddedCluster
 
 TESTS = Path(__file__).parent.parent
 ANSWER_SECONDS = 120

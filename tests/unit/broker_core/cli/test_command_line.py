@@ -1,7 +1,12 @@
 """One command line, in this process: exit codes, one sentence of trouble."""
 
+from importlib.metadata import version
+
+import pytest
+
 from broker_core.cli import topic_commands
 from broker_core.cli.command_line import run
+from broker_core.record.active_kernel import KERNEL_NAME
 
 
 def test_help_ends_well_and_tells_the_exit_codes(streamlog):
@@ -15,6 +20,47 @@ def test_a_wrong_option_is_usage_in_one_sentence(streamlog):
     assert refused.status == 2
     assert refused.out == b""
     assert refused.err == "streamlog: No such option: --colour. Try 'streamlog topic list --help'.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (("produce", "t", "--header", "a"), "produce"),
+        (("topic", "create", "t", "--config", "a"), "topic create"),
+        (("topic", "alter", "t"), "topic alter"),
+        (("consume", "t", "--from", "someday"), "consume"),
+    ],
+)
+def test_an_argument_that_the_command_cannot_take_leads_to_the_help_of_that_command(streamlog, arguments, command):
+    # All of them led to the help of streamlog.
+    refused = streamlog(*arguments)
+    assert refused.status == 2
+    assert refused.err.endswith(f". Try 'streamlog {command} --help'.\n")
+
+
+@pytest.mark.parametrize("group", [(), ("log",), ("topic",)])
+def test_a_group_without_a_command_shows_its_help_with_its_line_ends(streamlog, group):
+    # It was one long line that ended in: Try 'streamlog --help'.
+    shown = streamlog(*group, with_path=False)
+    assert (shown.status, shown.out) == (2, b"")
+    assert shown.err.strip() == streamlog(*group, "--help", with_path=False).out.decode().strip()
+
+
+def test_a_missing_argument_is_answered_with_a_right_example(streamlog):
+    refused = streamlog("log", "dump")
+    assert refused.status == 2
+    assert refused.err == (
+        "streamlog: Missing argument 'TOPIC'. Example: streamlog log dump orders --path /data/log --partition 0. "
+        "Try 'streamlog log dump --help'.\n"
+    )
+    for command in ("produce", "consume", "topic create", "topic alter", "topic delete"):
+        assert f"Example: streamlog {command} orders --path /data/log" in streamlog(*command.split()).err
+
+
+def test_the_version_of_the_package_and_the_kernel_in_use_are_told(streamlog):
+    shown = streamlog("--version", with_path=False)
+    assert shown.status == 0
+    assert shown.out.decode() == f"streamlog {version('spark-streamlog')}, {KERNEL_NAME} record kernel\n"
 
 
 def test_a_missing_path_is_usage(streamlog, monkeypatch):

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from broker_core.cli import line_splitter
 from broker_core.cli.line_splitter import LineSplitter, split_keys
-from broker_core.cli.trouble import UsageTrouble
+from broker_core.model.exceptions import InvalidRecordError
 
 
 def lines_of(*pieces):
-    splitter = LineSplitter()
+    splitter = LineSplitter("standard input")
     found = [line for piece in pieces for line in splitter.receive_data(piece).to_pylist()]
     return found + splitter.finish().to_pylist()
 
@@ -45,16 +45,18 @@ def test_lines_do_not_depend_on_how_the_bytes_are_cut(pieces):
 def test_a_line_beyond_the_bound_is_refused_by_its_number(monkeypatch):
     monkeypatch.setattr(line_splitter, "MAX_LINE_BYTES", 10)
     assert lines_of(b"first\n", b"x" * 10, b"\n") == [b"first", b"x" * 10]
-    with pytest.raises(UsageTrouble, match="line 2 has more than 10 bytes"):
+    with pytest.raises(InvalidRecordError, match="line 2 of standard input has more than 10 bytes"):
         lines_of(b"first\n", b"x" * 10, b"x")
 
 
 def test_a_line_is_cut_at_its_first_separator_and_both_sides_may_be_empty():
-    keys, values = split_keys(pa.array([b"k:v:w", b":v", b"k:", b"::"], pa.binary()), b":", first_line=1)
+    lines = pa.array([b"k:v:w", b":v", b"k:", b"::"], pa.binary())
+    keys, values = split_keys(lines, b":", first_line=1, source="lines.txt")
     assert keys.to_pylist() == [b"k", b"", b"k", b""]
     assert values.to_pylist() == [b"v:w", b"v", b"", b":"]
 
 
-def test_a_line_without_separator_is_refused_by_its_number():
-    with pytest.raises(UsageTrouble, match="line 12 has no key separator"):
-        split_keys(pa.array([b"k:v", b"x", b"y"], pa.binary()), b":", first_line=11)
+def test_a_line_without_separator_is_refused_by_its_number_and_source_with_the_separator_as_it_was_typed():
+    # The separator was shown as b':'.
+    with pytest.raises(InvalidRecordError, match=r"^line 12 of lines\.txt has no key separator ':'$"):
+        split_keys(pa.array([b"k:v", b"x", b"y"], pa.binary()), b":", first_line=11, source="lines.txt")

@@ -12,7 +12,8 @@ def corrupt(path, position):
 def test_segments_are_listed_with_their_offsets(streamlog):
     streamlog("produce", "t", stdin=b"a\nb\n")
     (segment,) = streamlog("log", "segments", "t", "--json").json
-    assert (segment["partition"], segment["base_offset"], segment["next_offset"]) == ("t-0", 0, 2)
+    assert (segment["topic"], segment["partition"]) == ("t", 0)
+    assert (segment["base_offset"], segment["next_offset"]) == (0, 2)
     assert segment["is_active"] is True
     assert "t-0" in streamlog("log", "segments").out.decode()
 
@@ -52,12 +53,31 @@ def test_verify_finds_a_flipped_byte_and_ends_with_3(streamlog, log_path):
     assert damaged.status == 3
     assert damaged.json["damage"] >= 1
     finding = damaged.json["findings"][0]
-    assert finding["partition"] == "t-0"
+    assert (finding["topic"], finding["partition"]) == ("t", 0)
     assert finding["position"] == 0
     assert finding["file"].endswith("t-0/00000000000000000000.log")
-    table = streamlog("log", "verify", "t")
-    assert table.status == 3
-    assert "t-0" in table.out.decode()
+    told = streamlog("log", "verify", "t")
+    assert told.status == 3
+    assert told.lines[0].startswith(b"t-0/00000000000000000000.log:0 offset 0: checksum")
+    assert told.err == "1 partition read, 1 damaged place, 0 other findings\n"
+
+
+def test_verify_tells_a_missing_index_apart_from_damage_and_names_no_place_twice(streamlog, log_path):
+    streamlog("produce", "t", stdin=b"a\n")
+    streamlog("produce", "t", stdin=b"b\n")
+    streamlog("produce", "u", stdin=b"a\n")
+    (log_path / "u-0" / "00000000000000000000.index").unlink()
+    second = len((log_path / "t-0" / "00000000000000000000.log").read_bytes()) // 2
+    corrupt(log_path / "t-0" / "00000000000000000000.log", second + 8)  # the length: nothing leads on from here
+    told = streamlog("log", "verify")
+    damage, index = told.out.decode().splitlines()
+    assert damage.startswith(f"t-0/00000000000000000000.log:{second} offset 1: batch length -")
+    assert damage.count("00000000000000000000.log") == 1
+    assert index == (
+        "u-0/00000000000000000000.index:0 offset 0: the offset index is missing "
+        "(no damage: it is made anew when it is needed)"
+    )
+    assert told.err == "2 partitions read, 1 damaged place, 1 other finding\n"
 
 
 def test_a_damaged_batch_ends_consume_with_trouble_that_names_the_place(streamlog, log_path):
@@ -87,6 +107,23 @@ def test_maintain_drops_what_retention_no_longer_keeps(streamlog):
         streamlog("produce", "t", stdin=value)
     assert streamlog("log", "maintain").status == 0
     assert streamlog("topic", "describe", "t", "--json").json["partitions"][0]["log_start_offset"] >= 2
+
+
+def test_every_json_names_a_partition_by_topic_and_number(streamlog, log_path):
+    # It was t-0 in some and 0 in others.
+    streamlog("produce", "t", stdin=b"a\n")
+    (log_path / "t-0" / "00000000000000000000.index").unlink()
+    found = [
+        streamlog("topic", "describe", "t", "--json").json["partitions"][0],
+        streamlog("log", "segments", "--json").json[0],
+        streamlog("log", "dump", "t", "--json").json,
+        streamlog("log", "dump", "t", "--records", "--json").lines[1],
+        streamlog("log", "verify", "--json").json["findings"][0],
+        streamlog("log", "maintain", "--json").json[0],
+        streamlog("consume", "t", "--format", "json").json,
+    ]
+    found[3] = json.loads(found[3])
+    assert [(one["topic"], one["partition"]) for one in found] == [("t", 0)] * len(found)
 
 
 def test_a_topic_that_is_not_there_is_trouble(streamlog):

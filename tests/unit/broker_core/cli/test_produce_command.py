@@ -42,14 +42,20 @@ def test_keys_are_cut_off_and_go_to_the_partition_that_kafka_would_choose(stream
     assert {v for k, v, _ in found if k == "21"} == {"a", "d:e"}
 
 
-def test_a_line_without_separator_is_usage_and_names_the_line(streamlog):
+def test_a_line_without_separator_is_bad_data_and_named_by_line_and_source(streamlog, tmp_path):
+    # It was called wrong usage.
     refused = streamlog("produce", "t", "--key-separator", "\\t", stdin=b"k\tv\nnothing\n")
+    assert refused.status == 1
+    assert refused.err == "streamlog: line 2 of standard input has no key separator '\\t'\n"
+    (tmp_path / "lines").write_bytes(b"nothing\n")
+    refused = streamlog("produce", "t", "--key-separator", ":", "--file", tmp_path / "lines")
+    assert refused.err == f"streamlog: line 1 of {tmp_path}/lines has no key separator ':'\n"
+
+
+def test_an_empty_separator_is_usage_and_the_way_to_the_help_is_told(streamlog):
+    refused = streamlog("produce", "t", "--key-separator", "", stdin=b"a\n")
     assert refused.status == 2
-    assert "line 2 has no key separator" in refused.err
-
-
-def test_an_empty_separator_is_usage(streamlog):
-    assert streamlog("produce", "t", "--key-separator", "", stdin=b"a\n").status == 2
+    assert refused.err.endswith("Try 'streamlog produce --help'.\n")
 
 
 def test_headers_stand_in_every_record(streamlog):

@@ -2,7 +2,7 @@
 
 import re
 
-from broker_core.cli.screen import Column, byte_progress, format_timestamp, show_table
+from broker_core.cli.screen import Column, byte_progress, counted, format_timestamp, show_table
 
 
 def test_a_timestamp_is_utc_with_milliseconds():
@@ -50,6 +50,31 @@ def test_no_digit_is_ever_lost_on_a_narrow_terminal(capsys, monkeypatch):
     shown = plain(capsys.readouterr().out)
     assert " first  1,234,567\nsecond  " in shown
     assert "x" * 30 in shown.replace("\n", "")
+
+
+def test_a_name_and_a_heading_are_whole_in_a_table_that_just_fits_and_in_a_block_where_it_does_not(capsys, monkeypatch):
+    # They were cut to `orders.e` and `partitio`: with headings of two words the table was thought to fit.
+    columns = [Column(heading="partition"), Column(heading="segments\ndeleted", is_number=True)]
+    for width in range(10, 60):
+        a_terminal(monkeypatch, width)
+        show_table(columns, [("orders.events-0", 12345)])
+        lines = plain(capsys.readouterr().out).splitlines()
+        if width >= len("orders.events-0") + 2 + len("segments"):
+            assert [line.rstrip() for line in lines[:2]] == [" " * 17 + "segments", "partition" + " " * 9 + "deleted"]
+            assert lines[-1] == "orders.events-0    12,345"
+            assert max(map(len, lines)) <= width
+        else:
+            assert "segments deleted  12,345" in " ".join("\n".join(lines).split(" ")).replace("\n", " ")
+            assert "partition  orders.events-0" in "".join(lines)
+
+
+def test_a_count_has_its_plural():
+    assert [counted(number, "place") for number in (0, 1, 2, 1000)] == [
+        "0 places",
+        "1 place",
+        "2 places",
+        "1,000 places",
+    ]
 
 
 def test_cells_are_shown_as_they_are(capsys):

@@ -29,6 +29,37 @@ def test_tables_hold_the_same_for_people(streamlog):
     assert ["1", "0", "2", "2", "2"] in [line.split() for line in described.splitlines()]
 
 
+def test_without_a_name_all_topics_are_described(streamlog):
+    streamlog("topic", "create", "orders", "--partitions", 2)
+    streamlog("topic", "create", "users")
+    described = streamlog("topic", "describe", "--json").json
+    assert [(topic["name"], len(topic["partitions"])) for topic in described] == [("orders", 2), ("users", 1)]
+    assert described[0] == streamlog("topic", "describe", "orders", "--json").json
+    shown = streamlog("topic", "describe").out.decode()
+    assert "orders" in shown
+    assert "users" in shown
+
+
+def test_a_log_without_topics_is_described_in_a_sentence(streamlog):
+    streamlog("topic", "create", "t")
+    streamlog("topic", "delete", "t", "--yes")
+    described = streamlog("topic", "describe")
+    assert (described.status, described.out, described.err) == (0, b"", "there is no topic\n")
+
+
+def test_more_partitions_for_a_topic_that_holds_records_are_warned_of(streamlog):
+    streamlog("topic", "create", "t")
+    assert "warning" not in streamlog("topic", "alter", "t", "--partitions", 2).err
+    streamlog("produce", "t", stdin=b"a\n")
+    altered = streamlog("topic", "alter", "t", "--partitions", 3, "--json")
+    assert altered.status == 0
+    assert altered.json["partition_count"] == 3
+    assert altered.err.count("\n") == 1
+    assert altered.err.startswith("warning: the topic holds records, and keys may go to other partitions")
+    assert "warning" not in streamlog("topic", "alter", "t", "--config", "retention.ms=-1").err
+    assert "warning" not in streamlog("topic", "alter", "t", "--partitions", 2).err
+
+
 def test_a_topic_that_is_there_is_refused_unless_it_will_do(streamlog):
     streamlog("topic", "create", "t", "--partitions", 2)
     refused = streamlog("topic", "create", "t")

@@ -51,6 +51,7 @@ def test_retention_drops_segments_that_are_too_many_bytes(cluster):
     [report] = cluster.maintain(["t"])
     assert report.trouble is None
     assert report.deleted_segment_count > 3
+    assert report.deleted_offset_count == cluster.bounds(T0).log_start_offset
     assert cluster.bounds(T0).log_start_offset == offsets_in(cluster)[0] > 10
 
 

@@ -1,0 +1,57 @@
+"""What `log maintain` did, for people and for scripts.
+
+Retention takes whole segments, so it is counted in segments and offsets; compaction takes records out of segments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from broker_core.cli.screen import Column, counted, note, partition_json, show_table
+from broker_core.embedded.partition_upkeep import UpkeepReport
+
+
+def show_upkeep(reports: Sequence[UpkeepReport]) -> None:
+    """The partitions in which something happened, then the trouble there was, then a sentence on all."""
+    changed = [report for report in reports if report.deleted_segment_count or report.compaction.segments_cleaned]
+    if changed:
+        show_table(
+            [
+                Column(heading="partition"),
+                Column(heading="segments\ndeleted", is_number=True),
+                Column(heading="offsets\ndeleted", is_number=True),
+                Column(heading="segments\ncompacted", is_number=True),
+                Column(heading="records\ncompacted\naway", is_number=True),
+                Column(heading="bytes\ncompacted\naway", is_number=True),
+            ],
+            [
+                (
+                    report.partition,
+                    report.deleted_segment_count,
+                    report.deleted_offset_count,
+                    report.compaction.segments_cleaned,
+                    report.compaction.records_removed,
+                    report.compaction.bytes_before - report.compaction.bytes_after,
+                )
+                for report in changed
+            ],
+        )
+    troubled = [report for report in reports if report.trouble is not None]
+    for report in troubled:
+        note(f"{report.partition}: {report.trouble}")
+    did = f"{len(changed):,} changed" if changed or troubled else "nothing to do"
+    trouble = f", trouble with {len(troubled):,}" if troubled else ""
+    note(f"{counted(len(reports), 'partition')} looked after, {did}{trouble}")
+
+
+def upkeep_json(report: UpkeepReport) -> dict[str, Any]:
+    return {
+        **partition_json(report.partition),
+        "deleted_segments": report.deleted_segment_count,
+        "deleted_offsets": report.deleted_offset_count,
+        "compacted_segments": report.compaction.segments_cleaned,
+        "compacted_away_records": report.compaction.records_removed,
+        "compacted_away_bytes": report.compaction.bytes_before - report.compaction.bytes_after,
+        "trouble": report.trouble,
+    }
