@@ -245,12 +245,7 @@ def _refuse_unknown_partition(topic: TopicDescription, explicit: Any) -> None:
 def _codec(config: TopicConfig, settings: ProducerSettings) -> tuple[CompressionType, int | None]:
     if config.codec is None:
         return settings.compression, settings.compression_level
-    levels = {
-        CompressionType.GZIP: config.compression_gzip_level,
-        CompressionType.LZ4: config.compression_lz4_level,
-        CompressionType.ZSTD: config.compression_zstd_level,
-    }
-    return config.codec, levels.get(config.codec)
+    return config.codec, config.compression_level(config.codec)
 
 
 def _refuse_too_large(part: _EncodedPartition, limit_bytes: int, setting: str) -> None:

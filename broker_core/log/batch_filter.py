@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from broker_core.model.exceptions import CorruptBatchError
-from broker_core.model.identifiers import CompressionType, TimestampType
+from broker_core.model.identifiers import TimestampType
 from broker_core.model.topic_config import TopicConfig
 from broker_core.record.batch_header import (
     DELETE_HORIZON_BIT,
@@ -57,7 +57,7 @@ def filter_batch(
         max_timestamp=header.max_timestamp if is_log_append else base_timestamp + max_delta,
         record_count=sum(survives),
     )
-    return assemble_batch(kept_header, compress(codec, kept, compression_level(codec, config)))
+    return assemble_batch(kept_header, compress(codec, kept, config.compression_level(codec)))
 
 
 def assemble_batch(header: BatchHeader, content: bytes) -> bytearray:
@@ -67,15 +67,6 @@ def assemble_batch(header: BatchHeader, content: bytes) -> bytearray:
     batch += content
     write_crc(batch, 0)
     return batch
-
-
-def compression_level(codec: CompressionType, config: TopicConfig) -> int | None:
-    """The topic's level for the codec; None where the codec has none."""
-    return {
-        CompressionType.GZIP: config.compression_gzip_level,
-        CompressionType.LZ4: config.compression_lz4_level,
-        CompressionType.ZSTD: config.compression_zstd_level,
-    }.get(codec)
 
 
 def _kept_records(content: memoryview, survives: Sequence[bool], shift_ms: int) -> tuple[bytearray, int]:

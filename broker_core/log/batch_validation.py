@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import pyarrow.compute as pc
 from typing_extensions import Buffer
 
-from broker_core.log.batch_filter import assemble_batch, compression_level
+from broker_core.log.batch_filter import assemble_batch
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
     CorruptBatchError,
@@ -210,7 +210,7 @@ def _in_codec(batches: bytearray, found: Sequence[tuple[int, BatchHeader]], conf
 
 def _recompressed(batches: bytearray, position: int, codec: CompressionType, config: TopicConfig) -> bytearray:
     header = read_header(batches, position)
-    content = compress(codec, batch_payload(batches, position, header), compression_level(codec, config))
+    content = compress(codec, batch_payload(batches, position, header), config.compression_level(codec))
     return assemble_batch(replace(header, attributes=header.attributes & ~COMPRESSION_MASK | codec), content)
 
 

@@ -86,6 +86,14 @@ class TopicConfig:
         """The codec that `compression.type` asks for; None: whatever the producer chose."""
         return _CODECS[self.compression_type]
 
+    def compression_level(self, codec: CompressionType) -> int | None:
+        """The topic's level for the codec; None where the codec has none."""
+        return {
+            CompressionType.GZIP: self.compression_gzip_level,
+            CompressionType.LZ4: self.compression_lz4_level,
+            CompressionType.ZSTD: self.compression_zstd_level,
+        }.get(codec)
+
     @property
     def is_synced_per_batch(self) -> bool:
         return self.flush_policy == "batch"

@@ -84,3 +84,11 @@ def test_stored_settings_that_are_not_understood_leave_their_defaults():
     assert TopicConfig.from_stored(stored) == TopicConfig.from_strings(
         {"retention.ms": "7", "cleanup.policy": "compact"}
     )
+
+
+def test_a_codec_has_the_topics_level_and_snappy_has_none():
+    config = TopicConfig.from_strings({"compression.gzip.level": "3", "compression.zstd.level": "-5"})
+    assert config.compression_level(CompressionType.GZIP) == 3
+    assert config.compression_level(CompressionType.ZSTD) == -5
+    assert config.compression_level(CompressionType.LZ4) == 9
+    assert config.compression_level(CompressionType.SNAPPY) is None
