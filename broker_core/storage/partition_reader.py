@@ -57,7 +57,7 @@ class PartitionReader:
         return self._retrying(_partition_bounds)
 
     def has_unpublished(self) -> bool:
-        return self._retrying(lambda published: self._view.has_unpublished())
+        return self._retrying(self._view.has_unpublished)
 
     def read(
         self, from_offset: int, *, max_bytes: int, until_offset: int | None, isolation: IsolationLevel

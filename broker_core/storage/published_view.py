@@ -47,10 +47,9 @@ class PublishedView:
         published = self._bounds_file.read() if self._bounds_file is not None else None
         return self._derive() if published is None else published
 
-    def has_unpublished(self) -> bool:
+    def has_unpublished(self, published: PublishedBounds) -> bool:
         """Whether the folder holds more than was published. Then a writer is at work, or died, or the power failed
         before the newest bounds had reached the device: what they named had, and was acknowledged."""
-        published = self.bounds()
         listing = FolderListing.of(self._fs.list_directory(self._directory))
         if not listing.logs or listing.logs[-1] < published.active_base_offset:
             return False
