@@ -6,7 +6,7 @@
     valueFormat.avroSchema         avro, plain: the schema that values are read as, where it is another one
     valueFormat.wireFormat         plain confluent; confluent where a registry is given
     valueFormat.registry.url .registry.file          the schema registry: over HTTP, or a JSON file
-    valueFormat.registry.userPassword                user:password; by this name Spark hides the value where it shows options
+    valueFormat.registry.userPassword                user:password; Spark hides options of such names
     valueFormat.registry.timeout                     how long the registry may be silent; default 10s
     valueFormat.subject            in the registry; default <topic>-value
     valueFormat.autoRegister       avro, sink; default true

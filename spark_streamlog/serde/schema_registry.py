@@ -98,7 +98,7 @@ class CachedRegistry:
             self._unknown = {known: found for known, found in self._unknown.items() if found[0] > oldest}
         if len(self._unknown) >= MAX_UNKNOWN_SCHEMA_IDS:
             raise SchemaRegistryError(
-                f"{MAX_UNKNOWN_SCHEMA_IDS} schema ids were not found within {UNKNOWN_SCHEMA_ID_SECONDS:.0f} seconds, and "
+                f"{MAX_UNKNOWN_SCHEMA_IDS} schema ids were not found in {UNKNOWN_SCHEMA_ID_SECONDS:.0f} seconds, and "
                 f"{schema_id} would be the next: is this the registry that the values were written with?"
             )
         try:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from exactly_once.kill_orders import Kill, KillFolder
-from exactly_once.kill_stories import ABORT_STEPS, COMMIT_STEPS, PLAN_STEPS, TASK_STEPS, task_kill
+from exactly_once.kill_stories import ABORT_STEPS, COMMIT_STEPS, PLAN_STEPS, TASK_STEPS, kill_in_write, task_kill
 from fuzz.worker_process import LoopingProcess, is_running
 
 LONGEST_WAIT_SECONDS = 0.08
@@ -36,7 +36,7 @@ class Plot:
 
 def random_plot(rng: random.Random) -> Plot:
     return Plot(
-        kills=rng.choice(((), (_stop_somewhere(rng),))),
+        kills=rng.choice(((), (_stop_somewhere(rng),), (_die_in_some_write(rng),))),
         mortal_roles=frozenset(rng.sample(("plan", "task", "commit", "abort"), rng.randrange(1, 3))),
         copies=rng.choice(((0,), (0,), (0, 1), (0, 0))),
         has_second_driver=rng.random() < 0.25,
@@ -50,6 +50,11 @@ def _stop_somewhere(rng: random.Random) -> Kill:
     if step in TASK_STEPS:
         return task_kill(step, task=rng.randrange(3), action="stop")
     return Kill(step=step, action="stop")
+
+
+def _die_in_some_write(rng: random.Random) -> Kill:
+    """Whichever process comes first to its nth write of any file."""
+    return kill_in_write("*", ".", rng.randrange(1, 16), rng.choice(("before", "torn", "after")))
 
 
 class RandomDisturber:

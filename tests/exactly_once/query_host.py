@@ -4,6 +4,10 @@
 
 It answers on its stdout, a line of JSON for each line of JSON on its stdin: first that it is ready, then for
 {"function": name, "arguments": {...}} what that function below returned, or {"failed": ...} with what it raised.
+
+    spark-submit … query_host.py '{"conf": {...}, "once": {"function": …, "arguments": …}}'
+
+The same for one request, as a job that has the package by --py-files.
 """
 
 from __future__ import annotations
@@ -67,13 +71,16 @@ def main() -> None:
     os.dup2(2, 1)  # what Spark prints is no answer
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName("kill matrix").master(settings["master"])
+    builder = SparkSession.builder.appName("kill matrix")
+    if "master" in settings:
+        builder = builder.master(settings["master"])
     for name, value in settings["conf"].items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(settings.get("log_level", "ERROR"))
-    for word in settings.get("register", []):
-        _register(spark, word)
+    if "once" in settings:
+        copy_once_shipped(spark, settings["once"])
+        return
     _answer(answers, {"returned": "ready"})
     for line in sys.stdin:
         request = json.loads(line)
@@ -84,10 +91,15 @@ def main() -> None:
     spark.stop()
 
 
-def _register(spark, module) -> None:
-    import importlib
+def copy_once_shipped(spark, request) -> None:
+    """As a user of --py-files does it: PySpark looks for data sources where shipped files are not."""
+    import broker_core
+    from spark_streamlog.source import StreamlogDataSource
 
-    spark.dataSource.register(importlib.import_module(module).StreamlogDataSource)
+    assert ".zip/" in broker_core.__file__, f"not the shipped package: {broker_core.__file__}"
+    spark.dataSource.register(StreamlogDataSource)
+    globals()[request["function"]](spark, **request["arguments"])
+    spark.stop()
 
 
 def _answer(answers, document) -> None:

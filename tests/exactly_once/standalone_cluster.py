@@ -20,9 +20,8 @@ START_SECONDS = 90
 class StandaloneCluster:
     """`folder` is that of the kills, in the executors too. `environment` is what a driver needs, besides `master`."""
 
-    environment = {"SPARK_LOCAL_IP": HOSTS[0], "SPARK_HOME": str(HOME)}
-
     def __init__(self, folder: Path) -> None:
+        self.environment = {"SPARK_LOCAL_IP": HOSTS[0], "SPARK_HOME": str(HOME)}
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
         self._processes: list[subprocess.Popen[bytes]] = []

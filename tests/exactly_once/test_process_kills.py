@@ -100,7 +100,7 @@ def run_with(plot, rng, matrix, standing, killed, *, tells_checkpoint):
         matrix.end_copy(batches)  # it may fail: the next run goes on from there
     end_all(older)
     del standing[: len(older)]
-    hits = {hit["pid"]: f"{hit['action']} at {hit['step']}" for hit in matrix.kills.hits()}
+    hits = {hit["pid"]: f"{hit['action']} at {hit.get('step', 'a write')}" for hit in matrix.kills.hits()}
     last_steps = {note["pid"]: note["step"] for note in matrix.kills.passed() if "step" in note}
     for disturber, _ in drivers:
         hits |= {pid: f"kill at any instant after {last_steps.get(pid, 'nothing')}" for pid in disturber.killed}

@@ -25,5 +25,5 @@ if "STREAMLOG_KILL_FOLDER" in os.environ:
     import kill_switch
 
     kill_switch.install(os.environ["STREAMLOG_KILL_FOLDER"])
-    if "STREAMLOG_SHIPPED" not in os.environ:
+    if "STREAMLOG_IS_SHIPPED" not in os.environ:
         _import_before_forking()
