@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -48,9 +47,8 @@ class KillMatrix:
         if run.repeats_last_batch:
             self.forget_last_commit()
         self.kills.order(*run.kills, forget_decisions=self._forget_decisions)
-        began = time.monotonic()
         failure = self.copy(spark, fence=run.fenced_from_outside)
-        self.note_hits(story.name, run.kills, time.monotonic() - began)
+        self.note_hits(story.name, run.kills, failure)
         assert (failure is not None) == run.fails, f"{story.name}: {run}: {failure}"
 
     def add_batches(self, count: int) -> None:
@@ -80,13 +78,13 @@ class KillMatrix:
             return str(failure)
         return None
 
-    def note_hits(self, story: str, kills: tuple[Kill, ...], seconds: float) -> None:
+    def note_hits(self, story: str, kills: tuple[Kill, ...], failure: str | None = None) -> None:
         """Every kill that was ordered must have been carried out."""
         hits = self.kills.hits()
-        assert len(hits) == len(kills), f"{story}: ordered {[str(kill) for kill in kills]}, hit {hits}"
+        assert len(hits) == len(kills), f"{story}: ordered {list(map(str, kills))}, hit {hits}; the run: {failure}"
         for kill, hit in zip(kills, hits, strict=True):
             whom = hit.get("transactional_id", hit.get("driver_id", "")).split("-", 5)[-1] or hit["pid"]
-            line = f"{story}: {kill}, of {whom}, batch {self.newest('offsets')}, {seconds:.1f} s"
+            line = f"{story}: {kill}, of {whom}, batch {self.newest('offsets')}"
             self.log.append(line)
             print(line)
             if kill.action == "kill":

@@ -17,6 +17,7 @@ import signal
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -112,6 +113,9 @@ class MicroBatches:
         assert self._thread is not None
         self._thread.join()
         self._thread = None
+        if isinstance(self._disturber, Undisturbed):
+            # Else a kill that is ordered for the next run could hit a task that this one has left running.
+            self.close()
         if self._outcome is not None:
             raise self._outcome
 
@@ -277,8 +281,11 @@ def plan_batch(cluster: Any, folder: Path, batch: int, max_offsets: int) -> bool
     }
     if all(ends[str(number)] == starts.get(number, 0) for number in range(SOURCE_PARTITIONS)):
         return False
-    path.with_suffix(".new").write_text("v1\n{}\n" + json.dumps({SOURCE: ends}))
-    path.with_suffix(".new").rename(path)
+    draft = path.with_suffix(f".draft-{threading.get_ident()}")
+    draft.write_text("v1\n{}\n" + json.dumps({SOURCE: ends}))
+    with suppress(FileExistsError):  # a second driver on the same checkpoint was faster
+        os.link(draft, path)
+    draft.unlink()
     return True
 
 

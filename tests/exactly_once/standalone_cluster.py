@@ -1,4 +1,6 @@
-"""A Spark master and two workers on this machine that Spark takes for two hosts: 127.0.0.1 and 127.0.0.2."""
+"""Clusters of one machine: a home for local-cluster, and a Spark master with two workers that Spark takes for two
+hosts, 127.0.0.1 and 127.0.0.2.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,15 @@ from exactly_once.spark_process import environment_with_kills
 HOME = Path(pyspark.__file__).parent
 HOSTS = ("127.0.0.1", "127.0.0.2")
 START_SECONDS = 90
+
+
+def home_of_its_own(folder: Path) -> Path:
+    """As SPARK_HOME of local-cluster, which keeps the folders of its executors there, under `work`."""
+    folder.mkdir()
+    for entry in HOME.iterdir():
+        if entry.name != "work":
+            (folder / entry.name).symlink_to(entry)
+    return folder
 
 
 class StandaloneCluster:

@@ -69,9 +69,7 @@ def test_a_write_that_nobody_cleans_up_holds_readers_no_longer_than_its_timeout(
     assert len(kills.hits()) == 2
     kills.order()
     assert write(spark, rows, "next")
-    while (values := committed_values(rows.directory)) != [] and time.monotonic() < died_at + 30:
-        if len(values) == ROW_COUNT:
-            break
+    while len(values := committed_values(rows.directory)) < ROW_COUNT and time.monotonic() < died_at + 30:
         time.sleep(0.05)
     waited = time.monotonic() - died_at
     assert sorted(values) == written("next")
@@ -108,7 +106,7 @@ def test_foreach_batch_with_the_pair_copies_each_row_once(spark, tmp_path, kills
             matrix.add_batches(1)
             matrix.kills.order(kill)
             assert matrix.copy(spark) is not None, kill
-            matrix.note_hits("foreachBatch", (kill,), 0.0)
+            matrix.note_hits("foreachBatch", (kill,))
         matrix.kills.order()
         assert matrix.copy(spark) is None
         matrix.forget_last_commit()

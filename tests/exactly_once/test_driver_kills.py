@@ -25,7 +25,7 @@ def die_in_a_copy(spark, matrix, kill):
     with pytest.raises(SparkDied):
         matrix.copy(spark)
     spark.kill()
-    matrix.note_hits("the whole driver dies", (kill,), 0.0)
+    matrix.note_hits("the whole driver dies", (kill,))
     assert matrix.newest("offsets") == matrix.newest("commits") + 1
     return matrix.newest("commits") - before
 

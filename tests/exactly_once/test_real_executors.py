@@ -11,7 +11,7 @@ from exactly_once.kill_orders import Kill, KillFolder
 from exactly_once.kill_stories import task_kill
 from exactly_once.shipped_package import build_archive, python_without_us
 from exactly_once.spark_process import CONF, HERE, SparkProcess
-from exactly_once.standalone_cluster import HOME, StandaloneCluster
+from exactly_once.standalone_cluster import StandaloneCluster, home_of_its_own
 from exactly_once.watching_reader import WatchingReader
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
@@ -26,9 +26,10 @@ def matrix(tmp_path):
     matrix.close()
 
 
-def test_a_killed_executor_and_a_stage_that_is_tried_again(matrix):
+def test_a_killed_executor_and_a_stage_that_is_tried_again(matrix, tmp_path):
     matrix.watch(WatchingReader(matrix.directory, matrix.checkpoint, is_source_order_kept=False))
-    with SparkProcess(matrix.kills.path, master=LOCAL_CLUSTER, log_level="WARN") as spark:
+    home = {"SPARK_HOME": str(home_of_its_own(tmp_path / "home"))}
+    with SparkProcess(matrix.kills.path, master=LOCAL_CLUSTER, environment=home, log_level="WARN") as spark:
         for keys_shuffled, kill in (
             (False, Kill(step="TASK_APPENDED")),
             (False, Kill(step="PARTITIONS_ADDED", nth=2)),
@@ -45,7 +46,7 @@ def test_a_killed_executor_and_a_stage_that_is_tried_again(matrix):
                 max_offsets=15,
                 keys_shuffled=keys_shuffled,
             )
-            matrix.note_hits("an executor dies", (kill.of("executor"),), 0.0)
+            matrix.note_hits("an executor dies", (kill.of("executor"),))
         assert matrix.finish(spark, is_source_order_kept=False) == []
         assert "FetchFailed" in spark.log_path.read_text(), "no stage was tried again"
 
@@ -70,7 +71,7 @@ def test_a_slow_task_is_run_a_second_time_beside_the_first(matrix):
             matrix.kills.order(slow, task_kill("TASK_FLUSHED", task=2, attempt=1, action="go"))
             matrix.begin_copy(spark)
             assert matrix.end_copy(spark) is None, step
-            matrix.note_hits("a slow task", (slow, task_kill("TASK_FLUSHED", task=2, attempt=1, action="go")), 0.0)
+            matrix.note_hits("a slow task", (slow, task_kill("TASK_FLUSHED", task=2, attempt=1, action="go")))
         assert matrix.finish(spark) == []
 
 
@@ -81,13 +82,13 @@ def test_the_package_is_shipped_and_an_executor_dies(matrix, tmp_path):
         [python, "-c", "import spark_streamlog"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert "ModuleNotFoundError" in missing.stderr
-    archive = build_archive(tmp_path / "streamlog.zip")
+    archive, home = build_archive(tmp_path / "streamlog.zip"), home_of_its_own(tmp_path / "home")
     for kills in ((Kill(step="TASK_FLUSHED", victims="executor"),), ()):
         matrix.add_batches(2)
         matrix.kills.order(*kills)
-        result = submit(matrix, python, archive)
+        result = submit(matrix, python, archive, home)
         assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
-        matrix.note_hits("shipped", kills, 0.0)
+        matrix.note_hits("shipped", kills)
     homes = {note["package"] for note in matrix.kills.passed()}
     assert all(".zip/" in home for home in homes), homes
     of_tasks = {note["package"] for note in matrix.kills.passed() if note["step"].startswith("TASK")}
@@ -98,7 +99,7 @@ def test_the_package_is_shipped_and_an_executor_dies(matrix, tmp_path):
         assert matrix.finish(spark) == []
 
 
-def submit(matrix, python, archive):
+def submit(matrix, python, archive, home):
     request = {
         "function": "copy_stream",
         "arguments": {"directory": matrix.directory, "checkpoint": str(matrix.checkpoint), "max_offsets": 15},
@@ -106,6 +107,7 @@ def submit(matrix, python, archive):
     environment = os.environ | {
         # The driver's side: Spark looks for data sources, and runs the source of a stream, without the shipped files.
         "PYTHONPATH": str(archive),
+        "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": str(python),
         "PYSPARK_DRIVER_PYTHON": str(python),
         "STREAMLOG_KILL_FOLDER": str(matrix.kills.path),
@@ -113,7 +115,7 @@ def submit(matrix, python, archive):
     }
     return subprocess.run(
         [
-            *(str(HOME / "bin/spark-submit"), "--master", LOCAL_CLUSTER, "--py-files", str(archive)),
+            *(str(home / "bin/spark-submit"), "--master", LOCAL_CLUSTER, "--py-files", str(archive)),
             *(str(HERE / "query_host.py"), json.dumps({"conf": CONF, "once": request})),
         ],
         env=environment,

@@ -35,6 +35,8 @@ from collections import Counter
 from pathlib import Path
 
 STEP_LOGGER = "spark_streamlog.exactly_once"
+BEGINNINGS = ("PLANNING", "TASK_STARTED", "COMMITTING", "ABORTING")
+"""The first step of each thing that a process does for a sink."""
 
 
 def install(folder: str) -> KillSwitch:
@@ -61,9 +63,12 @@ class KillSwitch(logging.Handler):
         fields = {name: str(value) for name, value in record.ids.items()}
         self._note(step=step, package=sys.modules["spark_streamlog"].__file__, **fields)
         order = self._order()
-        if order.get("id") != self._order_id:
+        if step in BEGINNINGS:
             self._order_id = order.get("id")
             self._armed.clear()
+        elif order.get("id") != self._order_id:
+            # Left over from a run before the order: another process is meant, which would not be hit then.
+            return
         if order.get("forget_decisions"):
             self._forget_decisions()
         self._notes_writes = bool(order.get("note_writes"))
@@ -171,6 +176,8 @@ class KillSwitch(logging.Handler):
         OsFile.write_at = write_at
 
     def _due_at(self, path: str) -> tuple[int, dict | None]:
+        if self._armed and self._order().get("id") != self._order_id:
+            self._armed.clear()
         for number, kill in self._armed.items():
             if not self._is_done(number) and re.search(kill["write"]["path"], path):
                 self._writes_seen[number] += 1
