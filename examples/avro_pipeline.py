@@ -13,18 +13,15 @@ Everything is left in `streamlog-avro/` below the current directory.
 """
 
 import argparse
-import os
-import shutil
 import sys
 from collections import defaultdict
 from pathlib import Path
 
+from example_run import fresh_folder, start_spark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
-
-from spark_streamlog.java_check import require_java
 
 READING_SCHEMA = """{
   "type": "record", "name": "Reading", "namespace": "com.example.sensors",
@@ -157,41 +154,13 @@ def show(rows: dict[tuple[str, int], tuple[float, int]]) -> None:
     console.print(table)
 
 
-def start_spark(folder: Path) -> SparkSession:
-    require_java()
-    # Spark starts `python3` from the PATH unless told: the one with the packages is the one that runs this.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("streamlog avro")
-        .config("spark.ui.enabled", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(folder / "spark-warehouse"))
-        .getOrCreate()
-    )
-
-
-def fresh_folder(folder: Path) -> None:
-    """Empties what an earlier run left, and nothing else."""
-    left_by_us = {"log", "checkpoint", "registry.json", "spark-warehouse"}
-    if folder.exists():
-        others = sorted(p.name for p in folder.iterdir() if p.name not in left_by_us)
-        if others:
-            sys.exit(f"{folder} holds {others[0]!r}, which this example did not write: give another --path.")
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--path", type=Path, default=Path("streamlog-avro"), help="folder of this example")
     folder = parser.parse_args().path.absolute()
-    fresh_folder(folder)
+    fresh_folder(folder, {"log", "checkpoint", "registry.json"})
     readings = make_readings(5000)
-    spark = start_spark(folder)
+    spark = start_spark(folder, name="streamlog avro")
     write_readings(spark, readings, folder)
     write_something_broken(spark, folder / "log")
     run_stream(spark, folder)

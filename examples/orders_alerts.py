@@ -14,19 +14,16 @@ Everything is left in `streamlog-orders/` below the current directory.
 """
 
 import argparse
-import os
 import random
-import shutil
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
+from example_run import fresh_folder, start_spark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
-
-from spark_streamlog.java_check import require_java
 
 RATES = {"EUR": 100, "USD": 92, "GBP": 117, "CHF": 106}
 """Cents of a euro for one unit."""
@@ -175,42 +172,15 @@ def show(alerts: list, enriched_count: int) -> None:
     console.print(table)
 
 
-def start_spark(folder: Path) -> SparkSession:
-    require_java()
-    # Spark starts `python3` from the PATH unless told: the one with the packages is the one that runs this.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    return (
-        SparkSession.builder.master("local[2]")
-        .appName("streamlog orders")
-        .config("spark.ui.enabled", "false")
-        .config("spark.log.level", "ERROR")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.sql.warehouse.dir", str(folder / "spark-warehouse"))
-        .getOrCreate()
-    )
-
-
-def fresh_folder(folder: Path) -> None:
-    """Empties what an earlier run left, and nothing else."""
-    left_by_us = {"log", "enrich", "alert", "spark-warehouse"}
-    if folder.exists():
-        others = sorted(p.name for p in folder.iterdir() if p.name not in left_by_us)
-        if others:
-            sys.exit(f"{folder} holds {others[0]!r}, which this example did not write: give another --path.")
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--path", type=Path, default=Path("streamlog-orders"), help="folder of this example")
     parser.add_argument("--orders", type=int, default=3000, help="how many orders")
     arguments = parser.parse_args()
     folder = arguments.path.absolute()
-    fresh_folder(folder)
+    fresh_folder(folder, {"log", "enrich", "alert"})
     log, orders = folder / "log", make_orders(arguments.orders)
-    spark = start_spark(folder)
+    spark = start_spark(folder, name="streamlog orders")
     write_orders(spark, orders, log)
     for hop, checkpoint in ((enrich, folder / "enrich"), (alert, folder / "alert")):
         hop(spark, log, checkpoint)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 from uuid import UUID
+
+from spark_streamlog.local_path import local_path
 
 
 def query_id_of(checkpoint_location: str | None) -> str | None:
@@ -34,12 +34,9 @@ def input_fingerprint(checkpoint_location: str | None, query_id: str | None, bat
 
 
 def _read(checkpoint_location: str | None, name: str) -> bytes | None:
-    if checkpoint_location is None:
+    path = None if checkpoint_location is None else local_path(checkpoint_location)
+    if path is None:
         return None
-    scheme = urlsplit(checkpoint_location).scheme if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", checkpoint_location) else ""
-    if scheme not in ("", "file"):
-        return None
-    path = unquote(urlsplit(checkpoint_location).path) if scheme else checkpoint_location
     try:
         return (Path(path) / name).read_bytes()
     except (OSError, ValueError):

@@ -13,7 +13,6 @@ be made, the query fails with STREAMLOG_PIN_LOST rather than go on unprotected.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -23,6 +22,7 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.retention_pin import pin_metadata
 from spark_streamlog.errors import condition_error
 from spark_streamlog.read_options import ReadOptions
+from spark_streamlog.wall_clock import wall_clock_ms
 
 logger = logging.getLogger("spark_streamlog")
 
@@ -30,12 +30,8 @@ RETRY_INTERVAL_MS: Final = 10_000
 """After a failure; a pin is tried again sooner where its lease is short."""
 
 
-def _wall_clock_ms() -> int:
-    return int(time.time() * 1000)
-
-
 def progress_of(
-    cluster: Cluster, options: ReadOptions, *, now_ms: Callable[[], int] = _wall_clock_ms
+    cluster: Cluster, options: ReadOptions, *, now_ms: Callable[[], int] = wall_clock_ms
 ) -> GroupProgress | None:
     """None when the query stores no progress. `now_ms` is a wall clock: others read the pins."""
     if options.group_id is None:

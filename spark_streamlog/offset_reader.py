@@ -30,6 +30,7 @@ from spark_streamlog.planning.offset_limits import (
 )
 from spark_streamlog.planning.subscription import assigned_partitions, missing_names, topics_to_describe
 from spark_streamlog.read_options import ReadOptions
+from spark_streamlog.wall_clock import wall_clock_ms
 
 logger = logging.getLogger("spark_streamlog")
 
@@ -61,7 +62,7 @@ class OffsetReader:
         options: ReadOptions,
         *,
         sleep: Callable[[float], None] = time.sleep,
-        now_ms: Callable[[], int] = lambda: int(time.time() * 1000),
+        now_ms: Callable[[], int] = wall_clock_ms,
     ) -> None:
         self._cluster = cluster
         self._options = options

@@ -19,9 +19,9 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import unquote, urlsplit
 
 from spark_streamlog.errors import condition_error
+from spark_streamlog.local_path import local_path, scheme_of
 from spark_streamlog.planning.quantity import duration_ms, size_bytes
 
 MAX_LONG = 2**63 - 1
@@ -176,11 +176,13 @@ class OptionReader:
         return f" (did you mean {self._known[near[0]]}?)" if near else ""
 
     def _local_path(self, path: str) -> str:
-        scheme = urlsplit(path).scheme if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", path) else ""
-        if scheme and scheme != "file":
-            self.complain(f"path must be a directory of this machine, not {path!r}: a log is not kept on {scheme}")
         # Spark makes `file:/x` of a table's location; the same directory must be the same target.
-        return os.path.abspath(unquote(urlsplit(path).path) if scheme == "file" else path)
+        found = local_path(path)
+        if found is None:
+            self.complain(
+                f"path must be a directory of this machine, not {path!r}: a log is not kept on {scheme_of(path)}"
+            )
+        return os.path.abspath(path if found is None else found)
 
 
 def _shown(value: str, limit: int = 60) -> str:

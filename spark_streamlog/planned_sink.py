@@ -6,7 +6,6 @@ neither the query nor the batch; the query's id stands in its checkpoint, if tha
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -22,6 +21,7 @@ from spark_streamlog.exactly_once.sink_identity import (
 )
 from spark_streamlog.open_cluster import open_for_writing
 from spark_streamlog.options import LogTarget
+from spark_streamlog.wall_clock import wall_clock_ms
 from spark_streamlog.write_options import Delivery, WriteOptions
 
 
@@ -70,7 +70,3 @@ def sink_of_micro_batch(planned: PlannedSink | None, *, query_id: str, batch_id:
 
 def sink_driver(target: LogTarget, identity: SinkIdentity) -> SinkDriver:
     return SinkDriver(open_for_writing(target), identity, now_ms=wall_clock_ms)
-
-
-def wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker_core.model.identifiers import IsolationLevel
+from spark_streamlog.exactly_once.sink_identity import SINK_GROUP_PREFIX
 from spark_streamlog.format_options import source_formats
 from spark_streamlog.limit_options import ending_limit, starting_limit
 from spark_streamlog.options import MAX_INTEGER, LogTarget, OptionReader, QueryKind
@@ -25,9 +26,6 @@ DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
 MIN_PIN_RETENTION_MS = 1000
 MAX_PIN_RETENTION_MS = 100 * 365 * 24 * 3600 * 1000
 """A hundred years: a lease that never ends, and an instant that fits every clock."""
-
-SINK_GROUP_PREFIX = "streamlog-sink-"
-"""Groups of this name hold what sinks have decided."""
 
 TEXTS_WITHOUT_EFFECT: Final = ("groupIdPrefix", "kafka.group.id", "kafka.client.id", "kafka.client.rack")
 NUMBERS_WITHOUT_EFFECT: Final = (

@@ -53,14 +53,14 @@ class StreamlogDataSource(DataSource):
         if asks_for_table(self.options):
             return self._table_reader(schema)
         options = parse_read_options(self.options, QueryKind.BATCH)
-        _refuse_another_schema(schema, options)
+        _refuse_another_schema(schema, _arrow_schema(options))
         return batch_reader_for(options)
 
     def streamReader(self, schema: StructType) -> StreamlogStreamReader:
         if asks_for_table(self.options):
             raise condition_error("STREAMLOG_TABLE_IN_STREAM")
         options = parse_read_options(self.options, QueryKind.STREAM)
-        _refuse_another_schema(schema, options)
+        _refuse_another_schema(schema, _arrow_schema(options))
         return StreamlogStreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> StreamlogBatchWriter:
@@ -73,10 +73,8 @@ class StreamlogDataSource(DataSource):
 
     def _table_reader(self, schema: StructType) -> MetadataTableReader:
         options = parse_table_options(self.options)
-        if to_arrow_schema(schema, timezone="UTC") != table_arrow_schema(options.scan.table):
-            raise condition_error(
-                "STREAMLOG_FIXED_SCHEMA", asked=schema.simpleString(), given=table_ddl(options.scan.table)
-            )
+        table = options.scan.table
+        _refuse_another_schema(schema, table_arrow_schema(table), shown=table_ddl(table))
         return MetadataTableReader(options)
 
 
@@ -84,10 +82,8 @@ def _arrow_schema(options: ReadOptions) -> Any:
     return arrow_schema(include_headers=options.include_headers, formats=options.formats)
 
 
-def _refuse_another_schema(asked: StructType, options: ReadOptions) -> None:
+def _refuse_another_schema(asked: StructType, given: Any, *, shown: str | None = None) -> None:
     # Only a schema given by the user can differ, or that of a subject which has got a new version since load().
-    given = _arrow_schema(options)
     if to_arrow_schema(asked, timezone="UTC") != given:
-        raise condition_error(
-            "STREAMLOG_FIXED_SCHEMA", asked=asked.simpleString(), given=from_arrow_schema(given).simpleString()
-        )
+        shown = from_arrow_schema(given).simpleString() if shown is None else shown
+        raise condition_error("STREAMLOG_FIXED_SCHEMA", asked=asked.simpleString(), given=shown)

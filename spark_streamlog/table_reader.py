@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ from spark_streamlog.errors import with_conditions
 from spark_streamlog.open_cluster import open_for_reading
 from spark_streamlog.table_options import TableOptions
 from spark_streamlog.tables.table_rows import read_table, split_scan
+from spark_streamlog.wall_clock import wall_clock_ms
 
 
 class MetadataTableReader(DataSourceReader):
@@ -29,7 +29,7 @@ class MetadataTableReader(DataSourceReader):
         # Spark makes one partition without a value of an empty plan.
         if partition.value is not None:
             with with_conditions():
-                yield from read_table(self._cluster(), partition.value, now_ms=time.time_ns() // 1_000_000)
+                yield from read_table(self._cluster(), partition.value, now_ms=wall_clock_ms())
 
     def _cluster(self) -> Cluster:
         return open_for_reading(self._options.target)

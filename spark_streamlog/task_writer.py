@@ -13,10 +13,11 @@ from spark_streamlog.errors import with_conditions
 from spark_streamlog.exactly_once.steps import Step, log_step
 from spark_streamlog.exactly_once.task_transaction import TaskTransaction
 from spark_streamlog.open_cluster import open_for_writing
-from spark_streamlog.planned_sink import PlannedSink, wall_clock_ms
+from spark_streamlog.planned_sink import PlannedSink
 from spark_streamlog.rows.sink_columns import SinkColumns
 from spark_streamlog.rows.sink_rows import SinkRows
 from spark_streamlog.task_commit_message import TaskCommitMessage
+from spark_streamlog.wall_clock import wall_clock_ms
 from spark_streamlog.write_options import WriteOptions
 
 

@@ -113,8 +113,7 @@ class OffsetsRunner:
             partition: GroupOffset(offset=given) if isinstance(given, int) else given
             for partition, given in offsets.items()
         }
-        plan = self.offsets.plan_commit if producer_id < 0 else self.offsets.plan_commit_in_transaction
-        self.run(plan(group_id, asked, now_ms=self.now_ms), producer_id=producer_id)
+        self.run(self.offsets.plan_commit(group_id, asked, now_ms=self.now_ms), producer_id=producer_id)
 
     def mark(self, producer_id, *, is_commit=True):
         self.log.append((producer_id, is_commit))

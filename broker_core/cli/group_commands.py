@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 from typing import Annotated, Any
 
 import typer
 
 from broker_core.cli.log_directory import LogPath, open_log
 from broker_core.cli.screen import Column, format_timestamp, note, partition_json, show_json, show_table
+from broker_core.embedded.system_ports import SystemClock
 from broker_core.group_lag import PartitionLag, lag_of_group
 from broker_core.model.exceptions import UnknownGroupError
 
@@ -42,7 +42,7 @@ def describe(group: GroupName, path: LogPath, as_json: AsJson = False) -> None:
     The time is the age of the first record that the group has not read.
     """
     with open_log(path) as cluster:
-        lags = lag_of_group(cluster, group, now_ms=time.time_ns() // 1_000_000)
+        lags = lag_of_group(cluster, group, now_ms=SystemClock().now_ms())
     if as_json:
         show_json({"group": group, "partitions": [_as_json(lag) for lag in lags]})
         return

@@ -17,6 +17,7 @@ from broker_core.cli.log_directory import LogPath, open_log, parse_pairs
 from broker_core.cli.screen import byte_progress, note, show_json
 from broker_core.cli.trouble import UsageTrouble
 from broker_core.cluster import Cluster, TopicDescription
+from broker_core.embedded.system_ports import SystemClock
 from broker_core.model.identifiers import CompressionType
 from broker_core.model.limits import MAX_PARTITION_COUNT
 from broker_core.topic_producer import ProducerSettings, TopicProducer, describe_existing, describe_or_create
@@ -133,7 +134,7 @@ def _producer(cluster: Cluster, codec: Codec, *, create: bool) -> TopicProducer:
     return TopicProducer(
         cluster,
         find_topic=find_topic,
-        now_ms=lambda: time.time_ns() // 1_000_000,
+        now_ms=SystemClock().now_ms,
         settings=ProducerSettings(compression=CompressionType[codec.name]),
         first_partition=time.time_ns(),
     )

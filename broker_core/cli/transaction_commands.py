@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any, Final
 
 import typer
@@ -11,6 +10,7 @@ from broker_core.cli.log_directory import LogPath, open_log
 from broker_core.cli.screen import Column, counted, format_timestamp, note, partition_json, show_json, show_table
 from broker_core.cli.trouble import UsageTrouble
 from broker_core.cluster import Cluster, TransactionDescription
+from broker_core.embedded.system_ports import SystemClock
 from broker_core.model.exceptions import UnknownTransactionalIdError
 from broker_core.model.limits import NO_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState
@@ -137,7 +137,7 @@ def _show(transactions: tuple[TransactionDescription, ...]) -> None:
 def _open_for(transaction: TransactionDescription) -> str:
     if transaction.start_time_ms < 0 or transaction.state is not TransactionState.ONGOING:
         return "-"
-    seconds = max(0, time.time_ns() // 1_000_000 - transaction.start_time_ms) // 1000
+    seconds = max(0, SystemClock().now_ms() - transaction.start_time_ms) // 1000
     return f"{seconds:,} s"
 
 

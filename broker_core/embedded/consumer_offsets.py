@@ -58,7 +58,7 @@ class ConsumerOffsets:
         now_ms = self._clock.now_ms()
         topic_ids = self._topic_ids(offsets)
         planned = self._log.state.look(
-            lambda state: state.plan_commit_in_transaction(group_id, offsets, now_ms=now_ms, topic_ids=topic_ids)
+            lambda state: state.plan_commit(group_id, offsets, now_ms=now_ms, topic_ids=topic_ids)
         )
         self._transactions.add(producer, [CONSUMER_OFFSETS_PARTITION])
         if not planned.records:

@@ -44,7 +44,8 @@ class Encoding(Protocol[Encoded]):
     def __call__(self, record: Encoded, /, *, timestamp_ms: int) -> Record: ...
 
 
-def _never(reply: object) -> bool:
+def never(reply: object) -> bool:
+    """Of a change that must not be lost."""
     return False
 
 
@@ -72,7 +73,7 @@ class CoordinatorLog(Generic[Machine, Planned]):
         self,
         plan: Callable[[Machine], CoordinatorResult[Planned, Reply]],
         *,
-        may_be_lost: Callable[[Reply], bool] = _never,
+        may_be_lost: Callable[[Reply], bool] = never,
     ) -> Reply:
         """The plan's reply, once its records are in the log. Raises what the plan raises, and StorageError.
 

@@ -6,7 +6,9 @@ these are the questions of tools.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import chain
+from typing import Generic, TypeVar
 
 from broker_core.cluster import GroupOffset, TransactionDescription
 from broker_core.embedded.coordinator_state import CoordinatorState
@@ -15,58 +17,47 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.transaction_state import TransactionState
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
 
+Machine = TypeVar("Machine")
+Answer = TypeVar("Answer")
 
-class TransactionView:
+
+class _View(Generic[Machine]):
     """`settle` comes before each look: what the dead left shall not be shown as if it were under way."""
 
-    def __init__(
-        self,
-        states: Callable[[], Iterable[CoordinatorState[TransactionCoordinator]]],
-        settle: Callable[[], object],
-    ) -> None:
+    def __init__(self, states: Callable[[], Iterable[CoordinatorState[Machine]]], settle: Callable[[], object]) -> None:
         self._states = states
         self._settle = settle
 
-    def describe(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription]:
+    def _answers(self, question: Callable[[Machine], Answer]) -> Iterator[Answer]:
+        """Of each state, as it is now."""
         self._settle()
-        found: dict[str, TransactionDescription] = {}
         for state in self._states():
             state.refresh()
-            found |= state.look(lambda coordinator: coordinator.describe(transactional_ids))
+            yield state.look(question)
+
+
+class TransactionView(_View[TransactionCoordinator]):
+    def describe(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription]:
+        found: dict[str, TransactionDescription] = {}
+        for answer in self._answers(lambda coordinator: coordinator.describe(transactional_ids)):
+            found |= answer
         return found
 
     def list_transactions(
         self, *, prefix: str, states: Collection[TransactionState] | None
     ) -> tuple[TransactionDescription, ...]:
-        self._settle()
-        found: list[TransactionDescription] = []
-        for state in self._states():
-            state.refresh()
-            found += state.look(lambda coordinator: coordinator.list_transactions(prefix=prefix, states=states))
-        return tuple(sorted(found, key=lambda each: each.transactional_id))
+        answers = self._answers(lambda coordinator: coordinator.list_transactions(prefix=prefix, states=states))
+        return tuple(sorted(chain.from_iterable(answers), key=lambda each: each.transactional_id))
 
 
-class GroupView:
-    """The same of committed offsets: a decided transaction's offsets are committed, so it is finished first."""
-
-    def __init__(
-        self, states: Callable[[], Iterable[CoordinatorState[GroupOffsets]]], settle: Callable[[], object]
-    ) -> None:
-        self._states = states
-        self._settle = settle
+class GroupView(_View[GroupOffsets]):
+    """A decided transaction's offsets are committed, so it is finished first."""
 
     def groups(self) -> tuple[str, ...]:
-        self._settle()
-        found: set[str] = set()
-        for state in self._states():
-            state.refresh()
-            found.update(state.look(GroupOffsets.groups))
-        return tuple(sorted(found))
+        return tuple(sorted(set(chain.from_iterable(self._answers(GroupOffsets.groups)))))
 
     def fetch(self, group_id: str, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, GroupOffset]:
-        self._settle()
         found: dict[TopicPartition, GroupOffset] = {}
-        for state in self._states():
-            state.refresh()
-            found |= state.look(lambda offsets: offsets.fetch(group_id, partitions))
+        for answer in self._answers(lambda offsets: offsets.fetch(group_id, partitions)):
+            found |= answer
         return found

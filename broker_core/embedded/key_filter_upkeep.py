@@ -7,10 +7,11 @@ something to do.
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Final
 
 from broker_core.embedded.partition_access import PartitionAccess
-from broker_core.embedded.partition_lock import LockMode, PartitionLock
+from broker_core.embedded.partition_lock import PartitionLock
 from broker_core.log.key_filter import ClosedSegment
 from broker_core.model.exceptions import CorruptDataError
 from broker_core.model.identifiers import TopicPartition
@@ -37,20 +38,12 @@ class KeyFilterUpkeep:
 
         if is_internal_topic(partition.topic) or not self._access.read(partition, plan):
             return 0
-        lock = PartitionLock(f"{self._access.path_of(partition)}/{KEY_FILTER_LOCK_FILE_NAME}")
-        try:
-            if not lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
+        path = f"{self._access.path_of(partition)}/{KEY_FILTER_LOCK_FILE_NAME}"
+        with closing(PartitionLock(path)) as lock, lock.maybe_exclusive(timeout_seconds=0) as is_held:
+            if not is_held:
                 return 0  # somebody else is at it
-            try:
-                source = self._access.open_apart(partition)
-                try:
-                    return sum(self._build_one(partition, source, segment) for segment in plan(source))
-                finally:
-                    source.close()
-            finally:
-                lock.release()
-        finally:
-            lock.close()
+            with closing(self._access.open_apart(partition)) as source:
+                return sum(self._build_one(partition, source, segment) for segment in plan(source))
 
     def _build_one(self, partition: TopicPartition, source: PartitionStore, segment: ClosedSegment) -> bool:
         try:

@@ -15,14 +15,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from broker_core.cluster import TopicDescription
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.directory import LogDirectory
-from broker_core.embedded.partition_lock import LOCK_FILE_NAME, LockMode, PartitionLock
+from broker_core.embedded.partition_lock import LOCK_FILE_NAME, PartitionLock
 from broker_core.metadata.controller import CLUSTER_METADATA_TOPIC_ID, MetadataController
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import MetadataRecord
@@ -160,20 +160,15 @@ class MetadataLog:
         """Does what the next writer would: after a power failure the bounds on the device may be older than the
         records, and topics that were acknowledged would not be there for who reads first. Not while a living writer has
         the lock."""
-        lock = PartitionLock(f"{self._folder}/{LOCK_FILE_NAME}")
+        path = f"{self._folder}/{LOCK_FILE_NAME}"
         try:
-            if lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
-                store = self._open_store()
-                try:
-                    store.refresh()
-                finally:
-                    store.close()
-                    lock.release()
+            with closing(PartitionLock(path)) as lock, lock.maybe_exclusive(timeout_seconds=0) as is_held:
+                if is_held:
+                    with closing(self._open_store()) as store:
+                        store.refresh()
         except (CorruptDataError, StorageError) as trouble:
             # The reader can still have what was published; what is damaged it will find where it lies.
             _log.warning("the metadata log of %s could not be recovered for reading: %s", self._directory.path, trouble)
-        finally:
-            lock.close()
 
     def _open_store(self) -> PartitionStore:
         return PartitionStore.open(

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -21,7 +22,7 @@ from broker_core.cluster import TopicDescription
 from broker_core.embedded.directory import LogDirectory
 from broker_core.embedded.open_partitions import OpenPartitions
 from broker_core.embedded.partition_folders import PartitionFolders
-from broker_core.embedded.partition_lock import LOCK_FILE_NAME, LockMode, PartitionLock
+from broker_core.embedded.partition_lock import LOCK_FILE_NAME, PartitionLock
 from broker_core.embedded.topic_catalog import TopicCatalog, is_same_topic, topic_of
 from broker_core.model.exceptions import (
     CorruptDataError,
@@ -200,20 +201,16 @@ class PartitionAccess:
         """Does what the next writer would, so that a reader that comes first sees all that was acknowledged: after a
         power failure the bounds on the device may be older than the batches, or newer than unsynced ones. Not while a
         living writer has the lock."""
-        writer = self._open_writer(partition, topic)
-        assert writer.lock is not None, f"{partition} is open for reading"
-        try:
-            if writer.lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=wait_seconds):
-                try:
-                    writer.require_folder(self.path_of(partition))
-                    writer.store.refresh()
-                finally:
-                    writer.lock.release()
-        except (CorruptDataError, StorageError, _StaleFolderError) as trouble:
-            # The reader can still have what was published; what is damaged it will find where it lies.
-            logger.warning("partition=%s could not be recovered for reading: %s", partition, trouble)
-        finally:
-            writer.close()
+        with closing(self._open_writer(partition, topic)) as writer:
+            assert writer.lock is not None, f"{partition} is open for reading"
+            try:
+                with writer.lock.maybe_exclusive(timeout_seconds=wait_seconds) as is_held:
+                    if is_held:
+                        writer.require_folder(self.path_of(partition))
+                        writer.store.refresh()
+            except (CorruptDataError, StorageError, _StaleFolderError) as trouble:
+                # The reader can still have what was published; what is damaged it will find where it lies.
+                logger.warning("partition=%s could not be recovered for reading: %s", partition, trouble)
 
     def _open_store(self, partition: TopicPartition, topic: TopicDescription, *, writable: bool) -> PartitionStore:
         path = self.path_of(partition)

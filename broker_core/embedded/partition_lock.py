@@ -79,6 +79,16 @@ class PartitionLock:
         finally:
             self.release()
 
+    @contextmanager
+    def maybe_exclusive(self, *, timeout_seconds: float) -> Iterator[bool]:
+        """Whether it was got exclusively within the time: for what can as well be left to whoever holds it."""
+        is_held = self.acquire(LockMode.EXCLUSIVE, timeout_seconds=timeout_seconds)
+        try:
+            yield is_held
+        finally:
+            if is_held:
+                self.release()
+
     def acquire(self, mode: LockMode, *, timeout_seconds: float | None = None) -> bool:
         """Whether the lock was got within the time; None waits as long as it takes, 0 does not wait."""
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds

@@ -7,12 +7,13 @@ keeps a second compactor of the same partition away.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
 from broker_core.embedded.key_filter_upkeep import KeyFilterUpkeep
 from broker_core.embedded.partition_access import PartitionAccess
-from broker_core.embedded.partition_lock import LockMode, PartitionLock
+from broker_core.embedded.partition_lock import PartitionLock
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import COMPACTION_MEMORY_BYTES
@@ -91,18 +92,11 @@ class PartitionUpkeep:
         return segment_count, store.bounds().log_start_offset - start
 
     def _compact(self, partition: TopicPartition) -> list[CompactionReport]:
-        lock = PartitionLock(f"{self._access.path_of(partition)}/{COMPACTION_LOCK_FILE_NAME}")
-        try:
-            if not self._access.config_of(partition).is_compacted:
-                return []
-            if not lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
-                return []  # somebody else is at it
-            try:
-                return self._passes(partition)
-            finally:
-                lock.release()
-        finally:
-            lock.close()
+        if not self._access.config_of(partition).is_compacted:
+            return []
+        path = f"{self._access.path_of(partition)}/{COMPACTION_LOCK_FILE_NAME}"
+        with closing(PartitionLock(path)) as lock, lock.maybe_exclusive(timeout_seconds=0) as is_held:
+            return self._passes(partition) if is_held else []  # else somebody else is at it
 
     def _passes(self, partition: TopicPartition) -> list[CompactionReport]:
         """One pass, and more as long as the keys of what is dirty do not fit into memory."""

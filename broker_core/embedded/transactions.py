@@ -23,7 +23,7 @@ from typing import Final, TypeVar
 
 from broker_core.cluster import TransactionalProducer
 from broker_core.coordinator.contract import CoordinatorResult
-from broker_core.embedded.coordinator_log import CoordinatorLog
+from broker_core.embedded.coordinator_log import CoordinatorLog, never
 from broker_core.embedded.internal_topics import require_no_internal_topic
 from broker_core.embedded.marker_writer import MarkerWriter
 from broker_core.embedded.partition_access import PartitionAccess
@@ -54,10 +54,6 @@ _UNDER_WAY: Final = frozenset(
 
 _FORGETTING_EVERY_MS: Final = 3_600_000
 """How often a process looks for ids that are long idle."""
-
-
-def _never(reply: object) -> bool:
-    return False
 
 
 def _always(reply: object) -> bool:
@@ -199,7 +195,7 @@ class Transactions:
             self.settle()
         return self._change(plan)
 
-    def _change(self, plan: TransactionPlan[Answer], *, may_be_lost: Callable[[Answer], bool] = _never) -> Answer:
+    def _change(self, plan: TransactionPlan[Answer], *, may_be_lost: Callable[[Answer], bool] = never) -> Answer:
         """A plan may need producer ids, and may not wait for them while it holds the log."""
         while True:
             try:

@@ -115,6 +115,7 @@ class GroupOffsets:
     ) -> CoordinatorResult[GroupRecord, None]:
         """One record per partition, all or none of them. `topic_ids`: stored beside the offset, as far as known.
 
+        Within a transaction the runner writes the same records in a transactional batch of the producer.
         Raises InvalidGroupError, OffsetMetadataTooLargeError, and InvalidRequestError for what cannot be stored.
         """
         _check_group_id(group_id)
@@ -137,17 +138,6 @@ class GroupOffsets:
             ),
             reply=None,
         )
-
-    def plan_commit_in_transaction(
-        self,
-        group_id: str,
-        offsets: Mapping[TopicPartition, GroupOffset],
-        *,
-        now_ms: int,
-        topic_ids: Mapping[str, UUID] | None = None,
-    ) -> CoordinatorResult[GroupRecord, None]:
-        """The same records, for the runner to write in a transactional batch of the producer."""
-        return self.plan_commit(group_id, offsets, now_ms=now_ms, topic_ids=topic_ids)
 
     def plan_delete_group(self, group_id: str) -> CoordinatorResult[GroupRecord, None]:
         """Takes back all that is committed, and what open transactions may yet commit. Raises UnknownGroupError.

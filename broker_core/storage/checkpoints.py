@@ -30,16 +30,21 @@ MAX_SMALL_FILE_BYTES = 256 * 1024 * 1024
 """Indexes and snapshots stay far below; of a larger file only so much is looked at."""
 
 
-def write_atomically(fs: FileSystem, path: str, data: bytes) -> None:
-    """Replaces the file at `path`; durable when it returns."""
-    temporary_path = path + ".tmp"
-    file = fs.open(temporary_path, writable=True, create=True)
+def write_synced(fs: FileSystem, path: str, content: bytes | bytearray) -> None:
+    """Makes the file, or writes it anew in place; its content, not yet its name, is durable when it returns."""
+    file = fs.open(path, writable=True, create=True)
     try:
         file.truncate(0)
-        file.write_at(0, data)
+        file.write_at(0, content)
         file.sync()
     finally:
         file.close()
+
+
+def write_atomically(fs: FileSystem, path: str, data: bytes) -> None:
+    """Replaces the file at `path`; durable when it returns."""
+    temporary_path = path + ".tmp"
+    write_synced(fs, temporary_path, data)
     fs.rename(temporary_path, path)
     fs.sync_directory(path.rpartition("/")[0])
 

@@ -24,7 +24,7 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import FileSystem
 from broker_core.record.batch_reader import iter_headers
-from broker_core.storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint
+from broker_core.storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint, write_synced
 from broker_core.storage.partition_writer import PartitionWriter
 from broker_core.storage.producer_replay import Stretch, producers_before, replay_segment
 from broker_core.storage.segment_files import SegmentFiles
@@ -253,10 +253,10 @@ def _clean_group(
         file.close()
     builder.close()
     transactions = b"".join(encode_transaction_entry(entry) for entry in compaction.take_aborted_transactions())
-    _write_synced(fs, segment_path(directory, base_offset, OFFSET_INDEX, CLEANED), builder.offset_entries)
-    _write_synced(fs, segment_path(directory, base_offset, TIME_INDEX, CLEANED), builder.time_entries)
+    write_synced(fs, segment_path(directory, base_offset, OFFSET_INDEX, CLEANED), builder.offset_entries)
+    write_synced(fs, segment_path(directory, base_offset, TIME_INDEX, CLEANED), builder.time_entries)
     # Written even when empty: it has to replace the old one.
-    _write_synced(fs, segment_path(directory, base_offset, TRANSACTION_INDEX, CLEANED), transactions)
+    write_synced(fs, segment_path(directory, base_offset, TRANSACTION_INDEX, CLEANED), transactions)
 
 
 def _buffers(fs: FileSystem, directory: str, segment: Segment, config: TopicConfig) -> Iterator[memoryview]:
@@ -268,13 +268,3 @@ def _buffers(fs: FileSystem, directory: str, segment: Segment, config: TopicConf
             yield run.buffer
     finally:
         files.close()
-
-
-def _write_synced(fs: FileSystem, path: str, content: bytes | bytearray) -> None:
-    file = fs.open(path, writable=True, create=True)
-    try:
-        file.truncate(0)
-        file.write_at(0, content)
-        file.sync()
-    finally:
-        file.close()

@@ -30,6 +30,7 @@ from broker_core.model.limits import KEY_FILTER_SPARE_BYTES
 from broker_core.ports import File, FileSystem
 from broker_core.record.columns import decode
 from broker_core.record.key_places import BLOCK_BYTES
+from broker_core.storage.checkpoints import write_synced
 from broker_core.storage.segment_files import SegmentFiles
 from broker_core.storage.segment_indexes import SegmentExtent
 from broker_core.storage.segment_leftovers import remove_if_there
@@ -129,13 +130,7 @@ def write_key_filter(fs: FileSystem, directory: str, segment: ClosedSegment, *, 
     content = builder.finish()
     if fs.free_bytes(directory) < KEY_FILTER_SPARE_BYTES + len(content):
         return False
-    file = fs.open(_temporary_path(directory, segment), writable=True, create=True)
-    try:
-        file.truncate(0)
-        file.write_at(0, content)
-        file.sync()
-    finally:
-        file.close()
+    write_synced(fs, _temporary_path(directory, segment), content)
     return True
 
 

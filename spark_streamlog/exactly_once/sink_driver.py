@@ -35,6 +35,7 @@ from spark_streamlog.exactly_once.task_transaction import (
     ids_of,
     is_open,
     lost_transaction,
+    new_producer,
     require_current,
 )
 from spark_streamlog.sink_conditions import sink_error
@@ -124,12 +125,7 @@ class SinkDriver:
 
     def _fence_older_drivers(self) -> TransactionalProducer:
         """Also ends an older driver's own transaction: a decision that was made is finished, another is aborted."""
-        given = self._cluster.init_producer(self._identity.driver_id)
-        driver = TransactionalProducer(
-            transactional_id=self._identity.driver_id,
-            producer_id=given.producer_id,
-            producer_epoch=given.producer_epoch,
-        )
+        driver = new_producer(self._cluster, self._identity.driver_id)
         log_step(Step.TAKEN_OVER, **ids_of(driver))
         return driver
 

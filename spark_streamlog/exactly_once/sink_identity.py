@@ -23,10 +23,14 @@ from urllib.parse import quote
 from uuid import UUID
 
 from broker_core.model.identifiers import SINGLE_USE_ID_PREFIX, TopicPartition
+from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC
 
-DECISION_PARTITION: Final = TopicPartition("__consumer_offsets", 0)
+DECISION_PARTITION: Final = TopicPartition(CONSUMER_OFFSETS_TOPIC, 0)
 """The group's offset in this partition is the last decided batch: it exists wherever groups do, and nobody reads it by
 a group."""
+
+SINK_GROUP_PREFIX: Final = "streamlog-sink-"
+"""Groups of this name hold what sinks have decided."""
 
 _NAME_CHARACTERS: Final = 40
 """Of an application's name in its transactional ids, where it only serves the reader of a list."""
@@ -61,7 +65,7 @@ def query_identity(query_id: str) -> SinkIdentity:
     return SinkIdentity(
         title=f"the query {query_id}",
         prefix=f"{query_id}-",
-        decision_group=f"streamlog-sink-{query_id}",
+        decision_group=f"{SINK_GROUP_PREFIX}{query_id}",
         query_id=query_id,
     )
 
@@ -74,7 +78,7 @@ def application_identity(app_id: str, *, topic: str | None) -> SinkIdentity:
         title=f"the application {app_id!r}" + ("" if topic is None else f" (topic {topic})"),
         prefix=f"streamlog-app-{digest}-",
         name=f"{scope[:_NAME_CHARACTERS]}-",
-        decision_group=f"streamlog-sink-{scope}",
+        decision_group=f"{SINK_GROUP_PREFIX}{scope}",
     )
 
 

@@ -26,6 +26,7 @@ from broker_core.model.exceptions import (
     StreamlogError,
 )
 from broker_core.model.identifiers import TopicPartition
+from broker_core.model.limits import DEFAULT_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState
 from spark_streamlog.errors import ConditionError
 from spark_streamlog.exactly_once.decision import find_decision
@@ -92,12 +93,7 @@ class TaskTransaction:
 
     def begin(self) -> TransactionalProducer:
         """Before the first row. Ends what an earlier attempt with the same number left open under this id."""
-        given = self._cluster.init_producer(self.transactional_id, timeout_ms=self._timeout_ms)
-        self._producer = TransactionalProducer(
-            transactional_id=self.transactional_id,
-            producer_id=given.producer_id,
-            producer_epoch=given.producer_epoch,
-        )
+        self._producer = new_producer(self._cluster, self.transactional_id, timeout_ms=self._timeout_ms)
         log_step(Step.TASK_INITIALISED, **ids_of(self._producer))
         return self._producer
 
@@ -154,6 +150,16 @@ class TaskTransaction:
         except StreamlogError:
             return  # ended already, or the log cannot be written: what made the task fail is the better story
         log_step(Step.TASK_GAVE_UP, **ids_of(self.opened.producer))
+
+
+def new_producer(
+    cluster: Cluster, transactional_id: str, *, timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS
+) -> TransactionalProducer:
+    """Fences whoever had the id, and ends what he left open."""
+    given = cluster.init_producer(transactional_id, timeout_ms=timeout_ms)
+    return TransactionalProducer(
+        transactional_id=transactional_id, producer_id=given.producer_id, producer_epoch=given.producer_epoch
+    )
 
 
 def ids_of(producer: TransactionalProducer) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from broker_core.record.varint import append_varint
 from spark_streamlog.serde.decoded_values import Unreadable
 
 
@@ -47,10 +48,7 @@ def varint(number: int) -> bytes:
     if zigzag < 0x80:
         return _SHORT[zigzag]
     out = bytearray()
-    while zigzag > 0x7F:
-        out.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    out.append(zigzag)
+    append_varint(out, number)
     return bytes(out)
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from broker_core.record.varint import append_varint
 from spark_streamlog.serde.decoded_values import Unreadable
 
 HEADER_SIZE: Final = 5
@@ -55,7 +56,10 @@ def read_message_indexes(value: bytes, position: int) -> tuple[tuple[int, ...], 
 def message_indexes(indexes: Sequence[int]) -> bytes:
     if tuple(indexes) == (0,):
         return b"\0"
-    return b"".join(_varint(number) for number in (len(indexes), *indexes))
+    out = bytearray()
+    for number in (len(indexes), *indexes):
+        append_varint(out, number)
+    return bytes(out)
 
 
 def _read_varint(value: bytes, position: int) -> tuple[int, int]:
@@ -69,13 +73,3 @@ def _read_varint(value: bytes, position: int) -> tuple[int, int]:
         shift += 7
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), position
-
-
-def _varint(number: int) -> bytes:
-    zigzag = number * 2 if number >= 0 else -number * 2 - 1
-    out = bytearray()
-    while zigzag > 0x7F:
-        out.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    out.append(zigzag)
-    return bytes(out)

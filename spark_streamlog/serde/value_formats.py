@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_streamlog.serde.decoded_values import Decoder, Encoder
 from spark_streamlog.serde.format_settings import FormatKind, FormatSettings, WireFormat
 from spark_streamlog.serde.serde_errors import InvalidSchemaError, UnknownSchemaError
+
+if TYPE_CHECKING:
+    from spark_streamlog.serde.schema_registry import RegisteredSchema, SchemaRegistry
 
 
 @lru_cache(maxsize=64)
@@ -82,14 +85,9 @@ def with_schema_id(settings: FormatSettings, arrow_type: Any | None) -> FormatSe
     assert settings.registry is not None and settings.subject is not None, "options were checked for both"
     registry = open_registry(settings.registry)
     if settings.kind is FormatKind.PROTOBUF:
-        found = registry.latest(settings.subject)
-        if found.schema_type != PROTOBUF:
-            raise InvalidSchemaError(f"the subject {settings.subject} holds {found.schema_type} and no {PROTOBUF}")
-        return replace(settings, schema_id=found.schema_id)
+        return replace(settings, schema_id=_latest(registry, settings.subject, PROTOBUF).schema_id)
     if settings.schema_text is None and not settings.registers:
-        found = registry.latest(settings.subject)
-        if found.schema_type != AVRO:
-            raise InvalidSchemaError(f"the subject {settings.subject} holds {found.schema_type} and no {AVRO}")
+        found = _latest(registry, settings.subject, AVRO)
         taken = replace(settings, schema_text=found.text, schema_references=found.references, schema_id=found.schema_id)
         if arrow_type is not None:
             encoder_for(taken, arrow_type)
@@ -106,6 +104,13 @@ def with_schema_id(settings: FormatSettings, arrow_type: Any | None) -> FormatSe
         raise InvalidSchemaError(
             f"the schema is not registered under {subject}, and autoRegister is false: {trouble.message}"
         ) from None
+
+
+def _latest(registry: SchemaRegistry, subject: str, schema_type: str) -> RegisteredSchema:
+    found = registry.latest(subject)
+    if found.schema_type != schema_type:
+        raise InvalidSchemaError(f"the subject {subject} holds {found.schema_type} and no {schema_type}")
+    return found
 
 
 def _written_schema(settings: FormatSettings, arrow_type: Any) -> str:

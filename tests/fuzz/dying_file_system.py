@@ -10,7 +10,10 @@ from broker_core.storage.os_file_system import OsFileSystem
 
 
 class DyingFileSystem(OsFileSystem):
-    """`calls` lists what changes files, as (kind, path); the one with number `dies_at` does not happen any more."""
+    """`calls` lists what changes files, as (kind, path); the one with number `dies_at` does not happen any more.
+
+    Syncing is left out: a process that dies loses nothing that the operating system has.
+    """
 
     def __init__(self, dies_at: int | None = None) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -52,10 +55,15 @@ class DyingFileSystem(OsFileSystem):
     def sync_directory(self, path: str) -> None:
         self.on_call("sync_directory", path)
 
+    def write(self, file: File, position: int, data: Buffer) -> None:
+        self.on_call("write", file.path)
+        file.write_at(position, data)
+
+    def on_synced(self, path: str) -> None:
+        """The file was synced: nothing to do here, see the class."""
+
 
 class _DyingFile:
-    """Syncing is left out: a process that dies loses nothing that the operating system has."""
-
     def __init__(self, fs: DyingFileSystem, file: File) -> None:
         self._fs, self._file = fs, file
 
@@ -73,8 +81,7 @@ class _DyingFile:
         return self._file.read_at(position, length_bytes)
 
     def write_at(self, position: int, data: Buffer) -> None:
-        self._fs.on_call("write", self.path)
-        self._file.write_at(position, data)
+        self._fs.write(self._file, position, data)
 
     def truncate(self, size_bytes: int) -> None:
         self._fs.on_call("truncate", self.path)
@@ -82,6 +89,7 @@ class _DyingFile:
 
     def sync(self) -> None:
         self._fs.on_call("sync", self.path)
+        self._fs.on_synced(self.path)
 
     def close(self) -> None:
         self._file.close()

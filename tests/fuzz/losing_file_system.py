@@ -21,7 +21,6 @@ from fuzz.dying_file_system import DyingFileSystem
 from typing_extensions import Buffer
 
 from broker_core.ports import File
-from broker_core.storage.os_file_system import OsFileSystem
 
 _SECTOR_BYTES = 512
 
@@ -56,11 +55,9 @@ class LosingFileSystem(DyingFileSystem):
                 self._put_on_device(f"{folder}/{name}")
 
     def open(self, path: str, *, writable: bool, create: bool = False) -> File:
-        if create and not self.exists(path):
-            self.on_call("create", path)
-        file = OsFileSystem.open(self, path, writable=writable, create=create)
+        file = super().open(path, writable=writable, create=create)
         self._know(path)
-        return _LosingFile(self, file)
+        return file
 
     def sync_directory(self, path: str) -> None:
         self.on_call("sync_directory", path)
@@ -111,38 +108,6 @@ class LosingFileSystem(DyingFileSystem):
     def _put_on_device(self, path: str) -> None:
         inode = self._inodes[self._know(path)]
         inode.durable = inode.seen()
-
-
-class _LosingFile:
-    def __init__(self, fs: LosingFileSystem, file: File) -> None:
-        self._fs, self._file = fs, file
-
-    @property
-    def path(self) -> str:
-        return self._file.path
-
-    def size_bytes(self) -> int:
-        return self._file.size_bytes()
-
-    def modified_ms(self) -> int:
-        return self._file.modified_ms()
-
-    def read_at(self, position: int, length_bytes: int) -> bytes:
-        return self._file.read_at(position, length_bytes)
-
-    def write_at(self, position: int, data: Buffer) -> None:
-        self._fs.write(self._file, position, data)
-
-    def truncate(self, size_bytes: int) -> None:
-        self._fs.on_call("truncate", self.path)
-        self._file.truncate(size_bytes)
-
-    def sync(self) -> None:
-        self._fs.on_call("sync", self.path)
-        self._fs.on_synced(self.path)
-
-    def close(self) -> None:
-        self._file.close()
 
 
 def _on_device(inode: _Inode, survivors: random.Random | None) -> bytes:

@@ -1,9 +1,11 @@
 """All tests here need Java and share one Spark session."""
 
+import json
 from pathlib import Path
 
 import pytest
 from spark_session import log_dir, spark
+from stream_driver import StreamDriver
 
 __all__ = ["log_dir", "spark"]
 
@@ -14,3 +16,34 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture
+def source(tmp_path):
+    """A folder of JSON files that a stream reads; each call adds one file."""
+    folder = tmp_path / "source"
+    folder.mkdir()
+
+    def add(*rows):
+        name = f"{len(list(folder.iterdir())):04d}.json"
+        text = "".join(json.dumps({"number": number, "word": word}) + "\n" for number, word in rows)
+        (folder / f".{name}").write_text(text)
+        (folder / f".{name}").rename(folder / name)
+
+    add.folder = str(folder)
+    return add
+
+
+@pytest.fixture
+def stream(spark, log_dir, tmp_path):
+    """Makes drivers; a second one with the same name goes on from the first one's checkpoint."""
+    made = []
+
+    def make(name="stream", **options):
+        options = {key.replace("__", "."): value for key, value in options.items()}
+        made.append(StreamDriver(spark, log_dir, tmp_path / name, options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()

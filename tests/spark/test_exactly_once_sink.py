@@ -7,30 +7,14 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
 from stored_records import stored_values
 from stream_driver import forget_last_commit
+from transacting import begin
 
-from broker_core.cluster import TransactionalProducer
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.transaction_state import TransactionState
 
 SCHEMA = "number long, word string"
 CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
-
-
-@pytest.fixture
-def source(tmp_path):
-    """A folder of JSON files that a stream reads; each call adds one file."""
-    folder = tmp_path / "source"
-    folder.mkdir()
-
-    def add(*rows):
-        name = f"{len(list(folder.iterdir())):04d}.json"
-        text = "".join(json.dumps({"number": number, "word": word}) + "\n" for number, word in rows)
-        (folder / f".{name}").write_text(text)
-        (folder / f".{name}").rename(folder / name)
-
-    add.folder = str(folder)
-    return add
 
 
 @pytest.fixture
@@ -126,13 +110,7 @@ def test_the_next_start_ends_what_a_killed_run_left_open(spark, log_dir, checkpo
 
 def leave_open(log_dir, transactional_id):
     with open_embedded(log_dir) as cluster:
-        given = cluster.init_producer(transactional_id, timeout_ms=900_000)
-        producer = TransactionalProducer(
-            transactional_id=transactional_id,
-            producer_id=given.producer_id,
-            producer_epoch=given.producer_epoch,
-        )
-        cluster.add_partitions_to_transaction(producer, [TopicPartition("t", 0)])
+        begin(cluster, transactional_id, TopicPartition("t", 0), timeout_ms=900_000)
 
 
 def test_a_checkpoint_that_was_put_back_is_refused(spark, log_dir, checkpoint, source):

@@ -1,7 +1,5 @@
 """`df.writeStream.format("streamlog")`: output modes append, progress is right, restarts lose nothing."""
 
-import json
-
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
@@ -9,22 +7,6 @@ from stored_records import make_topic, stored_records, stored_values, topics_of
 from stream_driver import forget_last_commit
 
 SCHEMA = "number long, word string"
-
-
-@pytest.fixture
-def source(tmp_path):
-    """A folder of JSON files that a stream reads; each call adds one file."""
-    folder = tmp_path / "source"
-    folder.mkdir()
-
-    def add(*rows):
-        name = f"{len(list(folder.iterdir())):04d}.json"
-        text = "".join(json.dumps({"number": number, "word": word}) + "\n" for number, word in rows)
-        (folder / f".{name}").write_text(text)
-        (folder / f".{name}").rename(folder / name)
-
-    add.folder = str(folder)
-    return add
 
 
 def stream_of(spark, source):

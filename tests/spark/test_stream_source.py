@@ -4,7 +4,6 @@ import time
 
 import pytest
 from append_records import append_values
-from stream_driver import StreamDriver
 from transacting import begin, write
 
 from broker_core.embedded.embedded_cluster import open_embedded
@@ -20,21 +19,6 @@ def log(log_dir):
     cluster.create_topic("t", configs=KEEP)
     yield cluster
     cluster.close()
-
-
-@pytest.fixture
-def stream(spark, log_dir, tmp_path):
-    """Makes drivers; a second one with the same name goes on from the first one's checkpoint."""
-    made = []
-
-    def make(name="stream", **options):
-        options = {key.replace("__", "."): value for key, value in options.items()}
-        made.append(StreamDriver(spark, log_dir, tmp_path / name, options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.stop()
 
 
 def numbers(*bounds):

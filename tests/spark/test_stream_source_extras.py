@@ -4,7 +4,6 @@ import time
 
 import pytest
 from append_records import append_values
-from stream_driver import StreamDriver
 from transacting import begin, write
 
 from broker_core.cluster import GroupOffset
@@ -26,20 +25,6 @@ def log(log_dir):
         append_values(cluster, "t", value(number), timestamps_ms=(now_ms - (19 - number) * 60_000,))
     yield cluster
     cluster.close()
-
-
-@pytest.fixture
-def stream(spark, log_dir, tmp_path):
-    made = []
-
-    def make(name="stream", **options):
-        options = {key.replace("__", "."): value for key, value in options.items()}
-        made.append(StreamDriver(spark, log_dir, tmp_path / name, options))
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.stop()
 
 
 def value(number):

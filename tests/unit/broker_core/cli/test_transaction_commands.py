@@ -1,8 +1,8 @@
 """`streamlog transactions …`."""
 
 import pytest
+from transacting import begin
 
-from broker_core.cluster import TransactionalProducer
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition
 
@@ -15,18 +15,9 @@ def log(streamlog, log_path):
     assert streamlog("topic", "create", "t").status == 0
     with open_embedded(log_path) as cluster:
         for name in ("app-1", "app-2", "other-1"):
-            producer = begin(cluster, name)
+            producer = begin(cluster, name, T0)
         cluster.end_transaction(producer, commit=True)
     return streamlog
-
-
-def begin(cluster, transactional_id):
-    got = cluster.init_producer(transactional_id)
-    producer = TransactionalProducer(
-        transactional_id=transactional_id, producer_id=got.producer_id, producer_epoch=got.producer_epoch
-    )
-    cluster.add_partitions_to_transaction(producer, [T0])
-    return producer
 
 
 def states(streamlog, *arguments):

@@ -4,6 +4,9 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from transacting import SetClock
+
+from broker_core.embedded.embedded_cluster import EmbeddedCluster
 
 
 @pytest.fixture
@@ -14,3 +17,16 @@ def tmp_path(tmp_path):
         return
     with tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def clock():
+    return SetClock()
+
+
+@pytest.fixture
+def cluster(tmp_path, clock):
+    """With the topic `t` of two partitions, which keeps records however old."""
+    with EmbeddedCluster(tmp_path / "log", create=True, clock=clock) as opened:
+        opened.create_topic("t", partition_count=2, configs={"retention.ms": "-1"})
+        yield opened

@@ -1,5 +1,5 @@
 import pytest
-from transacting import SetClock, begin, committed, init, is_settled, write
+from transacting import begin, committed, init, is_settled, write
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
@@ -19,18 +19,6 @@ from broker_core.model.limits import MAX_OFFSET_METADATA_BYTES
 from broker_core.storage.partition_store import PartitionStore
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-@pytest.fixture
-def clock():
-    return SetClock()
-
-
-@pytest.fixture
-def cluster(tmp_path, clock):
-    with EmbeddedCluster(tmp_path / "log", create=True, clock=clock) as opened:
-        opened.create_topic("t", partition_count=2, configs={"retention.ms": "-1"})
-        yield opened
 
 
 @pytest.fixture

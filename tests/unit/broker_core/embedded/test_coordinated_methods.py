@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from transacting import SetClock, begin, committed, init, is_settled, write
+from transacting import begin, committed, init, is_settled, write
 
 from broker_core.cluster import Cluster, GroupOffset
 from broker_core.embedded.coordinated_methods import CoordinatedMethods
@@ -10,18 +10,6 @@ from broker_core.embedded.held_back_readers import ASKED_EVERY_MS
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
-
-
-@pytest.fixture
-def clock():
-    return SetClock()
-
-
-@pytest.fixture
-def cluster(tmp_path, clock):
-    with EmbeddedCluster(tmp_path / "log", create=True, clock=clock) as opened:
-        opened.create_topic("t", partition_count=2, configs={"retention.ms": "-1"})
-        yield opened
 
 
 def test_every_method_of_cluster_on_transactions_and_groups_is_there():

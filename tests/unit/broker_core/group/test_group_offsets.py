@@ -34,7 +34,7 @@ def test_a_plan_changes_nothing(runner):
     before = copy.deepcopy(vars(runner.offsets))
     offsets = runner.offsets
     offsets.plan_commit("h", {ORDERS[0]: GroupOffset(offset=1)}, now_ms=1)
-    offsets.plan_commit_in_transaction("g", {ORDERS[2]: GroupOffset(offset=1)}, now_ms=1)
+    offsets.plan_commit("g", {ORDERS[2]: GroupOffset(offset=1)}, now_ms=1)
     offsets.plan_delete_group("g")
     offsets.plan_forget_topic("orders")
     offsets.fetch("nobody")

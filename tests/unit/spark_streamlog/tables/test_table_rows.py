@@ -4,8 +4,9 @@ import pyarrow as pa
 import pytest
 from append_records import append_values
 from in_memory_cluster import InMemoryCluster
+from transacting import init
 
-from broker_core.cluster import GroupOffset, TransactionalProducer
+from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.tables.table_rows import PIECE_ROW_COUNT, TableScan, read_table, split_scan
@@ -96,14 +97,11 @@ def test_lag_shows_how_far_each_group_is_behind_in_each_partition(cluster):
 
 
 def test_transactions_shows_each_transactional_id_with_its_open_partitions(cluster):
-    got = cluster.init_producer("t")
-    producer = TransactionalProducer(
-        transactional_id="t", producer_id=got.producer_id, producer_epoch=got.producer_epoch
-    )
+    producer = init(cluster, "t")
     assert [r["state"] for r in rows(cluster, MetadataTable.TRANSACTIONS)] == ["Empty"]
     cluster.add_partitions_to_transaction(producer, [B0, A1])
     [row] = rows(cluster, MetadataTable.TRANSACTIONS)
-    assert (row["transactional_id"], row["state"], row["producer_id"]) == ("t", "Ongoing", got.producer_id)
+    assert (row["transactional_id"], row["state"], row["producer_id"]) == ("t", "Ongoing", producer.producer_id)
     assert row["partitions"] == [{"topic": "a", "partition": 1}, {"topic": "b", "partition": 0}]
     assert row["start_time"] is not None
 

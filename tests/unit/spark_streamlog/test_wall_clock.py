@@ -1,0 +1,13 @@
+"""The wall clock counts milliseconds since 1970."""
+
+from datetime import UTC, datetime
+
+from spark_streamlog.wall_clock import wall_clock_ms
+
+
+def test_it_is_the_machines_clock_in_whole_milliseconds():
+    before = datetime.now(UTC).timestamp() * 1000
+    now_ms = wall_clock_ms()
+    after = datetime.now(UTC).timestamp() * 1000
+    assert isinstance(now_ms, int)
+    assert int(before) <= now_ms <= after
