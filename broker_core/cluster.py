@@ -6,12 +6,14 @@ All calls block. Errors are those of `broker_core.model.exceptions`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
+from broker_core.model.limits import DEFAULT_TRANSACTION_TIMEOUT_MS
+from broker_core.model.transaction_state import TransactionState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +85,52 @@ class AppendResult:
     is_duplicate: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionalProducer:
+    """Who acts in a transaction: what `init_producer` gave for a transactional id."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionDescription:
+    """One transactional id as its coordinator knows it. `start_time_ms` is -1 while no transaction is open.
+
+    `partitions` are those of the open or ending transaction, internal ones included.
+    """
+
+    transactional_id: str
+    state: TransactionState
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOffset:
+    """A group's committed offset in one partition. `commit_time_ms` is set by the log; -1 in what is asked to store."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = -1
+    commit_time_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRanges:
+    """Where records with one key can be within a range of offsets: ascending half-open ranges, the rest holds none.
+
+    `skipped_bytes` are the bytes of the segments that need not be read.
+    """
+
+    ranges: tuple[tuple[int, int], ...]
+    skipped_bytes: int
+
+
 class Cluster(Protocol):
     """A log that somebody keeps. `describe_topics(None)` lists all topics, internal ones included."""
 
@@ -146,8 +194,111 @@ class Cluster(Protocol):
         """Moves the log start offset up; -1 means the high watermark. Returns the new log start offset."""
         ...
 
-    def init_producer(self) -> ProducerIdAndEpoch:
-        """A fresh id for an idempotent producer."""
+    # -- where to cut: by bytes, by key --
+
+    def find_offset_within_bytes(
+        self, partition: TopicPartition, from_offset: int, until_offset: int, max_bytes: int
+    ) -> int:
+        """How far a reader gets from `from_offset` with `max_bytes`: an end of a batch, `until_offset` at most.
+
+        At least one whole batch, even above `max_bytes`. A `from_offset` in the middle of a batch costs the whole one.
+        """
+        ...
+
+    def bytes_between(self, partition: TopicPartition, from_offset: int, until_offset: int) -> int:
+        """Bytes of the batches in a range of offsets, by the offset index: exact but for an index interval per end."""
+        ...
+
+    def ranges_with_key(self, partition: TopicPartition, key: bytes, from_offset: int, until_offset: int) -> KeyRanges:
+        """Ranges that can hold a record with this key; the whole range where nothing is known of the keys."""
+        ...
+
+    # -- producers and transactions --
+
+    def init_producer(
+        self,
+        transactional_id: str | None = None,
+        *,
+        timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS,
+        is_two_phase: bool = False,
+    ) -> ProducerIdAndEpoch:
+        """Without a transactional id: a fresh id for an idempotent producer.
+
+        With one: fences every earlier producer of that id, aborts what it left open and waits until that is done.
+        `is_two_phase`: its transactions never time out. Raises InvalidTransactionTimeoutError.
+        """
+        ...
+
+    def add_partitions_to_transaction(
+        self, producer: TransactionalProducer, partitions: Collection[TopicPartition]
+    ) -> None:
+        """Before the first append to each of them. Opens the transaction if none is.
+
+        Raises ProducerFencedError, UnknownTransactionalIdError, ConcurrentTransactionsError and
+        InvalidTransactionStateError.
+        """
+        ...
+
+    def commit_offsets_in_transaction(
+        self, producer: TransactionalProducer, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]
+    ) -> None:
+        """Offsets that become the group's when the transaction commits, and are dropped when it aborts."""
+        ...
+
+    def end_transaction(
+        self,
+        producer: TransactionalProducer,
+        *,
+        commit: bool,
+        together_with: Sequence[TransactionalProducer] = (),
+    ) -> None:
+        """Ends the open transactions of all these producers alike. Returns when every marker is written.
+
+        Embedded, the decision for all of them is one append: all are ended or none, whatever dies. At a broker the
+        first one is decided first, the others after it. Ending a second time the same way is harmless. Raises
+        ProducerFencedError, UnknownTransactionalIdError, InvalidTransactionStateError (a transaction is not open, or
+        was ended the other way); then nothing is ended.
+        """
+        ...
+
+    def abort_transaction(self, transactional_id: str) -> bool:
+        """By an administrator or the next instance: fences the producer and aborts what it left open.
+
+        False when nothing was open. Raises UnknownTransactionalIdError.
+        """
+        ...
+
+    def describe_transactions(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription]:
+        """By id; ids that are not known are missing from the answer."""
+        ...
+
+    def list_transactions(
+        self, *, prefix: str = "", states: Collection[TransactionState] | None = None
+    ) -> tuple[TransactionDescription, ...]:
+        """Those whose id begins with `prefix`, ordered by id."""
+        ...
+
+    # -- consumer groups --
+
+    def list_groups(self) -> tuple[str, ...]:
+        """Ids of the groups that have committed offsets, ordered."""
+        ...
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
+        """Durable when it returns. Raises InvalidGroupError, OffsetMetadataTooLargeError."""
+        ...
+
+    def fetch_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, GroupOffset]:
+        """Committed offsets, of all partitions with None; what the group has none for is missing from the answer.
+
+        Offsets in a transaction that is still open are not committed.
+        """
+        ...
+
+    def delete_group(self, group_id: str) -> None:
+        """Forgets the group's offsets. Raises UnknownGroupError."""
         ...
 
     def close(self) -> None: ...

@@ -12,7 +12,12 @@
     │   ├── RecordTooLargeError          a batch above max.message.bytes, a record above the batch limit
     │   ├── InvalidRecordError           well-formed bytes that the topic refuses (null key when compacted)
     │   │   └── InvalidTimestampError      a timestamp too far from now, or of the wrong type
-    │   └── PolicyViolationError         e.g. delete-records on a topic that is only compacted
+    │   ├── PolicyViolationError         e.g. delete-records on a topic that is only compacted
+    │   ├── UnknownTransactionalIdError  nothing is known of the transactional id
+    │   ├── InvalidTransactionTimeoutError
+    │   ├── InvalidGroupError            a group id that none can have
+    │   ├── UnknownGroupError
+    │   └── OffsetMetadataTooLargeError
     ├── CorruptDataError                 bytes that are not what was written; served never
     │   ├── CorruptBatchError              names file, position and offset
     │   └── UnsupportedFormatError         magic 0/1 batches, unknown codec or version
@@ -20,7 +25,9 @@
     │   ├── OutOfOrderSequenceError
     │   ├── ProducerFencedError            an older producer epoch
     │   ├── CoordinatorFencedError         a marker of an older transaction coordinator
-    │   └── InvalidTransactionStateError   a plain batch inside the producer's open transaction
+    │   ├── InvalidProducerIdMappingError  another producer id than the transactional id has
+    │   ├── InvalidTransactionStateError   what is asked does not fit the state of the producer's transaction
+    │   └── ConcurrentTransactionsError    its last transaction is still being ended: ask again
     └── StorageError                     the directory or the disk
         ├── DiskFullError
         ├── DirectoryLockedError           a broker holds the directory
@@ -108,6 +115,26 @@ class PolicyViolationError(InvalidRequestError):
     error_code = ErrorCode.policy_violation
 
 
+class UnknownTransactionalIdError(InvalidRequestError):
+    error_code = ErrorCode.transactional_id_not_found
+
+
+class InvalidTransactionTimeoutError(InvalidRequestError):
+    error_code = ErrorCode.invalid_transaction_timeout
+
+
+class InvalidGroupError(InvalidRequestError):
+    error_code = ErrorCode.invalid_group_id
+
+
+class UnknownGroupError(InvalidRequestError):
+    error_code = ErrorCode.group_id_not_found
+
+
+class OffsetMetadataTooLargeError(InvalidRequestError):
+    error_code = ErrorCode.offset_metadata_too_large
+
+
 class CorruptDataError(StreamlogError):
     error_code = ErrorCode.corrupt_message
 
@@ -136,8 +163,16 @@ class CoordinatorFencedError(ProducerError):
     error_code = ErrorCode.transaction_coordinator_fenced
 
 
+class InvalidProducerIdMappingError(ProducerError):
+    error_code = ErrorCode.invalid_producer_id_mapping
+
+
 class InvalidTransactionStateError(ProducerError):
     error_code = ErrorCode.invalid_txn_state
+
+
+class ConcurrentTransactionsError(ProducerError):
+    error_code = ErrorCode.concurrent_transactions
 
 
 class StorageError(StreamlogError):

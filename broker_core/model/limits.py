@@ -47,3 +47,29 @@ usual 1,024."""
 
 COMPACTION_MEMORY_BYTES = 64 * 1024 * 1024
 """For the keys that one pass of a compaction remembers; half of Kafka's log.cleaner.dedupe.buffer.size, in a worker."""
+
+DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
+"""What Kafka's producers ask for (transaction.timeout.ms)."""
+
+MAX_TRANSACTION_TIMEOUT_MS = 900_000
+"""The longest that a broker grants unless told otherwise (transaction.max.timeout.ms)."""
+
+NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
+"""In a transaction's record: it is two-phase and never times out (KIP-939)."""
+
+TRANSACTIONAL_ID_EXPIRATION_MS = 7 * 24 * 3600 * 1000
+"""A transactional id without an open transaction is forgotten after this (transactional.id.expiration.ms)."""
+
+MAX_OFFSET_METADATA_BYTES = 4096
+"""Of the text beside a committed offset (offset.metadata.max.bytes)."""
+
+MAX_APPLICATION_ID_CHARACTERS = 256
+"""Of a sink's txnAppId, which becomes part of a group's name: as long as anybody writes, and short in every list."""
+
+MAX_KEY_FILTER_BYTES = 16 * 1024 * 1024
+"""Of one segment's key filter: room for 14 million different keys at one wrong yes in a hundred, 1/64 of a segment of
+1 GiB. With more keys than that a filter says yes more often, and never a wrong no."""
+
+KEY_FILTER_UPKEEP_BYTES = 2 * 1024 * 1024 * 1024
+"""Segments that the upkeep behind an append reads for key filters: the one that is full, and one that was left out
+before, at Kafka's segment.bytes. `streamlog log maintain` reads all that have none."""
