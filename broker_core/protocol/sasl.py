@@ -16,12 +16,12 @@ from typing import Final, Protocol
 
 import scramp
 
+from broker_core.model.client_settings import SASL_MECHANISMS
 from broker_core.model.exceptions import AuthenticationError
 from broker_core.model.limits import MAX_SCRAM_ITERATION_COUNT
 
 PLAIN: Final = "PLAIN"
 SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-SASL_MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
 
 _ITERATION_COUNT: Final = re.compile(r"(?:^|,)i=([0-9]+)(?:,|$)")
 _SERVER_ERROR: Final = re.compile(r"(?:^|,)e=([^,]*)")
