@@ -22,7 +22,7 @@ from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_socket import BrokerSocket
 from broker_core.client.deadline import Deadline
 from broker_core.model.client_settings import BrokerAddress, ClientSettings, SaslSettings
-from broker_core.model.exceptions import UnsupportedVersionError
+from broker_core.model.exceptions import BrokerUnavailableError, UnsupportedVersionError
 from broker_core.model.limits import MAX_RESPONSE_FRAME_BYTES
 from broker_core.protocol.api_table import ApiKey, api_label
 from broker_core.protocol.connection import ClientConnection
@@ -64,11 +64,15 @@ class BrokerConnection:
     @property
     def is_usable(self) -> bool:
         """Whether the next request has a chance."""
-        if self._lock.locked():
+        if not self._lock.acquire(blocking=False):
+            # Somebody is using it.
             return not self._is_broken
-        now = time.monotonic()
-        is_fresh = now < self._expires and now - self._last_use < MAX_IDLE_SECONDS
-        return not self._is_broken and is_fresh and self._socket.is_silent
+        try:
+            now = time.monotonic()
+            is_fresh = now < self._expires and now - self._last_use < MAX_IDLE_SECONDS
+            return not self._is_broken and is_fresh and self._socket.is_silent
+        finally:
+            self._lock.release()
 
     def supports(self, api_key: ApiKey, api_version: int) -> bool:
         return api_version in self._versions.get(api_key, range(0))
@@ -78,6 +82,10 @@ class BrokerConnection:
         for request in requests:
             self._require(request)
         with self._lock:
+            if self._is_broken:
+                raise BrokerUnavailableError(
+                    f"the connection to {self.address} broke while others waited for it", address=str(self.address)
+                )
             return self._exchange(requests, deadline)
 
     def close(self) -> None:

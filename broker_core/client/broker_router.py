@@ -62,19 +62,23 @@ class BrokerRouter:
             deadline = Deadline(timeout_ms, setting="delivery.timeout.ms")
         backoff = Backoff(first_ms=self.settings.retry_backoff_ms, longest_ms=self.settings.retry_backoff_max_ms)
         busy = Backoff(first_ms=_BUSY_BACKOFF_MS, longest_ms=self.settings.retry_backoff_max_ms)
+        told: StreamlogError | None = None
         while True:
             try:
                 return attempt(deadline)
             except StreamlogError as trouble:
                 if not is_worth_a_retry(trouble):
                     raise
+                if told is None or not deadline.is_over:
+                    # That time ran out in the middle of a try says nothing; what failed before it does.
+                    told = trouble
                 if is_about_the_route(trouble):
                     self.forget_routes()
                     pause = backoff.next_seconds()
                 else:
                     pause = busy.next_seconds()
                 if not deadline.pause(pause):
-                    raise _out_of_time(what, deadline, trouble) from trouble
+                    raise _out_of_time(what, deadline, told) from trouble
 
     def forget_routes(self) -> None:
         """Leaders and coordinators are looked up again before they are used."""
@@ -179,8 +183,8 @@ class BrokerRouter:
         return leader_id
 
     def refusal(self, code: ErrorCode, what: str, partition: TopicPartition, deadline: Deadline) -> StreamlogError:
-        """The exception for what a coordinator says of a partition. UNKNOWN_TOPIC_OR_PARTITION may only mean that it has
-        not heard of it yet: raises UnknownTopicError and UnknownPartitionError when other brokers do not know it."""
+        """The exception for what a coordinator says of a partition. UNKNOWN_TOPIC_OR_PARTITION may only mean that it
+        has not heard of it yet: raises UnknownTopicError and UnknownPartitionError when no broker knows it."""
         if code == ErrorCode.unknown_topic_or_partition:
             self.refresh([partition.topic], deadline)
             self.leader_of(partition, deadline)

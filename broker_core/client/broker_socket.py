@@ -45,8 +45,8 @@ class BrokerSocket:
 
     def send(self, parts: Sequence[Buffer], deadline: Deadline) -> None:
         """All of it. After an exception nobody knows how much was sent."""
-        self._wait_at_most(deadline)
         try:
+            self._wait_at_most(deadline)
             if isinstance(self._socket, ssl.SSLSocket):
                 for part in _joined(parts):
                     self._socket.sendall(part)
@@ -59,8 +59,8 @@ class BrokerSocket:
 
     def receive_into(self, target: memoryview, deadline: Deadline) -> int:
         """How many bytes came, at least one."""
-        self._wait_at_most(deadline)
         try:
+            self._wait_at_most(deadline)
             count = self._socket.recv_into(target)
         except TimeoutError as trouble:
             raise self._timed_out(deadline) from trouble

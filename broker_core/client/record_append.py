@@ -25,7 +25,7 @@ from broker_core.client.deadline import Deadline
 from broker_core.client.wire_values import milliseconds, remaining
 from broker_core.cluster import AppendResult
 from broker_core.model.exceptions import InvalidRecordError, StreamlogError
-from broker_core.model.identifiers import TopicPartition
+from broker_core.model.identifiers import NO_LEADER_EPOCH, TopicPartition
 from broker_core.model.limits import MAX_IN_FLIGHT_REQUEST_COUNT
 from broker_core.record.batch_header import BatchHeader, write_placement
 from broker_core.record.batch_reader import iter_headers
@@ -47,6 +47,9 @@ class RecordAppend:
     def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
         found = list(iter_headers(batches))
         _check(partition, batches, found)
+        for position, _ in found:
+            # A leader refuses a batch that seems to know its offset.
+            write_placement(batches, position, base_offset=0, leader_epoch=NO_LEADER_EPOCH)
         view = memoryview(batches)
         results: list[Any] = []
 
@@ -56,7 +59,7 @@ class RecordAppend:
 
         self._router.run(f"append to {partition}", attempt, timeout_ms=self._router.settings.delivery_timeout_ms)
         for (position, _), result in zip(found, results, strict=True):
-            write_placement(batches, position, base_offset=result.base_offset, leader_epoch=-1)
+            write_placement(batches, position, base_offset=result.base_offset, leader_epoch=NO_LEADER_EPOCH)
         return AppendResult(
             base_offset=results[0].base_offset,
             last_offset=results[-1].base_offset + found[-1][1].last_offset_delta,
