@@ -1,8 +1,8 @@
 """A broker that says what a test tells it: real sockets on 127.0.0.1, real frames, and no log behind them.
 
     with ScriptedBroker() as broker:
-        broker.topics["t"] = 2                                    Metadata is answered by itself, with this node as leader
-        broker.script(ApiKey.LIST_OFFSETS, CLOSE, answer)         what comes first, second, …; the last one stays
+        broker.topics["t"] = 2                                Metadata is answered by itself, with this node as leader
+        broker.script(ApiKey.LIST_OFFSETS, CLOSE, answer)     what comes first, second, …; the last one stays
 
 An answer is a message, a function of the request, CLOSE (hangs up) or SILENCE. `broker.requests` holds what was asked.
 """
@@ -24,6 +24,7 @@ from kio.static.primitive import i16, i32, i32Timedelta, i64
 
 from broker_core.client.cluster_client import open_remote
 from broker_core.model.client_settings import parse_client_settings
+from broker_core.model.exceptions import MalformedMessageError
 from broker_core.protocol.api_table import ApiKey, message_types, versions_with_schemas
 from broker_core.protocol.connection import ServerConnection
 
@@ -129,9 +130,8 @@ class ScriptedBroker:
                             accepted.sendall(answer)
                         elif answer is not SILENCE:
                             protocol.send_response(request, answer)
-                            for part in protocol.data_to_send():
-                                accepted.sendall(part)
-        except OSError:
+                            accepted.sendall(b"".join(protocol.data_to_send()))
+        except (OSError, MalformedMessageError):
             return
 
     def _answer(self, request):

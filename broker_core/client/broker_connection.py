@@ -145,7 +145,6 @@ class BrokerConnection:
         from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
         from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
-        began = time.monotonic()
         what = f"{self.address}: login of {sasl.username!r} by {sasl.mechanism}"
         mechanism = sasl_client(
             sasl.mechanism, username=sasl.username, password=sasl.password, nonce=secrets.token_urlsafe(24)
@@ -165,4 +164,4 @@ class BrokerConnection:
             message = mechanism.respond(answer.auth_bytes)
         lifetime_seconds = answer.session_lifetime.total_seconds()
         if lifetime_seconds > 0:
-            self._expires = began + lifetime_seconds * _LOGIN_RENEWED_AT
+            self._expires = time.monotonic() + lifetime_seconds * _LOGIN_RENEWED_AT

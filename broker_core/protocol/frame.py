@@ -106,7 +106,7 @@ class FrameReader:
         if start == b"HTTP":
             return ": the other side answers in HTTP, which is not a Kafka port"
         if start[:2] in (b"\x15\x03", b"\x16\x03"):
-            return ": the other side speaks TLS; set security.protocol to SSL or SASL_SSL"
+            return ": the other side speaks TLS, and this one does not (security.protocol)"
         return ""
 
 

@@ -46,7 +46,9 @@ def test_addresses_are_read(text, found):
     assert [(address.host, address.port) for address in settings.bootstrap_servers] == found
 
 
-@pytest.mark.parametrize("text", ["a", "a:", ":1", "a:0", "a:65536", "a:b", "a:1:2", "a b:1", "http://a/b:1", "a:1;b:2"])
+@pytest.mark.parametrize(
+    "text", ["a", "a:", ":1", "a:0", "a:65536", "a:b", "a:1:2", "a b:1", "http://a/b:1", "a:1;b:2"]
+)
 def test_what_is_no_address_is_refused(text):
     assert complaints_of(bootstrap__servers=text) == (
         f"bootstrap.servers must be host:port, separated by commas, not {text!r}",
