@@ -94,6 +94,8 @@ class ScriptedBroker:
         self._connections.clear()
 
     def stop(self):
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.hang_up()
 
