@@ -1,7 +1,7 @@
 """How many bytes lie in a range of offsets, where only records can be asked for: estimated from samples.
 
-A broker has no request for it. A piece of the log is fetched here and there, at most SAMPLE_COUNT times, and what lies
-between two samples is taken to be as dense as the first of them. Ranges that one sample covers are exact.
+A broker has no request for it. A piece of the log is fetched here and there, twice SAMPLE_COUNT times at most, and what
+lies between two samples is taken to be as dense as the first of them. Ranges that one sample covers are exact.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ class LogSampler:
     ) -> int:
         """See `Cluster`. Exact when one sample holds `max_bytes`, else estimated, and a batch's end all the same."""
         here, left = from_offset, max_bytes
-        for number in range(SAMPLE_COUNT):
+        # What is sparse here may be dense further on: no step is taken to hold for more than a part of the range.
+        longest_step = max(1, -(-(until_offset - from_offset) // SAMPLE_COUNT))
+        for number in range(2 * SAMPLE_COUNT):
             if here >= until_offset:
                 return until_offset
             sample = self._sample(partition, here, until_offset, min(left, SAMPLE_BYTES))
@@ -51,9 +53,11 @@ class LogSampler:
             if left <= SAMPLE_BYTES:
                 # What is left may end within the sample; a batch that does not fit is taken only as the first one.
                 return sample.next_offset if is_first or sample.size_bytes <= left else here
-            stride_bytes = max(sample.size_bytes, left // (SAMPLE_COUNT - number))
-            here = max(sample.next_offset, here + int(stride_bytes / sample.bytes_per_offset))
-            left -= stride_bytes
+            wanted_bytes = max(sample.size_bytes, left // max(1, SAMPLE_COUNT - number))
+            step = min(longest_step, int(wanted_bytes / sample.bytes_per_offset))
+            following = max(sample.next_offset, here + step)
+            left -= int((following - here) * sample.bytes_per_offset)
+            here = following
             if left <= 0:
                 break
         return min(until_offset, self._start_of_batch(partition, here, until_offset, at_least=from_offset + 1))

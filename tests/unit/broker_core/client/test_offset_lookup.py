@@ -21,7 +21,9 @@ def broker():
 
 def test_all_partitions_of_a_leader_are_asked_at_once(broker):
     broker.script(ApiKey.LIST_OFFSETS, offsets_answer(("t", 0, 5), ("t", 1, 7)))
-    found = broker.client().list_offsets({T0: OffsetSpec.LATEST, T1: OffsetSpec.EARLIEST}, IsolationLevel.READ_COMMITTED)
+    found = broker.client().list_offsets(
+        {T0: OffsetSpec.LATEST, T1: OffsetSpec.EARLIEST}, IsolationLevel.READ_COMMITTED
+    )
     assert {partition: answer.offset for partition, answer in found.items()} == {T0: 5, T1: 7}
     (request,) = broker.asked(ApiKey.LIST_OFFSETS)
     assert request.isolation_level == 1
