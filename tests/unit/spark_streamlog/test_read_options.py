@@ -140,7 +140,7 @@ def test_a_stream_has_no_end(given):
         ({"kafka__no__such__setting": "x"}, "kafka.no.such.setting is not an option"),
         ({"maxBytesPerTrigger": "5"}, "maxbytespertrigger is not an option of the streamlog source"),
         ({"groupId": "g"}, "groupid is not an option of the streamlog source"),
-        ({"kafka__bootstrap__servers": "h:1"}, "kafka.bootstrap.servers is not available in this version"),
+        ({"kafka__bootstrap__servers": "h:1"}, "path names a directory and kafka.bootstrap.servers brokers"),
     ],
 )
 def test_bad_options_are_refused(given, said):
