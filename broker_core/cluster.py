@@ -86,6 +86,19 @@ class AppendResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentDescription:
+    """One segment of a partition. `max_timestamp_ms` is -1 when no batch has one; `next_offset` is the next segment's
+    base, or the log end; `path` is that of its .log."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    max_timestamp_ms: int
+    is_active: bool
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalProducer:
     """Who acts in a transaction: what `init_producer` gave for a transactional id."""
 
@@ -194,6 +207,10 @@ class Cluster(Protocol):
         """Moves the log start offset up; -1 means the high watermark. Returns the new log start offset."""
         ...
 
+    def describe_segments(self, partition: TopicPartition) -> tuple[SegmentDescription, ...]:
+        """In offset order, the active one last. Their bytes are those that are published."""
+        ...
+
     # -- where to cut: by bytes, by key --
 
     def find_offset_within_bytes(
@@ -209,8 +226,13 @@ class Cluster(Protocol):
         """Bytes of the batches in a range of offsets, by the offset index: exact but for an index interval per end."""
         ...
 
-    def ranges_with_key(self, partition: TopicPartition, key: bytes, from_offset: int, until_offset: int) -> KeyRanges:
-        """Ranges that can hold a record with this key; the whole range where nothing is known of the keys."""
+    def ranges_with_key(
+        self, partition: TopicPartition, key: bytes | None, from_offset: int, until_offset: int
+    ) -> KeyRanges:
+        """Ranges that can hold a record with this key; the whole range where nothing is known of the keys.
+
+        None asks for records without a key.
+        """
         ...
 
     # -- producers and transactions --
@@ -234,8 +256,8 @@ class Cluster(Protocol):
     ) -> None:
         """Before the first append to each of them. Opens the transaction if none is.
 
-        Raises ProducerFencedError, UnknownTransactionalIdError, ConcurrentTransactionsError and
-        InvalidTransactionStateError.
+        Raises ProducerFencedError, UnknownTransactionalIdError, InvalidProducerIdMappingError and
+        ConcurrentTransactionsError.
         """
         ...
 
@@ -255,9 +277,11 @@ class Cluster(Protocol):
         """Ends the open transactions of all these producers alike. Returns when every marker is written.
 
         Embedded, the decision for all of them is one append: all are ended or none, whatever dies. At a broker the
-        first one is decided first, the others after it. Ending a second time the same way is harmless. Raises
-        ProducerFencedError, UnknownTransactionalIdError, InvalidTransactionStateError (a transaction is not open, or
-        was ended the other way); then nothing is ended.
+        first one is decided first, the others after it. Ending a second time the same way is harmless, and so is an
+        abort where nothing is open; either way the producer must be initialised anew before its next transaction.
+        Raises ProducerFencedError, UnknownTransactionalIdError, InvalidProducerIdMappingError,
+        InvalidTransactionStateError (a transaction to commit is not open, or was ended the other way); then nothing is
+        ended.
         """
         ...
 

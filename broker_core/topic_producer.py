@@ -12,19 +12,22 @@ Delivery: the producer is idempotent. Its id is asked for before the first appen
 ascending sequences. `flush` returns when everything added is durable. All batches of one round are encoded and measured
 before the first is appended, so a record that is too large refuses its round whole; rounds before it stay written.
 
+With a `ProducerTransaction` all of it is one transaction, which the producer neither opens before there are rows nor
+ends: the new partitions of a round are added to it together, before the round's first append.
+
 After an exception the producer is spent: what it still held is dropped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from broker_core.cluster import Cluster, TopicDescription
+from broker_core.cluster import Cluster, TopicDescription, TransactionalProducer
 from broker_core.model.exceptions import (
     InvalidTopicNameError,
     RecordTooLargeError,
@@ -57,6 +60,18 @@ class ProducerSettings:
     gather_bytes: int = DEFAULT_GATHER_BYTES
 
 
+class ProducerTransaction(Protocol):
+    """Whose transaction rows are written in."""
+
+    def begin(self) -> TransactionalProducer:
+        """Who writes: asked for once, when there are rows to write."""
+        ...
+
+    def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        """Before the first append to each of them; never empty."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True)
 class _Topic:
     """A topic while it is written to. `sticky` is where null keys go in the next round."""
@@ -73,6 +88,10 @@ class _EncodedPartition:
     topic: _Topic
     partition: int
     batches: EncodedBatches
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic.description.name, self.partition)
 
 
 def describe_or_create(cluster: Cluster, name: str, *, partition_count: int | None = None) -> TopicDescription:
@@ -99,6 +118,7 @@ class TopicProducer:
 
     `find_topic` gives the topic for a name, once per name: `describe_or_create`, `describe_existing` or a mix.
     `first_partition` spreads null keys when many producers write a little each: give each another number.
+    `transaction`: everything is written in it.
     """
 
     def __init__(
@@ -109,13 +129,16 @@ class TopicProducer:
         now_ms: Callable[[], int],
         settings: ProducerSettings | None = None,
         first_partition: int = 0,
+        transaction: ProducerTransaction | None = None,
     ) -> None:
         self._cluster = cluster
+        self._transaction = transaction
         self._find_topic = find_topic
         self._now_ms = now_ms
         self._settings = settings or ProducerSettings()
         self._first_partition = first_partition
-        self._identity: ProducerIdAndEpoch | None = None
+        self._identity: ProducerIdAndEpoch | TransactionalProducer | None = None
+        self._partitions_in_transaction: set[TopicPartition] = set()
         self._topics: dict[str, _Topic] = {}
         self._gathered_bytes = 0
         self.appended_record_count = 0
@@ -143,10 +166,17 @@ class TopicProducer:
                 encoded.extend(self._encode_round(topic))
                 topic.gathered = []
         self._gathered_bytes = 0
+        self._add_to_transaction([part.topic_partition for part in encoded])
         for part in encoded:
-            self._cluster.append(TopicPartition(part.topic.description.name, part.partition), part.batches.buffer)
+            self._cluster.append(part.topic_partition, part.batches.buffer)
             part.topic.next_sequences[part.partition] = part.batches.next_sequence
             self.appended_record_count += part.batches.record_count
+
+    def _add_to_transaction(self, partitions: Collection[TopicPartition]) -> None:
+        added = set(partitions) - self._partitions_in_transaction
+        if self._transaction is not None and added:
+            self._transaction.add_partitions(sorted(added))
+            self._partitions_in_transaction |= added
 
     def _begin_topic(self, name: str) -> _Topic:
         description = self._find_topic(name)
@@ -183,7 +213,7 @@ class TopicProducer:
 
     def _encode(self, topic: _Topic, partition: int, columns: Any, rows: Any) -> EncodedBatches:
         if self._identity is None:
-            self._identity = self._cluster.init_producer()
+            self._identity = self._transaction.begin() if self._transaction else self._cluster.init_producer()
         compression, level = _codec(topic.config, self._settings)
         return encode(
             columns,
@@ -197,6 +227,7 @@ class TopicProducer:
                 producer_epoch=self._identity.producer_epoch,
                 base_sequence=topic.next_sequences.get(partition, 0),
             ),
+            is_transactional=self._transaction is not None,
         )
 
 

@@ -7,7 +7,8 @@ piece keeps EARLIEST. The offsets that were found while planning only say where 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.offset_reader import OffsetReader
@@ -17,31 +18,57 @@ from spark_streamlog.planning.offset_range import OffsetRange, split_ranges
 from spark_streamlog.read_options import ReadOptions
 
 
-def plan_batch(offsets: OffsetReader, options: ReadOptions) -> list[PlannedRange]:
-    """Raises what `OffsetReader.first_assignment` and `unresolved` raise, and RESOLVED_START_OFFSET_GREATER_THAN_…."""
-    return offsets.asked_again_if_topics_vanish(lambda: _plan(offsets, options))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptRanges:
+    """What a query wants of a partition, in order. `is_end_open`: also of what may come behind its end."""
+
+    ranges: tuple[OffsetRange, ...]
+    is_end_open: bool
 
 
-def _plan(offsets: OffsetReader, options: ReadOptions) -> list[PlannedRange]:
+Keep = Callable[[OffsetRange], KeptRanges]
+"""Asked for each partition with all that the options name."""
+
+
+def plan_batch(offsets: OffsetReader, options: ReadOptions, keep: Keep | None = None) -> list[PlannedRange]:
+    """Without `keep` everything is kept.
+
+    Raises what `OffsetReader.first_assignment` and `unresolved` raise, and RESOLVED_START_OFFSET_GREATER_THAN_….
+    """
+    return offsets.asked_again_if_topics_vanish(lambda: _plan(offsets, options, keep))
+
+
+def _plan(offsets: OffsetReader, options: ReadOptions, keep: Keep | None) -> list[PlannedRange]:
     assignment = offsets.first_assignment()
     starts = offsets.unresolved(options.starting, assignment.partitions, is_start=True)
     ends = offsets.unresolved(options.ending, assignment.partitions, is_start=False)
     resolved_starts, resolved_ends = offsets.resolved(starts), offsets.resolved(ends)
+    resolved_ends |= offsets.behind_open(resolved_starts, {tp: resolved_ends[tp] for tp in ends if ends[tp] == LATEST})
     planned: list[PlannedRange] = []
     whole: list[OffsetRange] = []
     for tp in sorted(assignment.partitions):
         check_order("RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET", tp, resolved_starts[tp], resolved_ends[tp])
         offset_range = OffsetRange(topic_partition=tp, from_offset=resolved_starts[tp], until_offset=resolved_ends[tp])
-        if offset_range.size > 0:
-            whole.append(offset_range)
-        elif ends[tp] == LATEST:
+        kept = KeptRanges(ranges=(offset_range,), is_end_open=True) if keep is None else keep(offset_range)
+        found = [each for each in kept.ranges if each.size > 0]
+        whole.extend(found)
+        reaches_the_end = bool(found) and found[-1].until_offset == offset_range.until_offset
+        if ends[tp] == LATEST and kept.is_end_open and not reaches_the_end:
             # Nothing there now, but the plan may run again when there is.
-            planned.append(PlannedRange.of(offset_range, assignment.topic_ids[tp.topic]))
+            end = replace(offset_range, from_offset=max(offset_range.from_offset, offset_range.until_offset))
+            planned.append(PlannedRange.of(end, assignment.topic_ids[tp.topic]))
     pieces = split_ranges(
         whole, min_partitions=options.min_partitions, max_records_per_partition=options.max_records_per_partition
     )
     planned.extend(PlannedRange.of(piece, assignment.topic_ids[piece.topic_partition.topic]) for piece in pieces)
-    return [_left_open(p, starts, ends, resolved_starts, resolved_ends) for p in planned]
+    opened = [_left_open(p, starts, ends, resolved_starts, resolved_ends) for p in planned]
+    if keep is None:
+        return opened
+    follows = {tp for tp, start in starts.items() if start == EARLIEST}
+    return sorted(
+        (replace(p, follows_log_start=p.topic_partition in follows) for p in opened),
+        key=lambda p: (p.topic_partition, p.until_offset == LATEST, p.from_offset),
+    )
 
 
 def _left_open(

@@ -57,7 +57,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "STREAMLOG_FIXED_SCHEMA": Condition(
         "The streamlog source has a fixed schema and cannot take another: asked for {asked}, it gives {given}.",
-        "Remove schema(...) and cast the columns afterwards; includeHeaders adds the column headers.",
+        "Remove schema(...) and cast the columns afterwards; includeHeaders adds the column headers. If a schema registry "
+        "has got a new version of the schema since load(), load again.",
     ),
     "STREAMLOG_UNKNOWN_TOPICS": Condition(
         "The option {option} names what does not exist in {target}: {missing}. Topics there: {present}.",
@@ -102,6 +103,25 @@ CONDITIONS: dict[str, Condition] = {
     "STREAMLOG_NO_OFFSET_FOR_TIMESTAMP": Condition(
         "No record of {topic_partition} has a timestamp at or after {timestamp_ms}, which {option} asks for.",
         "With startingOffsetsByTimestampStrategy=latest such a partition starts at its end.",
+    ),
+    "STREAMLOG_CORRUPT_VALUE": Condition(
+        "The {side} of topic {topic} partition {partition} at offset {offset} cannot be read as {format}: {reason}.",
+        "With {side}Format.mode=permissive it is null and the reason stands in the column _corrupt; with dropmalformed "
+        "its row is left out.",
+    ),
+    "STREAMLOG_TABLE_IN_STREAM": Condition(
+        "The metadata tables (option table) can only be read in a batch query.",
+        "Use spark.read, in foreachBatch where a stream needs them.",
+    ),
+    "STREAMLOG_GROUP_WITHOUT_OFFSETS": Condition(
+        "startingOffsets=group:{group} asks for the offsets of a consumer group that has committed none in the "
+        "partitions to be read: {partitions}.",
+        "Check the group's name (it keeps its case) and its topics; startingOffsets=earliest or latest needs no group.",
+    ),
+    "STREAMLOG_PIN_LOST": Condition(
+        "pinRetention asks to keep retention off what the query still needs, and its offsets cannot be stored in the "
+        "group {group}: {reason}",
+        "Without the option pinRetention the query goes on unprotected.",
     ),
     "STREAMLOG_INVALID_CHECKPOINT_OFFSET": Condition(
         "The checkpoint holds an offset that is not one of this source: {json}. {reason}",

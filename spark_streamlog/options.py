@@ -13,14 +13,17 @@ itself adds are passed over.
 from __future__ import annotations
 
 import difflib
+import enum
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 from urllib.parse import unquote, urlsplit
 
 from broker_core.model.client_settings import ClientSettings
 from spark_streamlog.errors import condition_error
+from spark_streamlog.planning.quantity import duration_ms, size_bytes
 from spark_streamlog.remote_options import remote_settings
 
 BOOTSTRAP_SERVERS = "kafka.bootstrap.servers"
@@ -34,9 +37,16 @@ SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "path", "paths", "loc
 SPARKS_OWN_PREFIX = "option."
 """CREATE TABLE repeats every option under this prefix."""
 
-_DURATION_UNITS_MS = {
-    "us": 0.001, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000,
-}  # fmt: skip
+
+Parsed = TypeVar("Parsed")
+
+
+class QueryKind(enum.Enum):
+    """What the options are read for. A schema is asked for before it is known whether the query is a stream."""
+
+    BATCH = "batch"
+    STREAM = "streaming"
+    NOT_YET_KNOWN = "not yet known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,11 +108,33 @@ class OptionReader:
         value = self.text(name)
         if value is None:
             return default_ms
-        found = re.fullmatch(r"0*([0-9]{1,19})\s*([a-z]*)", value.strip().lower())
-        if not found or (found[2] or "ms") not in _DURATION_UNITS_MS:
+        found = duration_ms(value)
+        if found is None:
             self.complain(f"{name} must be a duration such as 15m, 10s or 250ms, not {_shown(value)}")
             return default_ms
-        return int(int(found[1]) * _DURATION_UNITS_MS[found[2] or "ms"])
+        return found
+
+    def size_bytes(self, name: str, *, minimum: int) -> int | None:
+        """Spark's sizes: `64MB`, `512k`; a bare number is bytes. None when it is missing or wrong."""
+        value = self.text(name)
+        if value is None:
+            return None
+        found = size_bytes(value)
+        if found is None or not minimum <= found <= MAX_LONG:
+            self.complain(f"{name} must be a size from {minimum} byte on, such as 64MB or 512k, not {_shown(value)}")
+            return None
+        return found
+
+    def parsed(self, name: str, parse: Callable[[str], Parsed]) -> Parsed | None:
+        """What `parse` makes of the value; its ValueError is the complaint. None when it is missing or wrong."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return parse(value)
+        except ValueError as trouble:
+            self.complain(f"{name}: {trouble}")
+            return None
 
     def refuse(self, name: str, reason: str) -> None:
         """Makes the name known as one that cannot be had, and complains when it was given."""

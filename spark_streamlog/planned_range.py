@@ -17,12 +17,17 @@ class PlannedRange:
     resolves them, for Spark keeps the plan of a DataFrame and runs it again later. `topic_id` is the topic that the
     offsets belong to: a topic that was made anew under the same name is noticed by the task. It is None where both ends
     are left open, and then any topic of this name is meant.
+
+    `follows_log_start`: it is part of a range that begins wherever the log does; what was removed before the task runs
+    is not missed. `size_bytes`: of its batches when it was planned, where that is known.
     """
 
     topic_partition: TopicPartition
     from_offset: int
     until_offset: int
     topic_id: UUID | None
+    follows_log_start: bool = False
+    size_bytes: int | None = None
 
     @classmethod
     def of(cls, offsets: OffsetRange, topic_id: UUID | None) -> PlannedRange:

@@ -42,17 +42,21 @@ class _RangeReader:
         self._planned = planned
         self._partition = planned.topic_partition
         self._options = options
-        self._rows = RecordRows(self._partition, include_headers=options.include_headers)
+        self._rows = RecordRows(self._partition, include_headers=options.include_headers, formats=options.formats)
         self._columns = columns_to_decode(include_headers=options.include_headers)
         self._aborted = AbortedFilter() if options.isolation is IsolationLevel.READ_COMMITTED else None
         self._attempts_left = FETCH_ATTEMPT_COUNT
+        # A small range is not worth a large fetch, if its end was not left open.
+        is_small = planned.until_offset != LATEST and planned.size_bytes is not None
+        self._fetch_bytes = min(FETCH_BYTES, planned.size_bytes or FETCH_BYTES) if is_small else FETCH_BYTES
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         bounds = self._bounds_now()
         if bounds is None:
             return
         wanted, until = self._planned.from_offset, self._planned.until_offset
-        wanted = bounds.log_start_offset if wanted == EARLIEST else wanted
+        if wanted == EARLIEST or self._planned.follows_log_start:
+            wanted = max(wanted, bounds.log_start_offset)
         until = bounds.readable_end(self._options.isolation) if until == LATEST else until
         while wanted < until:
             fetched = self._fetch(wanted)
@@ -89,7 +93,7 @@ class _RangeReader:
         """None when the offset, the partition or the topic is not there any more."""
         try:
             fetched = self._cluster.fetch(
-                self._partition, wanted, max_bytes=FETCH_BYTES, isolation=self._options.isolation
+                self._partition, wanted, max_bytes=self._fetch_bytes, isolation=self._options.isolation
             )
             # After the fetch, so that a topic made anew while it ran is noticed before its rows are given out.
             return fetched if self._is_same_topic() else None

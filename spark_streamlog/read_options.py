@@ -5,28 +5,29 @@ from __future__ import annotations
 import enum
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 from broker_core.model.identifiers import IsolationLevel
-from spark_streamlog.options import MAX_INTEGER, LogTarget, OptionReader
-from spark_streamlog.planning.offset_limits import (
-    EARLIEST,
-    LATEST,
-    Earliest,
-    GlobalTimestamp,
-    Latest,
-    OffsetLimit,
-    OffsetsByPartition,
-    check_start_against_end,
-)
-from spark_streamlog.planning.partition_json import offsets_from_json, partitions_from_json, timestamps_from_json
+from spark_streamlog.format_options import source_formats
+from spark_streamlog.limit_options import ending_limit, starting_limit
+from spark_streamlog.options import MAX_INTEGER, LogTarget, OptionReader, QueryKind
+from spark_streamlog.planning.offset_limits import OffsetLimit, check_start_against_end
+from spark_streamlog.planning.partition_json import partitions_from_json
 from spark_streamlog.planning.subscription import AssignPartitions, SubscribePattern, SubscribeTopics, Subscription
+from spark_streamlog.serde.format_settings import RecordFormats
 
 logger = logging.getLogger("spark_streamlog")
 
 DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
+
+MIN_PIN_RETENTION_MS = 1000
+MAX_PIN_RETENTION_MS = 100 * 365 * 24 * 3600 * 1000
+"""A hundred years: a lease that never ends, and an instant that fits every clock."""
+
+SINK_GROUP_PREFIX = "streamlog-sink-"
+"""Groups of this name hold what sinks have decided."""
 
 TEXTS_WITHOUT_EFFECT: Final = ("groupIdPrefix", "kafka.group.id", "kafka.client.id", "kafka.client.rack")
 NUMBERS_WITHOUT_EFFECT: Final = (
@@ -39,20 +40,18 @@ NUMBERS_WITHOUT_EFFECT: Final = (
 """Settings of a consumer about a network and a group that are not there: accepted, so that a Kafka query's options can
 stay."""
 
-Parsed = TypeVar("Parsed")
 
+class PushFilters(enum.Enum):
+    """When a batch query's filters narrow what is read; see `pushed_filters`. By the words of the option."""
 
-class QueryKind(enum.Enum):
-    """What the options are read for. A schema is asked for before it is known whether the query is a stream."""
-
-    BATCH = "batch"
-    STREAM = "streaming"
-    NOT_YET_KNOWN = "not yet known"
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Counts are of offsets; None is no limit."""
+    """Counts are of offsets; None is no limit, no group, no pin."""
 
     target: LogTarget
     subscription: Subscription
@@ -68,8 +67,16 @@ class ReadOptions:
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
+    max_bytes_per_trigger: int | None
+    group_id: str | None
+    """The consumer group that a stream's progress is stored in."""
+    pin_retention_ms: int | None
+    """How long retention spares what the stream still needs, counted from its last sign of life."""
     fetch_offset_attempt_count: int
     fetch_offset_retry_interval_ms: int
+    formats: RecordFormats
+    """Of keys and values; a side without one stays binary."""
+    push_filters: PushFilters
 
 
 def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions:
@@ -77,9 +84,12 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
     options = OptionReader(given, role="source")
     target = options.log_target()
     subscription = _subscription(options)
-    starting = _starting(options, kind)
-    ending = _ending(options, kind)
-    min_offsets, max_offsets = _offsets_per_trigger(options, kind)
+    starting = starting_limit(options, kind)
+    ending = ending_limit(options, kind)
+    min_offsets, max_offsets = _offsets_per_trigger(options)
+    max_bytes = options.size_bytes("maxBytesPerTrigger", minimum=1)
+    _warn_of_limits_in_a_batch(options, kind)
+    group_id = _group_id(options, kind)
     parsed = ReadOptions(
         target=target,
         subscription=subscription,
@@ -97,8 +107,13 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
         max_offsets_per_trigger=max_offsets,
         min_offsets_per_trigger=min_offsets,
         max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", default_ms=DEFAULT_MAX_TRIGGER_DELAY_MS),
+        max_bytes_per_trigger=max_bytes,
+        group_id=group_id,
+        pin_retention_ms=_pin_retention_ms(options, kind, group_id),
         fetch_offset_attempt_count=options.integer("fetchOffset.numRetries", minimum=1, maximum=MAX_INTEGER) or 3,
         fetch_offset_retry_interval_ms=_retry_interval_ms(options),
+        formats=source_formats(options, topic=_single_topic(subscription)),
+        push_filters=PushFilters(options.choice("pushFilters", [each.value for each in PushFilters], default="auto")),
     )
     _check_settings_without_effect(options)
     _refuse_what_the_source_owns(options)
@@ -126,69 +141,69 @@ def _subscription(options: OptionReader) -> Subscription:
         if not pattern.strip():
             options.complain("subscribePattern is empty")
         return SubscribePattern(pattern=pattern.strip())
-    found = _or_complain(options, "assign", lambda: partitions_from_json(assigned or ""))
+    found = options.parsed("assign", partitions_from_json)
     return AssignPartitions(partitions=found or frozenset())
 
 
-def _starting(options: OptionReader, kind: QueryKind) -> OffsetLimit:
-    default: OffsetLimit = Earliest() if kind is QueryKind.BATCH else Latest()
-    limit = _limit(options, "starting", default)
-    if kind is QueryKind.BATCH and _stands_at(limit, Latest(), LATEST):
-        options.complain(
-            "startingOffsets cannot be latest in a batch query, also not for one partition: nothing lies behind it"
-        )
-    return limit
+def _single_topic(subscription: Subscription) -> str | None:
+    """Of a query that reads one topic; its schemas have a subject by themselves."""
+    if isinstance(subscription, SubscribeTopics):
+        topics = subscription.topics
+    elif isinstance(subscription, AssignPartitions):
+        topics = frozenset(tp.topic for tp in subscription.partitions)
+    else:
+        return None
+    return next(iter(topics)) if len(topics) == 1 else None
 
 
-def _ending(options: OptionReader, kind: QueryKind) -> OffsetLimit:
-    if kind is QueryKind.STREAM:
-        for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
-            options.refuse(name, "is not valid in a streaming query: it has no end")
-        return Latest()
-    limit = _limit(options, "ending", Latest())
-    if _stands_at(limit, Earliest(), EARLIEST):
-        options.complain("endingOffsets cannot be earliest, also not for one partition: nothing lies before it")
-    return limit
-
-
-def _limit(options: OptionReader, side: str, default: OffsetLimit) -> OffsetLimit:
-    """The three options of one side; the global timestamp wins over those by partition, and both over the offsets."""
-    global_timestamp = options.integer(f"{side}Timestamp", minimum=0)
-    by_timestamp = options.text(f"{side}OffsetsByTimestamp")
-    by_offset = options.text(f"{side}Offsets")
-    timestamps = offsets = None
-    if by_timestamp is not None:
-        name = f"{side}OffsetsByTimestamp"
-        timestamps = _or_complain(options, name, lambda: timestamps_from_json(by_timestamp, option=name))
-    if by_offset is not None:
-        name = f"{side}Offsets"
-        offsets = _or_complain(options, name, lambda: _word_or_offsets(by_offset.strip(), name))
-    if global_timestamp is not None:
-        return GlobalTimestamp(option=f"{side}Timestamp", timestamp_ms=global_timestamp)
-    return timestamps or offsets or default
-
-
-def _word_or_offsets(value: str, name: str) -> OffsetLimit:
-    words: dict[str, OffsetLimit] = {"earliest": Earliest(), "latest": Latest()}
-    return words.get(value.lower()) or offsets_from_json(value, option=name)
-
-
-def _stands_at(limit: OffsetLimit, whole: OffsetLimit, offset: int) -> bool:
-    if isinstance(limit, OffsetsByPartition):
-        return offset in limit.by_partition.values() or offset in limit.by_topic.values()
-    return limit == whole
-
-
-def _offsets_per_trigger(options: OptionReader, kind: QueryKind) -> tuple[int | None, int | None]:
+def _offsets_per_trigger(options: OptionReader) -> tuple[int | None, int | None]:
     least = options.integer("minOffsetsPerTrigger", minimum=1)
     most = options.integer("maxOffsetsPerTrigger", minimum=1)
     if least is not None and most is not None and least > most:
         options.complain(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
+    return least, most
+
+
+def _warn_of_limits_in_a_batch(options: OptionReader, kind: QueryKind) -> None:
     if kind is QueryKind.BATCH:
-        for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTriggerDelay"):
+        for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay"):
             if options.text(name) is not None:
                 logger.warning("The option %s is ignored in batch queries", name)
-    return least, most
+
+
+def _group_id(options: OptionReader, kind: QueryKind) -> str | None:
+    """Refused in a batch: whoever asks for stored progress there would read everything again and again."""
+    if kind is QueryKind.BATCH:
+        options.refuse(
+            "groupId",
+            "is for streaming queries: a batch query stores no progress (startingOffsets=group:<id> starts where a "
+            "group stands)",
+        )
+        return None
+    given = options.text("groupId")
+    if given is None:
+        return None
+    group_id = given.strip()
+    if not group_id:
+        options.complain("groupId is empty")
+    if group_id.startswith(SINK_GROUP_PREFIX):
+        options.complain(f"groupId must not begin with {SINK_GROUP_PREFIX}: what sinks have decided is kept there")
+    return group_id
+
+
+def _pin_retention_ms(options: OptionReader, kind: QueryKind, group_id: str | None) -> int | None:
+    if kind is QueryKind.BATCH:
+        options.refuse("pinRetention", "is for streaming queries: a batch query leaves nothing unread")
+        return None
+    if options.text("pinRetention") is None:
+        return None
+    complaint_count = len(options.complaints)
+    asked_ms = options.duration_ms("pinRetention", default_ms=MIN_PIN_RETENTION_MS)
+    if not MIN_PIN_RETENTION_MS <= asked_ms <= MAX_PIN_RETENTION_MS and len(options.complaints) == complaint_count:
+        options.complain("pinRetention must be a duration from 1s to 36500d")
+    if group_id is None:
+        options.complain("pinRetention needs groupId: the pin is kept with the group's offsets")
+    return asked_ms
 
 
 def _isolation(options: OptionReader) -> IsolationLevel:
@@ -218,15 +233,7 @@ def _refuse_what_the_source_owns(options: OptionReader) -> None:
     for side in ("key", "value"):
         options.refuse(
             f"kafka.{side}.deserializer",
-            f"is not supported: the column {side} is binary, deserialize it with DataFrame operations",
+            f"is not supported: {side}Format says what the column {side} is read as; without it, it is binary",
         )
     options.refuse("kafka.enable.auto.commit", "is not supported: progress is kept in the query's checkpoint")
     options.refuse("kafka.interceptor.classes", "is not supported: interceptors could change what is read")
-
-
-def _or_complain(options: OptionReader, name: str, parse: Callable[[], Parsed]) -> Parsed | None:
-    try:
-        return parse()
-    except ValueError as trouble:
-        options.complain(f"{name}: {trouble}")
-        return None

@@ -27,11 +27,45 @@ SINK_CONDITIONS: Final[dict[str, Condition]] = {
         "never negative.",
         "Filter or correct such rows; a null timestamp becomes the time of writing.",
     ),
+    "STREAMLOG_CANNOT_SERIALIZE": Condition(
+        "The column {column} cannot be written as {format} in row {row} (counted from 0) of task {task}: {reason}.",
+        "Filter or correct such rows, or change the schema that {column}Format names.",
+    ),
+    # -- exactly-once: in every case nothing of the batch becomes readable, and a restart repeats it --
+    "STREAMLOG_TRANSACTION_EXPIRED": Condition(
+        "The transaction {transactional_id} of {who} was aborted by its timeout before its batch was decided: it was "
+        "opened {age_ms} ms ago and may stay open for {timeout_ms} ms.",
+        "A task's transaction is open from its first row until all tasks of the batch are done: raise the option "
+        "kafka.transaction.timeout.ms, or write less at a time (at a source, maxOffsetsPerTrigger). Nothing of the "
+        "batch is readable.",
+    ),
+    "STREAMLOG_TRANSACTION_FENCED": Condition(
+        "The transaction {transactional_id} of {who} was taken over or ended by somebody else before its batch was "
+        "decided: {found}.",
+        "Another driver of the same query may be running, or an earlier attempt of the same task that Spark had given "
+        "up, or somebody ended it with: streamlog transactions abort. Nothing of the batch is readable; a restarted "
+        "query repeats it.",
+    ),
+    "STREAMLOG_DRIVER_FENCED": Condition(
+        "This driver may not decide for {who} any more: {found}.",
+        "Run one driver at a time with one checkpoint, or one txnAppId. If the newer one is the one that should run, "
+        "there is nothing to do; rows are neither lost nor doubled.",
+    ),
+    "STREAMLOG_BATCH_NOT_NEXT": Condition(
+        "The batch {batch} of {who} cannot be written: {reason}.",
+        "The checkpoint was restored from an older state, or copied and used twice: writing would double rows, "
+        "skipping would lose some. Use the checkpoint that goes with this log, or start with a new one. To write this "
+        "batch and the following ones all the same, remove what the log remembers: streamlog group delete {group}.",
+    ),
+    "STREAMLOG_UNKNOWN_QUERY": Condition(
+        "Exactly-once delivery of a stream needs the query's id and batch, and Spark gave the task neither: {found}.",
+        "With the option delivery=at-least-once they are not needed.",
+    ),
 }
 
 
 def sink_error(condition: str, **parameters: Any) -> ConditionError:
     """The exception for one condition. The parameters are those that its message names; a missing one is a KeyError."""
     entry = SINK_CONDITIONS[condition]
-    message = f"[{condition}] {entry.message.format(**parameters)} {entry.advice}"
+    message = f"[{condition}] {entry.message.format(**parameters)} {entry.advice.format(**parameters)}"
     return ConditionError(message, condition=condition, parameters=parameters)

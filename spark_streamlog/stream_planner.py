@@ -11,9 +11,10 @@ cannot: the checkpoint's JSON names topics and offsets, no topic ids. Spark's ca
 
 Three things are easy to get wrong here.
 
-*A query that starts at latest.* Spark logs the end of the first batch, not its start. If that batch must be run again
-after a crash, the start is asked for again and the log has grown meanwhile. So the first batch of partitions that start
-at latest is empty: its end is the start, and a repeated first batch is planned as empty, whatever latest is by then.
+*A query that starts at latest, or at any place that moves.* Spark logs the end of the first batch, not its start. If
+that batch must be run again after a crash, the start is asked for again and is another one by then. So the first batch
+of such partitions is empty: its end is the start, and a repeated first batch is planned as empty, whatever the start is
+said to be by then. See `stream_start`.
 
 *A topic deleted and made again.* Offsets of the old topic mean nothing in the new one, and may even lie within it. The
 ids that belong to a vector of offsets are kept with it; when one has changed, the loss is reported and the new topic is
@@ -22,6 +23,10 @@ read from its start. Were the new ends equal to the old offsets, Spark would see
 *Trigger.AvailableNow.* The end of the run is fixed once. A partition that is lost or shrinks below a batch's end in the
 middle of the run is an error whatever failOnDataLoss says, since the run could never reach its end. A batch that an
 earlier run left behind is exempt: it ends where that run said.
+
+The progress in a consumer group, if one is wanted, follows the starts: Spark asks for the end after `start` when all
+below it is done and in its checkpoint. Its own commit(end) says the same, but only when the next batch has begun, so
+never while there is no news.
 """
 
 from __future__ import annotations
@@ -32,24 +37,36 @@ from uuid import UUID
 from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.data_loss import check_run_end_is_reachable, report_added, report_deleted, report_recreated
 from spark_streamlog.errors import report_data_loss
+from spark_streamlog.group_progress import GroupProgress
 from spark_streamlog.offset_reader import LatestOffsets, OffsetReader
 from spark_streamlog.planned_range import PlannedRange
-from spark_streamlog.planning.offset_limits import EARLIEST, LATEST
+from spark_streamlog.planning.byte_limit import limit_bytes
 from spark_streamlog.planning.offset_range import OffsetRange, split_ranges
 from spark_streamlog.planning.rate_limit import NEVER_MS, limit_offsets, must_wait, new_offset_count
 from spark_streamlog.planning.stream_offset import StreamOffset
 from spark_streamlog.read_options import ReadOptions
+from spark_streamlog.stream_start import find_stream_start
 
 
 class StreamPlanner:
     """For one run of one stream. Not thread-safe: Spark calls one method at a time."""
 
-    def __init__(self, offsets: OffsetReader, options: ReadOptions, *, now_ms: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        offsets: OffsetReader,
+        options: ReadOptions,
+        *,
+        now_ms: Callable[[], float],
+        progress: GroupProgress | None = None,
+    ) -> None:
         self._offsets = offsets
         self._options = options
         self._now_ms = now_ms
+        self._progress = progress
         self._initial: StreamOffset | None = None
         self._held_at_initial: frozenset[TopicPartition] = frozenset()
+        self._asked_from: StreamOffset | None = None
+        self._overdue: tuple[TopicPartition, ...] = ()
         self._is_first_batch_open = False
         self._run_end: LatestOffsets | None = None
         self._latest_seen: StreamOffset | None = None
@@ -65,7 +82,7 @@ class StreamPlanner:
         self._run_end = self._offsets.latest({})
 
     def initial_offset(self) -> StreamOffset:
-        """Raises what `OffsetReader.first_assignment` and `unresolved` raise, and START_OFFSET_RESET."""
+        """Raises what `find_stream_start` raises."""
         if self._initial is None:
             self._initial = self._offsets.asked_again_if_topics_vanish(self._find_initial)
             self._is_first_batch_open = True
@@ -83,19 +100,26 @@ class StreamPlanner:
             return start
         anew = self._topics_made_anew(start, latest)
         begin = self._begin(start, latest.offsets, anew, is_limited=is_limited)
+        self._asked_from = start
+        is_kept = {tp for tp in start if tp.topic not in anew}
+        self._store_progress({tp: start[tp] if tp in is_kept else begin[tp] for tp in latest.offsets})
         ends = self._held_back(latest.offsets)
         if is_limited:
             now_ms = self._now_ms()
             if self._must_wait(begin, ends, now_ms):
                 return start
             self._last_batch_ms = now_ms
-            if max_offsets is not None:
-                ends = limit_offsets(max_offsets, begin, ends)
+            ends = self._limited(begin, ends, max_offsets)
         begins_anew = {tp: begin[tp] for tp in ends if tp.topic in anew}
         if ends == start:
             ends = _one_held_back(ends, begins_anew)
         self._offer(ends, latest.topic_ids, begins_anew)
         return dict(ends)
+
+    def commit(self, end: StreamOffset) -> None:
+        """All below is done. As a rule that was known before, and better: what began anew since is not in `end`."""
+        if end != self._asked_from:
+            self._store_progress(end)
 
     def reported_latest_offset(self) -> StreamOffset | None:
         """For the query's progress: the readable ends as last seen, not limited."""
@@ -103,8 +127,13 @@ class StreamPlanner:
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> list[PlannedRange]:
         """Reports lost data as failOnDataLoss says; with Trigger.AvailableNow also raises what is said above."""
+        # Also when an earlier run chose its end: then this one has none to hold back.
+        self._is_first_batch_open = False
         if start == end:
             return []
+        if self._asked_from is None:
+            # A batch that an earlier run left behind is run before an end is asked for. Its start may have moved.
+            self._store_progress({tp: min(offset, end[tp]) for tp, offset in start.items() if tp in end})
         assignment = self._offsets.assignment()
         is_repeated = end != self._end
         if is_repeated:
@@ -133,38 +162,16 @@ class StreamPlanner:
         )
         return [PlannedRange.of(piece, self._end_ids.get(piece.topic_partition.topic)) for piece in pieces]
 
-    def _find_initial(self) -> StreamOffset:
-        assignment = self._offsets.first_assignment()
-        unresolved = self._offsets.unresolved(self._options.starting, assignment.partitions, is_start=True)
-        resolved = self._offsets.resolved(unresolved)
-        if self._run_end is not None:
-            # What appeared after the run's end was fixed belongs to the next run.
-            run_end = self._run_end.offsets
-            unresolved = {tp: offset for tp, offset in unresolved.items() if tp in run_end}
-            resolved = {tp: run_end[tp] if unresolved[tp] == LATEST else resolved[tp] for tp in unresolved}
-        at_latest = {tp for tp, offset in unresolved.items() if offset == LATEST}
-        given = {tp: offset for tp, offset in unresolved.items() if offset not in (EARLIEST, LATEST)}
-        self._held_at_initial = frozenset(at_latest)
-        self._start, self._start_ids = resolved | self._within_logs(given), assignment.topic_ids
-        return dict(self._start)
+    def _store_progress(self, offsets: StreamOffset) -> None:
+        """Raises STREAMLOG_PIN_LOST when retention can no longer be kept off what is above."""
+        if self._progress is not None:
+            self._progress.store(offsets)
 
-    def _within_logs(self, given: StreamOffset) -> StreamOffset:
-        """Offsets that the user gave, moved to where the log begins or ends if they lie outside; that is a loss."""
-        log_starts = self._offsets.resolved(dict.fromkeys(given, EARLIEST))
-        log_ends = self._offsets.resolved(dict.fromkeys(given, LATEST))
-        moved = {tp: min(max(offset, log_starts[tp]), log_ends[tp]) for tp, offset in given.items()}
-        for tp, offset in given.items():
-            if moved[tp] != offset:
-                report_data_loss(
-                    "KAFKA_DATA_LOSS.START_OFFSET_RESET",
-                    fail_on_data_loss=self._options.fail_on_data_loss,
-                    topic_partition=str(tp),
-                    offset=offset,
-                    log_start_offset=log_starts[tp],
-                    log_end_offset=log_ends[tp],
-                    fetched_offset=moved[tp],
-                )
-        return moved
+    def _find_initial(self) -> StreamOffset:
+        found = find_stream_start(self._offsets, self._options, self._run_end)
+        self._held_at_initial = found.held
+        self._start, self._start_ids = found.offsets, found.topic_ids
+        return dict(self._start)
 
     def _latest_for(self, start: StreamOffset) -> LatestOffsets:
         if self._run_end is None:
@@ -216,6 +223,15 @@ class StreamPlanner:
             )
         )
 
+    def _limited(self, begin: StreamOffset, ends: StreamOffset, max_offsets: int | None) -> StreamOffset:
+        if max_offsets is not None:
+            ends = limit_offsets(max_offsets, begin, ends)
+        if self._options.max_bytes_per_trigger is None:
+            return ends
+        shares = limit_bytes(self._options.max_bytes_per_trigger, begin, ends, self._offsets, self._overdue)
+        self._overdue = shares.overdue
+        return shares.ends
+
     def _offer(self, end: StreamOffset, topic_ids: Mapping[str, UUID], begins_anew: dict[TopicPartition, int]) -> None:
         self._end, self._end_ids, self._begins_anew = dict(end), topic_ids, begins_anew
 
@@ -232,7 +248,7 @@ class StreamPlanner:
         report_added(added, from_offsets, self._options)
         from_offsets |= {tp: offset for tp, offset in start.items() if tp in end} | self._begins_anew
         if is_repeated_first:
-            from_offsets |= {tp: min(from_offsets[tp], end[tp]) for tp in self._held_at_initial & end.keys()}
+            from_offsets |= {tp: end[tp] for tp in self._held_at_initial & end.keys()}
         return from_offsets
 
 

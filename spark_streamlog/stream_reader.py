@@ -11,6 +11,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from spark_streamlog.errors import with_conditions
+from spark_streamlog.group_progress import progress_of
 from spark_streamlog.offset_reader import OffsetReader
 from spark_streamlog.open_cluster import open_for_reading
 from spark_streamlog.options import MAX_LONG
@@ -48,7 +49,8 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         options = self._options
-        if options.max_offsets_per_trigger is None and options.min_offsets_per_trigger is None:
+        limits = (options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_bytes_per_trigger)
+        if limits == (None, None, None):
             return ReadAllAvailable()
         return ReadMaxRows(options.max_offsets_per_trigger or MAX_LONG)
 
@@ -65,6 +67,10 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         planned = self._planner().plan(from_checkpoint(start), from_checkpoint(end))
         return [InputPartition(one) for one in planned]
 
+    @with_conditions()
+    def commit(self, end: dict[str, Any]) -> None:
+        self._planner().commit(from_checkpoint(end))
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with with_conditions():
             yield from read_range(open_for_reading(self._options.target), partition.value, self._options)
@@ -75,8 +81,13 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _planner(self) -> StreamPlanner:
         if self._planner_on_driver is None:
-            offsets = OffsetReader(open_for_reading(self._options.target), self._options)
-            self._planner_on_driver = StreamPlanner(offsets, self._options, now_ms=_now_ms)
+            cluster = open_for_reading(self._options.target)
+            self._planner_on_driver = StreamPlanner(
+                OffsetReader(cluster, self._options),
+                self._options,
+                now_ms=_now_ms,
+                progress=progress_of(cluster, self._options),
+            )
         return self._planner_on_driver
 
 

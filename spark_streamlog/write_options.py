@@ -9,10 +9,18 @@ from typing import Final
 
 from broker_core.model.exceptions import InvalidTopicNameError
 from broker_core.model.identifiers import CompressionType
-from broker_core.model.limits import DEFAULT_WRITE_BATCH_BYTES, MAX_PARTITION_COUNT
+from broker_core.model.limits import (
+    DEFAULT_WRITE_BATCH_BYTES,
+    MAX_APPLICATION_ID_CHARACTERS,
+    MAX_EMBEDDED_TRANSACTION_TIMEOUT_MS,
+    MAX_PARTITION_COUNT,
+    MAX_TRANSACTION_TIMEOUT_MS,
+)
 from broker_core.model.topic_name import is_internal_topic, validate_topic_name
 from broker_core.topic_producer import ProducerSettings
-from spark_streamlog.options import MAX_INTEGER, LogTarget, OptionReader
+from spark_streamlog.format_options import sink_formats
+from spark_streamlog.options import MAX_INTEGER, LogTarget, OptionReader, QueryKind
+from spark_streamlog.serde.format_settings import RecordFormats
 
 COMPRESSION_LEVELS: Final = {
     CompressionType.GZIP: (-1, 9),
@@ -30,9 +38,20 @@ WITHOUT_EFFECT: Final = (
 
 
 class Delivery(enum.Enum):
-    """What a row is promised. A later mode is added here, and chosen by the two writers."""
+    """What a row is promised."""
 
+    EXACTLY_ONCE = "exactly-once"
+    """A batch is readable whole when it is committed, and never a second time."""
     AT_LEAST_ONCE = "at-least-once"
+    """Rows are readable as soon as they are written; a repeated batch or task writes its rows again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationVersion:
+    """Delta's pair `txnAppId` and `txnVersion`: a version not above the application's last one writes nothing."""
+
+    app_id: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,18 +63,30 @@ class WriteOptions:
     new_topic_partition_count: int | None
     """Of a topic that the sink makes; None: the log's default."""
     delivery: Delivery
+    application: ApplicationVersion | None
+    """Only of a batch write."""
+    transaction_timeout_ms: int
+    checkpoint_location: str | None
+    """As Spark hands it over; None also where it is set for the whole session."""
     producer: ProducerSettings
+    formats: RecordFormats
 
 
-def parse_write_options(given: Mapping[str, str]) -> WriteOptions:
+def parse_write_options(given: Mapping[str, str], kind: QueryKind) -> WriteOptions:
     """Raises STREAMLOG_INVALID_OPTIONS with all complaints."""
     options = OptionReader(given, role="sink")
+    delivery = _delivery(options)
+    topic = _topic(options)
     parsed = WriteOptions(
         target=options.log_target(),
-        topic=_topic(options),
+        topic=topic,
         new_topic_partition_count=options.integer("topic.partitions", minimum=1, maximum=MAX_PARTITION_COUNT),
-        delivery=_delivery(options),
+        delivery=delivery,
+        application=_application(options, kind, delivery),
+        transaction_timeout_ms=_transaction_timeout_ms(options),
+        checkpoint_location=options.text("checkpointLocation") if kind is QueryKind.STREAM else None,
         producer=_producer_settings(options),
+        formats=sink_formats(options, topic=topic),
     )
     # Only the source has a use for it; one set of options may serve both.
     options.flag("includeHeaders", default=False)
@@ -80,13 +111,39 @@ def _topic(options: OptionReader) -> str | None:
 
 
 def _delivery(options: OptionReader) -> Delivery:
-    if (options.text("delivery") or "").strip().lower() == "exactly-once":
+    return Delivery(options.choice("delivery", [mode.value for mode in Delivery], default=Delivery.EXACTLY_ONCE.value))
+
+
+def _application(options: OptionReader, kind: QueryKind, delivery: Delivery) -> ApplicationVersion | None:
+    app_id = options.text("txnAppId")
+    version = options.integer("txnVersion", minimum=0)
+    if app_id is None and options.text("txnVersion") is None:
+        return None
+    if kind is QueryKind.STREAM:
         options.complain(
-            "delivery=exactly-once is not available in this version: the sink writes at-least-once (after a failure, "
-            "rows of the repeated batch can stand twice)"
+            "txnAppId and txnVersion are for batch writes, also those in foreachBatch: a stream's own id and batch "
+            "numbers serve in their place"
         )
-        return Delivery.AT_LEAST_ONCE
-    return Delivery(options.choice("delivery", [mode.value for mode in Delivery], default=Delivery.AT_LEAST_ONCE.value))
+    elif app_id is None or options.text("txnVersion") is None:
+        options.complain("txnAppId and txnVersion belong together: give both or neither")
+    elif delivery is not Delivery.EXACTLY_ONCE:
+        options.complain("txnAppId and txnVersion need delivery=exactly-once")
+    if app_id is None or version is None:
+        return None
+    if not app_id.strip() or len(app_id) > MAX_APPLICATION_ID_CHARACTERS:
+        options.complain(
+            f"txnAppId must have 1 to {MAX_APPLICATION_ID_CHARACTERS} characters that are not all blank, it has "
+            f"{len(app_id)}"
+        )
+    return ApplicationVersion(app_id=app_id, version=version)
+
+
+def _transaction_timeout_ms(options: OptionReader) -> int:
+    # Kafka's producers have one minute; here a transaction waits for the slowest task of its batch. Without effect, and
+    # accepted, with at-least-once delivery: one set of options may serve both.
+    longest_ms = MAX_EMBEDDED_TRANSACTION_TIMEOUT_MS
+    given = options.integer("kafka.transaction.timeout.ms", minimum=1, maximum=longest_ms)
+    return MAX_TRANSACTION_TIMEOUT_MS if given is None else given
 
 
 def _producer_settings(options: OptionReader) -> ProducerSettings:
@@ -120,12 +177,11 @@ def _refuse_what_the_sink_owns(options: OptionReader) -> None:
     for side in ("key", "value"):
         options.refuse(
             f"kafka.{side}.serializer",
-            f"is not supported: the column {side} is written as it is, serialize it with DataFrame operations",
+            f"is not supported: {side}Format says how the column is serialized; without it, it is written as it is",
         )
     if options.flag("kafka.enable.idempotence", default=True) is False:
         options.complain("kafka.enable.idempotence cannot be switched off: the sink's producers are idempotent")
     options.refuse("kafka.transactional.id", "is not supported: the sink chooses its producers' ids itself")
-    options.refuse("kafka.transaction.timeout.ms", "is not supported: the sink writes without transactions")
     options.refuse("kafka.interceptor.classes", "is not supported: interceptors could change what is written")
     options.refuse(
         "kafka.partitioner.class",

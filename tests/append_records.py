@@ -6,11 +6,9 @@ import itertools
 from collections.abc import Collection
 
 from broker_core.cluster import AppendResult, Cluster
-from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.model.identifiers import CompressionType, TimestampType, TopicPartition
 from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_reader import Record
-from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
 
 
 def append_values(
@@ -62,19 +60,3 @@ def append_records(
         is_transactional=producer_id >= 0,
     )
     return cluster.append(TopicPartition(topic, partition), batch)
-
-
-def append_marker(cluster: Cluster, topic: str, producer_id: int, *, is_commit: bool, partition: int = 0) -> None:
-    """Ends the producer's transaction in this partition, as the transaction coordinator does."""
-    marker = build_end_transaction_marker(
-        EndTransactionMarker(is_commit=is_commit, coordinator_epoch=0),
-        producer_id=producer_id,
-        producer_epoch=0,
-        timestamp_ms=1_000,
-    )
-    if isinstance(cluster, EmbeddedCluster):
-        # Its clients may not write markers.
-        access = cluster._opened().access
-        access.write(TopicPartition(topic, partition), lambda store: store.append_control(marker, now_ms=1_000))
-    else:
-        cluster.append(TopicPartition(topic, partition), marker)

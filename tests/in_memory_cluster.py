@@ -7,31 +7,39 @@ reader; a test that sets it asserts that it was called.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid5
 
-from append_records import append_marker, append_values
+from append_records import append_values
+from in_memory_transactions import InMemoryTransactions
 
 from broker_core.cluster import (
     AbortedTransaction,
     AppendResult,
     FetchedBatches,
+    GroupOffset,
+    KeyRanges,
     OffsetAndTimestamp,
     PartitionBounds,
+    SegmentDescription,
     TopicDescription,
+    TransactionalProducer,
+    TransactionDescription,
 )
 from broker_core.model.exceptions import (
     OffsetOutOfRangeError,
     TopicExistsError,
+    UnknownGroupError,
     UnknownPartitionError,
     UnknownTopicError,
 )
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
+from broker_core.model.transaction_state import TransactionState
 from broker_core.record.batch_header import BatchHeader, read_header, write_placement
 from broker_core.record.batch_reader import iter_headers, records_of
-from broker_core.record.control_records import is_abort_marker
+from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker, is_abort_marker
 
 _ID_SPACE = UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 
@@ -44,12 +52,22 @@ class _Partition:
 
 
 class InMemoryCluster:
-    def __init__(self) -> None:
+    def __init__(self, *, now_ms: Callable[[], int] = lambda: 0) -> None:
         self._topics: dict[str, TopicDescription] = {}
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._ids = itertools.count()
+        self.transactions = InMemoryTransactions(
+            now_ms=now_ms,
+            next_producer_id=lambda: next(self._ids),
+            write_marker=lambda where, producer_id, epoch, is_commit: self.write_marker(
+                where.topic, producer_id, is_commit=is_commit, partition=where.partition, producer_epoch=epoch
+            ),
+            store_offsets=lambda group, offsets: self._group_offsets.setdefault(group, {}).update(offsets),
+        )
         self.before_fetch: Callable[[TopicPartition, int], None] | None = None
         self.fetch_count = 0
+        self._group_offsets: dict[str, dict[TopicPartition, GroupOffset]] = {}
+        self.before_commit_offsets: Callable[[], None] | None = None
 
     # -- Cluster --
 
@@ -152,13 +170,9 @@ class InMemoryCluster:
         )
 
     def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
-        log = self._log(partition)
-        base_offset = log.log_end_offset
-        for position, header in list(iter_headers(batches)):
-            write_placement(batches, position, base_offset=log.log_end_offset, leader_epoch=0)
-            log.batches.append(bytes(batches[position : position + header.size_bytes]))
-            log.log_end_offset += header.last_offset_delta + 1
-        return AppendResult(base_offset=base_offset, last_offset=log.log_end_offset - 1)
+        for _, header in iter_headers(batches):
+            self.transactions.check_append(partition, header)
+        return self._store(partition, batches)
 
     def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
         log = self._log(partition)
@@ -166,8 +180,121 @@ class InMemoryCluster:
         log.batches = [b for b in log.batches if read_header(b).last_offset >= log.log_start_offset]
         return log.log_start_offset
 
-    def init_producer(self) -> ProducerIdAndEpoch:
-        return ProducerIdAndEpoch(producer_id=next(self._ids), producer_epoch=0)
+    def find_offset_within_bytes(
+        self, partition: TopicPartition, from_offset: int, until_offset: int, max_bytes: int
+    ) -> int:
+        taken_bytes = 0
+        reached = from_offset
+        for batch, header in self._batches_between(partition, from_offset, until_offset):
+            taken_bytes += len(batch)
+            if reached > from_offset and taken_bytes > max_bytes:
+                return reached
+            reached = min(header.next_offset, until_offset)
+        return until_offset
+
+    def bytes_between(self, partition: TopicPartition, from_offset: int, until_offset: int) -> int:
+        return sum(len(batch) for batch, _ in self._batches_between(partition, from_offset, until_offset))
+
+    def describe_segments(self, partition: TopicPartition) -> tuple[SegmentDescription, ...]:
+        """A segment per batch, the last one active."""
+        log = self._log(partition)
+        headers = self._headers(log)
+        return tuple(
+            SegmentDescription(
+                base_offset=header.base_offset,
+                next_offset=following.base_offset if following else log.log_end_offset,
+                size_bytes=header.size_bytes,
+                max_timestamp_ms=header.max_timestamp,
+                is_active=following is None,
+                path="",
+            )
+            for header, following in itertools.zip_longest(headers, headers[1:])
+        )
+
+    def ranges_with_key(
+        self, partition: TopicPartition, key: bytes | None, from_offset: int, until_offset: int
+    ) -> KeyRanges:
+        """All but the batches without the key, the last of the log excepted: as exact as a filter can be."""
+        ranges, wanted, skipped_bytes = [], from_offset, 0
+        batches = self._batches_between(partition, from_offset, until_offset)
+        for batch, header in batches:
+            is_last = header.next_offset == self._log(partition).log_end_offset
+            if is_last or header.is_control or any(record.key == key for record in records_of(batch, 0)):
+                continue
+            if wanted < header.base_offset:
+                ranges.append((wanted, header.base_offset))
+            wanted = header.next_offset
+            skipped_bytes += len(batch)
+        if wanted < until_offset:
+            ranges.append((wanted, until_offset))
+        return KeyRanges(ranges=tuple(ranges), skipped_bytes=skipped_bytes)
+
+    # -- consumer groups --
+
+    def list_groups(self) -> tuple[str, ...]:
+        return tuple(sorted(self._group_offsets))
+
+    def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
+        if self.before_commit_offsets is not None:
+            self.before_commit_offsets()
+        for partition in offsets:
+            # The topic of the groups themselves is there without being made.
+            if partition.topic != "__consumer_offsets":
+                self._log(partition)
+        self._group_offsets.setdefault(group_id, {}).update(offsets)
+
+    def fetch_offsets(
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, GroupOffset]:
+        committed = self._group_offsets.get(group_id, {})
+        return {tp: offset for tp, offset in committed.items() if partitions is None or tp in partitions}
+
+    def delete_group(self, group_id: str) -> None:
+        if group_id not in self._group_offsets:
+            raise UnknownGroupError(f"the group {group_id} has no committed offsets")
+        del self._group_offsets[group_id]
+
+    # -- producers and transactions --
+
+    def init_producer(
+        self, transactional_id: str | None = None, *, timeout_ms: int = 60_000, is_two_phase: bool = False
+    ) -> ProducerIdAndEpoch:
+        if transactional_id is None:
+            return ProducerIdAndEpoch(producer_id=next(self._ids), producer_epoch=0)
+        assert not is_two_phase, "the twin has no two-phase transactions"
+        return self.transactions.init_producer(transactional_id, timeout_ms)
+
+    def add_partitions_to_transaction(
+        self, producer: TransactionalProducer, partitions: Collection[TopicPartition]
+    ) -> None:
+        for partition in partitions:
+            self._log(partition)
+        self.transactions.add_partitions(producer, partitions)
+
+    def commit_offsets_in_transaction(
+        self, producer: TransactionalProducer, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]
+    ) -> None:
+        self.transactions.commit_offsets(producer, group_id, offsets)
+
+    def end_transaction(
+        self, producer: TransactionalProducer, *, commit: bool, together_with: Sequence[TransactionalProducer] = ()
+    ) -> None:
+        self.transactions.end([producer, *together_with], commit=commit)
+
+    def abort_transaction(self, transactional_id: str) -> bool:
+        return self.transactions.abort(transactional_id)
+
+    def describe_transactions(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription]:
+        found = self.transactions.descriptions()
+        return {name: found[name] for name in transactional_ids if name in found}
+
+    def list_transactions(
+        self, *, prefix: str = "", states: Collection[TransactionState] | None = None
+    ) -> tuple[TransactionDescription, ...]:
+        found = self.transactions.descriptions().values()
+        return tuple(
+            one for one in found if one.transactional_id.startswith(prefix) and (states is None or one.state in states)
+        )
 
     def close(self) -> None:
         pass
@@ -178,8 +305,17 @@ class InMemoryCluster:
         """See `append_values`."""
         return append_values(self, topic, *values, **given)
 
-    def end_transaction(self, topic: str, producer_id: int, *, is_commit: bool, partition: int = 0) -> None:
-        append_marker(self, topic, producer_id, is_commit=is_commit, partition=partition)
+    def write_marker(
+        self, topic: str, producer_id: int, *, is_commit: bool, partition: int = 0, producer_epoch: int = 0
+    ) -> None:
+        """Ends a transaction that was written without `init_producer`."""
+        marker = build_end_transaction_marker(
+            EndTransactionMarker(is_commit=is_commit, coordinator_epoch=0),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            timestamp_ms=1_000,
+        )
+        self._store(TopicPartition(topic, partition), marker)
 
     def compact_away(self, topic: str, *batch_numbers: int, partition: int = 0) -> None:
         """Removes whole batches and leaves gaps, as compaction does: the log start stays."""
@@ -194,12 +330,29 @@ class InMemoryCluster:
 
     # -- within --
 
+    def _store(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
+        log = self._log(partition)
+        base_offset = log.log_end_offset
+        for position, header in list(iter_headers(batches)):
+            write_placement(batches, position, base_offset=log.log_end_offset, leader_epoch=0)
+            log.batches.append(bytes(batches[position : position + header.size_bytes]))
+            log.log_end_offset += header.last_offset_delta + 1
+        return AppendResult(base_offset=base_offset, last_offset=log.log_end_offset - 1)
+
     def _log(self, partition: TopicPartition) -> _Partition:
         if partition.topic not in self._topics:
             raise UnknownTopicError(f"the topic {partition.topic} does not exist")
         if partition not in self._partitions:
             raise UnknownPartitionError(f"the partition {partition} does not exist")
         return self._partitions[partition]
+
+    def _batches_between(
+        self, partition: TopicPartition, from_offset: int, until_offset: int
+    ) -> list[tuple[bytes, BatchHeader]]:
+        batches = [(batch, read_header(batch)) for batch in self._log(partition).batches]
+        if from_offset >= until_offset:
+            return []
+        return [(b, h) for b, h in batches if h.last_offset >= from_offset and h.base_offset < until_offset]
 
     def _headers(self, log: _Partition) -> list[BatchHeader]:
         return [read_header(batch) for batch in log.batches]
@@ -223,8 +376,8 @@ class InMemoryCluster:
         aborted = []
         for batch in log.batches:
             header = read_header(batch)
-            if is_abort_marker(batch, 0, header) and header.last_offset >= from_offset:
-                first_offset = first_offsets[header.producer_id]
+            first_offset = first_offsets.get(header.producer_id)
+            if is_abort_marker(batch, 0, header) and header.last_offset >= from_offset and first_offset is not None:
                 aborted.append(AbortedTransaction(producer_id=header.producer_id, first_offset=first_offset))
             if header.is_control:
                 first_offsets.pop(header.producer_id, None)

@@ -6,9 +6,11 @@ import itertools
 
 from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.batch_planner import plan_batch
+from spark_streamlog.group_progress import progress_of
 from spark_streamlog.offset_reader import OffsetReader
+from spark_streamlog.options import QueryKind
 from spark_streamlog.range_reader import read_range
-from spark_streamlog.read_options import QueryKind, parse_read_options
+from spark_streamlog.read_options import parse_read_options
 from spark_streamlog.stream_planner import StreamPlanner
 
 
@@ -40,12 +42,13 @@ def batch_values(cluster, **given):
 class StreamRun:
     """One run of a stream, as Spark drives it. `checkpoint` is the end of the last batch an earlier run committed."""
 
-    def __init__(self, cluster, checkpoint=None, *, available_now=False, **given):
+    def __init__(self, cluster, checkpoint=None, *, available_now=False, now_ms=0, **given):
         self.cluster = cluster
         self.options = read_options(QueryKind.STREAM, **given)
-        self.now_ms = 0
-        offsets = OffsetReader(cluster, self.options, sleep=lambda _: None)
-        self.planner = StreamPlanner(offsets, self.options, now_ms=lambda: self.now_ms)
+        self.now_ms = now_ms
+        offsets = OffsetReader(cluster, self.options, sleep=lambda _: None, now_ms=lambda: self.now_ms)
+        progress = progress_of(cluster, self.options, now_ms=lambda: self.now_ms)
+        self.planner = StreamPlanner(offsets, self.options, now_ms=lambda: self.now_ms, progress=progress)
         self.committed = checkpoint
         self.batches = []
         if available_now:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from builders import SOME_TIME_MS, a_batch
+from builders import SOME_TIME_MS, a_batch, a_record
 from faulty_file_system import FaultyFileSystem
 
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
@@ -69,3 +69,29 @@ def offsets_in(store, **how):
 
 def files_of(fs, kind):
     return sorted(path for path in fs.snapshot() if path.endswith(f".{kind}"))
+
+
+def make_key_filters(store) -> int:
+    """For every closed segment that has none, as upkeep does; how many were made."""
+    planned = store.plan_key_filters()
+    for segment in planned:
+        assert store.write_key_filter(segment)
+        store.refresh()
+        assert store.place_key_filter(segment)
+    return len(planned)
+
+
+def keyed(*keys, **more):
+    """A batch with these keys, None for none; values are all the same."""
+    return a_batch([a_record(number, key=key, value=b"v" * 40) for number, key in enumerate(keys)], **more)
+
+
+def assert_no_key_is_denied(store):
+    """Asked for the key of any record, the store names a range with that record in it."""
+    offsets: dict[bytes | None, list[int]] = {}
+    for record in records_in(store):
+        offsets.setdefault(record.key, []).append(record.offset)
+    for key, with_key in offsets.items():
+        ranges = store.ranges_with_key(key, 0, store.bounds().log_end_offset).ranges
+        left = [offset for offset in with_key if not any(first <= offset < until for first, until in ranges)]
+        assert not left, f"{key!r} is at {left}, and {ranges} does not hold it"

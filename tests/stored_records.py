@@ -1,19 +1,22 @@
 """What a log directory holds, read without Spark: the sinks' tests judge by it."""
 
+from committed_rows import committed_rows
+
 from broker_core.cluster import TopicDescription
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.record.batch_reader import iter_headers
-from broker_core.record.columns import ALL_COLUMNS, decode
 
 
 def stored_records(log_dir, topic):
-    """Every record of a topic as a dict of its columns and `partition`, partition by partition in offset order."""
-    found = []
-    for partition, buffer in _buffers(log_dir, topic):
-        rows = decode(buffer, from_offset=0, columns=ALL_COLUMNS).record_batch.to_pylist()
-        found.extend({**row, "partition": partition} for row in rows)
-    return found
+    """Every record that a read-committed reader sees, as a dict of its columns and `partition`, partition by partition
+    in offset order.
+    """
+    cluster = open_embedded(log_dir, create=True)  # reading makes nothing: absent is empty
+    try:
+        return committed_rows(cluster, topic)
+    finally:
+        cluster.close()
 
 
 def stored_values(log_dir, topic):
@@ -21,8 +24,9 @@ def stored_values(log_dir, topic):
 
 
 def stored_headers(log_dir, topic):
-    """Every batch header of a topic."""
-    return [header for _, buffer in _buffers(log_dir, topic) for _, header in iter_headers(buffer)]
+    """Every batch header of a topic, without markers."""
+    headers = [header for buffer in _buffers(log_dir, topic) for _, header in iter_headers(buffer)]
+    return [header for header in headers if not header.is_control]
 
 
 def make_topic(log_dir, name, **settings) -> TopicDescription:
@@ -52,7 +56,7 @@ def _buffers(log_dir, topic):
             end = cluster.bounds(where).log_end_offset
             while offset < end:
                 fetched = cluster.fetch(where, offset, max_bytes=1 << 26, isolation=IsolationLevel.READ_UNCOMMITTED)
-                yield number, bytes(fetched.buffer)
+                yield bytes(fetched.buffer)
                 offset = fetched.next_offset
     finally:
         cluster.close()

@@ -9,6 +9,14 @@ import json
 from pathlib import Path
 
 
+def forget_last_commit(checkpoint: Path) -> None:
+    """Leaves a checkpoint as a crash does between the sink's commit and Spark's: the last batch will be repeated."""
+    commits = checkpoint / "commits"
+    last = max((path for path in commits.iterdir() if path.name.isdigit()), key=lambda path: int(path.name))
+    last.unlink()
+    (commits / f".{last.name}.crc").unlink(missing_ok=True)
+
+
 class StreamDriver:
     """`options` are those of the source, besides the topic `t` and a start at earliest, which are the defaults."""
 

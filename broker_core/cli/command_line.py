@@ -9,7 +9,14 @@ from typing import Annotated, Final
 
 import typer
 
-from broker_core.cli import consume_command, log_commands, produce_command, topic_commands
+from broker_core.cli import (
+    consume_command,
+    group_commands,
+    log_commands,
+    produce_command,
+    topic_commands,
+    transaction_commands,
+)
 from broker_core.cli.exit_status import (
     EXIT_CODES_HELP,
     INTERRUPTED,
@@ -36,6 +43,8 @@ app = typer.Typer(
 )
 app.add_typer(topic_commands.app, name="topic")
 app.add_typer(log_commands.app, name="log")
+app.add_typer(group_commands.app, name="group")
+app.add_typer(transaction_commands.app, name="transactions")
 app.command("produce", epilog=produce_command.EXAMPLE)(produce_command.produce)
 app.command("consume", epilog=consume_command.EXAMPLE)(consume_command.consume)
 

@@ -126,7 +126,7 @@ def verify(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None
 
 @app.command()
 def maintain(path: LogPath, topic: AnyTopic = None, as_json: AsJson = False) -> None:
-    """Apply retention and compaction now, instead of when a segment is full."""
+    """Apply retention and compaction now, instead of when a segment is full, and make key filters where they lack."""
     with open_log(path) as cluster, step_progress("looking after") as progress:
         names = None if topic is None else [describe_existing(cluster, topic).name]
         reports = cluster.maintain(names, progress=progress)

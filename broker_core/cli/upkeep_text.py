@@ -14,7 +14,11 @@ from broker_core.embedded.partition_upkeep import UpkeepReport
 
 def show_upkeep(reports: Sequence[UpkeepReport]) -> None:
     """The partitions in which something happened, then the trouble there was, then a sentence on all."""
-    changed = [report for report in reports if report.deleted_segment_count or report.compaction.segments_cleaned]
+    changed = [
+        report
+        for report in reports
+        if report.deleted_segment_count or report.compaction.segments_cleaned or report.key_filter_count
+    ]
     if changed:
         show_table(
             [
@@ -24,6 +28,7 @@ def show_upkeep(reports: Sequence[UpkeepReport]) -> None:
                 Column(heading="segments\ncompacted", is_number=True),
                 Column(heading="records\ncompacted\naway", is_number=True),
                 Column(heading="bytes\ncompacted\naway", is_number=True),
+                Column(heading="key\nfilters", is_number=True),
             ],
             [
                 (
@@ -33,6 +38,7 @@ def show_upkeep(reports: Sequence[UpkeepReport]) -> None:
                     report.compaction.segments_cleaned,
                     report.compaction.records_removed,
                     report.compaction.bytes_before - report.compaction.bytes_after,
+                    report.key_filter_count,
                 )
                 for report in changed
             ],
@@ -53,5 +59,6 @@ def upkeep_json(report: UpkeepReport) -> dict[str, Any]:
         "compacted_segments": report.compaction.segments_cleaned,
         "compacted_away_records": report.compaction.records_removed,
         "compacted_away_bytes": report.compaction.bytes_before - report.compaction.bytes_after,
+        "key_filters": report.key_filter_count,
         "trouble": report.trouble,
     }

@@ -8,6 +8,9 @@ Every operation first looks at what other processes did, which takes microsecond
 share a cluster. A forked child may use the one it inherited: it begins anew there, with its own files, locks and
 producer ids. A directory that was removed and made again under an open cluster is noticed and opened anew.
 
+Transactions and committed offsets need no server either: see `transactions` for who decides, and who finishes what a
+dead process has decided.
+
 In a directory that a real Kafka wrote everything can be read and nothing is changed: a call that would change something
 raises DirectoryReadOnlyError.
 """
@@ -30,11 +33,15 @@ from broker_core.cluster import (
     TopicDescription,
 )
 from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.embedded.coordinated_methods import CoordinatedMethods
 from broker_core.embedded.directory import DirectoryKind, LogDirectory
 from broker_core.embedded.fork_guard import watch_for_fork
-from broker_core.embedded.open_log import OpenLog, OwnLog, open_log
+from broker_core.embedded.internal_topics import require_no_internal_topic
+from broker_core.embedded.lookup_methods import LookupMethods
+from broker_core.embedded.open_log import OpenerMeans, OpenLog, OwnLog, open_log
 from broker_core.embedded.partition_upkeep import UpkeepProgress, UpkeepReport
 from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+from broker_core.embedded.transactions import transactional_writer
 from broker_core.embedded.upkeep_thread import UpkeepThread
 from broker_core.metadata.controller import MetadataController
 from broker_core.metadata.metadata_image import MetadataImage
@@ -46,15 +53,15 @@ from broker_core.model.exceptions import (
     StorageError,
     UnknownTopicError,
 )
-from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
-from broker_core.model.topic_name import is_internal_topic
+from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
+from broker_core.model.limits import KEY_FILTER_UPKEEP_BYTES
+from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC, is_internal_topic
 from broker_core.ports import Clock, Entropy, FileSystem
 from broker_core.storage.os_file_system import OsFileSystem
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.partition_store import AppendOutcome, PartitionStore
 
 TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, TopicDescription]]
 
-_FIRST_PRODUCER_EPOCH: Final = 0
 _NO_DIRECTORY: Final = UUID(int=0)
 
 
@@ -67,7 +74,7 @@ def open_embedded(path: str | os.PathLike[str], *, create: bool = False) -> Embe
     return EmbeddedCluster(path, create=create)
 
 
-class EmbeddedCluster:
+class EmbeddedCluster(CoordinatedMethods, LookupMethods):
     """`broker_core.cluster.Cluster`; see there for what the methods promise.
 
     `partition_count` of a new topic is `num_partitions` unless given. `close()` waits for upkeep that is under way.
@@ -91,6 +98,13 @@ class EmbeddedCluster:
         self._directory = LogDirectory(self._fs, path, create=create, entropy=self._entropy)
         self._upkeep = UpkeepThread(self._look_after)
         self._mutex = threading.Lock()
+        self._means = OpenerMeans(
+            fs=self._fs,
+            clock=self._clock,
+            entropy=self._entropy,
+            on_rolled=self._upkeep.ask_for,
+            make_directory=self._make_directory,
+        )
         self._open_log: OpenLog | None = None
         self._is_closed = False
         watch_for_fork(self)
@@ -111,6 +125,7 @@ class EmbeddedCluster:
     def create_topic(
         self, name: str, *, partition_count: int | None = None, configs: Mapping[str, str] | None = None
     ) -> TopicDescription:
+        require_no_internal_topic(name, "create")
         count = self._num_partitions if partition_count is None else partition_count
 
         def plan(controller: MetadataController) -> CoordinatorResult[MetadataRecord, TopicDescription]:
@@ -130,10 +145,16 @@ class EmbeddedCluster:
 
         self._refuse_before_making(plan)
         own = self._own()
-        own.folders.remove(own.metadata_log.change(plan))
+        if name == TRANSACTION_STATE_TOPIC:
+            own.transactions.require_none_open()
+        topic = own.metadata_log.change(plan)
+        own.folders.remove(topic)
         self._opened().access.drop_topic(name)
+        own.offsets.forget_topic(topic)
 
     def create_partitions(self, name: str, total_count: int) -> TopicDescription:
+        require_no_internal_topic(name, "widen")
+
         def plan(controller: MetadataController) -> CoordinatorResult[MetadataRecord, TopicDescription]:
             return controller.plan_create_partitions(name, total_count)
 
@@ -160,14 +181,27 @@ class EmbeddedCluster:
         for partition, spec in partitions.items():
             if spec < OffsetSpec.MAX_TIMESTAMP:
                 raise InvalidRequestError(f"{partition}: {spec} is neither a timestamp in ms nor an offset spec")
-        access = self._opened().access
-        return {
-            partition: access.read(partition, partial(_find_offset, spec=spec, isolation=isolation))
-            for partition, spec in partitions.items()
-        }
+        opened = self._opened()
+        bounds: list[PartitionBounds] = []
+
+        def find_all() -> dict[TopicPartition, OffsetAndTimestamp | None]:
+            find = partial(_find_offset, isolation=isolation, on_bounds=bounds.append)
+            return {tp: opened.access.read(tp, partial(find, spec=spec)) for tp, spec in partitions.items()}
+
+        found = find_all()
+        is_settled = (
+            isolation is IsolationLevel.READ_COMMITTED
+            and opened.own is not None
+            and any(opened.own.held_back.maybe_settle(each) for each in tuple(bounds))
+        )
+        return find_all() if is_settled else found
 
     def bounds(self, partition: TopicPartition) -> PartitionBounds:
-        return self._opened().access.read(partition, PartitionStore.bounds)
+        opened = self._opened()
+        bounds = opened.access.read(partition, PartitionStore.bounds)
+        if opened.own is not None and opened.own.held_back.maybe_settle(bounds):
+            return opened.access.read(partition, PartitionStore.bounds)
+        return bounds
 
     def fetch(
         self,
@@ -177,15 +211,28 @@ class EmbeddedCluster:
         max_bytes: int,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> FetchedBatches:
-        return self._opened().access.read(
-            partition, lambda store: store.read(from_offset, max_bytes=max_bytes, isolation=isolation)
-        )
+        def read(store: PartitionStore) -> FetchedBatches:
+            return store.read(from_offset, max_bytes=max_bytes, isolation=isolation)
+
+        opened = self._opened()
+        fetched = opened.access.read(partition, read)
+        is_held_back = isolation is IsolationLevel.READ_COMMITTED and not fetched.buffer
+        if is_held_back and opened.own is not None and opened.own.held_back.maybe_settle(fetched.bounds):
+            return opened.access.read(partition, read)
+        return fetched
 
     def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
-        self._own()
-        outcome = self._opened().access.write(
-            partition, lambda store: store.append(batches, now_ms=self._clock.now_ms())
-        )
+        require_no_internal_topic(partition.topic, "append to")
+        own = self._own()
+
+        def append(store: PartitionStore) -> AppendOutcome:
+            return store.append(batches, now_ms=self._clock.now_ms())
+
+        writer = transactional_writer(batches)
+        if writer is None:
+            outcome = self._opened().access.write(partition, append)
+        else:
+            outcome = own.transactions.write_verified(partition, writer, append)
         if outcome.rolled:
             self._upkeep.ask_for(partition)
         return outcome.result
@@ -203,16 +250,13 @@ class EmbeddedCluster:
             )
         return access.write(partition, lambda store: store.delete_records(before_offset))
 
-    def init_producer(self) -> ProducerIdAndEpoch:
-        producer_id = self._own().producer_ids.next_id()
-        return ProducerIdAndEpoch(producer_id=producer_id, producer_epoch=_FIRST_PRODUCER_EPOCH)
-
     # -- upkeep --
 
     def maintain(
         self, topics: Collection[str] | None = None, *, progress: UpkeepProgress | None = None
     ) -> tuple[UpkeepReport, ...]:
-        """Retention and compaction now, of these topics or of all, and removal of what crashes left of deleted ones.
+        """Retention, compaction and key filters now, of these topics or of all, and removal of what crashes left of
+        deleted ones.
 
         `progress(partition, done_count, total_count)` comes before each partition. Trouble with one partition stands in
         its report and stops no other. Raises UnknownTopicError before anything is done.
@@ -273,18 +317,27 @@ class EmbeddedCluster:
                     stale.close()
                 self._directory.look_again()
             if self._open_log is None:
-                self._open_log = open_log(self._fs, self._directory, self._clock, self._entropy)
+                self._open_log = open_log(self._directory, self._means)
             return self._open_log
 
-    def _own(self) -> OwnLog:
-        """The means to change the log, which is made if there is none. Raises DirectoryReadOnlyError that says why."""
+    def _changing(self) -> OwnLog:
+        """The means to change the log; they make it when they have something to write. Raises DirectoryReadOnlyError
+        that says why not."""
         opened = self._opened()
         self._directory.require_writable()
+        assert opened.own is not None, f"{self._directory.path} is writable and not ours"
+        return opened.own
+
+    def _own(self) -> OwnLog:
+        """The same, with the log made if there is none."""
+        own = self._changing()
+        self._make_directory()
+        return own
+
+    def _make_directory(self) -> None:
         if self._directory.kind is DirectoryKind.ABSENT:
             with self._mutex:
                 self._directory.make()
-        assert opened.own is not None, f"{self._directory.path} is writable and not ours"
-        return opened.own
 
     def _refuse_before_making(self, plan: TopicPlan) -> None:
         """What is refused in an empty log anyway shall not make one."""
@@ -294,15 +347,18 @@ class EmbeddedCluster:
             plan(MetadataController(MetadataImage(), broker_id=0, directory_id=_NO_DIRECTORY))
 
     def _look_after(self, partition: TopicPartition) -> None:
-        report = self._own().upkeep.look_after(partition)
+        report = self._own().upkeep.look_after(partition, max_filter_bytes=KEY_FILTER_UPKEEP_BYTES)
         if report.trouble is not None:
             raise StorageError(report.trouble)
 
 
-def _find_offset(store: PartitionStore, *, spec: int, isolation: IsolationLevel) -> OffsetAndTimestamp | None:
+def _find_offset(
+    store: PartitionStore, *, spec: int, isolation: IsolationLevel, on_bounds: Callable[[PartitionBounds], None]
+) -> OffsetAndTimestamp | None:
     if spec == OffsetSpec.MAX_TIMESTAMP:
         return store.find_max_timestamp()
     bounds = store.bounds()
+    on_bounds(bounds)
     if spec == OffsetSpec.EARLIEST:
         return OffsetAndTimestamp(offset=bounds.log_start_offset, timestamp_ms=NO_TIMESTAMP)
     readable_end = bounds.readable_end(isolation)

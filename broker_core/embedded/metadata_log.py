@@ -12,6 +12,7 @@ The log is neither compacted nor cut: a topic's life takes some hundred bytes.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,12 +22,12 @@ from typing import Final, TypeVar
 from broker_core.cluster import TopicDescription
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.directory import LogDirectory
-from broker_core.embedded.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.embedded.partition_lock import LOCK_FILE_NAME, LockMode, PartitionLock
 from broker_core.metadata.controller import CLUSTER_METADATA_TOPIC_ID, MetadataController
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import MetadataRecord
 from broker_core.metadata.metadata_replay import build_metadata_batch, replay_batches
-from broker_core.model.exceptions import UnknownPartitionError
+from broker_core.model.exceptions import CorruptDataError, StorageError, UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC, partition_folder
@@ -40,6 +41,7 @@ METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 METADATA_CONFIG: Final = TopicConfig(cleanup_policy=frozenset(), max_message_bytes=2**31 - 1)
 
 _READ_BYTES: Final = 1024 * 1024
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +152,38 @@ class MetadataLog:
             )
         except UnknownPartitionError:
             return False
+        if self._directory.is_writable and self._reader.has_unpublished():
+            self._maybe_publish_for_the_dead()
         return True
+
+    def _maybe_publish_for_the_dead(self) -> None:
+        """Does what the next writer would: after a power failure the bounds on the device may be older than the
+        records, and topics that were acknowledged would not be there for who reads first. Not while a living writer has
+        the lock."""
+        lock = PartitionLock(f"{self._folder}/{LOCK_FILE_NAME}")
+        try:
+            if lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
+                store = self._open_store()
+                try:
+                    store.refresh()
+                finally:
+                    store.close()
+                    lock.release()
+        except (CorruptDataError, StorageError) as trouble:
+            # The reader can still have what was published; what is damaged it will find where it lies.
+            _log.warning("the metadata log of %s could not be recovered for reading: %s", self._directory.path, trouble)
+        finally:
+            lock.close()
+
+    def _open_store(self) -> PartitionStore:
+        return PartitionStore.open(
+            self._fs,
+            self._folder,
+            METADATA_PARTITION,
+            config=METADATA_CONFIG,
+            topic_id=CLUSTER_METADATA_TOPIC_ID,
+            writable=True,
+        )
 
     def _make_folder(self) -> None:
         try:
@@ -163,12 +196,4 @@ class MetadataLog:
         lock = PartitionLock(f"{self._folder}/{LOCK_FILE_NAME}")
         with lock.exclusive():
             PartitionStore.create(self._fs, self._folder, METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID)
-        store = PartitionStore.open(
-            self._fs,
-            self._folder,
-            METADATA_PARTITION,
-            config=METADATA_CONFIG,
-            topic_id=CLUSTER_METADATA_TOPIC_ID,
-            writable=True,
-        )
-        return _Writer(lock=lock, store=store)
+        return _Writer(lock=lock, store=self._open_store())

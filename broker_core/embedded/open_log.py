@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from broker_core.embedded.consumer_offsets import ConsumerOffsets
+from broker_core.embedded.coordinator_log import CoordinatorLog
+from broker_core.embedded.coordinator_state import CoordinatorState
+from broker_core.embedded.coordinator_views import GroupView, TransactionView
 from broker_core.embedded.directory import DirectoryKind, LogDirectory
 from broker_core.embedded.foreign_topics import ForeignTopics
+from broker_core.embedded.held_back_readers import HeldBackReaders
+from broker_core.embedded.internal_records import offsets_in, partitions_of, transactions_in
+from broker_core.embedded.internal_topics import InternalTopics
+from broker_core.embedded.marker_writer import MarkerWriter
 from broker_core.embedded.metadata_log import MetadataLog
 from broker_core.embedded.partition_access import PartitionAccess
 from broker_core.embedded.partition_folders import PartitionFolders
 from broker_core.embedded.partition_upkeep import PartitionUpkeep
 from broker_core.embedded.producer_ids import ProducerIds
 from broker_core.embedded.topic_catalog import TopicCatalog
+from broker_core.embedded.transactions import Transactions
+from broker_core.group.group_offsets import GroupOffsets
+from broker_core.group.group_records import encode_group_record
 from broker_core.metadata.controller import MetadataController, ProducerIdBlock
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from broker_core.ports import Clock, Entropy, FileSystem
 from broker_core.storage.unfinished_swaps import SwapsFinished
+from broker_core.txn.transaction_coordinator import TransactionCoordinator
+from broker_core.txn.txn_records import encode_transaction_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +41,9 @@ class OwnLog:
     folders: PartitionFolders
     producer_ids: ProducerIds
     upkeep: PartitionUpkeep
+    transactions: Transactions
+    offsets: ConsumerOffsets
+    held_back: HeldBackReaders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,29 +52,105 @@ class OpenLog:
 
     catalog: TopicCatalog
     access: PartitionAccess
+    transactions: TransactionView
+    groups: GroupView
     own: OwnLog | None
+    states: tuple[CoordinatorState[TransactionCoordinator] | CoordinatorState[GroupOffsets], ...] = ()
 
     def close(self) -> None:
+        for state in self.states:
+            state.close()
         self.access.close()
         self.catalog.close()
 
 
-def open_log(fs: FileSystem, directory: LogDirectory, clock: Clock, entropy: Entropy) -> OpenLog:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenerMeans:
+    """What opening a log takes beside the directory. `on_rolled`: a partition began a segment, time for upkeep.
+    `make_directory` makes it a log if it is ABSENT."""
+
+    fs: FileSystem
+    clock: Clock
+    entropy: Entropy
+    on_rolled: Callable[[TopicPartition], None]
+    make_directory: Callable[[], None]
+
+
+def open_log(directory: LogDirectory, means: OpenerMeans) -> OpenLog:
     """Opens nothing yet: files are opened as they are needed. What is ABSENT is one of ours without topics."""
-    if directory.kind is DirectoryKind.FOREIGN:
-        catalog = ForeignTopics(fs, directory.path)
-        return OpenLog(catalog=catalog, access=PartitionAccess(SwapsFinished(fs), directory, catalog, None), own=None)
-    metadata_log = MetadataLog(fs, directory, clock)
-    folders = PartitionFolders(fs, directory.path, metadata_log, entropy)
-    access = PartitionAccess(fs, directory, metadata_log, folders)
+    return _open_foreign(directory, means) if directory.kind is DirectoryKind.FOREIGN else _open_own(directory, means)
+
+
+def _open_foreign(directory: LogDirectory, means: OpenerMeans) -> OpenLog:
+    catalog = ForeignTopics(means.fs, directory.path)
+    access = PartitionAccess(SwapsFinished(means.fs), directory, catalog, None)
+
+    def transaction_states() -> Iterator[CoordinatorState[TransactionCoordinator]]:
+        return (transactions_in(access, catalog, n) for n in partitions_of(catalog, TRANSACTION_STATE_TOPIC))
+
+    def offset_states() -> Iterator[CoordinatorState[GroupOffsets]]:
+        return (offsets_in(access, catalog, n) for n in partitions_of(catalog, CONSUMER_OFFSETS_TOPIC))
+
+    return OpenLog(
+        catalog=catalog,
+        access=access,
+        transactions=TransactionView(transaction_states, _settle_nothing),
+        groups=GroupView(offset_states, _settle_nothing),
+        own=None,
+    )
+
+
+def _open_own(directory: LogDirectory, means: OpenerMeans) -> OpenLog:
+    clock, entropy, on_rolled = means.clock, means.entropy, means.on_rolled
+    metadata_log = MetadataLog(means.fs, directory, clock)
+    folders = PartitionFolders(means.fs, directory.path, metadata_log, entropy)
+    access = PartitionAccess(means.fs, directory, metadata_log, folders)
+    topics = InternalTopics(metadata_log, folders, entropy, make_directory=means.make_directory)
 
     def take_block() -> ProducerIdBlock:
+        means.make_directory()
         return metadata_log.change(MetadataController.plan_allocate_producer_ids)
+
+    producer_ids = ProducerIds(take_block)
+    transaction_state = transactions_in(access, metadata_log, 0)
+    transactions = Transactions(
+        CoordinatorLog(transaction_state, access, topics, clock, encode=encode_transaction_record, on_rolled=on_rolled),
+        MarkerWriter(transaction_state, access, metadata_log, clock, on_rolled=on_rolled),
+        producer_ids,
+        access,
+        metadata_log,
+        clock,
+    )
+    offset_state = offsets_in(access, metadata_log, 0)
+    offsets = ConsumerOffsets(
+        CoordinatorLog(offset_state, access, topics, clock, encode=encode_group_record, on_rolled=on_rolled),
+        transactions,
+        topics,
+        metadata_log,
+        clock,
+    )
+
+    def settle() -> bool:
+        return directory.is_writable and transactions.settle()
 
     own = OwnLog(
         metadata_log=metadata_log,
         folders=folders,
-        producer_ids=ProducerIds(take_block),
-        upkeep=PartitionUpkeep(access, clock, entropy),
+        producer_ids=producer_ids,
+        upkeep=PartitionUpkeep(access, clock, entropy, pinned_offset=offsets.pinned_offset),
+        transactions=transactions,
+        offsets=offsets,
+        held_back=HeldBackReaders(settle, clock),
     )
-    return OpenLog(catalog=metadata_log, access=access, own=own)
+    return OpenLog(
+        catalog=metadata_log,
+        access=access,
+        transactions=TransactionView(lambda: [transaction_state], settle),
+        groups=GroupView(lambda: [offset_state], settle),
+        own=own,
+        states=(transaction_state, offset_state),
+    )
+
+
+def _settle_nothing() -> bool:
+    return False

@@ -48,6 +48,9 @@ _ATTEMPT_COUNT: Final = 10
 """Times that a topic may be deleted and made again, or reconfigured, during one operation on it."""
 
 
+_RECOVERY_WAIT_SECONDS: Final = 1.0
+"""How long a reader that met a bad batch waits for a writer that may be about to cut it."""
+
 FolderIdentity = tuple[int, int, int]
 
 
@@ -108,6 +111,7 @@ class PartitionAccess:
 
         Raises UnknownTopicError, UnknownPartitionError, StorageError, and what the operation raises.
         """
+        is_recovered = False
         for _ in range(_ATTEMPT_COUNT):
             topic = topic_of(self._catalog, partition)
             try:
@@ -116,9 +120,14 @@ class PartitionAccess:
                     answer = operation(reader.store)
             except _StaleFolderError:
                 continue
-            except StreamlogError:
+            except StreamlogError as trouble:
                 if is_same_topic(self._catalog, topic):
-                    raise
+                    if is_recovered or not (isinstance(trouble, CorruptDataError) and self._may_recover()):
+                        raise
+                    # What was published and not synced may be gone since a power failure, and only the bounds be left
+                    # of it: that is a tail to be cut, as the next writer would. Damage is still there afterwards.
+                    is_recovered = True
+                    self._recover_for_reading(partition, topic, wait_seconds=_RECOVERY_WAIT_SECONDS)
             except OSError as trouble:
                 if is_same_topic(self._catalog, topic):
                     raise storage_error("reading", self.path_of(partition), trouble) from trouble
@@ -155,6 +164,15 @@ class PartitionAccess:
         """A store for reading that the caller alone uses, for as long as it takes, and closes."""
         return self._open_reader(partition, topic_of(self._catalog, partition)).store
 
+    def open_held(self, partition: TopicPartition) -> OpenStore:
+        """The same with the folder that it was opened on, for who asks it while holding another partition's lock:
+        opening may make a folder, which takes the metadata log's lock, so it comes before."""
+        return self._open_reader(partition, topic_of(self._catalog, partition))
+
+    def is_in_place(self, held: OpenStore, partition: TopicPartition) -> bool:
+        """Whether the folder is still the partition's. Takes no lock."""
+        return _identity_of(self.path_of(partition)) == held.identity
+
     def drop_topic(self, name: str) -> None:
         """Closes what is open of a topic that was deleted."""
         self._readers.drop_topic(name)
@@ -166,8 +184,8 @@ class PartitionAccess:
 
     def _open_reader(self, partition: TopicPartition, topic: TopicDescription) -> OpenStore:
         store = self._open_store(partition, topic, writable=False)
-        if self._folders is not None and self._directory.is_writable and store.has_unpublished():
-            self._maybe_publish_for_the_dead(partition, topic)
+        if self._may_recover() and store.has_unpublished():
+            self._recover_for_reading(partition, topic, wait_seconds=0)
         return OpenStore(store=store, identity=_identity_of(self.path_of(partition)))
 
     def _open_writer(self, partition: TopicPartition, topic: TopicDescription) -> OpenStore:
@@ -175,24 +193,25 @@ class PartitionAccess:
         path = self.path_of(partition)
         return OpenStore(store=store, identity=_identity_of(path), lock=PartitionLock(f"{path}/{LOCK_FILE_NAME}"))
 
-    def _maybe_publish_for_the_dead(self, partition: TopicPartition, topic: TopicDescription) -> bool:
+    def _may_recover(self) -> bool:
+        return self._folders is not None and self._directory.is_writable
+
+    def _recover_for_reading(self, partition: TopicPartition, topic: TopicDescription, *, wait_seconds: float) -> None:
         """Does what the next writer would, so that a reader that comes first sees all that was acknowledged: after a
-        power failure the bounds on the device may be older than the batches. Not while a living writer has the lock."""
+        power failure the bounds on the device may be older than the batches, or newer than unsynced ones. Not while a
+        living writer has the lock."""
         writer = self._open_writer(partition, topic)
         assert writer.lock is not None, f"{partition} is open for reading"
         try:
-            if not writer.lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
-                return False
-            try:
-                writer.require_folder(self.path_of(partition))
-                writer.store.refresh()
-                return True
-            finally:
-                writer.lock.release()
-        except (CorruptDataError, StorageError) as trouble:
+            if writer.lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=wait_seconds):
+                try:
+                    writer.require_folder(self.path_of(partition))
+                    writer.store.refresh()
+                finally:
+                    writer.lock.release()
+        except (CorruptDataError, StorageError, _StaleFolderError) as trouble:
             # The reader can still have what was published; what is damaged it will find where it lies.
             logger.warning("partition=%s could not be recovered for reading: %s", partition, trouble)
-            return False
         finally:
             writer.close()
 

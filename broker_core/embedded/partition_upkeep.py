@@ -1,4 +1,4 @@
-"""Retention and compaction of one partition.
+"""Retention, compaction and key filters of one partition.
 
 Compaction reads and writes for a long time without the partition's lock; a lock file of its own, `.compaction.lock`,
 keeps a second compactor of the same partition away.
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
+from broker_core.embedded.key_filter_upkeep import KeyFilterUpkeep
 from broker_core.embedded.partition_access import PartitionAccess
 from broker_core.embedded.partition_lock import LockMode, PartitionLock
 from broker_core.model.exceptions import StreamlogError
@@ -36,25 +37,42 @@ class UpkeepReport:
     deleted_segment_count: int = 0
     deleted_offset_count: int = 0
     compaction: CompactionReport = field(default_factory=CompactionReport)
+    key_filter_count: int = 0
     trouble: str | None = None
 
 
 class PartitionUpkeep:
-    """Does it for any partition of `access`."""
+    """Does it for any partition of `access`. Records at and behind `pinned_offset(partition)` are kept, however old."""
 
-    def __init__(self, access: PartitionAccess, clock: Clock, entropy: Entropy) -> None:
+    def __init__(
+        self,
+        access: PartitionAccess,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        pinned_offset: Callable[[TopicPartition], int | None],
+    ) -> None:
+        self._pinned_offset = pinned_offset
         self._access = access
+        self._key_filters = KeyFilterUpkeep(access)
         self._clock = clock
         self._entropy = entropy
 
-    def look_after(self, partition: TopicPartition) -> UpkeepReport:
-        """Retention first, so that nothing is compacted that goes anyway. Trouble is reported, not raised."""
-        segment_count, offset_count, compaction = 0, 0, CompactionReport()
+    def look_after(self, partition: TopicPartition, *, max_filter_bytes: int | None = None) -> UpkeepReport:
+        """Retention first, so that nothing is compacted that goes anyway, and key filters last, of what is left.
+
+        `max_filter_bytes`: of segments that are read for key filters. Trouble is reported, not raised.
+        """
+        segment_count, offset_count, compaction, key_filter_count = 0, 0, CompactionReport(), 0
         trouble: str | None = None
         try:
-            segment_count, offset_count = self._access.write(partition, self._retain)
+            pinned_offset = self._pinned_offset(partition)
+            segment_count, offset_count = self._access.write(
+                partition, lambda store: self._retain(store, pinned_offset)
+            )
             for report in self._compact(partition):
                 compaction = compaction.plus(report)
+            key_filter_count = self._key_filters.build(partition, max_filter_bytes)
         except (StreamlogError, OSError) as error:
             trouble = f"{type(error).__name__}: {error}"
         return UpkeepReport(
@@ -62,13 +80,14 @@ class PartitionUpkeep:
             deleted_segment_count=segment_count,
             deleted_offset_count=offset_count,
             compaction=compaction,
+            key_filter_count=key_filter_count,
             trouble=trouble,
         )
 
-    def _retain(self, store: PartitionStore) -> tuple[int, int]:
+    def _retain(self, store: PartitionStore, pinned_offset: int | None) -> tuple[int, int]:
         """(segments deleted, offsets deleted)."""
         start = store.bounds().log_start_offset
-        segment_count = store.apply_retention(self._clock.now_ms())
+        segment_count = store.apply_retention(self._clock.now_ms(), pinned_offset=pinned_offset)
         return segment_count, store.bounds().log_start_offset - start
 
     def _compact(self, partition: TopicPartition) -> list[CompactionReport]:

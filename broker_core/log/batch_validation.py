@@ -3,6 +3,7 @@
 Every batch: magic 2, whole, CRC-true. Unless another log has checked it already: records well-formed, as many as the
 header says, offset deltas 0..n-1; size within max.message.bytes; timestamps within message.timestamp.{before,after}.
 max.ms; a key where the topic is compacted. From a client besides: no control batch, and one producer for all batches.
+A marker is never too large: a setting below its 78 bytes would keep a transaction from ever ending.
 Then the batch is made what the topic wants: true largest timestamp, log-append time, the topic's codec. A batch that is
 so already stays as it came; its records never become Python objects.
 
@@ -86,7 +87,8 @@ def validate_batches(
         batches = _in_codec(batches, found, config)
         found = list(iter_headers(batches))
     for position, header in found:
-        _check_size(name, header, config)
+        if not header.is_control:
+            _check_size(name, header, config)
         if origin is not AppendOrigin.REPLICATION and config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
             write_log_append_time(batches, position, now_ms)
     positions = tuple(position for position, _ in found)

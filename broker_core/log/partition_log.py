@@ -267,7 +267,7 @@ class PartitionLog:
                 f" {next_offset}",
                 offset=header.base_offset,
             )
-        if header.size_bytes > self.config.segment_bytes:
+        if header.size_bytes > self.config.segment_bytes and not header.is_control:
             raise RecordTooLargeError(
                 f"{self.name}: a batch of {header.size_bytes} bytes exceeds segment.bytes={self.config.segment_bytes}"
             )

@@ -1,8 +1,8 @@
 """Which segments retention takes: by log start offset always, by size and by time where cleanup.policy has `delete`.
 
-Oldest first, a run without gaps, and only what lies wholly below the high watermark. The active segment goes too when
-all of it has expired and it is not empty: it is rolled first, so that the log keeps an (empty) active segment, and
-with it its end.
+Oldest first, a run without gaps, and only what lies wholly below the high watermark and, for size and time, below the
+offset that somebody has pinned. The active segment goes too when all of it has expired and it is not empty: it is
+rolled first, so that the log keeps an (empty) active segment, and with it its end.
 """
 
 from __future__ import annotations
@@ -27,19 +27,25 @@ class RetentionPlan:
 
 
 def plan_retention(
-    segments: Iterable[Segment], *, config: TopicConfig, now_ms: int, log_start_offset: int, high_watermark: int
+    segments: Iterable[Segment],
+    *,
+    config: TopicConfig,
+    now_ms: int,
+    log_start_offset: int,
+    high_watermark: int,
+    pinned_offset: int | None = None,
 ) -> RetentionPlan | None:
-    """None: nothing to remove."""
+    """None: nothing to remove. `pinned_offset`: somebody still wants the records from there on, however old."""
     remaining = list(segments)
     removed: list[Segment] = []
     reasons: list[str] = []
 
-    def take_while(is_breached: Callable[[Segment, Segment | None], str | None]) -> None:
+    def take_while(is_breached: Callable[[Segment, Segment | None], str | None], highest_offset: int) -> None:
         while remaining:
             segment = remaining[0]
             following = remaining[1] if len(remaining) > 1 else None
             until_offset = following.base_offset if following else segment.next_offset
-            if until_offset > high_watermark or (following is None and segment.size_bytes == 0):
+            if until_offset > highest_offset or (following is None and segment.size_bytes == 0):
                 return
             reason = is_breached(segment, following)
             if reason is None:
@@ -47,12 +53,14 @@ def plan_retention(
             removed.append(remaining.pop(0))
             reasons.append(reason)
 
-    take_while(_below_log_start(log_start_offset))
+    take_while(_below_log_start(log_start_offset), high_watermark)
     if config.is_deleted_by_retention:
+        unpinned = high_watermark if pinned_offset is None else min(high_watermark, pinned_offset)
         if config.retention_bytes >= 0:
-            take_while(_above_size(sum(segment.size_bytes for segment in remaining), config.retention_bytes))
+            size_bytes = sum(segment.size_bytes for segment in remaining)
+            take_while(_above_size(size_bytes, config.retention_bytes), unpinned)
         if config.retention_ms >= 0:
-            take_while(_too_old(now_ms, config.retention_ms))
+            take_while(_too_old(now_ms, config.retention_ms), unpinned)
     if not removed:
         return None
     end = remaining[0].base_offset if remaining else removed[-1].next_offset

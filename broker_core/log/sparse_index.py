@@ -86,16 +86,16 @@ class OffsetIndex:
         slot = self.slots_until(offset + 1) - 1
         return self.entry(slot) if slot >= 0 else OffsetPosition(offset=self.base_offset, position=0)
 
-    def ceiling_of_position(self, position: int) -> OffsetPosition | None:
-        """The first entry at or behind byte `position`, or None: a bound for a read that must end on a batch."""
+    def floor_of_position(self, position: int) -> OffsetPosition:
+        """The last entry at or before byte `position`, else the segment's beginning."""
         low, high = 0, self.entry_count
         while low < high:
             middle = (low + high) // 2
-            if self.entry(middle).position < position:
+            if self.entry(middle).position <= position:
                 low = middle + 1
             else:
                 high = middle
-        return self.entry(low) if low < self.entry_count else None
+        return self.entry(low - 1) if low else OffsetPosition(offset=self.base_offset, position=0)
 
     def slots_until(self, offset: int) -> int:
         """How many entries lie below `offset`: what truncating the log to `offset` keeps."""

@@ -16,9 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from kio.serial.errors import SerialError
 from kio.serial.readers import (
-    read_compact_array_length,
     read_compact_string,
     read_compact_string_nullable,
     read_int8,
@@ -41,6 +39,7 @@ from kio.serial.writers import (
     write_uuid,
 )
 
+from broker_core.coordinator.record_fields import FieldReader
 from broker_core.metadata.metadata_records import (
     ConfigRecord,
     FeatureLevelRecord,
@@ -52,7 +51,7 @@ from broker_core.metadata.metadata_records import (
     TopicRecord,
     TransactionRecord,
 )
-from broker_core.model.exceptions import CorruptBatchError, UnsupportedFormatError
+from broker_core.model.exceptions import UnsupportedFormatError
 
 FRAME_VERSION: Final = 1
 
@@ -81,7 +80,7 @@ def decode_metadata_record(value: bytes | memoryview) -> MetadataRecord:
     Raises UnsupportedFormatError for a frame version that is not 1 or a known type in an unknown version, and
     CorruptBatchError when the fields do not fit the bytes. Bytes after a known version's fields are its tagged fields.
     """
-    body = _Body(bytes(value))
+    body = FieldReader(value, "metadata record")
     frame_version = body.take(read_unsigned_varint)
     if frame_version != FRAME_VERSION:
         raise UnsupportedFormatError(f"metadata record in frame version {frame_version}, only {FRAME_VERSION} is known")
@@ -134,56 +133,27 @@ def _write_array(put: Any, items: tuple[Any, ...], write_item: Callable[[Any, An
         write_item(put, item)
 
 
-class _Body:
-    """A value and how far it was read; every kind of misfit becomes a CorruptBatchError."""
-
-    __slots__ = ("_buffer", "_position")
-
-    def __init__(self, buffer: bytes) -> None:
-        self._buffer = buffer
-        self._position = 0
-
-    def take(self, read: Callable[[Any, int], tuple[_T, int]]) -> _T:
-        try:
-            item, size = read(self._buffer, self._position)
-        except (SerialError, ValueError, IndexError, OverflowError) as trouble:
-            raise CorruptBatchError(
-                f"metadata record of {len(self._buffer)} bytes breaks off at byte {self._position}: {trouble}"
-            ) from trouble
-        self._position += size
-        return item
-
-    def take_array(self, read: Callable[[Any, int], tuple[_T, int]], item_bytes: int) -> tuple[_T, ...]:
-        """Items of a fixed size; the count is held against the bytes that remain before anything is allocated."""
-        count = self.take(read_compact_array_length)
-        if count is None:
-            return ()
-        if count * item_bytes > len(self._buffer) - self._position:
-            raise CorruptBatchError(
-                f"metadata record of {len(self._buffer)} bytes claims {count} items of {item_bytes} bytes at byte"
-                f" {self._position}"
-            )
-        return tuple(self.take(read) for _ in range(count))
-
-    def rest(self) -> bytes:
-        return self._buffer[self._position :]
+def _take_array(body: FieldReader, read: Callable[[Any, int], tuple[_T, int]], item_bytes: int) -> tuple[_T, ...]:
+    """Items of a fixed size; the count is held against the bytes that remain before anything is allocated."""
+    count = body.take_count(is_flexible=True, item_bytes=item_bytes)
+    return tuple(body.take(read) for _ in range(count or 0))
 
 
-def _read_topic(body: _Body, version: int) -> TopicRecord:
+def _read_topic(body: FieldReader, version: int) -> TopicRecord:
     return TopicRecord(name=body.take(read_compact_string), topic_id=_required_uuid(body))
 
 
-def _required_uuid(body: _Body) -> UUID:
+def _required_uuid(body: FieldReader) -> UUID:
     return body.take(read_uuid) or UUID(int=0)
 
 
-def _read_partition(body: _Body, version: int) -> PartitionRecord:
+def _read_partition(body: FieldReader, version: int) -> PartitionRecord:
     partition_id, topic_id = body.take(read_int32), _required_uuid(body)
-    replicas, isr = (body.take_array(read_int32, _INT32_BYTES) for _ in range(2))
+    replicas, isr = (_take_array(body, read_int32, _INT32_BYTES) for _ in range(2))
     for _ in range(2):
-        body.take_array(read_int32, _INT32_BYTES)
+        _take_array(body, read_int32, _INT32_BYTES)
     leader, leader_epoch, partition_epoch = (body.take(read_int32) for _ in range(3))
-    directories = body.take_array(read_uuid, _UUID_BYTES) if version >= 1 else ()
+    directories = _take_array(body, read_uuid, _UUID_BYTES) if version >= 1 else ()
     return PartitionRecord(
         partition_id=partition_id,
         topic_id=topic_id,
@@ -196,7 +166,7 @@ def _read_partition(body: _Body, version: int) -> PartitionRecord:
     )
 
 
-def _read_config(body: _Body, version: int) -> ConfigRecord:
+def _read_config(body: FieldReader, version: int) -> ConfigRecord:
     return ConfigRecord(
         resource_type=body.take(read_int8),
         resource_name=body.take(read_compact_string),
@@ -205,15 +175,15 @@ def _read_config(body: _Body, version: int) -> ConfigRecord:
     )
 
 
-def _read_remove_topic(body: _Body, version: int) -> RemoveTopicRecord:
+def _read_remove_topic(body: FieldReader, version: int) -> RemoveTopicRecord:
     return RemoveTopicRecord(topic_id=_required_uuid(body))
 
 
-def _read_feature_level(body: _Body, version: int) -> FeatureLevelRecord:
+def _read_feature_level(body: FieldReader, version: int) -> FeatureLevelRecord:
     return FeatureLevelRecord(name=body.take(read_compact_string), feature_level=body.take(read_int16))
 
 
-def _read_producer_ids(body: _Body, version: int) -> ProducerIdsRecord:
+def _read_producer_ids(body: FieldReader, version: int) -> ProducerIdsRecord:
     return ProducerIdsRecord(
         broker_id=body.take(read_int32),
         broker_epoch=body.take(read_int64),
@@ -221,11 +191,11 @@ def _read_producer_ids(body: _Body, version: int) -> ProducerIdsRecord:
     )
 
 
-def _transaction_reader(api_key: int) -> Callable[[_Body, int], TransactionRecord]:
+def _transaction_reader(api_key: int) -> Callable[[FieldReader, int], TransactionRecord]:
     return lambda body, version: TransactionRecord(api_key=api_key)
 
 
-_READERS: Final[dict[int, tuple[int, Callable[[_Body, int], MetadataRecord]]]] = {
+_READERS: Final[dict[int, tuple[int, Callable[[FieldReader, int], MetadataRecord]]]] = {
     TopicRecord.api_key: (0, _read_topic),
     PartitionRecord.api_key: (2, _read_partition),
     ConfigRecord.api_key: (0, _read_config),

@@ -18,6 +18,10 @@ NO_SEQUENCE = -1
 NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
 
+SINGLE_USE_ID_PREFIX = "streamlog-write-"
+"""Transactional ids that begin so serve one batch write and are never used again: a coordinator of ours forgets them
+soon (limits.SINGLE_USE_ID_EXPIRATION_MS)."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:

@@ -54,11 +54,19 @@ DEFAULT_TRANSACTION_TIMEOUT_MS = 60_000
 MAX_TRANSACTION_TIMEOUT_MS = 900_000
 """The longest that a broker grants unless told otherwise (transaction.max.timeout.ms)."""
 
+MAX_EMBEDDED_TRANSACTION_TIMEOUT_MS = 24 * 3600 * 1000
+"""The same in a directory, where no administrator of a broker could raise it: a batch write's first task waits for its
+last one, and jobs of a day exist."""
+
 NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 """In a transaction's record: it is two-phase and never times out (KIP-939)."""
 
 TRANSACTIONAL_ID_EXPIRATION_MS = 7 * 24 * 3600 * 1000
 """A transactional id without an open transaction is forgotten after this (transactional.id.expiration.ms)."""
+
+SINGLE_USE_ID_EXPIRATION_MS = 3600 * 1000
+"""The same for ids that nobody uses a second time: a frame written each second by two tasks has two million in a week,
+which every process would have to know."""
 
 MAX_OFFSET_METADATA_BYTES = 4096
 """Of the text beside a committed offset (offset.metadata.max.bytes)."""
@@ -69,6 +77,9 @@ MAX_APPLICATION_ID_CHARACTERS = 256
 MAX_KEY_FILTER_BYTES = 16 * 1024 * 1024
 """Of one segment's key filter: room for 14 million different keys at one wrong yes in a hundred, 1/64 of a segment of
 1 GiB. With more keys than that a filter says yes more often, and never a wrong no."""
+
+KEY_FILTER_SPARE_BYTES = 4 * 1024 * 1024
+"""Free space that key filters leave: on a full disk even the deleting of records writes a page before it frees any."""
 
 KEY_FILTER_UPKEEP_BYTES = 2 * 1024 * 1024 * 1024
 """Segments that the upkeep behind an append reads for key filters: the one that is full, and one that was left out

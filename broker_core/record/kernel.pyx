@@ -10,6 +10,7 @@ for byte. The parts:
     kernel_fill.pxi         fill_records
     kernel_encode.pxi       plan_batches, write_batches
     kernel_partition.pxi    murmur2, assign_partitions, group_rows
+    kernel_filter.pxi       mark_keys
 
 Every read is bounded by the end of its record, batch or buffer, and every write by the size of its output: bytes that
 change between the measuring and the filling walk cost a fault, not memory. Built by Cython; nothing but libc is linked.
@@ -32,6 +33,7 @@ include "kernel_measure.pxi"
 include "kernel_fill.pxi"
 include "kernel_encode.pxi"
 include "kernel_partition.pxi"
+include "kernel_filter.pxi"
 
 
 def is_switched_off():

@@ -230,3 +230,7 @@ class Kernel(Protocol):
     def murmur2(self, data: Buffer) -> int:
         """Java Kafka's hash, signed."""
         ...
+
+    def mark_keys(self, row_count: int, key: BinaryColumn, blocks: Buffer) -> None:
+        """Sets the bits of every key that is not null in the blocks of a key filter, see `key_places`."""
+        ...

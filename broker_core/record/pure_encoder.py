@@ -1,4 +1,4 @@
-"""The writing half of the slow kernel: Arrow rows to record batches, murmur2, grouping of rows by partition.
+"""The writing half of the slow kernel: Arrow rows to record batches, murmur2, rows by partition, keys of a filter.
 
 See kernel_protocol for the contract; `pure_kernel` offers these functions as its own.
 """
@@ -15,6 +15,7 @@ from broker_core.model.limits import MAX_BATCH_BYTES, MAX_RECORD_HEADER_COUNT, M
 from broker_core.record.batch_header import HEADER_BYTES, LENGTH_PREFIX_BYTES, BatchHeader, write_crc
 from broker_core.record.faults import Fault, KernelFault
 from broker_core.record.kernel_protocol import MAX_INT64, BatchStamp, BinaryColumn, NumberColumn, RecordColumns
+from broker_core.record.key_places import BLOCK_BYTES, key_place
 from broker_core.record.varint import append_varint, varint_bytes
 
 _PLAN_ROW = struct.Struct("=4q")
@@ -256,3 +257,16 @@ def murmur2(data: Buffer) -> int:
     digest = (digest ^ digest >> 13) * _MURMUR_FACTOR & _MASK
     digest ^= digest >> 15
     return digest - (1 << 32) if digest >= 1 << 31 else digest
+
+
+def mark_keys(row_count: int, key: BinaryColumn, blocks: Buffer) -> None:
+    bits = memoryview(blocks).cast("B")
+    block_count = bits.nbytes // BLOCK_BYTES
+    keys = _BinaryReader(key)
+    for row in range(row_count):
+        found = keys[row]
+        if found is None:
+            continue
+        block, places = key_place(found, block_count)
+        for place in places:
+            bits[block * BLOCK_BYTES + (place >> 3)] |= 1 << (place & 7)

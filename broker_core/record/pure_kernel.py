@@ -37,6 +37,7 @@ from broker_core.record.kernel_protocol import (
 from broker_core.record.pure_encoder import (
     assign_partitions,
     group_rows,
+    mark_keys,
     murmur2,
     new_buffer,
     plan_batches,
@@ -49,6 +50,7 @@ __all__ = [
     "assign_partitions",
     "fill_records",
     "group_rows",
+    "mark_keys",
     "measure_records",
     "murmur2",
     "new_buffer",

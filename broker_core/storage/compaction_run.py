@@ -264,13 +264,8 @@ def _buffers(fs: FileSystem, directory: str, segment: Segment, config: TopicConf
     files = SegmentFiles(fs, directory, segment.base_offset, index_interval_bytes=config.index_interval_bytes)
     try:
         extent = SegmentExtent(end_position=segment.size_bytes, next_offset=segment.next_offset)
-        position, offset = 0, segment.base_offset
-        while position < segment.size_bytes:
-            run = files.read(
-                position, extent, base_offset=offset, max_bytes=_READ_BYTES, until_offset=segment.next_offset
-            )
+        for run in files.runs(extent, max_bytes=_READ_BYTES):
             yield run.buffer
-            position, offset = run.next_position, run.next_offset
     finally:
         files.close()
 

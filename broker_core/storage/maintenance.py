@@ -35,7 +35,7 @@ def delete_records(writer: PartitionWriter, before_offset: int) -> int:
         return log.log_start_offset
 
 
-def apply_retention(writer: PartitionWriter, now_ms: int) -> int:
+def apply_retention(writer: PartitionWriter, now_ms: int, *, pinned_offset: int | None = None) -> int:
     """Drops what retention.ms, retention.bytes and the log start take. Returns the number of segments."""
     log = writer.log
     plan = plan_retention(
@@ -44,6 +44,7 @@ def apply_retention(writer: PartitionWriter, now_ms: int) -> int:
         now_ms=now_ms,
         log_start_offset=log.log_start_offset,
         high_watermark=log.high_watermark,
+        pinned_offset=pinned_offset,
     )
     if plan is None:
         return 0

@@ -14,6 +14,7 @@ from broker_core.storage.recovery import LoadedPartition, RecoveredSegment
 from broker_core.storage.segment_indexes import SegmentExtent, build_indexes
 from broker_core.storage.segment_leftovers import delete_segments, remove_if_there
 from broker_core.storage.segment_names import (
+    KEY_FILTER,
     LOG,
     OFFSET_INDEX,
     SNAPSHOT,
@@ -24,7 +25,9 @@ from broker_core.storage.segment_names import (
 
 
 def mend_partition(fs: FileSystem, loaded: LoadedPartition, *, index_interval_bytes: int) -> None:
-    """Cuts torn tails, syncs what is kept, removes what lies behind the end, rewrites indexes that are not right."""
+    """Cuts torn tails, syncs what is kept, removes what lies behind the end, rewrites indexes that are not right.
+
+    The active segment has no key filter."""
     for segment in loaded.recovered:
         _mend_log(fs, loaded.directory, segment)
     delete_segments(fs, loaded.directory, loaded.stray)
@@ -32,6 +35,10 @@ def mend_partition(fs: FileSystem, loaded: LoadedPartition, *, index_interval_by
         _mend_indexes(fs, loaded.directory, segment)
     for base_offset in sorted(loaded.unfit_indexes):
         _rebuild_closed(fs, loaded.directory, loaded.closed[base_offset], index_interval_bytes)
+    if loaded.active.base_offset in loaded.listing.key_filters:
+        # It was cut, or what followed it is gone: other records may come to offsets that the filter tells of.
+        remove_if_there(fs, segment_path(loaded.directory, loaded.active.base_offset, KEY_FILTER))
+        fs.sync_directory(loaded.directory)
     for offset in loaded.listing.snapshots:
         # It tells of batches that are gone; the log may grow past this offset with others.
         if offset > loaded.log.log_end_offset:

@@ -13,12 +13,15 @@ from collections.abc import Callable, Iterator
 from errno import ENOENT
 from typing import TypeVar
 
-from broker_core.cluster import AbortedTransaction, FetchedBatches, OffsetAndTimestamp, PartitionBounds
+from broker_core.cluster import AbortedTransaction, FetchedBatches, KeyRanges, OffsetAndTimestamp, PartitionBounds
+from broker_core.log.key_filter import ClosedSegment
 from broker_core.model.exceptions import CorruptDataError, OffsetOutOfRangeError, UnknownPartitionError
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import FileSystem
 from broker_core.storage.aborted_transactions import AbortedTransactionLookup, WalkStart
+from broker_core.storage.byte_lookup import bytes_between, offset_within_bytes
+from broker_core.storage.key_lookup import ranges_with_key
 from broker_core.storage.partition_bounds import PublishedBounds
 from broker_core.storage.published_view import PublishedView
 from broker_core.storage.segment_files import BatchRun, SegmentFiles
@@ -103,6 +106,44 @@ class PartitionReader:
 
         return self._retrying(find)
 
+    def find_offset_within_bytes(self, from_offset: int, until_offset: int, max_bytes: int) -> int:
+        return self._retrying(
+            lambda published: offset_within_bytes(
+                self.extents(published), self.segment, from_offset, until_offset, max_bytes
+            )
+        )
+
+    def bytes_between(self, from_offset: int, until_offset: int) -> int:
+        return self._retrying(
+            lambda published: bytes_between(self.extents(published), self.segment, from_offset, until_offset)
+        )
+
+    def ranges_with_key(self, key: bytes | None, from_offset: int, until_offset: int) -> KeyRanges:
+        def find(published: PublishedBounds) -> KeyRanges:
+            return ranges_with_key(
+                self._fs,
+                self._directory,
+                self._closed_extents(published),
+                self.segment,
+                key,
+                from_offset=from_offset,
+                until_offset=until_offset,
+            )
+
+        return self._retrying(find)
+
+    def closed_segments(self) -> list[ClosedSegment]:
+        """Those below the active one that hold records above the log start, in order."""
+
+        def list_them(published: PublishedBounds) -> list[ClosedSegment]:
+            return [
+                ClosedSegment(base_offset=base, next_offset=extent.next_offset, size_bytes=extent.end_position)
+                for base, extent in self._closed_extents(published)
+                if extent.next_offset > published.log_start_offset
+            ]
+
+        return self._retrying(list_them)
+
     def largest_timestamp_ms(self, base_offset: int, extent: SegmentExtent) -> int:
         """Of one segment; -1 without any."""
         key = (base_offset, extent)
@@ -115,6 +156,9 @@ class PartitionReader:
         """(base offset, extent) of every segment, in order."""
         bases = self._view.segments(published).bases
         return [(base, self._extent(published, bases, slot)) for slot, base in enumerate(bases)]
+
+    def _closed_extents(self, published: PublishedBounds) -> list[tuple[int, SegmentExtent]]:
+        return [(base, extent) for base, extent in self.extents(published) if base != published.active_base_offset]
 
     def segment(self, base_offset: int) -> SegmentFiles:
         """The open segment; it stays valid until the next call on this reader."""

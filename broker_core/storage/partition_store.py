@@ -4,11 +4,12 @@
         00000000000000000000.log .index .timeindex .txnindex .snapshot     Kafka's files, a set per segment
         leader-epoch-checkpoint, partition.metadata                         Kafka's files
         log-start-offset-checkpoint, cleaner-offset-checkpoint              Kafka's text format, kept in the folder
+        00000000000000000000.keyfilter                                      which keys a closed segment may hold
         partition.bounds                                                    published bounds (see `partition_bounds`)
 
 The store takes no lock. The door does: `refresh`, `append`, `append_control`, `delete_records`, `apply_retention`,
-`plan_compaction`, `swap_compaction`, `compact` and `truncate_to` want the partition's exclusive lock; everything else
-wants none. `refresh` comes first every time the lock was taken.
+`plan_compaction`, `swap_compaction`, `compact`, `truncate_to` and `place_key_filter` want the partition's exclusive
+lock; everything else wants none. `refresh` comes first every time the lock was taken.
 
 A store is not thread-safe: threads of one process share it under the door's mutex, or open one each.
 """
@@ -20,8 +21,16 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from uuid import UUID
 
-from broker_core.cluster import AppendResult, FetchedBatches, OffsetAndTimestamp, PartitionBounds
-from broker_core.log.producer_state import AppendOrigin
+from broker_core.cluster import (
+    AppendResult,
+    FetchedBatches,
+    KeyRanges,
+    OffsetAndTimestamp,
+    PartitionBounds,
+    SegmentDescription,
+)
+from broker_core.log.key_filter import ClosedSegment
+from broker_core.log.producer_state import AppendOrigin, ProducerEntry
 from broker_core.model.exceptions import DirectoryFormatError, DirectoryReadOnlyError, UnknownPartitionError
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.model.topic_config import TopicConfig
@@ -41,6 +50,12 @@ from broker_core.storage.compaction_run import (
     clean_segments,
     plan_partition_compaction,
     swap_segments,
+)
+from broker_core.storage.key_filter_files import (
+    has_key_filter,
+    place_key_filter,
+    remove_unfinished_filters,
+    write_key_filter,
 )
 from broker_core.storage.partition_bounds import PublishedBounds
 from broker_core.storage.partition_reader import PartitionReader
@@ -64,7 +79,6 @@ __all__ = [
     "DumpedBatch",
     "Finding",
     "PartitionStore",
-    "SegmentDescription",
 ]
 
 
@@ -74,19 +88,6 @@ class AppendOutcome:
 
     result: AppendResult
     rolled: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentDescription:
-    """One segment as `streamlog log segments` shows it. `max_timestamp_ms` is -1 when no batch has one; `next_offset`
-    is the next segment's base, or the log end."""
-
-    base_offset: int
-    next_offset: int
-    size_bytes: int
-    max_timestamp_ms: int
-    is_active: bool
-    path: str
 
 
 class PartitionStore:
@@ -106,6 +107,7 @@ class PartitionStore:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self._fs = fs
+        self._config = config
         self._reader = PartitionReader(fs, directory, topic_partition, config)
         self._writer = PartitionWriter(fs, directory, topic_partition, config) if writable else None
 
@@ -197,6 +199,18 @@ class PartitionStore:
         """The first record that has the log's greatest timestamp; None in an empty log."""
         return self._reader.find_max_timestamp()
 
+    def find_offset_within_bytes(self, from_offset: int, until_offset: int, max_bytes: int) -> int:
+        """See `Cluster.find_offset_within_bytes`: exact, whatever the index leaves out."""
+        return self._reader.find_offset_within_bytes(from_offset, until_offset, max_bytes)
+
+    def bytes_between(self, from_offset: int, until_offset: int) -> int:
+        """Bytes of all batches that hold an offset in [from_offset, until_offset)."""
+        return self._reader.bytes_between(from_offset, until_offset)
+
+    def ranges_with_key(self, key: bytes | None, from_offset: int, until_offset: int) -> KeyRanges:
+        """The range without the closed segments whose key filter denies the key; None asks for records without one."""
+        return self._reader.ranges_with_key(key, from_offset, until_offset)
+
     def segments(self) -> tuple[SegmentDescription, ...]:
         """All segments in offset order."""
 
@@ -251,9 +265,16 @@ class PartitionStore:
         """
         return self._append(batches, now_ms, AppendOrigin.CLIENT)
 
-    def append_control(self, batches: bytearray, *, now_ms: int) -> AppendOutcome:
-        """Appends batches that a coordinator made: end-transaction markers, offset commits."""
-        return self._append(batches, now_ms, AppendOrigin.COORDINATOR)
+    def append_control(self, batches: bytearray, *, now_ms: int, is_synced: bool = True) -> AppendOutcome:
+        """Appends batches that a coordinator made: end-transaction markers, offset commits, its own log's records.
+
+        `is_synced` False: visible to all processes, on the device with the next append that is synced.
+        """
+        return self._append(batches, now_ms, AppendOrigin.COORDINATOR, is_synced=is_synced)
+
+    def producer_entry(self, producer_id: int) -> ProducerEntry | None:
+        """What the partition remembers of a producer, as of the last refresh or append."""
+        return self._loaded().log.producers.entries.get(producer_id)
 
     def open_transactions(self) -> dict[int, int]:
         """Producer id to first offset of its open transaction, as of the last refresh or append."""
@@ -266,9 +287,12 @@ class PartitionStore:
         """
         return maintenance.delete_records(self._loaded(), before_offset)
 
-    def apply_retention(self, now_ms: int) -> int:
-        """Drops segments by retention.ms, retention.bytes and log start. Returns how many."""
-        return maintenance.apply_retention(self._loaded(), now_ms)
+    def apply_retention(self, now_ms: int, *, pinned_offset: int | None = None) -> int:
+        """Drops segments by retention.ms, retention.bytes and log start. Returns how many.
+
+        Neither time nor size takes a record at or above `pinned_offset`.
+        """
+        return maintenance.apply_retention(self._loaded(), now_ms, pinned_offset=pinned_offset)
 
     def roll(self, now_ms: int) -> bool:
         """Begins a new segment; False when the active one is empty."""
@@ -302,14 +326,47 @@ class PartitionStore:
             job = plan_partition_compaction(self._loaded(), now_ms) if cleaned.is_full else None
         return total
 
+    def plan_key_filters(self, max_bytes: int | None = None) -> tuple[ClosedSegment, ...]:
+        """Closed segments without a key filter, the newest first, of so many bytes together; one at least. No lock."""
+        planned: list[ClosedSegment] = []
+        left_bytes = max_bytes
+        for segment in reversed(self._reader.closed_segments()):
+            if has_key_filter(self._fs, self.directory, segment):
+                continue
+            if left_bytes is not None and planned and segment.size_bytes > left_bytes:
+                break
+            planned.append(segment)
+            left_bytes = None if left_bytes is None else left_bytes - segment.size_bytes
+        return tuple(planned)
+
+    def write_key_filter(self, segment: ClosedSegment) -> bool:
+        """The long part, without the lock: reads the segment, writes the filter aside. One builder of a partition at a
+        time. False when the segment is gone or the disk nearly full. Raises CorruptBatchError where it is damaged."""
+        interval_bytes = self._config.index_interval_bytes
+        with translated("making a key filter", self.directory):
+            return write_key_filter(self._fs, self.directory, segment, index_interval_bytes=interval_bytes)
+
+    def place_key_filter(self, segment: ClosedSegment) -> bool:
+        """Puts what was written beside its segment; False, and it is thrown away, when that is not there any more as it
+        was."""
+        self._writable()
+        with translated("placing a key filter", self.directory):
+            if segment in self._reader.closed_segments():
+                place_key_filter(self._fs, self.directory, segment)
+                return True
+            remove_unfinished_filters(self._fs, self.directory)
+            return False
+
     def close(self) -> None:
         """Closes all files. What was appended is durable already."""
         self._reader.close()
         if self._writer is not None:
             self._writer.close()
 
-    def _append(self, batches: bytearray, now_ms: int, origin: AppendOrigin) -> AppendOutcome:
-        plan = self._loaded().append(batches, now_ms=now_ms, origin=origin)
+    def _append(
+        self, batches: bytearray, now_ms: int, origin: AppendOrigin, *, is_synced: bool = True
+    ) -> AppendOutcome:
+        plan = self._loaded().append(batches, now_ms=now_ms, origin=origin, is_synced=is_synced)
         return AppendOutcome(result=plan.result, rolled=plan.has_roll)
 
     def _loaded(self) -> PartitionWriter:

@@ -83,7 +83,7 @@ class PartitionWriter:
             elif published.sequence != self._published.sequence:
                 self._catch_up(published)
 
-    def append(self, batches: bytearray, *, now_ms: int, origin: AppendOrigin) -> AppendPlan:
+    def append(self, batches: bytearray, *, now_ms: int, origin: AppendOrigin, is_synced: bool = True) -> AppendPlan:
         plan = self.log.plan_append(batches, now_ms=now_ms, origin=origin)
         if not plan.runs:
             return plan
@@ -92,7 +92,7 @@ class PartitionWriter:
             mark = appender.mark(self.log.feed.size_bytes)
             opened: list[SegmentAppender] = []
             try:
-                is_synced = self._write(plan, appender, opened)
+                is_synced = self._write(plan, appender, opened, is_synced=is_synced)
                 self.log.on_appended(plan)
                 if opened:
                     self._appender = opened[-1]
@@ -268,8 +268,10 @@ class PartitionWriter:
                 self._appender = SegmentAppender(self.fs, self.directory, published.active_base_offset)
             self._published = published
 
-    def _write(self, plan: AppendPlan, appender: SegmentAppender, opened: list[SegmentAppender]) -> bool:
-        """Says whether the active segment was synced."""
+    def _write(
+        self, plan: AppendPlan, appender: SegmentAppender, opened: list[SegmentAppender], *, is_synced: bool
+    ) -> bool:
+        """Says whether the active segment was synced: if that was asked for and the topic's settings want it."""
         buffer = memoryview(plan.buffer)
         producers = self.log.producers
         for slot, run in enumerate(plan.runs):
@@ -283,7 +285,7 @@ class PartitionWriter:
             (opened[-1] if opened else appender).write(run, buffer)
         if plan.is_new_leader_epoch:
             self._write_leader_epochs(plan)
-        is_synced = self._is_sync_due(plan)
+        is_synced = is_synced and self._is_sync_due(plan)
         if is_synced:
             (opened[-1] if opened else appender).sync()
             self._last_sync_ms = plan.now_ms

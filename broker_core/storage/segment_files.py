@@ -124,6 +124,41 @@ class SegmentFiles:
                 error if error.fields.get("file") else relocated(error, file=self.path, shift_bytes=position)
             ) from None
 
+    def runs(self, extent: SegmentExtent, *, max_bytes: int) -> Iterator[BatchRun]:
+        """The whole extent, as `read` gives it, about `max_bytes` at a time; offsets ascend up to the extent's end."""
+        position, offset = 0, self.base_offset
+        while position < extent.end_position:
+            run = self.read(position, extent, base_offset=offset, max_bytes=max_bytes, until_offset=extent.next_offset)
+            bases = run.table.column(Cell.BASE_OFFSET).tolist()[: run.count]
+            # The CRC covers no base offset.
+            if not bases or bases != sorted(bases) or run.next_offset > extent.next_offset:
+                raise corrupt_batch(
+                    f"base offsets do not ascend up to {extent.next_offset}, where the log goes on",
+                    position=position,
+                    offset=offset,
+                    file=self.path,
+                )
+            yield run
+            position, offset = run.next_position, run.next_offset
+
+    def end_within(self, position: int, extent: SegmentExtent, limit_position: int) -> tuple[int, BatchHeader | None]:
+        """(next offset of the last batch that ends at or before `limit_position`, the batch behind it).
+
+        `position` is the start of a batch; -1 when that one reaches further already. None: the segment ends first.
+        """
+        reached, start = -1, limit_position + 1
+        while True:
+            # The batch that the index leads to may itself reach beyond the limit: then from an entry before it.
+            start = max(position, self._indexes.floor_of_position(start - 1, extent))
+            for at, header in self.walk(extent, position=start):
+                if at + header.size_bytes > limit_position:
+                    if reached >= 0 or start == position:
+                        return reached, header
+                    break
+                reached = header.next_offset
+            else:
+                return reached, None
+
     def check_end(self, offset: int, extent: SegmentExtent) -> None:
         """The extent was read to its end and `offset` reached. Raises CorruptBatchError when batches are missing."""
         if offset >= extent.dense_from and offset != extent.next_offset:

@@ -1,10 +1,10 @@
 """The offset and time index of one segment as a reader uses them: believed only after a look at the batch they name.
 
-Look-up contract: `floor_position(offset)` is the start of a batch at or before the one that holds `offset`; the caller
-walks on from there. An entry is believed when a batch stands at its position whose last offset is the entry's (older
-Kafkas index several batches by one entry: then its base offset must lie at or below, and its CRC be true). A missing,
-torn, padded, foreign or otherwise wrong index costs one reading of the segment, kept in memory; files are
-mended by writers.
+Look-up contract: `floor_position(offset)` is the start of a batch at or before the one that holds `offset`, and
+`floor_of_position(position)` that of one at or before a byte; the caller walks on from there. An entry is believed when
+a batch stands at its position whose last offset is the entry's (older Kafkas index several batches by one entry: then
+its base offset must lie at or below, and its CRC be true). A missing, torn, padded, foreign or otherwise wrong index
+costs one reading of the segment, kept in memory; files are mended by writers.
 """
 
 from __future__ import annotations
@@ -138,6 +138,20 @@ class SegmentIndexes:
                 return entry.position
         self.rebuild(extent)
         return self._offset_index().floor(offset).position
+
+    def floor_of_position(self, position: int, extent: SegmentExtent) -> int:
+        """The start of a batch at or before byte `position`."""
+        self._drop_if_outgrown(extent)
+        index = self._offset_index()
+        entry = index.floor_of_position(position)
+        if self._is_built:
+            return entry.position
+        is_last = not index.entry_count or entry == index.entry(index.entry_count - 1)
+        is_short = is_last and position - entry.position > _UNINDEXED_BYTES
+        if not is_short and (entry.position == 0 or self._is_believable(entry.position, entry.offset, extent)):
+            return entry.position
+        self.rebuild(extent)
+        return self._offset_index().floor_of_position(position).position
 
     def time_floor(self, timestamp_ms: int, extent: SegmentExtent) -> TimestampOffset:
         """The last entry at or below the timestamp. The caller holds it against the batch that it names."""

@@ -5,7 +5,7 @@
     <base>.txnindex.swap alone   that was done but for the last step: segments that it covers may be left
     *.swap beside .log.cleaned   removed: the compaction had not come that far
     *.cleaned                    left: somebody may be writing it without the lock; the next compaction removes it
-    an index without its .log    removed
+    an index or a key filter without its .log    removed
 
 Everything here may be done twice.
 """
@@ -20,6 +20,7 @@ from broker_core.storage.segment_names import (
     CLEANED,
     DELETED,
     INDEX_KINDS,
+    KEY_FILTER,
     LOG,
     OFFSET_INDEX,
     SNAPSHOT,
@@ -49,8 +50,8 @@ def finish_leftovers(fs: FileSystem, directory: str, listing: FolderListing) -> 
         for name in listing.leftovers
         if name.suffix == DELETED or (name.suffix == SWAP and name.base_offset not in finished)
     ]
-    indexed = listing.offset_indexes | listing.time_indexes | listing.transaction_indexes
-    orphans = _index_names(indexed - {*listing.logs, *finished})
+    owned = listing.offset_indexes | listing.time_indexes | listing.transaction_indexes | listing.key_filters
+    orphans = _owned_names(owned - {*listing.logs, *finished})
     for name in [*stale, *orphans]:
         remove_if_there(fs, f"{directory}/{name}")
     if stale or orphans:
@@ -67,6 +68,8 @@ def remove_cleaned(fs: FileSystem, directory: str, listing: FolderListing) -> No
 
 def put_swap_in_place(fs: FileSystem, directory: str, base_offset: int, covered: Iterable[int]) -> None:
     """Renames `<base>.*.swap` over the segment and drops the segments that it covers. Doing it again is right."""
+    # Of what was there before: not wrong for what is left of it, but made for more.
+    remove_if_there(fs, segment_path(directory, base_offset, KEY_FILTER))
     for kind in (OFFSET_INDEX, TIME_INDEX, LOG):
         _rename_if_there(fs, segment_path(directory, base_offset, kind))
     fs.sync_directory(directory)
@@ -86,7 +89,7 @@ def delete_segments(fs: FileSystem, directory: str, base_offsets: Iterable[int])
     renamed = []
     for base_offset in base_offsets:
         # The .log first: what is left without it is known to be rubbish.
-        for kind in (LOG, *INDEX_KINDS, SNAPSHOT):
+        for kind in (LOG, *INDEX_KINDS, SNAPSHOT, KEY_FILTER):
             path = segment_path(directory, base_offset, kind)
             if fs.exists(path):
                 fs.rename(path, path + DELETED)
@@ -115,5 +118,6 @@ def _covered(fs: FileSystem, path: str, base_offset: int, logs: Iterable[int]) -
     return [log for log in logs if base_offset < log < next_offset]
 
 
-def _index_names(base_offsets: Iterable[int]) -> list[str]:
-    return [segment_path("", base, kind).lstrip("/") for base in sorted(base_offsets) for kind in INDEX_KINDS]
+def _owned_names(base_offsets: Iterable[int]) -> list[str]:
+    kinds = (*INDEX_KINDS, KEY_FILTER)
+    return [segment_path("", base, kind).lstrip("/") for base in sorted(base_offsets) for kind in kinds]

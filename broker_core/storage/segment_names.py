@@ -2,6 +2,7 @@
 
 00000000000000000042.log           a segment's batches; .index .timeindex .txnindex beside it
 00000000000000000042.snapshot      producers before offset 42
+00000000000000000042.keyfilter     ours: which keys a segment that no longer grows may hold
 *.deleted                          on its way out
 *.cleaned                          a compaction is writing it; worth nothing after a crash
 *.swap                             compacted and whole; a crash here is finished, not undone
@@ -18,6 +19,7 @@ OFFSET_INDEX = "index"
 TIME_INDEX = "timeindex"
 TRANSACTION_INDEX = "txnindex"
 SNAPSHOT = "snapshot"
+KEY_FILTER = "keyfilter"
 INDEX_KINDS = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 SEGMENT_KINDS = (*INDEX_KINDS, LOG)
 """The .log comes last: what is done to all files of a segment is decided by its state."""
@@ -26,7 +28,7 @@ DELETED = ".deleted"
 CLEANED = ".cleaned"
 SWAP = ".swap"
 
-_NAME = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot)(\.deleted|\.cleaned|\.swap|)\Z")
+_NAME = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot|keyfilter)(\.deleted|\.cleaned|\.swap|)\Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +65,7 @@ class FolderListing:
     time_indexes: frozenset[int]
     transaction_indexes: frozenset[int]
     snapshots: tuple[int, ...]
+    key_filters: frozenset[int]
     leftovers: tuple[SegmentFileName, ...]
 
     @classmethod
@@ -78,5 +81,6 @@ class FolderListing:
             time_indexes=frozenset(of_kind(TIME_INDEX)),
             transaction_indexes=frozenset(of_kind(TRANSACTION_INDEX)),
             snapshots=tuple(of_kind(SNAPSHOT)),
+            key_filters=frozenset(of_kind(KEY_FILTER)),
             leftovers=tuple(name for name in parsed if name.suffix),
         )

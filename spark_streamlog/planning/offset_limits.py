@@ -1,13 +1,19 @@
-"""Where a query starts and ends, as the user says it: five sealed kinds, and how each falls onto partitions.
+"""Where a query starts and ends, as the user says it: eight sealed kinds, and how each falls onto partitions.
 
     Earliest()                 the log start                      startingOffsets=earliest
     Latest()                   the readable end                   endingOffsets=latest
     OffsetsByPartition(...)    an offset, -2 or -1 each           {"a":{"0":23,"1":-2},"b":"earliest"}
     TimestampsByPartition(...) the first record at or after       {"a":{"0":1700000000000}}
     GlobalTimestamp(...)       the same instant everywhere        startingTimestamp=1700000000000
+    BeforeNow(...)             the first record since then        startingOffsets=-10m
+    BeforeEnd(...)             so many offsets below the end      startingOffsets=latest-1000
+    CommittedByGroup(...)      where a consumer group stands      startingOffsets=group:billing
 
-A limit becomes *places*: per partition an offset, EARLIEST or LATEST, or a timestamp still to be looked up in the log.
-Looking up is the caller's; `settle_timestamps` takes what was found and says what no match means.
+The last three are relative, and starts only: see `relative_start` for how they are written.
+
+A limit becomes *places*: per partition an offset, EARLIEST or LATEST, or what is still to be looked up: the first
+record at a timestamp, a count of offsets below the end, a group's offset. Looking up is the caller's; the `settle_*`
+functions take what was found and say what nothing found means.
 """
 
 from __future__ import annotations
@@ -55,30 +61,65 @@ class GlobalTimestamp:
     timestamp_ms: int
 
 
-OffsetLimit = Earliest | Latest | OffsetsByPartition | TimestampsByPartition | GlobalTimestamp
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeNow:
+    """The first record whose timestamp is at most so long ago, in each partition; none: the end."""
+
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeforeEnd:
+    """So many offsets below the readable end of each partition, and never below its log start."""
+
+    offset_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommittedByGroup:
+    """The offsets that a consumer group has committed."""
+
+    group_id: str
+
+
+RelativeStart = BeforeNow | BeforeEnd | CommittedByGroup
+OffsetLimit = Earliest | Latest | OffsetsByPartition | TimestampsByPartition | GlobalTimestamp | RelativeStart
+
+
+def moves_with_time(limit: OffsetLimit) -> bool:
+    """Whether the same limit, asked again a moment later, can name other offsets in every partition."""
+    return isinstance(limit, Latest | BeforeNow | BeforeEnd | CommittedByGroup)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Every assigned partition is in exactly one of the two."""
+    """Every assigned partition is in exactly one of the mappings, or `group_id` is asked for all of them."""
 
-    offsets: dict[TopicPartition, int]
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
     timestamps: dict[TopicPartition, int] = field(default_factory=dict)
+    counts_below_end: dict[TopicPartition, int] = field(default_factory=dict)
+    group_id: str | None = None
 
 
-def places_of(limit: OffsetLimit, assigned: Collection[TopicPartition], *, is_start: bool) -> Places:
+def places_of(limit: OffsetLimit, assigned: Collection[TopicPartition], *, is_start: bool, now_ms: int) -> Places:
     """Raises ..._DOES_NOT_MATCH_ASSIGNED when the limit names other partitions than those assigned."""
     match limit:
+        case BeforeNow(duration_ms=duration_ms):
+            return Places(timestamps=dict.fromkeys(assigned, max(0, now_ms - duration_ms)))
+        case BeforeEnd(offset_count=offset_count):
+            return Places(counts_below_end=dict.fromkeys(assigned, offset_count))
+        case CommittedByGroup(group_id=group_id):
+            return Places(group_id=group_id)
         case Earliest():
             return Places(offsets=dict.fromkeys(assigned, EARLIEST))
         case Latest():
             return Places(offsets=dict.fromkeys(assigned, LATEST))
         case GlobalTimestamp(timestamp_ms=timestamp_ms):
-            return Places(offsets={}, timestamps=dict.fromkeys(assigned, timestamp_ms))
+            return Places(timestamps=dict.fromkeys(assigned, timestamp_ms))
         case TimestampsByPartition(by_partition=timestamps):
             if timestamps.keys() != set(assigned):
                 raise _mismatch("KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED", limit, timestamps, assigned, is_start)
-            return Places(offsets={}, timestamps=dict(timestamps))
+            return Places(timestamps=dict(timestamps))
         case OffsetsByPartition():
             return Places(offsets=_spread(limit, assigned, is_start))
 
@@ -90,11 +131,14 @@ def settle_timestamps(
     *,
     latest_if_none: bool,
 ) -> dict[TopicPartition, int]:
-    """Offsets for the timestamps looked up. No record at or after one: LATEST, or STREAMLOG_NO_OFFSET_FOR_TIMESTAMP."""
+    """Offsets for the timestamps looked up. No record at or after one: LATEST, or STREAMLOG_NO_OFFSET_FOR_TIMESTAMP.
+
+    A start relative to now never fails for that: nothing that new is an everyday thing.
+    """
     settled: dict[TopicPartition, int] = {}
     for tp, timestamp_ms in sorted(timestamps.items()):
         offset = found[tp]
-        if offset is None and not latest_if_none:
+        if offset is None and not latest_if_none and not isinstance(limit, BeforeNow):
             raise condition_error(
                 "STREAMLOG_NO_OFFSET_FOR_TIMESTAMP",
                 topic_partition=str(tp),
@@ -103,6 +147,33 @@ def settle_timestamps(
             )
         settled[tp] = LATEST if offset is None else offset
     return settled
+
+
+def settle_counts_below_end(
+    counts: Mapping[TopicPartition, int],
+    log_starts: Mapping[TopicPartition, int],
+    log_ends: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """The offset so many below the end of each partition, or its log start."""
+    return {tp: max(log_starts[tp], log_ends[tp] - count) for tp, count in counts.items()}
+
+
+def settle_committed(
+    group_id: str,
+    assigned: Collection[TopicPartition],
+    committed: Mapping[TopicPartition, int],
+    *,
+    is_group_known: bool,
+) -> dict[TopicPartition, int]:
+    """Where a query starts that takes over from a group: EARLIEST in a partition that the group has no offset for.
+
+    Such a partition is, as a rule, one that was added since the group last committed, and nobody has read it. A group
+    that has no offset at all, or none in any partition of the query, raises STREAMLOG_GROUP_WITHOUT_OFFSETS: a typo
+    must not read everything.
+    """
+    if not is_group_known or (assigned and not committed.keys() & set(assigned)):
+        raise condition_error("STREAMLOG_GROUP_WITHOUT_OFFSETS", group=group_id, partitions=names_of(assigned))
+    return {tp: committed.get(tp, EARLIEST) for tp in assigned}
 
 
 def check_start_against_end(start: OffsetLimit, end: OffsetLimit) -> None:

@@ -1,11 +1,14 @@
-"""The columns of the source, the same as those of Spark's Kafka connector, for Spark and for Arrow."""
+"""The columns of the source for Arrow: those of Spark's Kafka connector, and typed ones where a format is set."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-_DDL = "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-_HEADERS_DDL = "headers array<struct<key:string,value:binary>>"
+from spark_streamlog.serde.format_settings import NO_FORMATS, RecordFormats
+from spark_streamlog.serde.value_formats import decoder_for
+
+CORRUPT_COLUMN = "_corrupt"
+"""Why a key or value is null that could not be read; there with a format whose mode is permissive."""
 
 _ARROW_FIELDS = [
     pa.field("key", pa.binary()),
@@ -21,11 +24,15 @@ _ARROW_HEADERS = pa.field(
 )
 
 
-def schema_ddl(*, include_headers: bool) -> str:
-    """As Spark's DDL. `timestampType` is 0 for create time and 1 for log-append time; no headers is NULL."""
-    return f"{_DDL}, {_HEADERS_DDL}" if include_headers else _DDL
+def arrow_schema(*, include_headers: bool, formats: RecordFormats = NO_FORMATS) -> pa.Schema:
+    """What Spark takes for that schema: it refuses batches that differ in a single nested field's name.
 
-
-def arrow_schema(*, include_headers: bool) -> pa.Schema:
-    """What Spark takes for that schema: it refuses batches that differ in a single nested field's name."""
-    return pa.schema([*_ARROW_FIELDS, _ARROW_HEADERS] if include_headers else _ARROW_FIELDS)
+    `timestampType` is 0 for create time and 1 for log-append time; no headers is NULL.
+    """
+    fields = [*_ARROW_FIELDS, _ARROW_HEADERS] if include_headers else list(_ARROW_FIELDS)
+    for side, settings in formats.items():
+        place = 0 if side == "key" else 1
+        fields[place] = pa.field(side, decoder_for(settings).arrow_type)
+    if formats.has_corrupt_column:
+        fields.append(pa.field(CORRUPT_COLUMN, pa.string()))
+    return pa.schema(fields)

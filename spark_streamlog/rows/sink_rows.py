@@ -1,6 +1,7 @@
 """Arrow batches as Spark hands them to a writer, turned into the columns of records, topic by topic.
 
-Columns pass through as they are: text stays UTF-8 bytes, and no Python object is made per row.
+Columns pass through as they are, unless they have a format: text stays UTF-8 bytes, and no Python object is made per
+row.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from broker_core.record.columns import group_rows
-from spark_streamlog.rows.sink_columns import SinkColumns
+from spark_streamlog.rows.sink_columns import SinkColumns, TypedColumn
+from spark_streamlog.serde.decoded_values import Encoder
+from spark_streamlog.serde.serde_errors import CannotSerializeError
+from spark_streamlog.serde.value_formats import encoder_for
 from spark_streamlog.sink_conditions import sink_error
 
 
@@ -23,15 +27,17 @@ class SinkRows:
         self._columns = columns
         self._topic_option = topic_option
         self._task = task
+        self._typed = [(one, encoder_for(one.settings, one.arrow_type)) for one in columns.typed]
         self.row_count = 0
 
     def by_topic(self, batch: Any) -> Iterator[tuple[str, Any]]:
         """(topic, RecordBatch of record columns), rows in order. Raises for a null topic or a negative timestamp."""
         if batch.num_rows == 0:
             return
-        records = pa.RecordBatch.from_arrays(
-            [batch.column(name) for name in self._columns.record_columns], names=list(self._columns.record_columns)
-        )
+        columns = {name: batch.column(name) for name in self._columns.record_columns}
+        for typed, encoder in self._typed:
+            columns[typed.name] = self._encoded(typed, encoder, columns[typed.name])
+        records = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         if "timestamp" in self._columns.record_columns:
             self._refuse_negative_timestamp(records.column("timestamp"))
         if self._topic_option is not None:
@@ -39,6 +45,21 @@ class SinkRows:
         else:
             yield from self._split(batch.column("topic"), records)
         self.row_count += batch.num_rows
+
+    def _encoded(self, typed: TypedColumn, encoder: Encoder, column: Any) -> Any:
+        # Times come in the session's zone, and texts in wide columns where Spark is told so.
+        column = column if column.type == typed.arrow_type else column.cast(typed.arrow_type)
+        try:
+            return encoder.encode(column)
+        except CannotSerializeError as trouble:
+            raise sink_error(
+                "STREAMLOG_CANNOT_SERIALIZE",
+                column=typed.name,
+                format=typed.settings.kind.value,
+                row=self.row_count + trouble.fields["row"],
+                task=self._task,
+                reason=trouble.fields["reason"],
+            ) from None
 
     def _split(self, topics: Any, records: Any) -> Iterator[tuple[str, Any]]:
         if topics.null_count:

@@ -11,11 +11,19 @@ from faulty_file_system import FaultyFileSystem
 from fuzz.log_machine import HANDLES, SEEDS, TransactionRules, read_everything
 from hypothesis.stateful import precondition, rule
 
-from broker_core.cluster import AppendResult, FetchedBatches, OffsetAndTimestamp, PartitionBounds
+from broker_core.cluster import (
+    AppendResult,
+    FetchedBatches,
+    OffsetAndTimestamp,
+    PartitionBounds,
+    SegmentDescription,
+)
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.model.topic_config import TopicConfig
+from broker_core.record.batch_header import BatchHeader
+from broker_core.record.batch_reader import iter_headers
 from broker_core.storage.compaction_run import CompactionReport
-from broker_core.storage.partition_store import PartitionStore, SegmentDescription
+from broker_core.storage.partition_store import PartitionStore
 
 DIRECTORY = "/log/t-0"
 PARTITION = TopicPartition("t", 0)
@@ -87,6 +95,25 @@ class StoreLog:
         self.store.refresh()
         self.store.truncate_to(offset)
 
+    def make_key_filters(self, *, place: bool = True) -> int:
+        planned = self.store.plan_key_filters()
+        for segment in planned:
+            assert self.store.write_key_filter(segment)
+            if place:
+                self.store.refresh()
+                assert self.store.place_key_filter(segment)
+        return len(planned)
+
+    def headers(self) -> list[BatchHeader]:
+        """Of all batches that reach above the log start."""
+        bounds = self.bounds()
+        offset, found = bounds.log_start_offset, []
+        while offset < bounds.log_end_offset:
+            fetched = self.read(offset, 10**6, IsolationLevel.READ_UNCOMMITTED)
+            found += [header for _, header in iter_headers(fetched.buffer)]
+            offset = fetched.next_offset
+        return found
+
     def segments(self) -> tuple[SegmentDescription, ...]:
         return self.store.segments()
 
@@ -119,17 +146,25 @@ class StoreMachine(TransactionRules):
         assert log.bounds().log_start_offset == expected
 
     def _start_after_retention(self, segments: tuple[SegmentDescription, ...]) -> int:
-        """Kafka's rules, segment by segment from the oldest: below the log start, then by size, then by time."""
+        """Kafka's rules, segment by segment from the oldest: below the log start, then by size, then by time.
+
+        Only the active segment stays when it is empty: compaction empties others, and those go.
+        """
         left = list(segments)
+
+        def may_go() -> bool:
+            return bool(left) and not (left[0].is_active and not left[0].size_bytes)
+
         while len(left) > 1 and left[1].base_offset <= self.model.log_start_offset:
             left.pop(0)
         if "delete" in self.configs["cleanup.policy"]:
             size_bytes = sum(s.size_bytes for s in left)
             bound_bytes = int(self.configs["retention.bytes"])
-            while left and bound_bytes >= 0 and left[0].size_bytes and size_bytes - left[0].size_bytes >= bound_bytes:
+            while may_go() and bound_bytes >= 0 and size_bytes - left[0].size_bytes >= bound_bytes:
                 size_bytes -= left.pop(0).size_bytes
             oldest_ms = self.now_ms - int(self.configs["retention.ms"])
-            while left and left[0].size_bytes and 0 <= left[0].max_timestamp_ms < oldest_ms:
+            # Without a timestamp a segment is as old as its file, and on this disk all files are of 1970.
+            while may_go() and max(left[0].max_timestamp_ms, 0) < oldest_ms:
                 left.pop(0)
         first_offset = left[0].base_offset if left else self.model.log_end_offset
         return max(self.model.log_start_offset, first_offset)
@@ -183,6 +218,40 @@ class StoreMachine(TransactionRules):
             greatest_ms = max((e.timestamp_ms for e in held), default=-1)
             whole = segment.base_offset >= self.model.log_start_offset
             assert segment.max_timestamp_ms == greatest_ms if whole else segment.max_timestamp_ms >= greatest_ms
+
+    @rule(handle=HANDLES, place=st.booleans())
+    def make_key_filters(self, handle: int, place: bool) -> None:
+        self.logs[handle].make_key_filters(place=place)
+
+    @rule(handle=HANDLES, pick=SEEDS, absent=st.booleans())
+    def look_up_a_key(self, handle: int, pick: int, absent: bool) -> None:
+        log, start, end = self.logs[handle], self.model.log_start_offset, self.model.log_end_offset
+        rows = read_everything(log, start, 10**6, IsolationLevel.READ_UNCOMMITTED)
+        key = b"no record has it" if absent or not rows else rows[pick % len(rows)].key
+        found = log.store.ranges_with_key(key, start, end)
+        assert list(found.ranges) == sorted(found.ranges)
+        with_key = [row.offset for row in rows if row.key == key]
+        assert all(any(first <= offset < until for first, until in found.ranges) for offset in with_key)
+        read_bytes = sum(log.store.bytes_between(first, until) for first, until in found.ranges)
+        assert found.skipped_bytes + read_bytes >= log.store.bytes_between(start, end)
+
+    @rule(handle=HANDLES, picks=st.tuples(SEEDS, SEEDS), max_bytes=st.integers(1, 4000))
+    def go_as_far_as_bytes_lead(self, handle: int, picks: tuple[int, int], max_bytes: int) -> None:
+        log, start, end = self.logs[handle], self.model.log_start_offset, self.model.log_end_offset
+        from_offset, until_offset = sorted(start + pick % (end - start + 1) for pick in picks)
+        if from_offset == until_offset:
+            return
+        headers = [h for h in log.headers() if h.last_offset >= from_offset and h.base_offset < until_offset]
+        assert log.store.bytes_between(from_offset, until_offset) == sum(h.size_bytes for h in headers)
+        expected, left_bytes = from_offset, max_bytes
+        for header in headers:
+            left_bytes -= header.size_bytes
+            if left_bytes < 0 and expected > from_offset:
+                break
+            expected = min(header.next_offset, until_offset)
+        else:
+            expected = until_offset
+        assert log.store.find_offset_within_bytes(from_offset, until_offset, max_bytes) == expected
 
     @rule(handle=HANDLES)
     def verify(self, handle: int) -> None:

@@ -23,6 +23,8 @@ from fuzz.plain_log import Content
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.model.identifiers import TopicPartition
 
+pytestmark = pytest.mark.usefixtures("frozen_heap")
+
 SETTINGS = {"retention.ms": "-1"}
 
 

@@ -29,7 +29,8 @@ ANSWER_SECONDS = 120
 @cache
 def forking() -> multiprocessing.context.ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fuzz.worker_process", "fuzz.batches"])
+    # The sink's processes need PySpark, which takes a second to import.
+    context.set_forkserver_preload(["fuzz.worker_process", "fuzz.batches", "exactly_once.sink_process"])
     before = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join([str(TESTS.parent), str(TESTS), *([before] if before else [])])
     try:
@@ -58,6 +59,11 @@ class LoopingProcess:
         self._process = forking().Process(target=_run, args=(body, theirs, arguments), daemon=True)
         self._process.start()
         theirs.close()
+
+    @property
+    def pid(self) -> int:
+        assert self._process.pid is not None
+        return self._process.pid
 
     def send(self, message: Any) -> None:
         self._ours.send(message)
@@ -103,6 +109,14 @@ class LoopingProcess:
             self._process.kill()
         self._process.join(30)
         self._ours.close()
+
+
+def is_running(pid: int) -> bool:
+    """False once it has ended, also before anybody has asked for its exit status."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,6 +10,9 @@ from stored_records import make_topic, stored_headers, stored_records, stored_va
 from broker_core.model.identifiers import CompressionType
 from broker_core.record.partitioner import partition_for_key
 
+KEPT_FOR_EVER = {"retention.ms": "-1"}
+"""For records of long ago: retention goes by their timestamps."""
+
 
 def save(frame, log_dir, **options):
     writer = frame.write.format("streamlog").mode("append")
@@ -82,6 +85,7 @@ def test_every_column_becomes_part_of_the_record(spark, log_dir):
     moment = datetime(2024, 2, 29, 12, 0, 0, 123_000, tzinfo=UTC)
     rows = [(bytearray(b"k"), bytearray(b"\xff"), [("h", bytearray(b"1")), ("h", None), ("", bytearray())], moment)]
     schema = "key binary, value binary, headers array<struct<key:string,value:binary>>, timestamp timestamp"
+    make_topic(log_dir, "t", configs=KEPT_FOR_EVER)
     save(a_frame(spark, rows, schema), log_dir, topic="t")
     (record,) = stored_records(log_dir, "t")
     assert (record["key"], record["value"]) == (b"k", b"\xff")
@@ -117,6 +121,7 @@ def test_without_a_timestamp_a_record_has_the_time_of_writing(spark, log_dir):
 
 
 def test_a_timestamp_is_the_same_instant_in_any_session_time_zone(spark, log_dir):
+    make_topic(log_dir, "t", configs=KEPT_FOR_EVER)
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
     try:

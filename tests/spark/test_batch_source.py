@@ -3,7 +3,8 @@
 import datetime
 
 import pytest
-from append_records import append_marker, append_records, append_values
+from append_records import append_records, append_values
+from transacting import begin, write
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition
@@ -118,13 +119,14 @@ def test_a_frame_can_be_read_twice_in_one_query(log, frame):
 
 
 def test_read_committed_is_the_default(log, frame):
-    producer = log.init_producer().producer_id
-    append_values(log, "t", "open", producer_id=producer, base_sequence=0)
+    partition = TopicPartition("t", 0)
+    producer = begin(log, "producer", partition)
+    write(log, producer, partition, "open")
     append_values(log, "t", "behind")
     assert values(frame()) == EVERYTHING
     both = frame(**{"kafka.isolation.level": "read_uncommitted"})
     assert values(both) == sorted([*EVERYTHING, "open", "behind"])
-    append_marker(log, "t", producer, is_commit=False)
+    log.end_transaction(producer, commit=False)
     assert values(frame()) == sorted([*EVERYTHING, "behind"])
 
 

@@ -52,6 +52,20 @@ try:
     numbers.write.format("streamlog").mode("append").save(log)
 except Exception as refusal:
     print("refused", "STREAMLOG_INVALID_SINK_COLUMNS" in str(refusal))
+from spark_streamlog.functions import from_avro, from_int, to_avro
+
+schema = '{"type":"record","name":"r","fields":[{"name":"id","type":"long"}]}'
+typed = batch.select(to_avro(F.struct(F.col("key").cast("string").cast("long").alias("id")), schema).alias("avro"))
+print("typed", typed.select(from_avro("avro", schema).alias("v")).agg(F.sum("v.id")).collect()[0][0])
+try:
+    batch.select(from_int("value")).collect()
+except Exception as refusal:
+    print("corrupt", "STREAMLOG_CORRUPT_VALUE" in str(refusal))
+typed = spark.range(3).select(F.struct("id").alias("value"))
+formats = {"valueFormat": "avro", "valueFormat.schema": schema}
+typed.write.format("streamlog").options(topic="avro", **formats).mode("append").save(log)
+found = spark.read.format("streamlog").options(subscribe="avro", **formats).load(log)
+print("columns", found.agg(F.sum("value.id")).collect()[0][0])
 spark.stop()
 """
 
@@ -107,4 +121,7 @@ def test_a_connect_client_writes_reads_and_streams(server, log_dir, tmp_path):
     assert f"batch 1000 {columns}" in lines
     assert "stream 1000" in lines
     assert "refused True" in lines
+    assert f"typed {sum(range(1000))}" in lines
+    assert "corrupt True" in lines
+    assert "columns 3" in lines
     assert sorted(stored_values(log_dir, "out")) == sorted(b"%d" % number for number in range(1000))

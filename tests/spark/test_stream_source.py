@@ -3,8 +3,9 @@
 import time
 
 import pytest
-from append_records import append_marker, append_values
+from append_records import append_values
 from stream_driver import StreamDriver
+from transacting import begin, write
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition
@@ -247,18 +248,20 @@ def test_a_batch_repeated_under_available_now_does_not_crash_again_and_again(log
 
 
 def test_read_committed_hides_aborted_records_and_waits_for_open_transactions(log, stream):
-    producer = log.init_producer().producer_id
+    partition = TopicPartition("t", 0)
     append_values(log, "t", "a")
-    append_values(log, "t", "x", producer_id=producer, base_sequence=0)
+    producer = begin(log, "producer", partition)
+    write(log, producer, partition, "x")
     append_values(log, "t", "b")
     committed = stream("committed").start()
     uncommitted = stream("uncommitted", kafka__isolation__level="read_uncommitted").start()
     assert committed.process_all() == ["a"]
     assert uncommitted.process_all() == ["a", "b", "x"]
-    append_marker(log, "t", producer, is_commit=False)
+    log.end_transaction(producer, commit=False)
     assert committed.process_all() == ["a", "b"]
-    append_values(log, "t", "y", producer_id=producer, base_sequence=1)
-    append_marker(log, "t", producer, is_commit=True)
+    producer = begin(log, "producer", partition)
+    write(log, producer, partition, "y")
+    log.end_transaction(producer, commit=True)
     assert committed.process_all() == ["a", "b", "y"]
     assert uncommitted.process_all() == ["a", "b", "x", "y"]
 

@@ -5,10 +5,12 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
+from committed_rows import committed_values
 from hypothesis import given
 from hypothesis import strategies as st
 from in_memory_cluster import InMemoryCluster
 
+from broker_core.cluster import TransactionalProducer
 from broker_core.model.exceptions import (
     InvalidTopicNameError,
     RecordTooLargeError,
@@ -216,6 +218,85 @@ def test_a_large_record_that_compresses_below_the_limit_is_written(cluster):
     producer.add("t", values(b"x" * 5_000_000))
     producer.flush()
     assert [len(value) for value in rows_of(cluster, "t")["value"]] == [5_000_000]
+
+
+class RecordedTransaction:
+    """Takes part in a real transaction and remembers what it was asked for, in order."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        self.producer = None
+        self.added = []
+
+    def begin(self):
+        assert self.producer is None, "asked for once"
+        given = self.cluster.init_producer("id")
+        self.producer = TransactionalProducer(
+            transactional_id="id", producer_id=given.producer_id, producer_epoch=given.producer_epoch
+        )
+        return self.producer
+
+    def add_partitions(self, partitions):
+        assert all(not stored(self.cluster, tp.topic, tp.partition) for tp in partitions), "before the first append"
+        self.added.append([str(partition) for partition in partitions])
+        self.cluster.add_partitions_to_transaction(self.producer, partitions)
+
+
+def a_transactional_producer(cluster, **settings):
+    transaction = RecordedTransaction(cluster)
+    return transaction, TopicProducer(
+        cluster,
+        find_topic=partial(describe_or_create, cluster),
+        now_ms=lambda: NOW_MS,
+        settings=ProducerSettings(**settings),
+        transaction=transaction,
+    )
+
+
+def test_in_a_transaction_batches_carry_its_producer_and_are_readable_when_it_ends(cluster):
+    transaction, producer = a_transactional_producer(cluster)
+    for value in (b"a", b"b"):
+        producer.add("t", values(value))
+        producer.flush()
+    assert committed_values(cluster, "t") == []
+    first, second = headers_of(cluster, "t")
+    assert first.is_transactional and second.is_transactional
+    assert (first.producer_id, first.producer_epoch) == (transaction.producer.producer_id, 0)
+    assert (first.base_sequence, second.base_sequence) == (0, 1)
+    cluster.end_transaction(transaction.producer, commit=True)
+    assert committed_values(cluster, "t") == [b"a", b"b"]
+
+
+def test_the_new_partitions_of_a_round_are_added_in_one_call(cluster):
+    for topic in ("t", "u"):
+        cluster.create_topic(topic, partition_count=3)
+    transaction, producer = a_transactional_producer(cluster)
+
+    def add_round(*partitions_by_topic):
+        for topic, partitions in partitions_by_topic:
+            columns = {"partition": pa.array(partitions, pa.int32()), "value": [b"x"] * len(partitions)}
+            producer.add(topic, pa.RecordBatch.from_pydict(columns))
+        producer.flush()
+
+    add_round(("t", [2, 0, 2]), ("u", [1]))
+    add_round(("t", [0, 2]))
+    add_round(("t", [0, 1]))
+    assert transaction.added == [["t-0", "t-2", "u-1"], ["t-1"]]
+
+
+def test_without_rows_there_is_no_transaction(cluster):
+    transaction, producer = a_transactional_producer(cluster)
+    producer.add("t", values(b"a").slice(0, 0))
+    producer.flush()
+    assert (transaction.producer, transaction.added) == (None, [])
+
+
+def test_a_round_that_is_refused_opens_no_transaction(cluster):
+    transaction, producer = a_transactional_producer(cluster, max_request_bytes=500)
+    producer.add("t", values(b"x" * 600))
+    with pytest.raises(RecordTooLargeError):
+        producer.flush()
+    assert transaction.added == []
 
 
 def test_the_topics_codec_goes_before_the_producers(cluster):

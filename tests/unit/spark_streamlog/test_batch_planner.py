@@ -2,6 +2,7 @@ import pytest
 from in_memory_cluster import InMemoryCluster
 from read_query import batch_values, read_all, read_options
 
+from broker_core.cluster import GroupOffset
 from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.batch_planner import plan_batch
 from spark_streamlog.errors import ConditionError
@@ -80,6 +81,44 @@ def test_only_a_range_with_offsets_of_its_own_is_bound_to_the_topic(cluster):
 )
 def test_starts_and_ends(cluster, given, expected):
     assert batch_values(cluster, **given) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [("latest-1", ["a2", "b1"]), ("latest-2", ["a1", "a2", "b0", "b1"]), ("group:g", ["a2", "b0", "b1"]), ("-1s", [])],
+)
+def test_relative_starts(cluster, start, expected):
+    cluster.commit_offsets("g", {TopicPartition("t", 0): GroupOffset(offset=2)})
+    assert batch_values(cluster, startingOffsets=start) == expected
+
+
+def test_a_relative_start_stays_where_it_was_planned_and_the_end_stays_open(cluster):
+    options = read_options(startingOffsets="latest-1")
+    planned = plan_batch(OffsetReader(cluster, options), options)
+    assert as_text(planned) == ["t-0 2:-1", "t-1 1:-1"]
+    cluster.add("t", "a3")
+    assert read_all(cluster, planned, options) == ["a2", "a3", "b1"]
+
+
+def test_a_group_that_stands_out_of_the_log_is_judged_as_given_offsets_are(cluster):
+    cluster.commit_offsets("g", {TopicPartition("t", 0): GroupOffset(offset=1)})
+    cluster.commit_offsets("ahead", {TopicPartition("t", 0): GroupOffset(offset=9)})
+    cluster.delete_records(TopicPartition("t", 0), 2)
+    with pytest.raises(ConditionError, match=r"COULD_NOT_READ_OFFSET_RANGE.*\[1, 2\) of t-0"):
+        batch_values(cluster, startingOffsets="group:g")
+    assert batch_values(cluster, startingOffsets="group:g", failOnDataLoss=False) == ["a2", "b0", "b1"]
+    with pytest.raises(ConditionError, match="RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"):
+        batch_values(cluster, startingOffsets="group:ahead")
+
+
+def test_a_start_behind_an_open_transaction_has_nothing_to_read_yet(cluster):
+    cluster.add("t", "open", producer_id=1)
+    cluster.add("t", "behind")
+    options = read_options(startingOffsets='{"t":{"0":4,"1":-2}}')
+    planned = plan_batch(OffsetReader(cluster, options), options)
+    assert read_all(cluster, planned, options) == ["b0", "b1"]
+    cluster.write_marker("t", 1, is_commit=True)
+    assert sorted(read_all(cluster, planned, options)) == ["b0", "b1", "behind"]
 
 
 def test_a_starting_timestamp_that_nothing_matches_is_an_error(cluster):

@@ -94,6 +94,33 @@ def test_what_is_no_duration_is_refused(value):
     assert "d must be a duration" in refusal(reader)
 
 
+def test_sizes():
+    assert options(s="64MB").size_bytes("s", minimum=1) == 64 * 1024**2
+    assert options().size_bytes("s", minimum=1) is None
+
+
+@pytest.mark.parametrize("value", ["0", "-1m", "many", "", "8192p", "9" * 5000])
+def test_what_is_no_size_from_the_minimum_to_64_bits_is_refused(value):
+    reader = options(s=value)
+    assert reader.size_bytes("s", minimum=1) is None
+    text = refusal(reader)
+    assert "s must be a size from 1 byte on, such as 64MB or 512k" in text
+    assert len(text) < 300
+
+
+def test_what_a_parser_does_not_take_becomes_a_complaint_under_the_options_name():
+    def parse(value):
+        if value == "bad":
+            raise ValueError("it is bad")
+        return value.upper()
+
+    assert options(x="good").parsed("x", parse) == "GOOD"
+    assert options().parsed("x", parse) is None
+    reader = options(x="bad")
+    assert reader.parsed("x", parse) is None
+    assert "x: it is bad" in refusal(reader)
+
+
 def test_the_target_is_an_absolute_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert options(path="log").log_target().path == str(tmp_path / "log")

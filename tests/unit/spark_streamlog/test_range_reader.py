@@ -91,8 +91,8 @@ def test_aborted_records_are_hidden_from_read_committed_and_markers_from_everyon
     cluster.add("t", "kept", producer_id=1)
     cluster.add("t", "aborted", producer_id=2)
     cluster.add("t", "plain")
-    cluster.end_transaction("t", 2, is_commit=False)
-    cluster.end_transaction("t", 1, is_commit=True)
+    cluster.write_marker("t", 2, is_commit=False)
+    cluster.write_marker("t", 1, is_commit=True)
     assert batch_values(cluster) == ["kept", "plain"]
     assert batch_values(cluster, kafka__isolation__level="read_uncommitted") == ["kept", "aborted", "plain"]
 
@@ -107,7 +107,7 @@ def test_read_committed_ends_below_the_first_open_transaction(cluster):
 
 def test_a_range_of_markers_and_aborted_records_only_gives_no_rows(cluster):
     cluster.add("t", "x", "y", producer_id=1)
-    cluster.end_transaction("t", 1, is_commit=False)
+    cluster.write_marker("t", 1, is_commit=False)
     assert batch_values(cluster) == []
     assert batch_values(cluster, minPartitions=3) == []
 
@@ -115,9 +115,9 @@ def test_a_range_of_markers_and_aborted_records_only_gives_no_rows(cluster):
 def test_a_range_that_begins_inside_an_aborted_transaction_hides_the_rest_of_it(cluster):
     cluster.add("t", "x0", "x1", producer_id=1)
     cluster.add("t", "x2", producer_id=1)
-    cluster.end_transaction("t", 1, is_commit=False)
+    cluster.write_marker("t", 1, is_commit=False)
     cluster.add("t", "after", producer_id=1)
-    cluster.end_transaction("t", 1, is_commit=True)
+    cluster.write_marker("t", 1, is_commit=True)
     assert read(cluster, 1, 6) == ["after"]
 
 
@@ -126,7 +126,7 @@ def test_aborted_transactions_are_followed_over_several_fetches(cluster, monkeyp
     for number in range(5):
         cluster.add("t", f"x{number}", producer_id=1)
         cluster.add("t", f"p{number}")
-    cluster.end_transaction("t", 1, is_commit=False)
+    cluster.write_marker("t", 1, is_commit=False)
     cluster.add("t", "end")
     assert batch_values(cluster) == ["p0", "p1", "p2", "p3", "p4", "end"]
     assert cluster.fetch_count == 12

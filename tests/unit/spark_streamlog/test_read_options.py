@@ -5,15 +5,13 @@ import pytest
 
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from spark_streamlog.errors import ConditionError
+from spark_streamlog.options import QueryKind
 from spark_streamlog.planning.offset_limits import (
     Earliest,
-    GlobalTimestamp,
     Latest,
-    OffsetsByPartition,
-    TimestampsByPartition,
 )
 from spark_streamlog.planning.subscription import AssignPartitions, SubscribePattern, SubscribeTopics
-from spark_streamlog.read_options import QueryKind, parse_read_options
+from spark_streamlog.read_options import PushFilters, parse_read_options
 
 BATCH, STREAM, ANY = QueryKind.BATCH, QueryKind.STREAM, QueryKind.NOT_YET_KNOWN
 
@@ -79,53 +77,9 @@ def test_what_is_read_must_be_said():
         parse_read_options({"path": "/log"}, BATCH)
 
 
-def test_the_global_timestamp_wins_over_timestamps_and_those_over_offsets():
-    by_partition = {"startingOffsetsByTimestamp": '{"t":{"0":5}}', "startingOffsets": "latest"}
-    assert parse(STREAM, **by_partition, startingTimestamp="7").starting == GlobalTimestamp(
-        option="startingTimestamp", timestamp_ms=7
-    )
-    assert parse(STREAM, **by_partition).starting == TimestampsByPartition(
-        option="startingOffsetsByTimestamp", by_partition={TopicPartition("t", 0): 5}
-    )
-    assert parse(endingOffsetsByTimestamp='{"t":{"0":5}}', endingTimestamp="9").ending == GlobalTimestamp(
-        option="endingTimestamp", timestamp_ms=9
-    )
-
-
-def test_offsets_keep_the_case_of_topics_and_words_do_not_matter():
-    limit = parse(startingOffsets='{"Topic":{"0":5}}').starting
-    assert isinstance(limit, OffsetsByPartition)
-    assert limit.by_partition == {TopicPartition("Topic", 0): 5}
-    assert parse(STREAM, startingOffsets=" EARLIEST ").starting == Earliest()
-
-
-@pytest.mark.parametrize("value", ["latest", '{"t":{"0":-1}}', '{"t":"latest"}'])
-def test_a_batch_query_cannot_start_at_latest(value):
-    assert "startingOffsets cannot be latest in a batch query" in refused(startingOffsets=value)
-    parse(STREAM, startingOffsets=value)
-    parse(ANY, startingOffsets=value)
-
-
-@pytest.mark.parametrize("value", ["earliest", '{"t":{"0":-2}}', '{"t":"earliest"}'])
-def test_no_query_can_end_at_earliest(value):
-    assert "endingOffsets cannot be earliest" in refused(endingOffsets=value)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [{"endingOffsets": "latest"}, {"endingTimestamp": "5"}, {"endingOffsetsByTimestamp": '{"t":{"0":5}}'}],
-)
-def test_a_stream_has_no_end(given):
-    assert f"{next(iter(given))} is not valid in a streaming query" in refused(STREAM, **given)
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"startingTimestamp": "soon"}, "startingTimestamp must be a whole number from 0"),
-        ({"startingTimestamp": "-1"}, "startingTimestamp must be a whole number from 0"),
-        ({"startingOffsetsByTimestamp": '{"t":{"0":"soon"}}'}, "the timestamp of t-0 is 'soon'"),
-        ({"startingOffsets": "yesterday"}, "startingOffsets: it is not JSON"),
         ({"startingOffsetsByTimestampStrategy": "never"}, "must be one of error, latest"),
         ({"minPartitions": "0"}, "minPartitions must be a whole number from 1"),
         ({"maxRecordsPerPartition": "0"}, "maxRecordsPerPartition must be a whole number from 1"),
@@ -138,8 +92,9 @@ def test_a_stream_has_no_end(given):
         ({"kafka__enable__auto__commit": "true"}, "kafka.enable.auto.commit is not supported"),
         ({"kafka__interceptor__classes": "x"}, "kafka.interceptor.classes is not supported"),
         ({"kafka__no__such__setting": "x"}, "kafka.no.such.setting is not an option"),
-        ({"maxBytesPerTrigger": "5"}, "maxbytespertrigger is not an option of the streamlog source"),
-        ({"groupId": "g"}, "groupid is not an option of the streamlog source"),
+        ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger must be a size from 1 byte on, such as 64MB"),
+        ({"maxBytesPerTrigger": "8192p"}, "maxBytesPerTrigger must be a size from 1 byte on"),
+        ({"maxBytesPerTrigger": "10 megabytes"}, "maxBytesPerTrigger must be a size from 1 byte on"),
         ({"kafka__bootstrap__servers": "h:1"}, "path names a directory and kafka.bootstrap.servers brokers"),
     ],
 )
@@ -159,11 +114,55 @@ def test_limits_per_trigger_take_any_64_bit_value():
 
 def test_limits_per_trigger_are_ignored_in_a_batch_query_with_a_warning(caplog):
     with caplog.at_level(logging.WARNING, logger="spark_streamlog"):
-        parse(maxOffsetsPerTrigger="5", maxTriggerDelay="5s")
+        parse(maxOffsetsPerTrigger="5", maxTriggerDelay="5s", maxBytesPerTrigger="1m")
         parse(STREAM, minOffsetsPerTrigger="5")
     assert "maxOffsetsPerTrigger is ignored in batch queries" in caplog.text
+    assert "maxBytesPerTrigger is ignored in batch queries" in caplog.text
     assert "maxTriggerDelay is ignored in batch queries" in caplog.text
     assert "minOffsetsPerTrigger" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("value", "count"), [("1", 1), ("64MB", 64 * 1024**2), ("10k", 10_240), ("9223372036854775807", 2**63 - 1)]
+)
+def test_a_maximum_of_bytes_takes_sparks_sizes(value, count):
+    assert parse(STREAM, maxBytesPerTrigger=value).max_bytes_per_trigger == count
+    assert parse(STREAM).max_bytes_per_trigger is None
+
+
+# -- the consumer group --
+
+
+def test_a_stream_may_store_its_progress_in_a_group_and_pin_what_it_needs():
+    options = parse(STREAM, groupId=" Billing ", pinRetention="7d")
+    assert (options.group_id, options.pin_retention_ms) == ("Billing", 7 * 24 * 3600 * 1000)
+    options = parse(STREAM, groupId="g")
+    assert (options.group_id, options.pin_retention_ms) == ("g", None)
+    assert parse(STREAM, kafka__group__id="k").group_id is None
+    assert parse(ANY, groupId="g", pinRetention="1d").group_id == "g"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"groupId": " "}, "groupId is empty"),
+        ({"groupId": "streamlog-sink-x"}, "groupId must not begin with streamlog-sink-"),
+        ({"pinRetention": "1d"}, "pinRetention needs groupId"),
+        ({"groupId": "g", "pinRetention": "soon"}, "pinRetention must be a duration such as 15m"),
+        ({"groupId": "g", "pinRetention": "999ms"}, "pinRetention must be a duration from 1s to 36500d"),
+        ({"groupId": "g", "pinRetention": "9999999999999999999d"}, "pinRetention must be a duration from 1s to 36500d"),
+    ],
+)
+def test_a_group_or_pin_that_cannot_be_is_refused(given, said):
+    text = refused(STREAM, **given)
+    assert said in text
+    assert "1 option(s)" in text
+
+
+def test_a_batch_query_refuses_to_promise_stored_progress():
+    text = refused(groupId="g", pinRetention="1d")
+    assert "groupId is for streaming queries: a batch query stores no progress (startingOffsets=group:<id>" in text
+    assert "pinRetention is for streaming queries" in text
 
 
 def test_a_retry_interval_of_nothing_is_kept():
@@ -185,3 +184,11 @@ def test_a_kafka_querys_consumer_settings_can_stay_and_change_nothing():
 def test_a_consumer_setting_that_is_not_a_number_is_refused_by_name():
     with pytest.raises(Exception, match=r"kafka\.fetch\.max\.bytes must be a whole number"):
         parse(**{"kafka.fetch.max.bytes": "many"})
+
+
+def test_filters_are_pushed_when_that_is_safe_unless_the_query_says_otherwise():
+    assert parse().push_filters is PushFilters.AUTO
+    assert parse(pushFilters=" Always ").push_filters is PushFilters.ALWAYS
+    assert parse(pushFilters="never").push_filters is PushFilters.NEVER
+    with pytest.raises(ConditionError, match="pushFilters must be one of auto, always, never, not 'yes'"):
+        parse(pushFilters="yes")

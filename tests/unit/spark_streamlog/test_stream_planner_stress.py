@@ -25,9 +25,19 @@ class StreamOverChangingTopics(RuleBasedStateMachine):
         self.read = []
         self.is_anything_removed = False
 
-    @initialize(limit=st.none() | st.integers(1, 4), min_partitions=st.none() | st.integers(1, 5))
-    def start(self, limit, min_partitions):
-        given = {"maxOffsetsPerTrigger": limit, "minPartitions": min_partitions}
+    @initialize(
+        limit=st.none() | st.integers(1, 4),
+        limit_bytes=st.none() | st.integers(1, 400),
+        min_partitions=st.none() | st.integers(1, 5),
+        group=st.none() | st.just("g"),
+    )
+    def start(self, limit, limit_bytes, min_partitions, group):
+        given = {
+            "maxOffsetsPerTrigger": limit,
+            "maxBytesPerTrigger": limit_bytes,
+            "minPartitions": min_partitions,
+            "groupId": group,
+        }
         self.options = {name: value for name, value in given.items() if value is not None}
         self.run = None
         self.start_run(None)

@@ -5,18 +5,24 @@ import pickle
 import pytest
 
 from broker_core.model.identifiers import CompressionType
-from broker_core.model.limits import DEFAULT_WRITE_BATCH_BYTES, MAX_PARTITION_COUNT
+from broker_core.model.limits import (
+    DEFAULT_WRITE_BATCH_BYTES,
+    MAX_APPLICATION_ID_CHARACTERS,
+    MAX_PARTITION_COUNT,
+    MAX_TRANSACTION_TIMEOUT_MS,
+)
 from spark_streamlog.errors import ConditionError
-from spark_streamlog.write_options import Delivery, parse_write_options
+from spark_streamlog.options import QueryKind
+from spark_streamlog.write_options import ApplicationVersion, Delivery, parse_write_options
 
 
-def parsed(**options):
-    return parse_write_options({"path": "/data/log", **options})
+def parsed(kind=QueryKind.BATCH, **options):
+    return parse_write_options({"path": "/data/log", **options}, kind)
 
 
-def refusal(options):
+def refusal(options, kind=QueryKind.BATCH):
     with pytest.raises(ConditionError) as caught:
-        parse_write_options({"path": "/data/log", **options})
+        parse_write_options({"path": "/data/log", **options}, kind)
     assert caught.value.condition == "STREAMLOG_INVALID_OPTIONS"
     return str(caught.value)
 
@@ -26,13 +32,15 @@ def test_a_path_is_enough():
     assert str(options.target) == "/data/log"
     assert options.topic is None
     assert options.new_topic_partition_count is None
-    assert options.delivery is Delivery.AT_LEAST_ONCE
+    assert options.delivery is Delivery.EXACTLY_ONCE
+    assert options.application is None
+    assert options.transaction_timeout_ms == MAX_TRANSACTION_TIMEOUT_MS
     assert options.producer.compression is CompressionType.NONE
     assert options.producer.max_batch_bytes == DEFAULT_WRITE_BATCH_BYTES
 
 
 def test_option_names_ignore_case_and_values_keep_it():
-    options = parse_write_options({"PATH": "/Data", "Topic": "Orders", "TOPIC.partitions": "3"})
+    options = parse_write_options({"PATH": "/Data", "Topic": "Orders", "TOPIC.partitions": "3"}, QueryKind.STREAM)
     assert (str(options.target), options.topic, options.new_topic_partition_count) == ("/Data", "Orders", 3)
 
 
@@ -43,6 +51,46 @@ def test_options_travel_to_the_tasks():
 
 def test_what_spark_and_a_source_may_add_is_passed_over():
     parsed(checkpointLocation="/c", queryName="q", includeHeaders="true")
+
+
+def test_only_a_streams_checkpoint_is_looked_at():
+    assert parsed(QueryKind.STREAM, checkpointLocation="/c").checkpoint_location == "/c"
+    assert parsed(QueryKind.BATCH, checkpointLocation="/c").checkpoint_location is None
+
+
+@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", " At-Least-Once "])
+def test_the_delivery_is_chosen_and_a_timeout_may_stay(delivery):
+    options = parsed(delivery=delivery, **{"kafka.transaction.timeout.ms": "86400000"})
+    assert options.delivery.value == delivery.strip().lower()
+    assert options.transaction_timeout_ms == 86_400_000
+
+
+def test_an_application_and_its_version_are_deltas_pair():
+    options = parsed(txnAppId="Orders", txnVersion=str(2**63 - 1))
+    assert options.application == ApplicationVersion(app_id="Orders", version=2**63 - 1)
+    assert parsed(txnAppId="x" * MAX_APPLICATION_ID_CHARACTERS, txnVersion="0").application is not None
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"txnVersion": "-1"}, "txnVersion must be a whole number from 0"),
+        ({"txnVersion": str(2**63)}, "txnVersion must be a whole number from 0"),
+        ({"txnVersion": "v1"}, "txnVersion must be a whole number from 0"),
+        ({"txnAppId": " "}, "txnAppId must have 1 to 256 characters that are not all blank"),
+        ({"txnAppId": "x" * (MAX_APPLICATION_ID_CHARACTERS + 1)}, "txnAppId must have 1 to 256 characters"),
+        ({"delivery": "at-least-once"}, "txnAppId and txnVersion need delivery=exactly-once"),
+    ],
+)
+def test_a_pair_that_cannot_be_kept_is_refused(given, words):
+    message = refusal({"txnAppId": "orders", "txnVersion": "1", **given})
+    assert words in message
+    assert "1 option(s)" in message
+
+
+def test_a_stream_has_no_application():
+    message = refusal({"txnAppId": "orders", "txnVersion": "1"}, QueryKind.STREAM)
+    assert "txnAppId and txnVersion are for batch writes" in message
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -103,8 +151,11 @@ def test_settings_that_are_fulfilled_anyway_are_accepted(name, value):
         ("topic", "__consumer_offsets", "'__consumer_offsets' is internal: only the log itself writes to it"),
         ("topic.partitions", "0", "topic.partitions must be a whole number from 1"),
         ("topic.partitions", str(MAX_PARTITION_COUNT + 1), f"to {MAX_PARTITION_COUNT}"),
-        ("delivery", "exactly-once", "delivery=exactly-once is not available in this version"),
-        ("delivery", "at-most-once", "delivery must be one of at-least-once"),
+        ("delivery", "at-most-once", "delivery must be one of exactly-once, at-least-once"),
+        ("kafka.transaction.timeout.ms", "0", "kafka.transaction.timeout.ms must be a whole number from 1 to 86400000"),
+        ("kafka.transaction.timeout.ms", "86400001", "from 1 to 86400000, not '86400001'"),
+        ("txnAppId", "orders", "txnAppId and txnVersion belong together"),
+        ("txnVersion", "1", "txnAppId and txnVersion belong together"),
         ("topik", "t", "did you mean topic?"),
     ],
 )  # fmt: skip

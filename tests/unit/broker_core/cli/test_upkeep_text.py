@@ -64,8 +64,8 @@ def test_the_table_keeps_names_whole_on_a_terminal_of_80_columns(upkept, monkeyp
     lines = re.sub(r"\x1b\[[0-9;]*m", "", upkept("log", "maintain").out.decode()).splitlines()
     assert [word for line in lines[:3] for word in line.split()] == [
         *["records", "bytes"],
-        *["segments", "offsets", "segments", "compacted", "compacted"],
-        *["partition", "deleted", "deleted", "compacted", "away", "away"],
+        *["segments", "offsets", "segments", "compacted", "compacted", "key"],
+        *["partition", "deleted", "deleted", "compacted", "away", "away", "filters"],
     ]
     assert any(line.startswith("orders.events-0 ") for line in lines)
     assert max(map(len, lines)) <= 80

@@ -12,6 +12,7 @@ from builders import SOME_TIME_MS, a_batch, a_record
 from golden_data import fingerprint, unpack
 from read_only_file_system import ReadOnlyFileSystem
 
+from broker_core.cluster import GroupOffset, TransactionalProducer
 from broker_core.embedded.embedded_cluster import EmbeddedCluster, open_embedded
 from broker_core.model.exceptions import (
     DirectoryFormatError,
@@ -253,7 +254,10 @@ def test_offsets_are_listed_by_spec_and_by_time(cluster):
 def test_read_committed_ends_below_an_open_transaction(cluster):
     cluster.create_topic("t", configs=NO_RETENTION)
     append(cluster, b"x")
-    cluster.append(T0, a_batch(2, producer=(cluster.init_producer().producer_id, 0, 0), is_transactional=True))
+    given = cluster.init_producer("id")
+    producer = TransactionalProducer(transactional_id="id", producer_id=given.producer_id, producer_epoch=0)
+    cluster.add_partitions_to_transaction(producer, [T0])
+    cluster.append(T0, a_batch(2, producer=(given.producer_id, 0, 0), is_transactional=True))
     latest = {
         isolation: cluster.list_offsets({T0: OffsetSpec.LATEST}, isolation)[T0].offset for isolation in IsolationLevel
     }
@@ -279,7 +283,7 @@ def test_records_of_a_compacted_or_internal_topic_are_not_deleted_by_offset(clus
         cluster.delete_records(T0, 0)
     cluster.alter_topic_configs("t", {"cleanup.policy": "compact,delete"})
     assert cluster.delete_records(T0, 0) == 0
-    cluster.create_topic("__consumer_offsets")
+    cluster.commit_offsets("group", {T0: GroupOffset(offset=0)})
     with pytest.raises(InvalidTopicNameError, match="Cannot delete records of internal topic"):
         cluster.delete_records(TopicPartition("__consumer_offsets", 0), 0)
 
@@ -310,7 +314,7 @@ def test_trouble_in_upkeep_fails_no_append(cluster, caplog, monkeypatch):
 
     hits = []
 
-    def refuse(store, now_ms):
+    def refuse(store, now_ms, **more):
         hits.append(now_ms)
         raise OSError(5, "Input/output error")
 

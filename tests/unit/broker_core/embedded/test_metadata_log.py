@@ -1,12 +1,15 @@
 import threading
+from pathlib import Path
 
 import pytest
 
 from broker_core.embedded.directory import LogDirectory
 from broker_core.embedded.metadata_log import MetadataLog
+from broker_core.embedded.partition_lock import PartitionLock
 from broker_core.embedded.system_ports import SystemClock, SystemEntropy
-from broker_core.model.exceptions import DiskFullError, TopicExistsError
+from broker_core.model.exceptions import DiskFullError, StorageError, TopicExistsError
 from broker_core.storage.os_file_system import OsFileSystem
+from broker_core.storage.partition_store import PartitionStore
 
 ENTROPY = SystemEntropy()
 
@@ -127,3 +130,54 @@ def test_a_change_that_the_disk_refuses_never_was(path):
     create(log, "u")
     other.refresh()
     assert set(other.topics()) == {"t", "u"}
+
+
+def older_bounds(path):
+    """The log as a power failure may leave it: its records are on the device, the newest bounds are not."""
+    log = open_log(path)
+    create(log, "t")
+    bounds = Path(path) / "__cluster_metadata-0" / "partition.bounds"
+    before = bounds.read_bytes()
+    create(log, "u")
+    log.close()
+    bounds.write_bytes(before)
+
+
+def test_who_reads_first_after_a_power_failure_sees_every_topic_that_was_acknowledged(path):
+    older_bounds(path)
+    reader = open_log_for_reading(path)
+    reader.refresh()
+    assert set(reader.topics()) == {"t", "u"}
+
+
+def open_log_for_reading(path):
+    fs = OsFileSystem()
+    return MetadataLog(fs, LogDirectory(fs, path, create=False, entropy=ENTROPY), SystemClock())
+
+
+def test_a_reader_does_not_wait_for_a_living_writer(path):
+    older_bounds(path)
+    lock = PartitionLock(f"{path}/__cluster_metadata-0/.lock")
+    reader = open_log_for_reading(path)
+    with lock.exclusive():
+        reader.refresh()
+        assert set(reader.topics()) == {"t"}
+    create(open_log(path), "v")
+    reader.refresh()
+    assert set(reader.topics()) == {"t", "u", "v"}
+
+
+def test_a_log_that_cannot_be_recovered_is_read_as_far_as_it_was_published(path, monkeypatch, caplog):
+    older_bounds(path)
+    hits = []
+
+    def refuse(store):
+        hits.append(store)
+        raise StorageError("the disk refuses")
+
+    monkeypatch.setattr(PartitionStore, "refresh", refuse)
+    reader = open_log_for_reading(path)
+    reader.refresh()
+    assert hits
+    assert set(reader.topics()) == {"t"}
+    assert "could not be recovered for reading" in caplog.text

@@ -1,14 +1,17 @@
 from read_only_file_system import ReadOnlyFileSystem
 
 from broker_core.embedded.directory import LogDirectory
-from broker_core.embedded.open_log import open_log
+from broker_core.embedded.open_log import OpenerMeans, open_log
 from broker_core.embedded.system_ports import SystemClock, SystemEntropy
 
 
 def open_at(path):
     fs = ReadOnlyFileSystem()
     directory = LogDirectory(fs, str(path), create=True, entropy=SystemEntropy())
-    return open_log(fs, directory, SystemClock(), SystemEntropy()), fs
+    means = OpenerMeans(
+        fs=fs, clock=SystemClock(), entropy=SystemEntropy(), on_rolled=print, make_directory=directory.make
+    )
+    return open_log(directory, means), fs
 
 
 def test_a_log_that_is_not_made_yet_has_no_topics_and_the_means_to_make_some(tmp_path):
@@ -16,6 +19,8 @@ def test_a_log_that_is_not_made_yet_has_no_topics_and_the_means_to_make_some(tmp
     log.catalog.refresh()
     assert log.catalog.topics() == {}
     assert log.own is not None
+    assert log.transactions.list_transactions(prefix="", states=None) == ()
+    assert log.groups.groups() == ()
     assert fs.refused == []
     log.close()
 
@@ -25,5 +30,7 @@ def test_a_real_kafkas_log_comes_without_the_means_to_change_it(tmp_path):
     log, fs = open_at(tmp_path)
     log.catalog.refresh()
     assert log.own is None
+    assert log.transactions.list_transactions(prefix="", states=None) == ()
+    assert log.groups.groups() == ()
     assert fs.refused == []
     log.close()

@@ -251,3 +251,34 @@ def test_a_reader_still_gets_what_was_published_when_the_rest_is_damaged(path, c
     with pytest.raises(CorruptDataError):
         door.access.read(T0, lambda store: store.read(0, max_bytes=1000))
     assert "could not be recovered for reading" in caplog.text
+
+
+def with_bounds_ahead_of_the_records(path):
+    """A log as a power failure may leave it when an append was not synced: its bounds are on the device, it is not."""
+    writer = Door(path)
+    writer.create(flush_policy="os")
+    writer.append(records=2)
+    writer.access.write(T0, lambda store: store.roll(1_700_000_000_000))  # which syncs
+    writer.append(records=2)
+    writer.append(records=3)
+    writer.access.close()
+    log_file = path / "t-0" / "00000000000000000002.log"
+    half = len(a_batch(2))
+    log_file.write_bytes(log_file.read_bytes()[:half].ljust(log_file.stat().st_size, b"\0"))
+
+
+def test_a_reader_that_comes_first_after_a_power_failure_is_not_stopped_by_what_was_never_synced(path):
+    with_bounds_ahead_of_the_records(path)
+    door = Door(path)
+    assert door.access.read(T0, lambda store: store.read(2, max_bytes=10_000)).next_offset == 4
+    behind = door.access.read(T0, lambda store: store.read(4, max_bytes=10_000))
+    assert (behind.next_offset, bytes(behind.buffer), behind.bounds.log_end_offset) == (4, b"", 4)
+    assert door.append() == 4
+
+
+def test_a_reader_that_may_not_write_is_told_of_it(path):
+    with_bounds_ahead_of_the_records(path)
+    door = Door(path)
+    door.directory._is_writable = False
+    with pytest.raises(CorruptDataError):
+        door.access.read(T0, lambda store: store.read(4, max_bytes=10_000))

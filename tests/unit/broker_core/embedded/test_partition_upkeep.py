@@ -1,6 +1,7 @@
 import pytest
 from builders import a_batch, a_record
 
+from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.embedded.partition_lock import LockMode, PartitionLock
 from broker_core.embedded.partition_upkeep import COMPACTION_LOCK_FILE_NAME
@@ -53,6 +54,31 @@ def test_retention_drops_segments_that_are_too_many_bytes(cluster):
     assert report.deleted_segment_count > 3
     assert report.deleted_offset_count == cluster.bounds(T0).log_start_offset
     assert cluster.bounds(T0).log_start_offset == offsets_in(cluster)[0] > 10
+
+
+def test_retention_keeps_what_a_reader_has_pinned_until_the_pin_ends(cluster):
+    cluster.create_topic("t", configs={**SMALL, "retention.bytes": "0"})
+    fill(cluster, 20)
+    pin = GroupOffset(offset=7, metadata=f"streamlog-pin-until:{NOW_MS + 1000}")
+    cluster.commit_offsets("reader", {T0: pin})
+    cluster.maintain(["t"])
+    assert 0 < cluster.bounds(T0).log_start_offset <= 7
+    assert offsets_in(cluster)[-1] == 19
+    cluster._clock.time_ms = NOW_MS + 1000
+    cluster.maintain(["t"])
+    assert cluster.bounds(T0).log_start_offset == 20
+
+
+def test_nothing_is_deleted_while_the_pins_cannot_be_read(cluster, tmp_path):
+    cluster.create_topic("t", configs={**SMALL, "retention.bytes": "0"})
+    fill(cluster, 20)
+    cluster.commit_offsets("reader", {T0: GroupOffset(offset=7)})
+    path = tmp_path / "log" / "__consumer_offsets-0" / "00000000000000000000.log"
+    path.write_bytes(path.read_bytes()[:-1] + b"?")
+    with EmbeddedCluster(tmp_path / "log", clock=SetClock()) as other:
+        [report] = other.maintain(["t"])
+    assert "CorruptBatchError" in report.trouble
+    assert cluster.bounds(T0).log_start_offset == 0
 
 
 def test_compaction_keeps_the_newest_of_each_key_and_the_active_segment(cluster):

@@ -1,6 +1,8 @@
 import threading
 
-from broker_core.embedded.producer_ids import ProducerIds
+import pytest
+
+from broker_core.embedded.producer_ids import NoIdHeldError, ProducerIds
 from broker_core.metadata.controller import ProducerIdBlock
 
 
@@ -23,3 +25,33 @@ def test_threads_never_get_the_same_id():
     for thread in threads:
         thread.join()
     assert len(taken) == len(set(taken)) == 800
+
+
+def test_who_may_not_wait_for_a_block_is_told_to_fetch_one():
+    ids = ProducerIds(blocks_of(2, 0, 10))
+    with pytest.raises(NoIdHeldError):
+        ids.held_id()
+    ids.fetch()
+    ids.fetch()
+    assert [ids.held_id(), ids.held_id()] == [0, 1]
+    with pytest.raises(NoIdHeldError):
+        ids.held_id()
+
+
+def test_a_thread_that_waits_for_a_block_keeps_no_other_from_asking():
+    asked, go_on = threading.Event(), threading.Event()
+
+    def take_block():
+        asked.set()
+        assert go_on.wait(10)
+        return ProducerIdBlock(first_id=5, id_count=1)
+
+    ids = ProducerIds(take_block)
+    waiting = threading.Thread(target=ids.fetch)
+    waiting.start()
+    assert asked.wait(10)
+    with pytest.raises(NoIdHeldError):
+        ids.held_id()
+    go_on.set()
+    waiting.join()
+    assert ids.held_id() == 5

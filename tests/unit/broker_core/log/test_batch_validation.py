@@ -235,3 +235,9 @@ def test_what_another_log_checked_is_kept_but_for_corruption():
     sparse[-1] ^= 1
     with pytest.raises(CorruptBatchError):
         validate(sparse, origin=AppendOrigin.REPLICATION)
+
+
+def test_a_marker_is_never_too_large():
+    validate(a_marker_batch(), origin=AppendOrigin.COORDINATOR, max_message_bytes=10)
+    with pytest.raises(RecordTooLargeError):
+        validate(build_batch(records()), origin=AppendOrigin.COORDINATOR, max_message_bytes=10)

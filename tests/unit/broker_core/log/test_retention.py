@@ -7,13 +7,14 @@ from broker_core.model.topic_config import TopicConfig
 NOW_MS = 1_000_000
 
 
-def plan(*segments, log_start_offset=0, high_watermark=10_000, **settings):
+def plan(*segments, log_start_offset=0, high_watermark=10_000, pinned_offset=None, **settings):
     return plan_retention(
         segments,
         config=TopicConfig(**settings),
         now_ms=NOW_MS,
         log_start_offset=log_start_offset,
         high_watermark=high_watermark,
+        pinned_offset=pinned_offset,
     )
 
 
@@ -101,3 +102,16 @@ def test_without_timestamps_the_files_time_counts_and_without_any_nothing_goes()
 
 def test_a_timestamp_of_the_future_is_not_old():
     assert plan(aged(0, -(10**9)), aged(10, 500), retention_ms=100) is None
+
+
+def test_a_pinned_offset_and_what_lies_behind_it_are_kept_from_time_and_size():
+    segments = [aged(base, 500) for base in (0, 10, 20, 30)]
+    for settings in ({"retention_ms": 100}, {"retention_bytes": 0, "retention_ms": -1}):
+        assert plan(*segments, pinned_offset=20, **settings).removed == (0, 10)
+        assert plan(*segments, pinned_offset=19, **settings).removed == (0,)
+        assert plan(*segments, pinned_offset=0, **settings) is None
+        assert plan(*segments, pinned_offset=10**6, **settings).removed == (0, 10, 20, 30)
+
+
+def test_what_was_deleted_by_offset_is_pinned_by_nobody():
+    assert plan(aged(0, 5), aged(10, 5), aged(20, 0), log_start_offset=20, pinned_offset=0).removed == (0, 10)

@@ -81,11 +81,10 @@ def test_time_floor_is_the_last_entry_at_or_below(timestamps, asked):
 
 
 @given(st.lists(st.integers(1, 500), unique=True).map(sorted), st.integers(0, 600))
-def test_ceiling_of_a_position_is_the_first_entry_at_or_behind(positions, asked):
+def test_floor_of_a_position_is_the_last_entry_at_or_before_it_or_the_beginning(positions, asked):
     index = OffsetIndex(an_offset_index(*((position + 3, position) for position in positions)), base_offset=0)
-    expected = min((position for position in positions if position >= asked), default=None)
-    found = index.ceiling_of_position(asked)
-    assert (found.position if found else None) == expected
+    expected = max((position for position in positions if position <= asked), default=0)
+    assert index.floor_of_position(asked).position == expected
 
 
 def test_a_true_index_checks_out_and_zero_padding_behind_it_is_fine():

@@ -16,8 +16,10 @@ from broker_core.record import active_kernel, columns, pure_kernel
 from broker_core.record.batch_header import compute_crc
 from broker_core.record.batch_reader import Record, scan_batches
 from broker_core.record.column_buffers import ALL_COLUMNS, ColumnBuffers
+from broker_core.record.column_input import key_or_value_column
 from broker_core.record.faults import Fault, KernelFault
-from broker_core.record.kernel_protocol import MAX_INT64, Cell, Measured, Outputs
+from broker_core.record.kernel_protocol import MAX_INT64, BinaryColumn, Cell, Measured, Outputs
+from broker_core.record.key_places import BLOCK_BYTES
 
 NATIVE, PURE = active_kernel.NATIVE_KERNEL, active_kernel.PURE_KERNEL
 pytestmark = pytest.mark.skipif(NATIVE is None, reason="the native kernel was not built")
@@ -170,6 +172,25 @@ def test_partitions_and_groups_are_alike(keys, data):
         except Exception as error:
             results.append((type(error), str(error)))
     assert results[0] == results[1]
+
+
+@given(st.lists(maybe_bytes, max_size=40), st.integers(0, 3), st.data())
+def test_the_bits_of_keys_are_alike(keys, power, data):
+    kind = data.draw(st.sampled_from([pa.binary(), pa.large_binary()]))
+    column = pa.array(keys, kind)[data.draw(st.integers(0, len(keys))) :]
+    found = []
+    for kernel in (NATIVE, PURE):
+        blocks = bytearray(BLOCK_BYTES << power)
+        kernel.mark_keys(len(column), key_or_value_column("key", column), blocks)
+        found.append(blocks)
+    assert found[0] == found[1]
+    assert any(found[0]) == any(key is not None for key in column.to_pylist())
+
+
+def test_a_key_column_that_points_outside_its_data_is_the_same_fault():
+    bad = BinaryColumn(None, b"\0\0\0\0\x09\0\0\0", b"abc", 0, 4)
+    first, second = (outcome(kernel.mark_keys, 1, bad, bytearray(BLOCK_BYTES)) for kernel in (NATIVE, PURE))
+    assert first[0] == second[0] == Fault.ARROW_OFFSETS
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 63, 64, 1000, 100_001])

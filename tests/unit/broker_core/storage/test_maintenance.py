@@ -117,3 +117,12 @@ def test_a_crash_in_the_middle_leaves_the_log_before_or_after(change):
         else:
             assert call > 4
             return
+
+
+def test_retention_leaves_what_is_pinned():
+    fs = a_disk()
+    store = a_long_log(fs, **{"retention.ms": "1"})
+    assert store.apply_retention(SOME_TIME_MS + 10**9, pinned_offset=20) > 0
+    assert 0 < store.bounds().log_start_offset <= 20
+    assert store.apply_retention(SOME_TIME_MS + 10**9) > 0
+    assert store.bounds().log_start_offset == 36

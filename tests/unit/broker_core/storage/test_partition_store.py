@@ -1,3 +1,4 @@
+import copy
 from uuid import UUID
 
 import pytest
@@ -275,3 +276,33 @@ def test_a_clock_that_was_put_back_does_not_put_off_the_sync():
     store = a_store(fs)
     store.refresh()
     assert offsets_in(store) == list(range(6))
+
+
+def test_a_batch_that_need_not_be_synced_is_seen_at_once_and_durable_with_the_next_one():
+    fs = a_disk()
+    store, reader = a_store(fs), a_store(fs, writable=False)
+    append(store)
+    synced = [call for call in fs.calls if call == ("sync", f"{DIRECTORY}/00000000000000000000.log")]
+    store.append_control(a_batch(2), now_ms=SOME_TIME_MS, is_synced=False)
+    assert [call for call in fs.calls if call == ("sync", f"{DIRECTORY}/00000000000000000000.log")] == synced
+    assert offsets_in(reader) == list(range(5))
+    lost = copy.deepcopy(fs)
+    lost.power_loss()
+    assert offsets_in(refreshed(lost)) == list(range(3))
+    append(store)
+    fs.power_loss()
+    assert offsets_in(refreshed(fs)) == list(range(8))
+
+
+def refreshed(fs):
+    store = a_store(fs)
+    store.refresh()
+    return store
+
+
+def test_what_is_remembered_of_a_producer_can_be_asked():
+    store = a_store()
+    append(store, a_batch(3, producer=(7, 2, 0)))
+    assert store.producer_entry(8) is None
+    entry = store.producer_entry(7)
+    assert (entry.producer_epoch, entry.last_sequence, entry.transaction_first_offset) == (2, 2, None)

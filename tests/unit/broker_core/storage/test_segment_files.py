@@ -2,6 +2,7 @@ import pytest
 from builders import a_batch, a_record
 from store_builders import DIRECTORY, a_disk, a_store, append
 
+from broker_core.model.exceptions import CorruptBatchError
 from broker_core.storage.segment_files import SegmentFiles
 from broker_core.storage.segment_indexes import SegmentExtent
 
@@ -42,3 +43,40 @@ def test_an_open_segment_stays_readable_when_its_file_is_replaced(fs):
 def test_a_segment_that_is_gone_is_not_found():
     with pytest.raises(FileNotFoundError):
         SegmentFiles(a_disk(), DIRECTORY, 99, index_interval_bytes=0)
+
+
+def test_a_whole_segment_is_read_run_by_run(fs):
+    files = opened(fs)
+    extent = SegmentExtent(end_position=files.size_bytes(), next_offset=40, dense_from=0)
+    runs = list(files.runs(extent, max_bytes=300))
+    assert len(runs) > 5
+    assert b"".join(run.buffer for run in runs) == fs.content(files.path)
+    assert runs[-1].next_offset == 40
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("slot", [0, 5, 39])
+def test_a_batch_that_claims_offsets_of_the_next_segment_ends_the_reading_of_a_segment(fs, slot):
+    # A base offset is outside the CRC: with one at or above the next segment compaction went on at the same place for
+    # ever.
+    files = opened(fs)
+    extent = SegmentExtent(end_position=files.size_bytes(), next_offset=40)
+    position = [position for position, _ in files.walk(extent)][slot]
+    content = bytearray(fs.content(files.path))
+    content[position : position + 8] = (40 + slot).to_bytes(8, "big")
+    fs.overwrite(files.path, bytes(content))
+    with pytest.raises(CorruptBatchError) as caught:
+        list(opened(fs).runs(extent, max_bytes=1 << 20))
+    assert caught.value.file == files.path
+
+
+def test_the_end_within_some_bytes_is_that_of_the_last_batch_that_fits(fs):
+    files = opened(fs)
+    extent = SegmentExtent(end_position=files.size_bytes(), next_offset=40, dense_from=0)
+    places = [(position, position + header.size_bytes) for position, header in files.walk(extent)]
+    for slot, (position, _) in enumerate(places):
+        for limit in range(position, extent.end_position + 1, 37):
+            fits = [offset for offset, (_, end) in enumerate(places) if offset >= slot and end <= limit]
+            reached, behind = files.end_within(position, extent, limit)
+            assert reached == (fits[-1] + 1 if fits else -1)
+            assert (behind.base_offset if behind else 40) == (fits[-1] + 1 if fits else slot)

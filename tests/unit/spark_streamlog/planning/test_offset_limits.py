@@ -5,12 +5,18 @@ from spark_streamlog.errors import ConditionError
 from spark_streamlog.planning.offset_limits import (
     EARLIEST,
     LATEST,
+    BeforeEnd,
+    BeforeNow,
+    CommittedByGroup,
     Earliest,
     GlobalTimestamp,
     Latest,
     TimestampsByPartition,
     check_start_against_end,
+    moves_with_time,
     places_of,
+    settle_committed,
+    settle_counts_below_end,
     settle_timestamps,
 )
 from spark_streamlog.planning.partition_json import offsets_from_json, timestamps_from_json
@@ -27,7 +33,7 @@ def timestamps(text):
 
 
 def places(limit, *assigned, is_start=True):
-    return places_of(limit, set(assigned), is_start=is_start)
+    return places_of(limit, set(assigned), is_start=is_start, now_ms=1_000_000)
 
 
 def test_words_go_to_every_partition():
@@ -105,3 +111,65 @@ def test_timestamps_in_the_wrong_order_are_refused():
 )
 def test_what_only_the_log_can_judge_is_let_through(start, end):
     check_start_against_end(start, end)
+
+
+# -- relative starts --
+
+
+def test_a_start_before_now_is_an_instant_for_every_partition_and_never_before_1970():
+    assert places(BeforeNow(duration_ms=600), A0, B0).timestamps == {A0: 999_400, B0: 999_400}
+    assert places(BeforeNow(duration_ms=2_000_000), A0).timestamps == {A0: 0}
+
+
+def test_a_start_before_now_without_a_record_since_is_the_end_whatever_the_strategy_for_timestamps():
+    found = settle_timestamps(BeforeNow(duration_ms=600), {A0: 400, A1: 400}, {A0: 7, A1: None}, latest_if_none=False)
+    assert found == {A0: 7, A1: LATEST}
+
+
+def test_a_start_before_the_end_is_a_count_for_every_partition():
+    assert places(BeforeEnd(offset_count=1000), A0, B0).counts_below_end == {A0: 1000, B0: 1000}
+
+
+@pytest.mark.parametrize(
+    ("count", "log_start", "log_end", "offset"),
+    [(1000, 0, 5000, 4000), (1000, 0, 1000, 0), (1000, 0, 999, 0), (1000, 300, 999, 300), (1, 5, 5, 5),
+     (2**63 - 1, 0, 2**63 - 1, 0)],
+)  # fmt: skip
+def test_a_count_before_the_end_stays_within_the_log(count, log_start, log_end, offset):
+    assert settle_counts_below_end({A0: count}, {A0: log_start}, {A0: log_end}) == {A0: offset}
+
+
+def test_a_start_at_a_group_asks_for_the_group():
+    found = places(CommittedByGroup(group_id="g"), A0, B0)
+    assert (found.group_id, found.offsets, found.timestamps) == ("g", {}, {})
+    assert places(Latest(), A0).group_id is None
+
+
+def test_a_partition_that_the_group_has_no_offset_for_starts_at_earliest():
+    committed = {A0: 5, TopicPartition("other", 0): 9}
+    assert settle_committed("g", [A0, A1], committed, is_group_known=True) == {A0: 5, A1: EARLIEST}
+
+
+@pytest.mark.parametrize(
+    ("assigned", "committed", "is_group_known"),
+    [([A0], {}, False), ([A0, A1], {B0: 5}, True), ([], {}, False)],
+)
+def test_a_group_without_an_offset_in_what_is_read_is_refused_by_name(assigned, committed, is_group_known):
+    with pytest.raises(ConditionError, match=r"STREAMLOG_GROUP_WITHOUT_OFFSETS.*group:billing"):
+        settle_committed("billing", assigned, committed, is_group_known=is_group_known)
+
+
+def test_a_group_that_is_known_may_wait_for_the_first_topic_of_a_pattern():
+    assert settle_committed("g", [], {}, is_group_known=True) == {}
+
+
+@pytest.mark.parametrize(
+    ("limit", "moves"),
+    [
+        (Earliest(), False), (Latest(), True), (BeforeNow(duration_ms=1), True), (BeforeEnd(offset_count=1), True),
+        (CommittedByGroup(group_id="g"), True), (GlobalTimestamp(option="startingTimestamp", timestamp_ms=1), False),
+        (offsets('{"a":{"0":3}}'), False), (timestamps('{"a":{"0":3}}'), False),
+    ],
+)  # fmt: skip
+def test_which_limits_name_other_offsets_a_moment_later(limit, moves):
+    assert moves_with_time(limit) is moves

@@ -15,6 +15,8 @@ from pyspark.sql.types import (
 
 from spark_streamlog.errors import ConditionError
 from spark_streamlog.rows.sink_columns import sink_columns
+from spark_streamlog.serde.format_settings import FormatKind, FormatSettings, RecordFormats, WireFormat
+from spark_streamlog.serde.schema_registry import RegistryTarget
 
 HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
@@ -101,3 +103,72 @@ def test_all_complaints_come_at_once():
     message = refusal(a_schema(key=LongType(), partition=StringType()), topic_option=None)
     for words in ("'value' not found", "topic option required", "key attribute", "partition attribute"):
         assert words in message
+
+
+# -- typed columns --
+
+
+def typed(schema, **formats):
+    return sink_columns(schema, topic_option="t", formats=RecordFormats(**formats)).typed
+
+
+def typed_refusal(schema, **formats):
+    with pytest.raises(ConditionError) as caught:
+        sink_columns(schema, topic_option="t", formats=RecordFormats(**formats))
+    assert caught.value.condition == "STREAMLOG_INVALID_SINK_COLUMNS"
+    return str(caught.value)
+
+
+LONG = FormatSettings(kind=FormatKind.LONG)
+JSON = FormatSettings(kind=FormatKind.JSON)
+
+
+def test_a_column_with_a_format_has_the_formats_type():
+    pair = StructType([StructField("a", TimestampType())])
+    key, value = typed(a_schema(key=IntegerType(), value=pair), key=LONG, value=JSON)
+    assert (key.name, key.settings, str(key.arrow_type)) == ("key", LONG, "int32")
+    assert (value.name, str(value.arrow_type)) == ("value", "struct<a: timestamp[us, tz=UTC]>")
+
+
+def test_a_side_without_its_column_or_without_a_format_is_as_ever():
+    assert typed(a_schema(value=StringType()), key=LONG) == ()
+    assert "key attribute unsupported type int" in typed_refusal(
+        a_schema(key=IntegerType(), value=LongType()), value=LONG
+    )
+
+
+def test_a_type_that_the_format_cannot_write_is_refused_with_the_columns_name():
+    message = typed_refusal(a_schema(key=StringType(), value=IntegerType()), key=LONG, value=JSON)
+    assert "key attribute unsupported type string for keyFormat=long: long cannot hold string" in message
+    assert "value attribute unsupported type int for valueFormat=json: json cannot be made of int32" in message
+
+
+def test_a_missing_value_is_refused_with_a_format_too():
+    assert "required attribute 'value' not found" in typed_refusal(a_schema(key=LongType()), value=JSON)
+
+
+def test_schemas_are_registered_when_all_is_well_and_only_while_planning(tmp_path):
+    path = tmp_path / "registry.json"
+    avro = FormatSettings(
+        kind=FormatKind.AVRO,
+        wire_format=WireFormat.CONFLUENT,
+        registry=RegistryTarget(path=str(path)),
+        subject="t-value",
+    )
+    typed_refusal(a_schema(key=StringType(), value=LongType()), key=LONG, value=avro)
+    sink_columns(a_schema(value=LongType()), topic_option="t", formats=RecordFormats(value=avro), is_planning=False)
+    assert not path.exists()
+    (column,) = typed(a_schema(value=LongType()), value=avro)
+    assert column.settings.schema_id == 1
+    assert path.exists()
+
+
+def test_a_registry_that_fails_is_named_as_a_condition(tmp_path):
+    (tmp_path / "registry.json").write_text("nonsense")
+    avro = FormatSettings(
+        kind=FormatKind.AVRO, wire_format=WireFormat.CONFLUENT, subject="t-value",
+        registry=RegistryTarget(path=str(tmp_path / "registry.json")),
+    )  # fmt: skip
+    with pytest.raises(ConditionError) as caught:
+        typed(a_schema(value=LongType()), value=avro)
+    assert caught.value.condition == "STREAMLOG_SCHEMA_REGISTRY"

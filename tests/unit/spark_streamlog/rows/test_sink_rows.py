@@ -4,8 +4,9 @@ import pyarrow as pa
 import pytest
 
 from spark_streamlog.errors import ConditionError
-from spark_streamlog.rows.sink_columns import SinkColumns
+from spark_streamlog.rows.sink_columns import SinkColumns, TypedColumn
 from spark_streamlog.rows.sink_rows import SinkRows
+from spark_streamlog.serde.format_settings import FormatKind, FormatSettings
 
 
 def rows_of(*record_columns, topic_option=None):
@@ -55,3 +56,43 @@ def test_an_empty_batch_gives_nothing_and_rows_are_counted():
     assert split(rows, pa.RecordBatch.from_pydict({"value": pa.array([], pa.string())})) == []
     split(rows, pa.RecordBatch.from_pydict({"value": ["a", "b"]}))
     assert rows.row_count == 2
+
+
+def typed_rows(**kinds):
+    arrow_types = {FormatKind.LONG: pa.int64(), FormatKind.AVRO: pa.struct([pa.field("a", pa.int32())])}
+    schema = '{"type":"record","name":"r","fields":[{"name":"a","type":"int"}]}'
+    typed = tuple(
+        TypedColumn(
+            name=name,
+            settings=FormatSettings(kind=kind, schema_text=schema if kind is FormatKind.AVRO else None),
+            arrow_type=arrow_types[kind],
+        )
+        for name, kind in kinds.items()
+    )
+    columns = SinkColumns(record_columns=("value", "key"), has_topic=False, typed=typed)
+    return SinkRows(columns, topic_option="t", task=7)
+
+
+def test_columns_with_a_format_become_bytes_and_null_stays_null():
+    batch = pa.RecordBatch.from_pydict({"value": [5, None], "key": ["k", None]})
+    ((_, records),) = typed_rows(value=FormatKind.LONG).by_topic(batch)
+    assert records.to_pydict() == {"value": [b"\0" * 7 + b"\5", None], "key": ["k", None]}
+
+
+def test_columns_in_another_zone_or_width_are_taken():
+    batch = pa.RecordBatch.from_pydict({"value": pa.array([5], pa.int32()), "key": [b"k"]})
+    ((_, records),) = typed_rows(value=FormatKind.LONG).by_topic(batch)
+    assert records.column("value").to_pylist() == [b"\0" * 7 + b"\5"]
+
+
+def test_a_row_that_its_format_cannot_hold_is_refused_with_its_position_in_the_task():
+    kind = pa.struct([pa.field("a", pa.int32())])
+    rows = typed_rows(value=FormatKind.AVRO)
+    good = pa.RecordBatch.from_arrays([pa.array([{"a": 1}] * 10, kind), pa.nulls(10, pa.string())], ["value", "key"])
+    ((_, records),) = rows.by_topic(good)
+    assert records.column("value").to_pylist() == [b"\2"] * 10
+    bad = pa.RecordBatch.from_arrays([pa.array([{"a": 1}, None, {}], kind), pa.nulls(3, pa.string())], ["value", "key"])
+    with pytest.raises(
+        ConditionError, match=r"column value cannot be written as avro in row 12 .* of task 7: a is null"
+    ):
+        list(rows.by_topic(bad))

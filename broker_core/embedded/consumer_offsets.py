@@ -1,0 +1,106 @@
+"""Committed offsets in a directory of ours: appended to `__consumer_offsets`, plainly or as part of a transaction.
+
+Inside a transaction they are one transactional batch, written like any producer's: verified under the partition's lock,
+committed by a marker. So a group's offset and the records that go with it are decided by the same append.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+from uuid import UUID
+
+from broker_core.cluster import GroupOffset, TopicDescription, TransactionalProducer
+from broker_core.embedded.coordinator_log import CoordinatorLog, build_coordinator_batch
+from broker_core.embedded.internal_topics import CONSUMER_OFFSETS_PARTITION, InternalTopics
+from broker_core.embedded.topic_catalog import TopicCatalog, topic_of
+from broker_core.embedded.transactions import Transactions
+from broker_core.group.group_offsets import GroupOffsets
+from broker_core.group.group_records import GroupRecord, encode_group_record
+from broker_core.model.exceptions import StreamlogError
+from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
+from broker_core.ports import Clock
+from broker_core.storage.partition_store import AppendOutcome, PartitionStore
+
+_log: Final = logging.getLogger(__name__)
+
+OffsetsLog = CoordinatorLog[GroupOffsets, GroupRecord]
+
+
+class ConsumerOffsets:
+    """The group coordinator of one directory, in this process, as far as offsets go."""
+
+    def __init__(
+        self,
+        log: OffsetsLog,
+        transactions: Transactions,
+        topics: InternalTopics,
+        catalog: TopicCatalog,
+        clock: Clock,
+    ) -> None:
+        self._log = log
+        self._transactions = transactions
+        self._topics = topics
+        self._catalog = catalog
+        self._clock = clock
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
+        """Raises UnknownTopicError and UnknownPartitionError for what does not exist, besides what Cluster says."""
+        topic_ids = self._topic_ids(offsets)
+        self._log.change(
+            lambda state: state.plan_commit(group_id, offsets, now_ms=self._clock.now_ms(), topic_ids=topic_ids)
+        )
+
+    def commit_in_transaction(
+        self, producer: TransactionalProducer, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]
+    ) -> None:
+        now_ms = self._clock.now_ms()
+        topic_ids = self._topic_ids(offsets)
+        planned = self._log.state.look(
+            lambda state: state.plan_commit_in_transaction(group_id, offsets, now_ms=now_ms, topic_ids=topic_ids)
+        )
+        self._transactions.add(producer, [CONSUMER_OFFSETS_PARTITION])
+        if not planned.records:
+            return
+        self._topics.make(CONSUMER_OFFSETS_PARTITION.topic)
+        batch = build_coordinator_batch(
+            [encode_group_record(record, timestamp_ms=now_ms) for record in planned.records],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            is_transactional=True,
+        )
+
+        def append(store: PartitionStore) -> AppendOutcome:
+            return store.append_control(batch, now_ms=now_ms)
+
+        writer = ProducerIdAndEpoch(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)
+        outcome = self._transactions.write_verified(CONSUMER_OFFSETS_PARTITION, writer, append)
+        if outcome.rolled:
+            self._log.on_rolled(CONSUMER_OFFSETS_PARTITION)
+
+    def delete_group(self, group_id: str) -> None:
+        self._transactions.settle()
+        self._log.change(lambda state: state.plan_delete_group(group_id))
+
+    def forget_topic(self, topic: TopicDescription) -> None:
+        """Takes back what was committed for a topic that was deleted. Never fails: the topic is gone already."""
+        try:
+            self._log.state.refresh()
+            if self._log.state.look(lambda state: state.plan_forget_topic(topic.name, topic_id=topic.topic_id).records):
+                self._log.change(lambda state: state.plan_forget_topic(topic.name, topic_id=topic.topic_id))
+        except (StreamlogError, OSError) as trouble:
+            _log.warning("offsets committed for deleted topic %s are still there: %s", topic.name, trouble)
+
+    def pinned_offset(self, partition: TopicPartition) -> int | None:
+        """The lowest offset that a reader has asked to keep, by a committed offset that says until when."""
+        self._log.state.refresh()
+        return self._log.state.look(lambda state: state.pinned_offset(partition, self._clock.now_ms()))
+
+    def _topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, UUID]:
+        """Raises UnknownTopicError, UnknownPartitionError; the log of offsets itself may be made only now."""
+        return {
+            partition.topic: topic_of(self._catalog, partition).topic_id
+            for partition in partitions
+            if partition != CONSUMER_OFFSETS_PARTITION
+        }

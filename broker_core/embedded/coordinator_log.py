@@ -1,0 +1,129 @@
+"""A coordinator's log as its one writer at a time: `__transaction_state-0` or `__consumer_offsets-0`.
+
+    log.change(lambda machine: machine.plan_something(...))
+
+takes the partition's lock, replays what others appended, plans on that state, appends the plan's records as one batch
+and replays them. So processes are judged one after the other, and a crash leaves a change whole or absent.
+
+Order of locks: the metadata log's, then `__transaction_state`, then any other partition's. A plan runs under the lock
+and may take none: what it needs of the metadata log (a producer id) is fetched before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Generic, Protocol, TypeVar
+
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.embedded.coordinator_state import CoordinatorState
+from broker_core.embedded.internal_topics import InternalTopics
+from broker_core.embedded.partition_access import PartitionAccess
+from broker_core.model.exceptions import UnknownTopicError
+from broker_core.model.identifiers import CompressionType, TopicPartition
+from broker_core.ports import Clock
+from broker_core.record.batch_builder import build_batch
+from broker_core.record.batch_reader import Record
+from broker_core.storage.partition_store import AppendOutcome, PartitionStore
+
+Machine = TypeVar("Machine")
+Planned = TypeVar("Planned")
+Encoded = TypeVar("Encoded", contravariant=True)
+Reply = TypeVar("Reply")
+
+_ATTEMPT_COUNT: Final = 3
+"""Times that somebody may delete the internal topic during one change."""
+
+_COMPRESSED_FROM_BYTES: Final = 256 * 1024
+"""A batch may not exceed segment.bytes; ids and partitions of thousands of transactions deflate to a twentieth."""
+
+
+class Encoding(Protocol[Encoded]):
+    """Makes a planned record one of the log's."""
+
+    def __call__(self, record: Encoded, /, *, timestamp_ms: int) -> Record: ...
+
+
+def _never(reply: object) -> bool:
+    return False
+
+
+class CoordinatorLog(Generic[Machine, Planned]):
+    """`state` follows the log; `on_rolled` is told when a segment was begun."""
+
+    def __init__(
+        self,
+        state: CoordinatorState[Machine],
+        access: PartitionAccess,
+        topics: InternalTopics,
+        clock: Clock,
+        *,
+        encode: Encoding[Planned],
+        on_rolled: Callable[[TopicPartition], None],
+    ) -> None:
+        self.state = state
+        self._access = access
+        self._topics = topics
+        self._clock = clock
+        self._encode = encode
+        self.on_rolled = on_rolled
+
+    def change(
+        self,
+        plan: Callable[[Machine], CoordinatorResult[Planned, Reply]],
+        *,
+        may_be_lost: Callable[[Reply], bool] = _never,
+    ) -> Reply:
+        """The plan's reply, once its records are in the log. Raises what the plan raises, and StorageError.
+
+        `may_be_lost(reply)`: no harm is done if a power failure, which ends all who know of the change, takes it back.
+        Then nobody waits for the device; the next change that must not be lost takes it along. The log is made if there
+        is none, unless the plan is one that an empty log refuses.
+        """
+        partition = self.state.partition
+        for attempt in range(_ATTEMPT_COUNT):
+            if not self._topics.exists(partition.topic):
+                self.state.refresh()
+                self.state.look(plan)
+                self._topics.make(partition.topic)
+            try:
+                reply, outcome = self._access.write(partition, partial(self._change, plan, may_be_lost))
+            except UnknownTopicError:
+                if attempt == _ATTEMPT_COUNT - 1:
+                    raise
+            else:
+                if outcome is not None and outcome.rolled:
+                    self.on_rolled(partition)
+                return reply
+        raise AssertionError("the last attempt returns or raises")
+
+    def _change(
+        self,
+        plan: Callable[[Machine], CoordinatorResult[Planned, Reply]],
+        may_be_lost: Callable[[Reply], bool],
+        store: PartitionStore,
+    ) -> tuple[Reply, AppendOutcome | None]:
+        self.state.follow(store)
+        result = self.state.look(plan)
+        if not result.records:
+            return result.reply, None
+        now_ms = self._clock.now_ms()
+        batch = build_coordinator_batch([self._encode(record, timestamp_ms=now_ms) for record in result.records])
+        outcome = store.append_control(batch, now_ms=now_ms, is_synced=not may_be_lost(result.reply))
+        self.state.follow(store)
+        return result.reply, outcome
+
+
+def build_coordinator_batch(
+    records: list[Record], *, producer_id: int = -1, producer_epoch: int = -1, is_transactional: bool = False
+) -> bytearray:
+    """The records as one batch, deflated when it is a large one."""
+    build = partial(
+        build_batch,
+        records,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        is_transactional=is_transactional,
+    )
+    batch = build()
+    return batch if len(batch) < _COMPRESSED_FROM_BYTES else build(compression=CompressionType.ZSTD)

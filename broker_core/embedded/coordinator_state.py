@@ -1,0 +1,202 @@
+"""What one partition of an internal topic adds up to, kept up to date with what all processes append.
+
+    refresh()            outside of any partition's lock: learns everything, opens and makes what is missing
+    look(question)       the answer of the state as it is known
+    look_held(question)  while another partition's lock is held: learns what was appended since, by one small read, and
+                         answers. Takes no lock and makes nothing; where it would have to, it gives up, and `retrying`
+                         around the whole operation makes up for it once the lock is given back
+
+The state is a fold over the log (`coordinator.contract`), so it is thrown away and folded anew whenever the log is not
+the one that was followed: the topic was deleted and made again, offsets are missing behind the last one that was seen
+(a compaction has been there, and what it took away may be a tombstone or a marker), or so much was appended meanwhile
+that folding anew is faster. Threads may share it; the mutex is held for reads of the log, never while one waits for a
+lock.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final, Generic, TypeVar
+from uuid import UUID
+
+from broker_core.coordinator.stored_records import (
+    NewestRecords,
+    StoredEvent,
+    StoredRecord,
+    events_of,
+    is_dense,
+)
+from broker_core.embedded.partition_access import OpenStore, PartitionAccess
+from broker_core.embedded.topic_catalog import TopicCatalog
+from broker_core.model.exceptions import (
+    CorruptDataError,
+    StorageError,
+    StreamlogError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from broker_core.model.identifiers import TopicPartition
+from broker_core.storage.partition_store import PartitionStore
+
+Machine = TypeVar("Machine")
+Answer = TypeVar("Answer")
+
+_READ_BYTES: Final = 4 * 1024 * 1024
+_ATTEMPT_COUNT: Final = 10
+_FOLLOWED_OFFSETS: Final = 1000
+"""More than that to follow costs more, one by one, than folding a log of usual size anew."""
+
+
+class _NotHeldError(Exception):
+    """The log must be opened anew, which cannot be done while a partition's lock is held."""
+
+
+class CoordinatorState(Generic[Machine]):
+    """`begin` gives an empty state, `replay` changes it by one event."""
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        access: PartitionAccess,
+        catalog: TopicCatalog,
+        *,
+        begin: Callable[[], Machine],
+        replay: Callable[[Machine, StoredEvent], None],
+    ) -> None:
+        self.partition = partition
+        self._access = access
+        self._catalog = catalog
+        self._begin = begin
+        self._replay = replay
+        self._mutex = threading.Lock()
+        self._held: OpenStore | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._machine = self._begin()
+        self._is_loaded = False
+        self._topic_id: UUID | None = None
+        self._next_offset = 0
+
+    def look(self, question: Callable[[Machine], Answer]) -> Answer:
+        with self._mutex:
+            return question(self._machine)
+
+    def refresh(self) -> None:
+        """Without the topic, or the partition's folder in a real Kafka's directory, the state is empty.
+
+        Raises StorageError, CorruptDataError.
+        """
+        self._catalog.refresh()
+        if self._catalog.topic(self.partition.topic) is not None:
+            with suppress(UnknownTopicError, UnknownPartitionError):
+                self._access.read(self.partition, self.follow)
+                return
+        with self._mutex:
+            self._forget()
+
+    def follow(self, store: PartitionStore) -> None:
+        """Learns what `store` holds, which is open on this partition."""
+        with self._mutex:
+            self._follow(store)
+
+    def look_held(self, question: Callable[[Machine], Answer]) -> Answer:
+        """See above. The catalog must have been refreshed under the lock that is held."""
+        with self._mutex:
+            self._follow_held()
+            return question(self._machine)
+
+    def retrying(self, operation: Callable[[], Answer]) -> Answer:
+        """The operation's answer; what it does under a lock may use `look_held` before it changes anything."""
+        if self._held is None:
+            self._reopen()
+        for _ in range(_ATTEMPT_COUNT):
+            with suppress(_NotHeldError):
+                return operation()
+            self._reopen()
+        raise StorageError(f"{self.partition} was replaced {_ATTEMPT_COUNT} times during one operation.")
+
+    def _follow_held(self) -> None:
+        topic, held = self._catalog.topic(self.partition.topic), self._held
+        if topic is None:
+            self._forget()
+            return
+        if held is None or held.store.topic_id != topic.topic_id or not self._access.is_in_place(held, self.partition):
+            raise _NotHeldError
+        try:
+            self._follow(held.store)
+        except (StreamlogError, OSError) as trouble:
+            self._drop_held()
+            raise _NotHeldError from trouble
+
+    def _reopen(self) -> None:
+        """Outside of any lock. Raises StorageError; without the topic there is nothing to open."""
+        self.refresh()
+        try:
+            opened = self._access.open_held(self.partition)
+        except (UnknownTopicError, UnknownPartitionError):
+            return
+        with self._mutex:
+            self._drop_held()
+            self._held = opened
+
+    def close(self) -> None:
+        with self._mutex:
+            self._drop_held()
+
+    def _drop_held(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
+
+    def _follow(self, store: PartitionStore) -> None:
+        bounds = store.bounds()
+        end_offset = bounds.log_end_offset
+        if self._is_loaded and store.topic_id == self._topic_id and self._next_offset == end_offset:
+            return
+        is_followed = (
+            self._is_loaded
+            and store.topic_id == self._topic_id
+            and bounds.log_start_offset <= self._next_offset
+            and 0 < end_offset - self._next_offset <= _FOLLOWED_OFFSETS
+        )
+        if not (is_followed and self._replay_up_to(store, end_offset)):
+            self._load(store)
+
+    def _replay_up_to(self, store: PartitionStore, end_offset: int) -> bool:
+        """False: offsets are missing, so the state is not known."""
+        try:
+            while self._next_offset < end_offset:
+                fetched = store.read(self._next_offset, max_bytes=_READ_BYTES, until_offset=end_offset)
+                if not fetched.buffer or not is_dense(fetched.buffer, from_offset=self._next_offset):
+                    return False
+                self._replay_all(self._machine, events_of(fetched.buffer, from_offset=self._next_offset))
+                self._next_offset = fetched.next_offset
+        except BaseException:
+            self._is_loaded = False  # half of what was read is replayed
+            raise
+        return True
+
+    def _load(self, store: PartitionStore) -> None:
+        self._is_loaded = False
+        bounds = store.bounds()
+        offset = bounds.log_start_offset
+        newest = NewestRecords(from_offset=offset)
+        while offset < bounds.log_end_offset:
+            fetched = store.read(offset, max_bytes=_READ_BYTES, until_offset=bounds.log_end_offset)
+            newest.add(fetched.buffer)
+            offset = fetched.next_offset
+        machine = self._begin()
+        self._replay_all(machine, newest.events())
+        self._machine, self._next_offset, self._topic_id = machine, bounds.log_end_offset, store.topic_id
+        self._is_loaded = True
+
+    def _replay_all(self, machine: Machine, events: Iterable[StoredEvent]) -> None:
+        for event in events:
+            try:
+                self._replay(machine, event)
+            except CorruptDataError as trouble:
+                where = f"the record at offset {event.offset}" if isinstance(event, StoredRecord) else "a marker"
+                raise type(trouble)(f"{self.partition}: {where}: {trouble.message}", **trouble.fields) from trouble

@@ -1,0 +1,37 @@
+"""The methods of `Cluster` that say what lies where: segments, bytes, keys. All read, none takes a lock."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from broker_core.cluster import KeyRanges, SegmentDescription
+from broker_core.embedded.open_log import OpenLog
+from broker_core.model.identifiers import TopicPartition
+from broker_core.storage.partition_store import PartitionStore
+
+
+class LookupMethods(ABC):
+    """Of `EmbeddedCluster`; see `broker_core.cluster.Cluster` for what they promise."""
+
+    @abstractmethod
+    def _opened(self) -> OpenLog: ...
+
+    def describe_segments(self, partition: TopicPartition) -> tuple[SegmentDescription, ...]:
+        return self._opened().access.read(partition, PartitionStore.segments)
+
+    def find_offset_within_bytes(
+        self, partition: TopicPartition, from_offset: int, until_offset: int, max_bytes: int
+    ) -> int:
+        return self._opened().access.read(
+            partition, lambda store: store.find_offset_within_bytes(from_offset, until_offset, max_bytes)
+        )
+
+    def bytes_between(self, partition: TopicPartition, from_offset: int, until_offset: int) -> int:
+        return self._opened().access.read(partition, lambda store: store.bytes_between(from_offset, until_offset))
+
+    def ranges_with_key(
+        self, partition: TopicPartition, key: bytes | None, from_offset: int, until_offset: int
+    ) -> KeyRanges:
+        return self._opened().access.read(
+            partition, lambda store: store.ranges_with_key(key, from_offset, until_offset)
+        )

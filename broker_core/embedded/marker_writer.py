@@ -1,0 +1,118 @@
+"""Markers: the control batches that end decided transactions in their partitions.
+
+Several processes may be at the same transactions at once, the one that decided them and others that found them decided,
+so each partition is judged under its lock:
+
+    is it still being ended?        if not, somebody completed it and its producer may have begun another transaction,
+                                    which a late marker would end
+    is the marker there already?    the producer's epoch is the marker's and nothing of it is open: a crash, or another
+                                    process, came between marker and completion
+
+A partition that was added and never written gets its marker too: the epoch in it fences a writer that was judged to be
+allowed to write and has not done so yet. Partitions of deleted topics are skipped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from broker_core.embedded.coordinator_state import CoordinatorState
+from broker_core.embedded.partition_access import PartitionAccess
+from broker_core.embedded.topic_catalog import TopicCatalog, topic_of
+from broker_core.log.producer_state import ProducerEntry
+from broker_core.model.exceptions import (
+    StreamlogError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from broker_core.model.identifiers import TopicPartition
+from broker_core.ports import Clock
+from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
+from broker_core.storage.partition_store import AppendOutcome, PartitionStore
+from broker_core.txn.transaction_coordinator import EndingTransaction, TransactionCoordinator
+
+_log: Final = logging.getLogger(__name__)
+
+
+class MarkerWriter:
+    """Writes for the transactions that `state` says are being ended."""
+
+    def __init__(
+        self,
+        state: CoordinatorState[TransactionCoordinator],
+        access: PartitionAccess,
+        catalog: TopicCatalog,
+        clock: Clock,
+        *,
+        on_rolled: Callable[[TopicPartition], None],
+    ) -> None:
+        self._state = state
+        self._access = access
+        self._catalog = catalog
+        self._clock = clock
+        self._on_rolled = on_rolled
+
+    def write(self, endings: Sequence[EndingTransaction]) -> dict[TopicPartition, Exception]:
+        """Durable when it returns, but for the partitions in the answer, each with what stood in the way."""
+        by_partition: defaultdict[TopicPartition, list[EndingTransaction]] = defaultdict(list)
+        for ending in endings:
+            for partition in ending.partitions:
+                by_partition[partition].append(ending)
+        troubles: dict[TopicPartition, Exception] = {}
+        for partition, them in sorted(by_partition.items()):
+            try:
+                self._write_to(partition, them)
+            except (StreamlogError, OSError) as trouble:
+                if self._exists(partition):
+                    troubles[partition] = trouble
+        return troubles
+
+    def _write_to(self, partition: TopicPartition, endings: list[EndingTransaction]) -> None:
+        append = partial(self._append_missing, endings=endings)
+        outcome = self._state.retrying(lambda: self._access.write(partition, append))
+        if outcome is not None and outcome.rolled:
+            self._on_rolled(partition)
+
+    def _append_missing(self, store: PartitionStore, *, endings: list[EndingTransaction]) -> AppendOutcome | None:
+        still_ending = set(self._state.look_held(TransactionCoordinator.ending))
+        now_ms = self._clock.now_ms()
+        batches = bytearray()
+        for ending in endings:
+            entry = store.producer_entry(ending.producer_id)
+            if ending not in still_ending or _has_marker(entry, ending):
+                continue
+            if entry is not None and entry.producer_epoch > ending.producer_epoch:
+                _log.warning(
+                    "partition=%s producer=%d has epoch %d, above that of the end of transaction %s: left as it is",
+                    *(store.topic_partition, ending.producer_id, entry.producer_epoch, ending.transactional_id),
+                )
+                continue
+            # A broker that once served the directory may have spoken with a higher epoch than ours.
+            coordinator_epoch = max(ending.coordinator_epoch, entry.coordinator_epoch if entry else -1)
+            batches += build_end_transaction_marker(
+                EndTransactionMarker(is_commit=ending.is_commit, coordinator_epoch=coordinator_epoch),
+                producer_id=ending.producer_id,
+                producer_epoch=ending.producer_epoch,
+                timestamp_ms=now_ms,
+            )
+        return store.append_control(batches, now_ms=now_ms) if batches else None
+
+    def _exists(self, partition: TopicPartition) -> bool:
+        try:
+            topic_of(self._catalog, partition)
+        except (UnknownTopicError, UnknownPartitionError):
+            return False
+        return True
+
+
+def _has_marker(entry: ProducerEntry | None, ending: EndingTransaction) -> bool:
+    return (
+        entry is not None
+        and entry.producer_epoch == ending.producer_epoch
+        and entry.transaction_first_offset is None
+        and entry.coordinator_epoch >= 0
+    )

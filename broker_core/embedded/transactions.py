@@ -1,0 +1,250 @@
+"""Transactions in a directory of ours: the coordinator's decisions, and who carries them out.
+
+    init / add      appended to `__transaction_state`, planned on what all processes did
+    end             ONE append decides for all transactions that are ended together (Prepare*). From then on nobody can
+                    take it back; markers, then one append completes them
+    whoever comes   between decision and completion a process may die. Whoever next looks at the coordinator finishes
+                    what is decided and aborts what has timed out: `settle`
+    append          is verified under the partition's lock (KIP-890): the transaction must be open, of that producer and
+                    epoch, and hold the partition. An end is decided before its marker waits for that lock. So either
+                    the records lie before the marker or the append is refused, and no transaction is left hanging
+
+What may be lost in a power failure: an id's initialisation (the process that holds it is dead as well) and a completion
+(the markers are on the device; it is found again). What may not: a partition that is added, before the first record in
+it; a decision, before the first marker; a marker, before the completion.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import Final, TypeVar
+
+from broker_core.cluster import TransactionalProducer
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.embedded.coordinator_log import CoordinatorLog
+from broker_core.embedded.internal_topics import require_no_internal_topic
+from broker_core.embedded.marker_writer import MarkerWriter
+from broker_core.embedded.partition_access import PartitionAccess
+from broker_core.embedded.producer_ids import NoIdHeldError, ProducerIds
+from broker_core.embedded.topic_catalog import TopicCatalog, topic_of
+from broker_core.model.exceptions import ConcurrentTransactionsError, PolicyViolationError, StreamlogError
+from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
+from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC
+from broker_core.model.transaction_state import TransactionState
+from broker_core.ports import Clock
+from broker_core.record.batch_header import HEADER_BYTES, read_header
+from broker_core.storage.partition_store import PartitionStore
+from broker_core.txn.transaction_coordinator import EndingTransaction, InitReply, TransactionCoordinator
+from broker_core.txn.txn_records import TransactionRecord
+
+Answer = TypeVar("Answer")
+TransactionLog = CoordinatorLog[TransactionCoordinator, TransactionRecord]
+TransactionPlan = Callable[[TransactionCoordinator], CoordinatorResult[TransactionRecord, Answer]]
+
+_logger: Final = logging.getLogger(__name__)
+
+_ATTEMPT_COUNT: Final = 10
+"""Times that others may open and leave transactions under the same id, or replace the log, during one operation."""
+
+_UNDER_WAY: Final = frozenset(
+    {TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
+)
+
+_FORGETTING_EVERY_MS: Final = 3_600_000
+"""How often a process looks for ids that are long idle."""
+
+
+def _never(reply: object) -> bool:
+    return False
+
+
+def _always(reply: object) -> bool:
+    return True
+
+
+def _is_initialised(reply: InitReply) -> bool:
+    return reply.producer is not None
+
+
+class Transactions:
+    """The transaction coordinator of one directory, in this process."""
+
+    def __init__(
+        self,
+        log: TransactionLog,
+        markers: MarkerWriter,
+        producer_ids: ProducerIds,
+        access: PartitionAccess,
+        catalog: TopicCatalog,
+        clock: Clock,
+    ) -> None:
+        self._log = log
+        self._markers = markers
+        self._producer_ids = producer_ids
+        self._access = access
+        self._catalog = catalog
+        self._clock = clock
+        self._forgot_at_ms: int | None = None
+
+    def init_producer(self, transactional_id: str, *, timeout_ms: int, is_two_phase: bool) -> ProducerIdAndEpoch:
+        self.settle()
+        for _ in range(_ATTEMPT_COUNT):
+            reply = self._change(
+                lambda coordinator: coordinator.plan_init_producer(
+                    transactional_id,
+                    timeout_ms=timeout_ms,
+                    is_two_phase=is_two_phase,
+                    new_producer_id=self._producer_ids.held_id,
+                    now_ms=self._clock.now_ms(),
+                ),
+                may_be_lost=_is_initialised,
+            )
+            if reply.producer is not None:
+                return reply.producer
+            self._finish(self._ending(transactional_id))
+        raise ConcurrentTransactionsError(
+            f"Transactional id '{transactional_id}' was taken over by others {_ATTEMPT_COUNT} times: each instance"
+            " needs an id of its own."
+        )
+
+    def add_partitions(self, producer: TransactionalProducer, partitions: Collection[TopicPartition]) -> None:
+        """Of users' topics. Raises UnknownTopicError, UnknownPartitionError, InvalidTopicNameError."""
+        for partition in partitions:
+            require_no_internal_topic(partition.topic, "write to")
+            topic_of(self._catalog, partition)
+        self.add(producer, partitions)
+
+    def add(self, producer: TransactionalProducer, partitions: Collection[TopicPartition]) -> None:
+        self._change_ended(
+            lambda coordinator: coordinator.plan_add_partitions(producer, partitions, now_ms=self._clock.now_ms())
+        )
+
+    def end(self, producers: Sequence[TransactionalProducer], *, commit: bool) -> None:
+        endings = self._change_ended(
+            lambda coordinator: coordinator.plan_end(
+                producers,
+                commit=commit,
+                new_producer_id=self._producer_ids.held_id,
+                now_ms=self._clock.now_ms(),
+            )
+        )
+        self._finish(endings)
+
+    def abort(self, transactional_id: str) -> bool:
+        self.settle()
+        ending = self._log.change(
+            lambda coordinator: coordinator.plan_abort(transactional_id, now_ms=self._clock.now_ms())
+        )
+        if ending is None:
+            return False
+        self._finish([ending])
+        return not ending.is_commit
+
+    def settle(self) -> bool:
+        """Finishes what is decided and aborts what has timed out; says whether there was anything.
+
+        What stands in the way of that is written to the log: it is not the business of who happened to come by.
+        """
+        state = self._log.state
+        state.refresh()
+        now_ms = self._clock.now_ms()
+        is_expiry_due = state.look(partial(self._is_expiry_due, now_ms=now_ms))
+        if not is_expiry_due and not state.look(TransactionCoordinator.ending):
+            return False
+        try:
+            if is_expiry_due:
+                self._log.change(lambda coordinator: coordinator.plan_expire(now_ms))
+            self._finish(state.look(TransactionCoordinator.ending))
+        except (StreamlogError, OSError) as trouble:
+            _logger.warning("transactions of others are not finished yet: %s", trouble)
+        return True
+
+    def require_none_open(self) -> None:
+        """Without the log of transactions nobody could end them. Raises PolicyViolationError."""
+        self.settle()
+        under_way = self._log.state.look(lambda coordinator: coordinator.list_transactions(states=_UNDER_WAY))
+        if under_way:
+            raise PolicyViolationError(
+                f"Topic {TRANSACTION_STATE_TOPIC} knows of {len(under_way)} open transactions, which nobody could end"
+                f" without it, '{under_way[0].transactional_id}' among them: end or abort them first.",
+                topic=TRANSACTION_STATE_TOPIC,
+            )
+
+    def write_verified(
+        self,
+        partition: TopicPartition,
+        producer: ProducerIdAndEpoch,
+        operation: Callable[[PartitionStore], Answer],
+    ) -> Answer:
+        """`operation` under the partition's lock, if the producer has a transaction open that holds the partition.
+
+        Raises InvalidTransactionStateError, ProducerFencedError, and what the operation raises.
+        """
+
+        def verified(store: PartitionStore) -> Answer:
+            self._log.state.look_held(
+                lambda coordinator: coordinator.check_append(producer.producer_id, producer.producer_epoch, partition)
+            )
+            return operation(store)
+
+        return self._log.state.retrying(lambda: self._access.write(partition, verified))
+
+    def _change_ended(self, plan: TransactionPlan[Answer]) -> Answer:
+        """Where the last transaction is still being ended, it is ended, and the plan made again."""
+        try:
+            return self._change(plan)
+        except ConcurrentTransactionsError:
+            self.settle()
+        return self._change(plan)
+
+    def _change(self, plan: TransactionPlan[Answer], *, may_be_lost: Callable[[Answer], bool] = _never) -> Answer:
+        """A plan may need producer ids, and may not wait for them while it holds the log."""
+        while True:
+            try:
+                return self._log.change(plan, may_be_lost=may_be_lost)
+            except NoIdHeldError:
+                self._producer_ids.fetch()
+
+    def _ending(self, transactional_id: str) -> tuple[EndingTransaction, ...]:
+        endings = self._log.state.look(TransactionCoordinator.ending)
+        return tuple(ending for ending in endings if ending.transactional_id == transactional_id)
+
+    def _is_expiry_due(self, coordinator: TransactionCoordinator, *, now_ms: int) -> bool:
+        next_expiry_ms = coordinator.next_expiry_ms()
+        if next_expiry_ms is not None and next_expiry_ms <= now_ms:
+            return True
+        if self._forgot_at_ms is not None and abs(now_ms - self._forgot_at_ms) < _FORGETTING_EVERY_MS:
+            return False
+        self._forgot_at_ms = now_ms
+        return bool(coordinator.plan_expire(now_ms).records)
+
+    def _finish(self, endings: Sequence[EndingTransaction]) -> None:
+        """Writes the markers and completes those that have them all. Raises what stood in the way of the others."""
+        if not endings:
+            return
+        troubles = self._markers.write(endings)
+        whole = [ending for ending in endings if not troubles.keys() & set(ending.partitions)]
+        if whole:
+            # Only those that nobody completed meanwhile: their ids may have begun another transaction.
+            self._log.change(
+                lambda coordinator: coordinator.plan_complete(whole, now_ms=self._clock.now_ms()), may_be_lost=_always
+            )
+        for partition, trouble in troubles.items():
+            trouble.add_note(
+                f"The end of the transaction is decided and holds; its marker in {partition} is written by whoever next"
+                " looks at the transactions."
+            )
+            raise trouble
+
+
+def transactional_writer(batches: bytearray) -> ProducerIdAndEpoch | None:
+    """Who writes these batches in a transaction; None outside of one. What a batch says of itself counts, and an append
+    is of one producer: whoever mixes them in one is refused with it."""
+    if len(batches) < HEADER_BYTES:
+        return None
+    header = read_header(batches)
+    if not header.is_transactional:
+        return None
+    return ProducerIdAndEpoch(producer_id=header.producer_id, producer_epoch=header.producer_epoch)

@@ -1,0 +1,1 @@
+"""Consumer groups: committed offsets, plain and within transactions, and the records that they are kept in."""

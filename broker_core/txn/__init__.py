@@ -1,0 +1,1 @@
+"""The transaction coordinator: transactional ids, their states, and the records that they are kept in."""

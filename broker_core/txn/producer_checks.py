@@ -1,0 +1,103 @@
+"""What is asked in the name of a transactional id, judged; see `transaction_coordinator` for the rules as a table.
+
+Nothing here changes anything: each check passes, or raises and says who asked for what and what stands against it.
+"""
+
+from __future__ import annotations
+
+from broker_core.cluster import TransactionalProducer
+from broker_core.coordinator.record_fields import MAX_STRING_BYTES, fits_string
+from broker_core.model.exceptions import (
+    ConcurrentTransactionsError,
+    InvalidProducerIdMappingError,
+    InvalidRequestError,
+    InvalidTransactionStateError,
+    InvalidTransactionTimeoutError,
+    ProducerFencedError,
+)
+from broker_core.model.limits import MAX_TRANSACTION_TIMEOUT_MS, NO_TRANSACTION_TIMEOUT_MS
+from broker_core.model.transaction_state import TransactionState
+from broker_core.txn.transaction_steps import LAST_GIVEN_EPOCH
+from broker_core.txn.txn_records import TransactionValue
+from broker_core.txn.txn_states import COMMITS, PREPARED
+
+
+def check_transactional_id(transactional_id: str) -> None:
+    if not transactional_id:
+        raise InvalidRequestError("the empty string is no transactional id")
+    if not fits_string(transactional_id):
+        raise InvalidRequestError(
+            f"transactional id {transactional_id[:50]!r}… cannot be stored: it must be at most {MAX_STRING_BYTES}"
+            " bytes of UTF-8"
+        )
+
+
+def checked_timeout_ms(timeout_ms: int, *, is_two_phase: bool, longest_ms: int = MAX_TRANSACTION_TIMEOUT_MS) -> int:
+    """What is recorded as the timeout. That of a two-phase transaction is not asked for."""
+    if is_two_phase:
+        return NO_TRANSACTION_TIMEOUT_MS
+    if not 0 < timeout_ms <= longest_ms:
+        raise InvalidTransactionTimeoutError(
+            f"transaction timeout is {timeout_ms} ms, it must be from 1 to {longest_ms} ms (transaction.max.timeout.ms)"
+        )
+    return timeout_ms
+
+
+def is_repeated_end(producer: TransactionalProducer, value: TransactionValue, *, commit: bool) -> bool:
+    """Whether the end is a retry of one that was decided before. Raises when it may not be."""
+    asked = "commit" if commit else "abort"
+    who = f"transactional id {producer.transactional_id!r}"
+    if _is_retry(producer, value):
+        if (value.state in COMMITS) != commit:
+            was = "committed" if value.state in COMMITS else "aborted, by its producer or because it was fenced"
+            raise InvalidTransactionStateError(f"{who} cannot {asked}: its transaction was {was} ({value.state.label})")
+        return True
+    check_owner(producer, value)
+    check_not_ending(producer.transactional_id, value)
+    if commit and value.state is not TransactionState.ONGOING:
+        raise InvalidTransactionStateError(
+            f"{who} cannot commit: no transaction is open, since no partition was added to one ({value.state.label})"
+        )
+    return False
+
+
+def _is_retry(producer: TransactionalProducer, value: TransactionValue) -> bool:
+    if value.state in (TransactionState.EMPTY, TransactionState.ONGOING):
+        return False
+    if producer.producer_id == value.producer_id:
+        return producer.producer_epoch == value.producer_epoch - 1
+    return (
+        producer.producer_id == value.previous_producer_id
+        and producer.producer_epoch == LAST_GIVEN_EPOCH
+        and value.producer_epoch == 0
+    )
+
+
+def check_owner(producer: TransactionalProducer, value: TransactionValue) -> None:
+    if producer.producer_id != value.producer_id:
+        raise InvalidProducerIdMappingError(
+            f"transactional id {producer.transactional_id!r} has the producer id {value.producer_id}, not"
+            f" {producer.producer_id}"
+        )
+    check_epoch(producer.transactional_id, value, producer.producer_epoch)
+
+
+def check_epoch(transactional_id: str, value: TransactionValue, producer_epoch: int) -> None:
+    who = f"transactional id {transactional_id!r}: producer {value.producer_id}"
+    if producer_epoch < value.producer_epoch:
+        raise ProducerFencedError(
+            f"{who} comes with epoch {producer_epoch}, the epoch is {value.producer_epoch} by now: its transaction was"
+            " ended, or a newer instance took over"
+        )
+    if producer_epoch > min(value.producer_epoch, LAST_GIVEN_EPOCH):
+        raise ProducerFencedError(
+            f"{who} comes with epoch {producer_epoch}, which nobody was given: the epoch is {value.producer_epoch}"
+        )
+
+
+def check_not_ending(transactional_id: str, value: TransactionValue) -> None:
+    if value.state in PREPARED:
+        raise ConcurrentTransactionsError(
+            f"transactional id {transactional_id!r} is still ending its last transaction ({value.state.label}):"
+            " ask again"
+        )

@@ -1,0 +1,359 @@
+"""The transaction coordinator: who may do what with a transactional id, and the records that say so.
+
+Each `plan_*` looks at the state and returns records and a reply; `replay` alone changes it (`coordinator.contract`).
+The state is the newest record of each transactional id. Time and new producer ids are arguments.
+
+    init ──► add partitions ──► (the producer writes) ──► end: Prepare* ──► markers in every partition ──► Complete*
+
+Ending several transactions is one plan, judged as a whole, whose records are one batch: all are decided or none. From
+then on `ending()` names them to whoever looks, until markers are written and `plan_complete` is recorded.
+
+Judgement, as Kafka's with transactions version 2:
+
+    nothing is known of the id          UnknownTransactionalIdError
+    another producer id                 InvalidProducerIdMappingError
+    another epoch                       ProducerFencedError
+    the epoch before the last end       a retry of that end: accepted if it goes the same way, else
+                                        InvalidTransactionStateError
+    commit where nothing is open        InvalidTransactionStateError
+    abort where nothing is open         accepted: bumps the epoch, with no marker to write
+    while it is being ended             ConcurrentTransactionsError
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from broker_core.cluster import TransactionalProducer, TransactionDescription
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.model.exceptions import (
+    InvalidProducerIdMappingError,
+    InvalidRequestError,
+    InvalidTransactionStateError,
+    UnknownTransactionalIdError,
+)
+from broker_core.model.identifiers import (
+    NO_PRODUCER_ID,
+    NO_TIMESTAMP,
+    SINGLE_USE_ID_PREFIX,
+    ProducerIdAndEpoch,
+    TopicPartition,
+)
+from broker_core.model.limits import (
+    MAX_TRANSACTION_TIMEOUT_MS,
+    NO_TRANSACTION_TIMEOUT_MS,
+    SINGLE_USE_ID_EXPIRATION_MS,
+    TRANSACTIONAL_ID_EXPIRATION_MS,
+)
+from broker_core.model.transaction_state import TransactionState
+from broker_core.txn import transaction_steps as steps
+from broker_core.txn.producer_checks import (
+    check_epoch,
+    check_not_ending,
+    check_owner,
+    check_transactional_id,
+    checked_timeout_ms,
+    is_repeated_end,
+)
+from broker_core.txn.txn_records import TransactionRecord, TransactionValue
+from broker_core.txn.txn_states import COMMITS, PREPARED
+
+_OPEN_OR_ENDING = PREPARED | {TransactionState.ONGOING}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitReply:
+    """`producer` None: the id's last transaction must be ended first (see `ending`); then plan again."""
+
+    producer: ProducerIdAndEpoch | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndingTransaction:
+    """A decided transaction whose markers are owed: one in each partition, with this producer id and epoch."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    partitions: tuple[TopicPartition, ...]
+    coordinator_epoch: int
+
+
+class TransactionCoordinator:
+    """Of one partition of `__transaction_state`. `coordinator_epoch` is that partition's leader epoch.
+
+    `longest_timeout_ms` is the longest timeout that a producer may ask for (transaction.max.timeout.ms).
+    """
+
+    def __init__(self, *, coordinator_epoch: int = 0, longest_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS) -> None:
+        self._coordinator_epoch = coordinator_epoch
+        self._longest_timeout_ms = longest_timeout_ms
+        self._values: dict[str, TransactionValue] = {}
+        self._ids_by_producer: dict[int, str] = {}
+        self._ongoing: set[str] = set()
+        self._prepared: set[str] = set()
+
+    # -- what is known --
+
+    def ending(self) -> tuple[EndingTransaction, ...]:
+        """All that are decided and not complete, ordered by id."""
+        return tuple(self._ending(key, self._values[key]) for key in sorted(self._prepared))
+
+    def next_expiry_ms(self) -> int | None:
+        """When the next open transaction times out; None: none will."""
+        open_values = (self._values[key] for key in self._ongoing)
+        return min((_expiry_ms(value) for value in open_values if _has_timeout(value)), default=None)
+
+    def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        """By id; ids that are not known are missing."""
+        return {key: _description(key, self._values[key]) for key in transactional_ids if key in self._values}
+
+    def list_transactions(
+        self, *, prefix: str = "", states: Collection[TransactionState] | None = None
+    ) -> tuple[TransactionDescription, ...]:
+        """Those whose id begins with `prefix`, ordered by id."""
+        return tuple(
+            _description(key, value)
+            for key, value in sorted(self._values.items())
+            if key.startswith(prefix) and (states is None or value.state in states)
+        )
+
+    def check_append(self, producer_id: int, producer_epoch: int, partition: TopicPartition) -> None:
+        """Whether a transactional batch may be written now (KIP-890): it must belong to an open transaction.
+
+        Raises InvalidProducerIdMappingError, ProducerFencedError, and InvalidTransactionStateError when none is open or
+        the partition was not added to it.
+        """
+        transactional_id = self._ids_by_producer.get(producer_id)
+        if transactional_id is None:
+            raise InvalidProducerIdMappingError(
+                f"{partition}: producer {producer_id} writes in a transaction, but no transactional id has this"
+                " producer id (any more): call init_producer with a transactional id"
+            )
+        value = self._values[transactional_id]
+        check_epoch(transactional_id, value, producer_epoch)
+        if value.state is not TransactionState.ONGOING:
+            raise InvalidTransactionStateError(
+                f"{partition}: producer {producer_id} writes in a transaction, but transactional id"
+                f" {transactional_id!r} has none open ({value.state.label}): add the partition to it first"
+            )
+        if partition not in value.partitions:
+            raise InvalidTransactionStateError(
+                f"{partition} was not added to the open transaction of transactional id {transactional_id!r}, which"
+                " writes to it"
+            )
+
+    # -- plans --
+
+    def plan_init_producer(
+        self,
+        transactional_id: str,
+        *,
+        timeout_ms: int,
+        is_two_phase: bool,
+        new_producer_id: Callable[[], int],
+        now_ms: int,
+    ) -> CoordinatorResult[TransactionRecord, InitReply]:
+        """The next producer instance takes over; what the last one left open goes to PrepareAbort, and it is fenced.
+
+        `new_producer_id` is called at most once. Raises InvalidRequestError for an id that cannot be stored,
+        InvalidTransactionTimeoutError.
+        """
+        check_transactional_id(transactional_id)
+        stored_timeout_ms = checked_timeout_ms(
+            timeout_ms, is_two_phase=is_two_phase, longest_ms=self._longest_timeout_ms
+        )
+        value = self._values.get(transactional_id)
+        if value is None:
+            initialised = steps.first(new_producer_id(), timeout_ms=stored_timeout_ms, now_ms=now_ms)
+        elif value.state in PREPARED:
+            return CoordinatorResult(reply=InitReply(producer=None))
+        elif value.state is TransactionState.ONGOING:
+            return CoordinatorResult(records=(_fence(transactional_id, value, now_ms),), reply=InitReply(producer=None))
+        elif steps.is_exhausted(value):
+            initialised = steps.rotated(value, new_producer_id(), timeout_ms=stored_timeout_ms, now_ms=now_ms)
+        else:
+            initialised = steps.initialised(value, timeout_ms=stored_timeout_ms, now_ms=now_ms)
+        producer = ProducerIdAndEpoch(producer_id=initialised.producer_id, producer_epoch=initialised.producer_epoch)
+        return CoordinatorResult(
+            records=(TransactionRecord(transactional_id=transactional_id, value=initialised),),
+            reply=InitReply(producer=producer),
+        )
+
+    def plan_add_partitions(
+        self, producer: TransactionalProducer, partitions: Collection[TopicPartition], *, now_ms: int
+    ) -> CoordinatorResult[TransactionRecord, None]:
+        """Opens the producer's transaction if it is not open. No records when all the partitions are in it already.
+
+        Raises UnknownTransactionalIdError, InvalidProducerIdMappingError, ProducerFencedError,
+        ConcurrentTransactionsError.
+        """
+        value = self._known(producer.transactional_id)
+        check_owner(producer, value)
+        check_not_ending(producer.transactional_id, value)
+        if set(partitions) <= set(value.partitions):
+            return CoordinatorResult(reply=None)
+        opened = steps.with_partitions(value, partitions, now_ms=now_ms)
+        record = TransactionRecord(transactional_id=producer.transactional_id, value=opened)
+        return CoordinatorResult(records=(record,), reply=None)
+
+    def plan_end(
+        self,
+        producers: Sequence[TransactionalProducer],
+        *,
+        commit: bool,
+        new_producer_id: Callable[[], int],
+        now_ms: int,
+    ) -> CoordinatorResult[TransactionRecord, tuple[EndingTransaction, ...]]:
+        """Decides all these transactions alike, or raises and decides none.
+
+        Those that the same producers have ended the same way already give no record. The reply names those whose
+        markers are owed. `new_producer_id` is called once for each producer that ends with the last epoch. Raises
+        UnknownTransactionalIdError, InvalidProducerIdMappingError, ProducerFencedError, InvalidTransactionStateError,
+        ConcurrentTransactionsError, and InvalidRequestError for a transactional id that is named twice.
+        """
+        if len({producer.transactional_id for producer in producers}) < len(producers):
+            raise InvalidRequestError("one transactional id is named twice among the transactions to end")
+        judged: list[tuple[str, TransactionValue, bool]] = []
+        for producer in producers:
+            value = self._known(producer.transactional_id)
+            judged.append((producer.transactional_id, value, is_repeated_end(producer, value, commit=commit)))
+        target = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
+        records: list[TransactionRecord] = []
+        endings: list[EndingTransaction] = []
+        for transactional_id, value, was_ended in judged:
+            decided = value
+            if not was_ended:
+                next_id = new_producer_id() if steps.is_exhausted(value) else NO_PRODUCER_ID
+                decided = steps.prepared(value, target, next_producer_id=next_id, now_ms=now_ms)
+                records.append(TransactionRecord(transactional_id=transactional_id, value=decided))
+            if decided.state in PREPARED:
+                endings.append(self._ending(transactional_id, decided))
+        return CoordinatorResult(records=tuple(records), reply=tuple(endings))
+
+    def plan_complete(
+        self, endings: Iterable[EndingTransaction], *, now_ms: int
+    ) -> CoordinatorResult[TransactionRecord, None]:
+        """All markers of these are written. Those that are no longer being ended, somebody else has completed."""
+        records = tuple(
+            TransactionRecord(
+                transactional_id=ending.transactional_id,
+                value=steps.completed(self._values[ending.transactional_id], now_ms=now_ms),
+            )
+            for ending in endings
+            if self._is_ending(ending)
+        )
+        return CoordinatorResult(records=records, reply=None)
+
+    def plan_abort(
+        self, transactional_id: str, *, now_ms: int
+    ) -> CoordinatorResult[TransactionRecord, EndingTransaction | None]:
+        """Fences the producer and aborts what it left open. What is decided already stays as it is decided.
+
+        The reply is the transaction whose markers are owed; None: nothing was open. Raises UnknownTransactionalIdError.
+        """
+        value = self._known(transactional_id)
+        if value.state in PREPARED:
+            return CoordinatorResult(reply=self._ending(transactional_id, value))
+        if value.state is not TransactionState.ONGOING:
+            return CoordinatorResult(reply=None)
+        record = _fence(transactional_id, value, now_ms)
+        assert record.value is not None
+        return CoordinatorResult(records=(record,), reply=self._ending(transactional_id, record.value))
+
+    def plan_expire(self, now_ms: int) -> CoordinatorResult[TransactionRecord, tuple[EndingTransaction, ...]]:
+        """Fences and aborts what was open for longer than its timeout; forgets ids that are idle for too long.
+
+        The reply names the aborted ones.
+        """
+        fenced = tuple(
+            _fence(key, self._values[key], now_ms)
+            for key in sorted(self._ongoing)
+            if _is_expired(self._values[key], now_ms)
+        )
+        forgotten = tuple(
+            TransactionRecord(transactional_id=key)
+            for key, value in sorted(self._values.items())
+            if value.state not in _OPEN_OR_ENDING and value.last_update_ms <= now_ms - _expiration_ms(key)
+        )
+        endings = tuple(self._ending(record.transactional_id, record.value) for record in fenced if record.value)
+        return CoordinatorResult(records=fenced + forgotten, reply=endings)
+
+    # -- the one way in --
+
+    def replay(self, record: TransactionRecord) -> None:
+        """Any record of the log, whoever wrote it."""
+        key, value = record.transactional_id, record.value
+        previous = self._values.pop(key, None)
+        if previous is not None and self._ids_by_producer.get(previous.producer_id) == key:
+            del self._ids_by_producer[previous.producer_id]
+        self._ongoing.discard(key)
+        self._prepared.discard(key)
+        if value is None:
+            return
+        self._values[key] = value
+        self._ids_by_producer[value.producer_id] = key
+        if value.state is TransactionState.ONGOING:
+            self._ongoing.add(key)
+        elif value.state in PREPARED:
+            self._prepared.add(key)
+
+    def _known(self, transactional_id: str) -> TransactionValue:
+        value = self._values.get(transactional_id)
+        if value is None:
+            raise UnknownTransactionalIdError(
+                f"Nothing is known of transactional id {transactional_id!r}: it was never initialised, or was forgotten"
+                f" after {TRANSACTIONAL_ID_EXPIRATION_MS} ms without a transaction",
+                transactional_id=transactional_id,
+            )
+        return value
+
+    def _is_ending(self, ending: EndingTransaction) -> bool:
+        value = self._values.get(ending.transactional_id)
+        return value is not None and value.state in PREPARED and self._ending(ending.transactional_id, value) == ending
+
+    def _ending(self, transactional_id: str, value: TransactionValue) -> EndingTransaction:
+        return EndingTransaction(
+            transactional_id=transactional_id,
+            producer_id=value.producer_id,
+            producer_epoch=value.producer_epoch,
+            is_commit=value.state in COMMITS,
+            partitions=value.partitions,
+            coordinator_epoch=self._coordinator_epoch,
+        )
+
+
+def _fence(transactional_id: str, value: TransactionValue, now_ms: int) -> TransactionRecord:
+    aborted = steps.prepared(value, TransactionState.PREPARE_ABORT, now_ms=now_ms)
+    return TransactionRecord(transactional_id=transactional_id, value=aborted)
+
+
+def _has_timeout(value: TransactionValue) -> bool:
+    return value.timeout_ms != NO_TRANSACTION_TIMEOUT_MS
+
+
+def _expiration_ms(transactional_id: str) -> int:
+    is_single_use = transactional_id.startswith(SINGLE_USE_ID_PREFIX)
+    return SINGLE_USE_ID_EXPIRATION_MS if is_single_use else TRANSACTIONAL_ID_EXPIRATION_MS
+
+
+def _expiry_ms(value: TransactionValue) -> int:
+    return value.start_ms + value.timeout_ms
+
+
+def _is_expired(value: TransactionValue, now_ms: int) -> bool:
+    return _has_timeout(value) and _expiry_ms(value) <= now_ms
+
+
+def _description(transactional_id: str, value: TransactionValue) -> TransactionDescription:
+    return TransactionDescription(
+        transactional_id=transactional_id,
+        state=value.state,
+        producer_id=value.producer_id,
+        producer_epoch=value.producer_epoch,
+        timeout_ms=value.timeout_ms,
+        start_time_ms=value.start_ms if value.state in _OPEN_OR_ENDING else NO_TIMESTAMP,
+        partitions=value.partitions,
+    )

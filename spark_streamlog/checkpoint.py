@@ -1,0 +1,46 @@
+"""What a streaming query's checkpoint says to its sink: which query it is, and which input a batch has.
+
+    <checkpointLocation>/metadata            {"id":"<query id>"}: the same over all runs
+    <checkpointLocation>/offsets/<batch>     the input of the batch: fixed before it runs, read when it is repeated
+
+Both are Spark's. A checkpoint that is not on a local file system, or not there, says nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+from uuid import UUID
+
+
+def query_id_of(checkpoint_location: str | None) -> str | None:
+    """None where it cannot be told: then only the tasks know it."""
+    document = _read(checkpoint_location, "metadata")
+    try:
+        return None if document is None else str(UUID(json.loads(document)["id"]))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return None
+
+
+def input_fingerprint(checkpoint_location: str | None, query_id: str | None, batch_id: int) -> str:
+    """Differs when a batch of the same number has other input; empty where it cannot be told."""
+    if query_id is None or query_id_of(checkpoint_location) != query_id:
+        return ""
+    document = _read(checkpoint_location, f"offsets/{batch_id}")
+    return "" if document is None else hashlib.sha256(document).hexdigest()[:16]
+
+
+def _read(checkpoint_location: str | None, name: str) -> bytes | None:
+    if checkpoint_location is None:
+        return None
+    scheme = urlsplit(checkpoint_location).scheme if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", checkpoint_location) else ""
+    if scheme not in ("", "file"):
+        return None
+    path = unquote(urlsplit(checkpoint_location).path) if scheme else checkpoint_location
+    try:
+        return (Path(path) / name).read_bytes()
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,259 @@
+"""What the driver does for one sink: take over, decide, abandon, end leftovers.
+
+    take_over   when a batch is planned: fences every older driver and ends what its tasks left open
+    decide      when all tasks are done: the decision and all their transactions, in one
+    publish     the same for a single write, which leaves no decision behind
+    abandon     when a task failed: nothing of the batch becomes readable
+
+A driver that has been fenced without knowing it must do no harm. So transactions are ended by their producer id and
+epoch, never by their name alone: names are used again from batch to batch, epochs are not. And leftovers are listed
+first, then it is asked whether this driver is still the current one, then they are ended: what was open while it was
+current is not a newer driver's. What is opened after the list is refused by `TaskTransaction.add_partitions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from broker_core.cluster import Cluster, TransactionalProducer, TransactionDescription
+from broker_core.model.exceptions import (
+    ProducerError,
+    StorageError,
+    StreamlogError,
+    UnknownTransactionalIdError,
+)
+from broker_core.model.identifiers import ProducerIdAndEpoch
+from broker_core.model.transaction_state import TransactionState
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.exactly_once.decision import Decision, encode_decision, find_decision
+from spark_streamlog.exactly_once.sink_identity import DECISION_PARTITION, SinkIdentity
+from spark_streamlog.exactly_once.steps import Step, log_step, logger
+from spark_streamlog.exactly_once.task_transaction import (
+    OpenTransaction,
+    ids_of,
+    is_open,
+    lost_transaction,
+    require_current,
+)
+from spark_streamlog.sink_conditions import sink_error
+
+
+class SinkDriver:
+    """All that must be remembered between the calls is in the log and in `driver`, which `take_over` gives.
+
+    Where planning cannot know whose batch it is, `driver` is None in the later calls: then `decide` takes over, and of
+    two drivers the one that decides first has the batch.
+    """
+
+    def __init__(self, cluster: Cluster, identity: SinkIdentity, *, now_ms: Callable[[], int]) -> None:
+        self._cluster = cluster
+        self._identity = identity
+        self._now_ms = now_ms
+
+    def take_over(self) -> TransactionalProducer:
+        """Before the tasks start. The next call of `decide` needs what is returned."""
+        log_step(Step.PLANNING, driver_id=self._identity.driver_id)
+        driver = self._fence_older_drivers()
+        self._abort_leftovers(lambda: self._is_current(driver))
+        log_step(Step.PLANNED, **ids_of(driver))
+        return driver
+
+    def decide(
+        self, decision: Decision, opened: Sequence[OpenTransaction], *, driver: TransactionalProducer | None
+    ) -> None:
+        """The batch is readable when this returns, and was not before it. Repeating it is harmless.
+
+        `decision` lacks only who decides. Raises STREAMLOG_DRIVER_FENCED, STREAMLOG_TRANSACTION_EXPIRED,
+        STREAMLOG_TRANSACTION_FENCED and STREAMLOG_BATCH_NOT_NEXT; then nothing of the batch is readable, unless another
+        driver has decided it.
+        """
+        assert self._identity.decision_group is not None, "a single write is published, not decided"
+        log_step(Step.COMMITTING, driver_id=self._identity.driver_id, batch=decision.batch, tasks=len(opened))
+        decider = driver or self._fence_older_drivers()
+        found = find_decision(
+            self._cluster, self._identity, decision.batch, input_fingerprint=decision.input_fingerprint
+        )
+        if found is None:
+            with self._named_trouble(opened, decider):
+                self._cluster.commit_offsets_in_transaction(
+                    decider,
+                    self._identity.decision_group,
+                    {DECISION_PARTITION: encode_decision(_signed(decision, decider))},
+                )
+                log_step(Step.DECISION_WRITTEN, **ids_of(decider), batch=decision.batch)
+                self._commit_together([decider, *(transaction.producer for transaction in opened)])
+            log_step(Step.DECIDED, **ids_of(decider), batch=decision.batch, transactions=len(opened))
+            with self._only_warning():
+                self._abort_leftovers(lambda: self._ends_again(decider, commit=True))
+        elif not found.is_by(decider):
+            self._accept_earlier_decision(found, opened, decider)
+            with self._only_warning():
+                self._abort_leftovers(lambda: self._is_current(decider))
+        log_step(Step.COMMITTED, driver_id=self._identity.driver_id, batch=decision.batch)
+
+    def publish(self, opened: Sequence[OpenTransaction], *, driver: TransactionalProducer) -> None:
+        """All rows of a single write become readable. Raises STREAMLOG_TRANSACTION_EXPIRED or …_FENCED."""
+        log_step(Step.COMMITTING, driver_id=self._identity.driver_id, tasks=len(opened))
+        producers = [transaction.producer for transaction in opened]
+        if producers:
+            with self._named_trouble(opened, driver):
+                self._commit_together(producers)
+            log_step(Step.DECIDED, driver_id=self._identity.driver_id, transactions=len(opened))
+        with self._only_warning():
+            # Attempts that start late find their driver fenced, and open nothing that only a timeout would end.
+            closed = self._fence_older_drivers()
+            self._abort_leftovers(lambda: self._is_current(closed))
+        log_step(Step.COMMITTED, driver_id=self._identity.driver_id)
+
+    def abandon(self, opened: Sequence[OpenTransaction], *, driver: TransactionalProducer | None) -> None:
+        """Ends what the batch left open; what is decided stays. Harmless for a driver that has been fenced.
+
+        Attempts that are still running find their driver fenced from now on.
+        """
+        log_step(Step.ABORTING, driver_id=self._identity.driver_id, tasks=len(opened))
+        if driver is not None and self._ends_again(driver, commit=False):
+            self._abort_leftovers(lambda: self._ends_again(driver, commit=False))
+        else:
+            # Another driver's tasks may have transactions under the same prefix.
+            self._abort_all([transaction.producer for transaction in opened])
+        log_step(Step.ABORTED, driver_id=self._identity.driver_id)
+
+    # -- the driver's own id --
+
+    def _fence_older_drivers(self) -> TransactionalProducer:
+        """Also ends an older driver's own transaction: a decision that was made is finished, another is aborted."""
+        given = self._cluster.init_producer(self._identity.driver_id)
+        driver = TransactionalProducer(
+            transactional_id=self._identity.driver_id,
+            producer_id=given.producer_id,
+            producer_epoch=given.producer_epoch,
+        )
+        log_step(Step.TAKEN_OVER, **ids_of(driver))
+        return driver
+
+    def _is_current(self, driver: TransactionalProducer) -> bool:
+        try:
+            require_current(self._cluster, self._identity, driver)
+        except ConditionError:
+            return False
+        return True
+
+    def _ends_again(self, driver: TransactionalProducer, *, commit: bool) -> bool:
+        """Ends the driver's own transaction, or repeats its end, which is harmless as long as no newer driver came.
+
+        Even where nothing is open an abort fences the driver: attempts that it planned open nothing any more.
+        """
+        try:
+            self._cluster.end_transaction(driver, commit=commit)
+        except (ProducerError, UnknownTransactionalIdError):
+            return False
+        return True
+
+    # -- the tasks' transactions --
+
+    def _abort_leftovers(self, is_still_current: Callable[[], bool]) -> None:
+        """All that is open under this sink's prefix; in the ordinary case there is nothing, and nothing is asked."""
+        leftovers = [
+            TransactionalProducer(
+                transactional_id=left.transactional_id,
+                producer_id=left.producer_id,
+                producer_epoch=left.producer_epoch,
+            )
+            for left in self._cluster.list_transactions(
+                prefix=self._identity.prefix, states=(TransactionState.ONGOING,)
+            )
+        ]
+        if leftovers and is_still_current():
+            self._abort_all(leftovers)
+
+    def _commit_together(self, producers: Sequence[TransactionalProducer]) -> None:
+        """Trouble after the decision (a disk that is full when the markers are written) is no failure: nobody can take
+        the decision back, and whoever next looks at the transactions finishes it.
+        """
+        first = producers[0]
+        try:
+            self._cluster.end_transaction(first, commit=True, together_with=producers[1:])
+        except StorageError as trouble:
+            found = self._cluster.describe_transactions([first.transactional_id]).get(first.transactional_id)
+            if not _is_decided(found, first):
+                raise
+            logger.warning("%s is decided; not all of it is readable yet: %s", self._identity.title, trouble)
+
+    def _abort_all(self, producers: Sequence[TransactionalProducer]) -> None:
+        """Those that are still open: together if all are, else one by one."""
+        if not self._abort_together(producers) and len(producers) > 1:
+            for producer in producers:
+                self._abort_together([producer])
+
+    def _abort_together(self, producers: Sequence[TransactionalProducer]) -> bool:
+        if not producers:
+            return True
+        try:
+            self._cluster.end_transaction(producers[0], commit=False, together_with=producers[1:])
+        except (ProducerError, UnknownTransactionalIdError):
+            return False  # one of them is ended already, or has a newer owner who ends it
+        for producer in producers:
+            log_step(Step.LEFTOVER_ENDED, **ids_of(producer))
+        return True
+
+    def _accept_earlier_decision(
+        self, found: Decision, opened: Sequence[OpenTransaction], decider: TransactionalProducer
+    ) -> None:
+        """The batch was decided by a run that died, or by another driver in the meantime."""
+        require_current(self._cluster, self._identity, decider)
+        described = self._cluster.describe_transactions([one.producer.transactional_id for one in opened])
+        still_open = [
+            one.producer for one in opened if is_open(described.get(one.producer.transactional_id), one.producer)
+        ]
+        self._abort_all(still_open)
+        if still_open:
+            raise sink_error(
+                "STREAMLOG_DRIVER_FENCED",
+                who=self._identity.title,
+                found=f"another driver decided batch {found.batch} while this one's tasks wrote it",
+            )
+        log_step(Step.ALREADY_DECIDED, **ids_of(decider), batch=found.batch)
+
+    @contextmanager
+    def _only_warning(self) -> Iterator[None]:
+        """Around what follows a decision: a batch that is decided is not to be reported as failed."""
+        try:
+            yield
+        except StreamlogError as trouble:
+            logger.warning(
+                "%s is decided; what else it left open waits for its timeout: %s", self._identity.title, trouble
+            )
+
+    @contextmanager
+    def _named_trouble(self, opened: Sequence[OpenTransaction], decider: TransactionalProducer) -> Iterator[None]:
+        try:
+            yield
+        except (ProducerError, UnknownTransactionalIdError) as trouble:
+            try:
+                require_current(self._cluster, self._identity, decider)
+            except ConditionError as fenced:
+                raise fenced from trouble
+            described = self._cluster.describe_transactions([one.producer.transactional_id for one in opened])
+            for one in opened:
+                if not is_open(described.get(one.producer.transactional_id), one.producer):
+                    log_step(Step.FENCED, **ids_of(one.producer))
+                    raise lost_transaction(self._cluster, self._identity, one, self._now_ms()) from trouble
+            raise
+
+
+def _is_decided(found: TransactionDescription | None, producer: TransactionalProducer) -> bool:
+    """Whether this producer's transaction is committed, or about to be. Its end has raised the epoch (KIP-890)."""
+    return (
+        found is not None
+        and found.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
+        and (found.producer_id, found.producer_epoch) == (producer.producer_id, producer.producer_epoch + 1)
+    )
+
+
+def _signed(decision: Decision, decider: TransactionalProducer) -> Decision:
+    return replace(
+        decision,
+        decided_by=ProducerIdAndEpoch(producer_id=decider.producer_id, producer_epoch=decider.producer_epoch),
+    )

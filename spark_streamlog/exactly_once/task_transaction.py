@@ -1,0 +1,212 @@
+"""What one attempt of a task does: look, open, write, leave open.
+
+    transaction = TaskTransaction(cluster, identity, task=3, attempt=0, timeout_ms=…, now_ms=…)
+    if transaction.may_write(batch, driver):
+        producer = TopicProducer(cluster, transaction=transaction, …)
+        with transaction.writing():
+            … producer.add(…), producer.flush() …
+        message = transaction.opened
+
+The transaction opens with the first rows: a task without rows has none. It stays open when the task is done, for the
+driver to end. An attempt that fails ends its own; one that is killed leaves it to the driver, to the next run, or to
+its timeout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from broker_core.cluster import Cluster, TransactionalProducer, TransactionDescription
+from broker_core.model.exceptions import (
+    InvalidProducerIdMappingError,
+    InvalidTransactionStateError,
+    ProducerFencedError,
+    StreamlogError,
+)
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.transaction_state import TransactionState
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.exactly_once.decision import find_decision
+from spark_streamlog.exactly_once.sink_identity import SinkIdentity
+from spark_streamlog.exactly_once.steps import Step, log_step
+from spark_streamlog.sink_conditions import sink_error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenTransaction:
+    """What an attempt wrote and left open. `opened_at_ms` is wall-clock time, a little before the coordinator's."""
+
+    producer: TransactionalProducer
+    task: int
+    attempt: int
+    opened_at_ms: int
+    timeout_ms: int
+
+
+class TaskTransaction:
+    """One attempt's transaction. It is a `broker_core.topic_producer.ProducerTransaction`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        identity: SinkIdentity,
+        *,
+        task: int,
+        attempt: int,
+        timeout_ms: int,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._cluster = cluster
+        self._identity = identity
+        self._task = task
+        self._attempt = attempt
+        self._timeout_ms = timeout_ms
+        self._now_ms = now_ms
+        self._driver: TransactionalProducer | None = None
+        self._producer: TransactionalProducer | None = None
+        self.opened: OpenTransaction | None = None
+        """None as long as no row was written."""
+
+    @property
+    def transactional_id(self) -> str:
+        return self._identity.task_id(self._task, self._attempt)
+
+    def may_write(self, batch: int | None, driver: TransactionalProducer | None) -> bool:
+        """Before anything else. False: the batch is decided, the task only drains its input.
+
+        `driver` is the one that planned this attempt, if that is known: an attempt that outlived its driver must not
+        touch the transactional ids, which a newer driver's tasks use by now. `batch` is None for a single write.
+
+        Raises STREAMLOG_DRIVER_FENCED and STREAMLOG_BATCH_NOT_NEXT.
+        """
+        log_step(Step.TASK_STARTED, transactional_id=self.transactional_id, batch=batch)
+        self._driver = driver
+        self._require_current_driver()
+        if batch is not None and find_decision(self._cluster, self._identity, batch) is not None:
+            log_step(Step.TASK_SKIPS, transactional_id=self.transactional_id, batch=batch)
+            return False
+        log_step(Step.TASK_MAY_WRITE, transactional_id=self.transactional_id, batch=batch)
+        return True
+
+    def begin(self) -> TransactionalProducer:
+        """Before the first row. Ends what an earlier attempt with the same number left open under this id."""
+        given = self._cluster.init_producer(self.transactional_id, timeout_ms=self._timeout_ms)
+        self._producer = TransactionalProducer(
+            transactional_id=self.transactional_id,
+            producer_id=given.producer_id,
+            producer_epoch=given.producer_epoch,
+        )
+        log_step(Step.TASK_INITIALISED, **ids_of(self._producer))
+        return self._producer
+
+    def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        """Before the first rows of each partition. The first call opens the transaction, and then looks once more
+        whether the driver is the current one: the batch may be over by now, and nobody would look for leftovers again.
+
+            driver   ends its batch ─► lists what is open, aborts it        so this attempt is on the list,
+            task          opens its transaction ─► asks for the driver      or hears that the batch is over
+
+        Raises STREAMLOG_DRIVER_FENCED.
+        """
+        assert self._producer is not None, "begin() comes first"
+        is_first = self.opened is None
+        if is_first:
+            self.opened = OpenTransaction(
+                producer=self._producer,
+                task=self._task,
+                attempt=self._attempt,
+                opened_at_ms=self._now_ms(),
+                timeout_ms=self._timeout_ms,
+            )
+        self._cluster.add_partitions_to_transaction(self._producer, partitions)
+        log_step(Step.PARTITIONS_ADDED, **ids_of(self._producer), partitions=",".join(map(str, sorted(partitions))))
+        if is_first:
+            self._require_current_driver()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Around the writing. An attempt that fails aborts what it wrote at once, not by a timeout.
+
+        Raises STREAMLOG_TRANSACTION_EXPIRED or STREAMLOG_TRANSACTION_FENCED when somebody else has ended it.
+        """
+        try:
+            yield
+        except (ProducerFencedError, InvalidTransactionStateError, InvalidProducerIdMappingError) as trouble:
+            if self.opened is None:
+                raise
+            log_step(Step.FENCED, **ids_of(self.opened.producer))
+            raise lost_transaction(self._cluster, self._identity, self.opened, self._now_ms()) from trouble
+        except Exception:
+            self._give_up()
+            raise
+
+    def _require_current_driver(self) -> None:
+        if self._driver is not None:
+            require_current(self._cluster, self._identity, self._driver)
+
+    def _give_up(self) -> None:
+        if self.opened is None:
+            return
+        try:
+            self._cluster.end_transaction(self.opened.producer, commit=False)
+        except StreamlogError:
+            return  # ended already, or the log cannot be written: what made the task fail is the better story
+        log_step(Step.TASK_GAVE_UP, **ids_of(self.opened.producer))
+
+
+def ids_of(producer: TransactionalProducer) -> dict[str, object]:
+    """As fields of a log line."""
+    return {
+        "transactional_id": producer.transactional_id,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+    }
+
+
+def is_open(found: TransactionDescription | None, producer: TransactionalProducer) -> bool:
+    """Whether it is this producer's own transaction that is open, not a later one under the same id."""
+    return (
+        found is not None
+        and found.state is TransactionState.ONGOING
+        and (found.producer_id, found.producer_epoch) == (producer.producer_id, producer.producer_epoch)
+    )
+
+
+def require_current(cluster: Cluster, identity: SinkIdentity, driver: TransactionalProducer) -> None:
+    """Raises STREAMLOG_DRIVER_FENCED when the driver's id was initialised, or its transaction ended, since."""
+    found = cluster.describe_transactions([driver.transactional_id]).get(driver.transactional_id)
+    if found is not None and (found.producer_id, found.producer_epoch) == (driver.producer_id, driver.producer_epoch):
+        return
+    log_step(Step.FENCED, **ids_of(driver))
+    now = "is not known to the log" if found is None else f"has the producer epoch {found.producer_epoch} by now"
+    raise sink_error(
+        "STREAMLOG_DRIVER_FENCED",
+        who=identity.title,
+        found=f"{driver.transactional_id} {now}, and this driver's is {driver.producer_epoch}",
+    )
+
+
+def lost_transaction(cluster: Cluster, identity: SinkIdentity, lost: OpenTransaction, now_ms: int) -> ConditionError:
+    """Why a transaction that should be open is not: its timeout, or somebody else."""
+    transactional_id = lost.producer.transactional_id
+    age_ms = now_ms - lost.opened_at_ms
+    if age_ms >= lost.timeout_ms:
+        return sink_error(
+            "STREAMLOG_TRANSACTION_EXPIRED",
+            transactional_id=transactional_id,
+            who=identity.title,
+            age_ms=age_ms,
+            timeout_ms=lost.timeout_ms,
+        )
+    found = cluster.describe_transactions([transactional_id]).get(transactional_id)
+    return sink_error(
+        "STREAMLOG_TRANSACTION_FENCED",
+        transactional_id=transactional_id,
+        who=identity.title,
+        found="the log does not know it"
+        if found is None
+        else f"it is {found.state.label} with the producer epoch {found.producer_epoch}, and the task's was "
+        f"{lost.producer.producer_epoch}",
+    )

@@ -1,0 +1,39 @@
+"""From what writes rows without nulls to what encodes a column: nulls stay null, and a row that fails is named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from spark_streamlog.serde.serde_errors import CannotSerializeError
+
+
+class Unwritable(Exception):
+    """A row that the schema has no place for; the text is the reason. Made and caught within the serdes."""
+
+
+def encode_rows(column: Any, write: Callable[[Any], list[bytes]]) -> Any:
+    """`write` takes an array without nulls and raises Unwritable; this raises CannotSerializeError with the row."""
+    dense = column.drop_null() if column.null_count else column
+    try:
+        values = write(dense)
+    except Unwritable:
+        raise _first_that_fails(column, write) from None
+    if not column.null_count:
+        return pa.array(values, pa.binary())
+    following = iter(values)
+    rows = [next(following) if is_valid else None for is_valid in column.is_valid().to_pylist()]
+    return pa.array(rows, pa.binary())
+
+
+def _first_that_fails(column: Any, write: Callable[[Any], list[bytes]]) -> CannotSerializeError:
+    for row in range(len(column)):
+        one = column.slice(row, 1)
+        try:
+            if not one.null_count:
+                write(one)
+        except Unwritable as trouble:
+            return CannotSerializeError(str(trouble), row=row, reason=str(trouble))
+    raise AssertionError("what fails as a whole fails in one of its rows")

@@ -1,0 +1,146 @@
+"""A schema registry in one JSON file, for those who have none running.
+
+    {"schemas": [{"id": 1, "subject": "orders-value", "version": 1, "schemaType": "AVRO", "schema": …}, …]}
+
+`schema` is the text, or for Avro the JSON itself; `schemaType` is AVRO where it is missing. An id belongs to one text,
+whatever the subject, as in Confluent's registry. The file can be written by hand; registering writes it anew beside
+itself under a lock (`<path>.lock`) and moves it into place, so that a reader sees the old one or the new one. It is
+read again whenever it has changed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from spark_streamlog.serde.limits import MAX_SCHEMA_BYTES
+from spark_streamlog.serde.schema_registry import AVRO, RegisteredSchema
+from spark_streamlog.serde.serde_errors import SchemaRegistryError, UnknownSchemaError
+
+MAX_FILE_BYTES = 64 * MAX_SCHEMA_BYTES
+
+
+class FileRegistry:
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._entries: list[dict[str, Any]] = []
+        self._seen: tuple[int, ...] | None = None
+
+    def schema_by_id(self, schema_id: int) -> RegisteredSchema:
+        for entry in self._read():
+            if entry["id"] == schema_id:
+                return _schema(entry)
+        raise UnknownSchemaError(f"the schema registry {self._path} has no schema id {schema_id}")
+
+    def latest(self, subject: str) -> RegisteredSchema:
+        versions = [entry for entry in self._read() if entry["subject"] == subject]
+        if not versions:
+            raise UnknownSchemaError(f"the schema registry {self._path} has no subject {subject!r}")
+        return _schema(max(versions, key=lambda entry: entry["version"]))
+
+    def find_id(self, subject: str, text: str, schema_type: str) -> int:
+        wanted = _meaning(text, schema_type)
+        for entry in self._read():
+            if entry["subject"] == subject and _meaning_of(entry) == wanted:
+                return int(entry["id"])
+        raise UnknownSchemaError(f"the schema registry {self._path} does not have that schema under {subject!r}")
+
+    def register(self, subject: str, text: str, schema_type: str) -> int:
+        with self._locked():
+            entries = self._read()
+            wanted = _meaning(text, schema_type)
+            same = [entry for entry in entries if _meaning_of(entry) == wanted]
+            for entry in same:
+                if entry["subject"] == subject:
+                    return int(entry["id"])
+            schema_id = same[0]["id"] if same else max((entry["id"] for entry in entries), default=0) + 1
+            version = max((e["version"] for e in entries if e["subject"] == subject), default=0) + 1
+            kept = json.loads(text) if schema_type == AVRO else text
+            added = {"id": schema_id, "subject": subject, "version": version, "schemaType": schema_type, "schema": kept}
+            self._write([*entries, added])
+            return int(schema_id)
+
+    def _read(self) -> list[dict[str, Any]]:
+        try:
+            with open(self._path, "rb") as file:
+                found = os.fstat(file.fileno())
+                seen = (found.st_ino, found.st_mtime_ns, found.st_size)
+                if seen != self._seen:
+                    self._entries = self._checked(file.read(MAX_FILE_BYTES + 1))
+                    self._seen = seen
+        except FileNotFoundError:
+            # Registering makes it; until then there is nothing in it.
+            self._entries, self._seen = [], None
+        except OSError as trouble:
+            raise SchemaRegistryError(f"the schema registry {self._path} cannot be read: {trouble}") from None
+        return self._entries
+
+    def _checked(self, content: bytes) -> list[dict[str, Any]]:
+        if len(content) > MAX_FILE_BYTES:
+            raise SchemaRegistryError(f"the schema registry {self._path} has more than {MAX_FILE_BYTES} bytes")
+        try:
+            entries = json.loads(content)["schemas"]
+            for entry in entries:
+                if not isinstance(entry["subject"], str) or not isinstance(entry["schema"], str | dict | list):
+                    raise TypeError(f"an entry is {str(entry)[:80]}")
+                for name in ("id", "version"):
+                    if not isinstance(entry[name], int) or isinstance(entry[name], bool):
+                        raise TypeError(f"{name} is {entry[name]!r}")
+        except (ValueError, KeyError, TypeError, RecursionError) as trouble:
+            raise SchemaRegistryError(
+                f"the schema registry {self._path} is none: {trouble!r}. Expected "
+                '{"schemas": [{"id": 1, "subject": "…", "version": 1, "schema": …}, …]}'
+            ) from None
+        return list(entries)
+
+    def _write(self, entries: list[dict[str, Any]]) -> None:
+        beside = f"{self._path}.{os.getpid()}.new"
+        try:
+            with open(beside, "w", encoding="utf-8") as file:
+                json.dump({"schemas": entries}, file, indent=1, ensure_ascii=False)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, self._path)
+        except OSError as trouble:
+            raise SchemaRegistryError(f"the schema registry {self._path} cannot be written: {trouble}") from None
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        import fcntl
+
+        try:
+            lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        except OSError as trouble:
+            raise SchemaRegistryError(f"the schema registry {self._path} cannot be locked: {trouble}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _schema(entry: dict[str, Any]) -> RegisteredSchema:
+    kept = entry["schema"]
+    return RegisteredSchema(
+        schema_id=entry["id"],
+        schema_type=entry.get("schemaType", AVRO),
+        # A text that is not JSON in itself names a type, as "string" does.
+        text=kept if isinstance(kept, str) else json.dumps(kept),
+    )
+
+
+def _meaning_of(entry: dict[str, Any]) -> Any:
+    return _meaning(_schema(entry).text, entry.get("schemaType", AVRO))
+
+
+def _meaning(text: str, schema_type: str) -> Any:
+    """Equal for the same schema: Avro's JSON without its spaces and order of names."""
+    if schema_type != AVRO:
+        return schema_type, text
+    try:
+        return schema_type, json.dumps(json.loads(text), sort_keys=True)
+    except ValueError:
+        return schema_type, json.dumps(text)

@@ -1,0 +1,125 @@
+"""Schemas by id and by subject: what a registry is to the serdes, and the cache before it.
+
+A registry is either Confluent's REST interface (`http_registry`) or a JSON file with the same meaning
+(`file_registry`). Ids never change their meaning, so they are kept for the life of a process; the latest version of a
+subject is asked for anew each time. An id that is not known is not asked for again for a minute, and when a thousand
+were asked for in vain within one the registry is taken for the wrong one, loudly.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from spark_streamlog.serde.limits import MAX_CACHED_SCHEMAS, MAX_UNKNOWN_SCHEMA_IDS, UNKNOWN_SCHEMA_ID_SECONDS
+from spark_streamlog.serde.serde_errors import SchemaRegistryError, UnknownSchemaError
+
+AVRO = "AVRO"
+PROTOBUF = "PROTOBUF"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistryTarget:
+    """Where a registry is: `urls` of one over HTTP, in the order they are tried, or the `path` of a file.
+
+    `user_info` is `user:password`; it stands in no message.
+    """
+
+    urls: tuple[str, ...] = field(default=(), repr=False)
+    path: str | None = None
+    user_info: str | None = field(default=None, repr=False)
+    timeout_seconds: float = 10.0
+
+    def __str__(self) -> str:
+        return self.path or ", ".join(shown_url(url) for url in self.urls)
+
+
+def shown_url(url: str) -> str:
+    """For messages: without the user and the password that may stand in it."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredSchema:
+    """`references` are the texts of the schemas whose names the text uses, those first that use no others."""
+
+    schema_id: int
+    schema_type: str
+    text: str
+    references: tuple[str, ...] = ()
+
+
+class SchemaRegistry(Protocol):
+    """Every method raises UnknownSchemaError for what is not there and SchemaRegistryError for any other trouble."""
+
+    def schema_by_id(self, schema_id: int) -> RegisteredSchema: ...
+
+    def latest(self, subject: str) -> RegisteredSchema: ...
+
+    def find_id(self, subject: str, text: str, schema_type: str) -> int:
+        """Of a schema that the subject has already."""
+
+    def register(self, subject: str, text: str, schema_type: str) -> int:
+        """Its id, after making it the subject's latest version; or the id it has there already."""
+
+
+class CachedRegistry:
+    def __init__(self, registry: SchemaRegistry, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._registry = registry
+        self._now = now
+        self._known: dict[int, RegisteredSchema] = {}
+        self._unknown: dict[int, tuple[float, str]] = {}
+
+    def schema_by_id(self, schema_id: int) -> RegisteredSchema:
+        known = self._known.get(schema_id)
+        return known if known is not None else self._ask(schema_id)
+
+    def latest(self, subject: str) -> RegisteredSchema:
+        return self._registry.latest(subject)
+
+    def find_id(self, subject: str, text: str, schema_type: str) -> int:
+        return self._registry.find_id(subject, text, schema_type)
+
+    def register(self, subject: str, text: str, schema_type: str) -> int:
+        return self._registry.register(subject, text, schema_type)
+
+    def _ask(self, schema_id: int) -> RegisteredSchema:
+        asked_at, reason = self._unknown.get(schema_id, (-math.inf, ""))
+        oldest = self._now() - UNKNOWN_SCHEMA_ID_SECONDS
+        if asked_at > oldest:
+            raise UnknownSchemaError(reason)
+        if len(self._unknown) >= MAX_UNKNOWN_SCHEMA_IDS:
+            self._unknown = {known: found for known, found in self._unknown.items() if found[0] > oldest}
+        if len(self._unknown) >= MAX_UNKNOWN_SCHEMA_IDS:
+            raise SchemaRegistryError(
+                f"{MAX_UNKNOWN_SCHEMA_IDS} schema ids were not found in {UNKNOWN_SCHEMA_ID_SECONDS:.0f} seconds, and "
+                f"{schema_id} would be the next: is this the registry that the values were written with?"
+            )
+        try:
+            found = self._registry.schema_by_id(schema_id)
+        except UnknownSchemaError as trouble:
+            self._unknown[schema_id] = (self._now(), trouble.message)
+            raise
+        if len(self._known) >= MAX_CACHED_SCHEMAS:
+            self._known.clear()
+        self._unknown.pop(schema_id, None)
+        self._known[schema_id] = found
+        return found
+
+
+@lru_cache(maxsize=32)
+def open_registry(target: RegistryTarget) -> SchemaRegistry:
+    """One per target and process. Opens nothing yet."""
+    if target.path is not None:
+        from spark_streamlog.serde.file_registry import FileRegistry
+
+        return CachedRegistry(FileRegistry(target.path))
+    from spark_streamlog.serde.http_registry import HttpRegistry
+
+    return CachedRegistry(HttpRegistry(target))

@@ -1,0 +1,1 @@
+"""Metadata tables: topics, segments, batches, groups, transactions and lag as rows."""

@@ -1,0 +1,130 @@
+"""Runs stories of kills against one streaming query and keeps account of what was hit."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+from exactly_once.kill_orders import Kill, KillFolder
+from exactly_once.kill_stories import Run, Story
+from exactly_once.micro_batches import MicroBatches
+from exactly_once.numbered_rows import NumberedRows
+from exactly_once.spark_process import QueryFailed, SparkProcess
+from exactly_once.watching_reader import WatchingReader
+
+from broker_core.embedded.embedded_cluster import open_embedded
+
+ROWS_PER_BATCH = 15
+RunsQueries = SparkProcess | MicroBatches
+
+
+class KillMatrix:
+    """One query, from `in` to `out`, and all that watches it. `log` has a line for each kill."""
+
+    def __init__(
+        self, folder: Path, kills: KillFolder, *, forget_decisions: bool = False, query: str = "copy_stream"
+    ) -> None:
+        self.directory = str(folder / "log")
+        self.checkpoint = folder / "checkpoint"
+        self.kills = kills
+        self.rows = NumberedRows(self.directory)
+        self.reader = WatchingReader(self.directory, self.checkpoint)
+        self.log: list[str] = []
+        self.hits: Counter[str] = Counter()
+        self._forget_decisions = forget_decisions
+        self._query = query
+
+    def play(self, spark: RunsQueries, story: Story) -> None:
+        for run in story.runs:
+            if run.without_reader:
+                with self.reader.pausing():
+                    self._run(spark, story, run)
+            else:
+                self._run(spark, story, run)
+
+    def _run(self, spark: RunsQueries, story: Story, run: Run) -> None:
+        self.add_batches(max((kill.nth for kill in run.kills), default=1))
+        if run.repeats_last_batch:
+            self.forget_last_commit()
+        self.kills.order(*run.kills, forget_decisions=self._forget_decisions)
+        began = time.monotonic()
+        failure = self.copy(spark, fence=run.fenced_from_outside)
+        self.note_hits(story.name, run.kills, time.monotonic() - began)
+        assert (failure is not None) == run.fails, f"{story.name}: {run}: {failure}"
+
+    def add_batches(self, count: int) -> None:
+        """So many that no run has begun: as the kill that waits longest needs. Earlier runs may have left some."""
+        begun = self.newest("offsets") + 1
+        self.rows.add(max(0, ROWS_PER_BATCH * (begun + count) - self.rows.row_count))
+
+    def copy(self, spark: RunsQueries, *, fence: bool = False, checkpoint: Path | None = None) -> str | None:
+        """One run of the query, to the end of the input. What it failed with, if it did."""
+        self.begin_copy(spark, checkpoint=checkpoint)
+        if fence:
+            self._take_over_from_who_waits()
+        return self.end_copy(spark)
+
+    def begin_copy(self, spark: RunsQueries, *, checkpoint: Path | None = None) -> None:
+        spark.begin(
+            self._query,
+            directory=self.directory,
+            checkpoint=str(checkpoint or self.checkpoint),
+            max_offsets=ROWS_PER_BATCH,
+        )
+
+    def end_copy(self, spark: RunsQueries) -> str | None:
+        try:
+            spark.finish()
+        except QueryFailed as failure:
+            return str(failure)
+        return None
+
+    def note_hits(self, story: str, kills: tuple[Kill, ...], seconds: float) -> None:
+        """Every kill that was ordered must have been carried out."""
+        hits = self.kills.hits()
+        assert len(hits) == len(kills), f"{story}: ordered {[str(kill) for kill in kills]}, hit {hits}"
+        for kill, hit in zip(kills, hits, strict=True):
+            whom = hit.get("transactional_id", hit.get("driver_id", "")).split("-", 5)[-1] or hit["pid"]
+            line = f"{story}: {kill}, of {whom}, batch {self.newest('offsets')}, {seconds:.1f} s"
+            self.log.append(line)
+            print(line)
+            if kill.action == "kill":
+                self.hits[kill.step + ("" if kill.write is None else f" + {kill.write.when} a write")] += 1
+
+    def newest(self, folder: str, *, of: Path | None = None) -> int:
+        """The highest batch that Spark has written down under `offsets` or `commits`; -1: none."""
+        names = [path.name for path in ((of or self.checkpoint) / folder).glob("[0-9]*")]
+        return max((int(name) for name in names if name.isdigit()), default=-1)
+
+    def watch(self, reader: WatchingReader) -> None:
+        """In place of the reader so far, which must not have found anything."""
+        _, problems = self.reader.stop()
+        assert problems == []
+        self.reader = reader
+
+    def forget_last_commit(self) -> None:
+        """Leaves the checkpoint as a crash does between the sink's commit and Spark's."""
+        last = self.newest("commits")
+        for name in (str(last), f".{last}.crc"):
+            (self.checkpoint / "commits" / name).unlink(missing_ok=True)
+
+    def _take_over_from_who_waits(self) -> None:
+        hit = self.kills.wait_for_hit()
+        with open_embedded(self.directory) as cluster:
+            cluster.init_producer(hit["driver_id"])
+        self.kills.go()
+
+    def finish(self, spark: RunsQueries, *, is_source_order_kept: bool = True) -> list[str]:
+        """A last run that nobody disturbs; then what is wrong with the copy, and with what the reader saw of it."""
+        self.kills.order(forget_decisions=self._forget_decisions)
+        failure = self.copy(spark)
+        assert failure is None, failure
+        seen, problems = self.reader.stop()
+        if seen < self.rows.row_count:
+            problems.append(f"the reader saw {seen} of {self.rows.row_count} rows")
+        return problems + self.rows.problems(is_source_order_kept=is_source_order_kept)
+
+    def close(self) -> None:
+        self.reader.close()
+        self.rows.close()

@@ -1,0 +1,101 @@
+"""What a test orders `injected.kill_switch` to do, and what it did."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+HIT_SECONDS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """A write of the log to a file whose path matches, the nth one of the process since the step."""
+
+    path: str
+    nth: int = 1
+    when: str = "before"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """See `injected.kill_switch`."""
+
+    step: str
+    nth: int = 1
+    ids: Mapping[str, str] = field(default_factory=dict)
+    write: Write | None = None
+    action: str = "kill"
+    victims: str = "process"
+    seconds: float = 100.0
+    """The longest that "wait" waits."""
+
+    def as_document(self) -> dict[str, Any]:
+        document: dict[str, Any] = {
+            name: getattr(self, name) for name in ("step", "nth", "action", "victims", "seconds")
+        }
+        document["ids"] = dict(self.ids)
+        if self.write is not None:
+            document["write"] = {"path": self.write.path, "nth": self.write.nth, "when": self.write.when}
+        return document
+
+    def of(self, victims: str) -> Kill:
+        return replace(self, victims=victims)
+
+    def __str__(self) -> str:
+        place = self.step
+        if self.write is not None:
+            place += f", {self.write.when} write {self.write.nth} to {self.write.path}"
+        elif self.nth > 1:
+            place += f", time {self.nth}"
+        return f"{self.action} {self.victims} at {place}"
+
+
+class KillFolder:
+    """The folder between a test and the kill switches of all processes. One order stands at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir(parents=True, exist_ok=True)
+
+    def order(self, *kills: Kill, forget_decisions: bool = False, note_writes: bool = False) -> None:
+        """Takes the place of the last order. Nobody should be at work who could still be hit by that one."""
+        for old in (*self.path.glob("hit-*"), *self.path.glob("seen-*"), *self.path.glob("go")):
+            old.unlink()
+        document = {
+            "id": str(uuid4()),
+            "kills": [kill.as_document() for kill in kills],
+            "forget_decisions": forget_decisions,
+            "note_writes": note_writes,
+        }
+        new = self.path / "order.new"
+        new.write_text(json.dumps(document))
+        new.rename(self.path / "order.json")
+
+    def wait_for_hit(self) -> dict[str, Any]:
+        """What the first kill hit: who waits there goes on with `go`."""
+        until = time.monotonic() + HIT_SECONDS
+        while not (found := self.hits()):
+            assert time.monotonic() < until, "nobody came by"
+            time.sleep(0.005)
+        return found[0]
+
+    def go(self) -> None:
+        (self.path / "go").touch()
+
+    def hits(self) -> list[dict[str, Any]]:
+        """What was done, kill by kill: step, the step's fields, pid, victims."""
+        found = sorted(self.path.glob("hit-*"), key=lambda path: int(path.name.removeprefix("hit-")))
+        return [json.loads(path.read_text()) for path in found]
+
+    def passed(self) -> list[dict[str, Any]]:
+        """Every step that any process passed under any order, in order."""
+        try:
+            return [json.loads(line) for line in (self.path / "steps.jsonl").read_text().splitlines()]
+        except FileNotFoundError:
+            return []

@@ -1,0 +1,111 @@
+"""A Python program with a Spark session of its own, so that a test can kill it whole. `spark_process` starts it.
+
+    python query_host.py '{"master": "local[2,2]", "conf": {...}}'
+
+It answers on its stdout, a line of JSON for each line of JSON on its stdin: first that it is ready, then for
+{"function": name, "arguments": {...}} what that function below returned, or {"failed": ...} with what it raised.
+
+    spark-submit … query_host.py '{"conf": {...}, "once": {"function": …, "arguments": …}}'
+
+The same for one request, as a job that has the package by --py-files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+
+WAIT_SECONDS = 240
+
+
+def copy_stream(spark, *, directory, checkpoint, max_offsets, keys_shuffled=False):
+    """Copies `in` to `out` until nothing is left. A copied row says where the row stood."""
+    rows = _rows_with_their_places(spark, directory, max_offsets)
+    if keys_shuffled:
+        rows = rows.repartition(3, "key")
+    writer = rows.writeStream.format("streamlog").option("topic", "out")
+    _run_to_the_end(writer.option("checkpointLocation", checkpoint), directory)
+
+
+def copy_by_foreach_batch(spark, *, directory, checkpoint, max_offsets):
+    """The same by batch writes, each with the pair that says which one it is."""
+
+    def write(rows, batch):
+        pair = {"txnAppId": "copier", "txnVersion": batch}
+        rows.write.format("streamlog").option("topic", "out").options(**pair).mode("append").save(directory)
+
+    writer = _rows_with_their_places(spark, directory, max_offsets).writeStream.foreachBatch(write)
+    _run_to_the_end(writer.option("checkpointLocation", checkpoint))
+
+
+def _rows_with_their_places(spark, directory, max_offsets):
+    return (
+        spark.readStream.format("streamlog")
+        .option("subscribe", "in")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", max_offsets)
+        .load(directory)
+        .selectExpr("key", "concat_ws('|', CAST(value AS STRING), partition, offset) AS value")
+    )
+
+
+def _run_to_the_end(writer, *path):
+    query = writer.trigger(availableNow=True).start(*path)
+    if not query.awaitTermination(WAIT_SECONDS):
+        query.stop()
+        raise TimeoutError(f"the query did not end within {WAIT_SECONDS} s")
+
+
+def write_batch(spark, *, directory, count, word, tasks=3, **options):
+    """A batch write of `count` rows whose values begin with `word`."""
+    rows = spark.range(0, count, 1, tasks).selectExpr("CAST(id AS STRING) AS key", f"concat('{word}|', id) AS value")
+    writer = rows.write.format("streamlog").option("topic", "out").options(**options)
+    writer.mode("append").save(directory)
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what Spark prints is no answer
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("kill matrix")
+    if "master" in settings:
+        builder = builder.master(settings["master"])
+    for name, value in settings["conf"].items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel(settings.get("log_level", "ERROR"))
+    if "once" in settings:
+        copy_once_shipped(spark, settings["once"])
+        return
+    _answer(answers, {"returned": "ready"})
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            _answer(answers, {"returned": globals()[request["function"]](spark, **request["arguments"])})
+        except Exception as trouble:
+            _answer(answers, {"failed": f"{type(trouble).__name__}: {trouble}", "trace": traceback.format_exc()})
+    spark.stop()
+
+
+def copy_once_shipped(spark, request) -> None:
+    """As a user of --py-files does it: PySpark looks for data sources where shipped files are not."""
+    import broker_core
+    from spark_streamlog.source import StreamlogDataSource
+
+    assert ".zip/" in broker_core.__file__, f"not the shipped package: {broker_core.__file__}"
+    spark.dataSource.register(StreamlogDataSource)
+    globals()[request["function"]](spark, **request["arguments"])
+    spark.stop()
+
+
+def _answer(answers, document) -> None:
+    answers.write(json.dumps(document) + "\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main()

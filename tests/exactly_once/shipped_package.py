@@ -1,0 +1,44 @@
+"""The package as one archive for spark-submit's --py-files, and a Python that does not have it otherwise."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+from exactly_once.spark_process import HERE
+from spark_session import ROOT
+
+PACKAGES = ("broker_core", "spark_streamlog")
+MODULE = "pyspark_streamlog"
+OURS = ("spark_streamlog", "broker_core", MODULE, "__editable__")
+
+
+def build_archive(path: Path) -> Path:
+    """Python sources and nothing else: an extension module cannot be imported from a zip, so the pure kernel serves."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for package in PACKAGES:
+            for source in sorted((ROOT / package).rglob("*.py")):
+                archive.write(source, source.relative_to(ROOT))
+        archive.write(ROOT / f"{MODULE}.py", f"{MODULE}.py")
+    return path
+
+
+def python_without_us(folder: Path) -> Path:
+    """A program that runs this Python with everything that is installed here, but not this package."""
+    installed = folder / "installed"
+    installed.mkdir()
+    for entry in Path(sysconfig.get_path("purelib")).iterdir():
+        if not entry.name.startswith(OURS) and entry.suffix != ".pth":
+            (installed / entry.name).symlink_to(entry)
+    program = folder / "python"
+    # Without the environment that this Python belongs to, whose paths lead to us.
+    program.write_text(
+        f'#!/bin/sh\nexport PYTHONPATH="{HERE / "injected"}:{installed}${{PYTHONPATH:+:$PYTHONPATH}}"\n'
+        f'exec "{os.path.realpath(sys.executable)}" -s "$@"\n'
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    return program

@@ -1,0 +1,64 @@
+"""The examples, as a newcomer runs them. (The quickstart has a suite of its own.)"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from spark_session import environment_for_workers
+
+from spark_streamlog.java_check import missing_java_advice
+
+ROOT = Path(__file__).parent.parent.parent
+EXAMPLES = ROOT / "examples"
+
+needs_java = pytest.mark.skipif(missing_java_advice() is not None, reason=str(missing_java_advice()))
+
+
+def run(command, *, cwd, stdin=None):
+    result = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env={**os.environ, **environment_for_workers()},
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+@needs_java
+def test_orders_become_alerts_exactly_once_though_each_hop_repeats_its_last_batch(tmp_path):
+    out = run([sys.executable, EXAMPLES / "orders_alerts.py", "--path", "here"], cwd=tmp_path)
+    assert out.count("Spark forgets that its last batch was committed, and starts again") == 2
+    assert "All 3,000 orders stand in `enriched` once and in order, and every alert once" in " ".join(out.split())
+
+
+@needs_java
+def test_the_typed_pipeline_agrees_with_a_plain_computation_and_puts_the_broken_value_aside(tmp_path):
+    out = run([sys.executable, EXAMPLES / "avro_pipeline.py", "--path", "here"], cwd=tmp_path)
+    assert "All 5,000 readings are in the means" in out
+    assert "Put aside:" in out
+    registered = json.loads((tmp_path / "here" / "registry.json").read_text())
+    assert registered
+
+
+@needs_java
+def test_the_submitted_pipeline_takes_its_settings_from_the_file_in_conf(tmp_path):
+    requests = "".join(json.dumps({"path": f"/{n}", "status": 200 + 100 * (n % 4), "ms": n}) + "\n" for n in range(40))
+    streamlog = [sys.executable, "-m", "broker_core.cli.main"]
+    run([*streamlog, "produce", "access", "--path", "streamlog-errors/log"], cwd=tmp_path, stdin=requests)
+    submit = [
+        Path(sys.executable).parent / "spark-submit",
+        "--properties-file",
+        ROOT / "conf" / "errors_pipeline.conf",
+        EXAMPLES / "errors_pipeline.py",
+    ]
+    assert "40 requests read; those with status 500 or above are in the topic errors" in run(submit, cwd=tmp_path)
+    consumed = run([*streamlog, "consume", "errors", "--path", "streamlog-errors/log"], cwd=tmp_path)
+    assert [json.loads(line)["path"] for line in consumed.splitlines()] == [f"/{n}" for n in range(3, 40, 4)]

@@ -1,0 +1,62 @@
+"""`streamlog group …`."""
+
+import pytest
+
+from broker_core.cluster import GroupOffset
+from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.model.identifiers import TopicPartition
+
+
+@pytest.fixture
+def log(streamlog, log_path):
+    """Five records in t-0, of which the group `readers` has read two; `streamlog-sink-q` has decided batch 7."""
+    streamlog("produce", "t", stdin=b"a\nb\nc\nd\ne\n")
+    with open_embedded(log_path) as cluster:
+        cluster.commit_offsets("readers", {TopicPartition("t", 0): GroupOffset(offset=2, metadata="note")})
+        cluster.commit_offsets("streamlog-sink-q", {TopicPartition("__consumer_offsets", 0): GroupOffset(offset=7)})
+    return streamlog
+
+
+def test_groups_are_listed_one_a_line(log):
+    assert log("group", "list").out.decode().split() == ["readers", "streamlog-sink-q"]
+    assert log("group", "list", "--json").json == ["readers", "streamlog-sink-q"]
+
+
+def test_a_group_is_described_with_its_lag_in_offsets_bytes_and_time(log):
+    [partition] = log("group", "describe", "readers", "--json").json["partitions"]
+    assert (partition["topic"], partition["partition"], partition["offset"]) == ("t", 0, 2)
+    assert (partition["log_end_offset"], partition["behind_offsets"], partition["lost_offsets"]) == (5, 3, 0)
+    assert partition["behind_bytes"] > 0
+    assert 0 <= partition["behind_ms"] < 3_600_000
+    assert partition["metadata"] == "note"
+    shown = log("group", "describe", "readers").out.decode()
+    assert shown.splitlines()[-1].split()[:4] == ["t-0", "2", "5", "3"]
+
+
+def test_offsets_that_were_removed_unread_are_warned_of(log, log_path):
+    with open_embedded(log_path) as cluster:
+        cluster.delete_records(TopicPartition("t", 0), 4)
+    assert (
+        "warning: 2 offsets of t-0 were removed before the group read them" in log("group", "describe", "readers").err
+    )
+
+
+def test_a_sinks_group_is_explained(log):
+    described = log("group", "describe", "streamlog-sink-q")
+    assert described.status == 0
+    assert "decisions of a sink" in described.err
+
+
+def test_a_deleted_group_is_gone_and_an_unknown_one_refused(log):
+    assert log("group", "delete", "readers", "--yes").status == 0
+    assert log("group", "list", "--json").json == ["streamlog-sink-q"]
+    for command in ("delete", "describe"):
+        refused = log("group", command, "readers")
+        assert refused.status == 1
+        assert "readers" in refused.err
+
+
+def test_a_log_without_groups_is_listed_in_a_sentence(streamlog):
+    streamlog("topic", "create", "t")
+    listed = streamlog("group", "list")
+    assert (listed.status, listed.out, listed.err) == (0, b"", "there is no group\n")

@@ -1,0 +1,93 @@
+"""`streamlog transactions …`."""
+
+import pytest
+
+from broker_core.cluster import TransactionalProducer
+from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.model.identifiers import TopicPartition
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def log(streamlog, log_path):
+    """A log with the open transactions app-1 and app-2, and other-1, which was committed."""
+    assert streamlog("topic", "create", "t").status == 0
+    with open_embedded(log_path) as cluster:
+        for name in ("app-1", "app-2", "other-1"):
+            producer = begin(cluster, name)
+        cluster.end_transaction(producer, commit=True)
+    return streamlog
+
+
+def begin(cluster, transactional_id):
+    got = cluster.init_producer(transactional_id)
+    producer = TransactionalProducer(
+        transactional_id=transactional_id, producer_id=got.producer_id, producer_epoch=got.producer_epoch
+    )
+    cluster.add_partitions_to_transaction(producer, [T0])
+    return producer
+
+
+def states(streamlog, *arguments):
+    listed = streamlog("transactions", "list", "--json", *arguments).json
+    return {t["transactional_id"]: t["state"] for t in listed}
+
+
+def test_transactions_are_listed_by_prefix_and_by_state(log):
+    everything = {"app-1": "Ongoing", "app-2": "Ongoing", "other-1": "CompleteCommit"}
+    assert states(log) == everything
+    assert states(log, "--prefix", "other") == {"other-1": "CompleteCommit"}
+    assert states(log, "--open") == states(log, "--state", "ongoing") == {"app-1": "Ongoing", "app-2": "Ongoing"}
+    shown = log("transactions", "list").out.decode()
+    assert all(word in shown for word in ("app-1", "Ongoing", "CompleteCommit"))
+
+
+def test_one_transaction_is_described_with_its_partitions(log):
+    described = log("transactions", "describe", "app-1", "--json").json
+    assert described["partitions"] == [{"topic": "t", "partition": 0}]
+    assert (described["state"], described["timeout_ms"]) == ("Ongoing", 60_000)
+    assert "t-0" in log("transactions", "describe", "app-1").out.decode()
+
+
+def test_abort_ends_what_a_dead_writer_left_and_lets_others_go_on(log):
+    aborted = log("transactions", "abort", "app-1")
+    assert (aborted.status, aborted.err) == (0, "app-1: aborted\n1 transaction aborted\n")
+    assert states(log, "--open") == {"app-2": "Ongoing"}
+    again = log("transactions", "abort", "app-1", "--json")
+    assert (again.status, again.json) == (0, {"aborted": []})
+
+
+def test_abort_by_prefix_ends_all_that_are_open_and_nothing_else(log):
+    assert log("transactions", "abort", "--prefix", "app-", "--json").json == {"aborted": ["app-1", "app-2"]}
+    assert states(log)["other-1"] == "CompleteCommit"
+
+
+def test_an_unknown_id_is_refused_before_anything_is_aborted(log):
+    refused = log("transactions", "abort", "app-1", "nobody")
+    assert refused.status == 1
+    assert "'nobody'" in refused.err
+    assert states(log, "--open").keys() == {"app-1", "app-2"}
+    assert "'nobody'" in log("transactions", "describe", "nobody").err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("abort",), "give transactional ids, or --prefix"),
+        (("abort", "app-1", "--prefix", "app"), "give transactional ids, or --prefix"),
+        (("abort", "--prefix", ""), "--prefix is empty"),
+        (("list", "--state", "open"), "--state 'open' is none of Empty, Ongoing, PrepareCommit"),
+        (("list", "--state", "Ongoing", "--open"), "leave out --state"),
+    ],
+)
+def test_wrong_usage_says_what_is_wrong(log, arguments, complaint):
+    refused = log("transactions", *arguments)
+    assert refused.status == 2
+    assert complaint in " ".join(refused.err.split())
+
+
+def test_a_log_without_transactions_is_listed_in_a_sentence(streamlog):
+    streamlog("topic", "create", "t")
+    listed = streamlog("transactions", "list")
+    assert (listed.status, listed.out, listed.err) == (0, b"", "there is no such transaction\n")

@@ -1,0 +1,186 @@
+from dataclasses import replace
+
+import pytest
+from transacting import SetClock, begin, everything, is_settled, write
+
+from broker_core.embedded.embedded_cluster import EmbeddedCluster
+from broker_core.embedded.internal_topics import TRANSACTION_STATE_PARTITION
+from broker_core.embedded.marker_writer import MarkerWriter
+from broker_core.model.identifiers import TopicPartition
+from broker_core.record.batch_reader import iter_headers
+from broker_core.record.control_records import (
+    EndTransactionMarker,
+    build_end_transaction_marker,
+    read_end_transaction_marker,
+)
+from broker_core.txn.transaction_coordinator import EndingTransaction
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    with EmbeddedCluster(tmp_path / "log", create=True, clock=SetClock()) as opened:
+        opened.create_topic("t", partition_count=2, configs={"retention.ms": "-1"})
+        yield opened
+
+
+def decided(cluster, *producers, commit=True):
+    """The transactions, decided and nothing else of them done."""
+    log = cluster._own().transactions._log
+    return log.change(
+        lambda coordinator: coordinator.plan_end(producers, commit=commit, new_producer_id=lambda: 99, now_ms=1)
+    )
+
+
+def completed(cluster, endings):
+    cluster._own().transactions._log.change(lambda coordinator: coordinator.plan_complete(endings, now_ms=1))
+
+
+def markers_of(cluster):
+    return cluster._own().transactions._markers
+
+
+def markers_in(cluster, partition):
+    """(producer id, epoch, is it a commit) of each marker, in order."""
+    found, offset = [], 0
+    while offset < cluster.bounds(partition).high_watermark:
+        fetched = cluster.fetch(partition, offset, max_bytes=10**6)
+        for position, header in iter_headers(fetched.buffer):
+            if header.is_control:
+                marker = read_end_transaction_marker(fetched.buffer, position)
+                found.append((header.producer_id, header.producer_epoch, marker.is_commit))
+        offset = fetched.next_offset
+    return found
+
+
+def open_both(cluster, name="id"):
+    producer = begin(cluster, name, T0, T1)
+    write(cluster, producer, T0, name)
+    return producer
+
+
+def test_every_partition_gets_its_marker_with_the_epoch_that_fences_written_or_not(cluster):
+    producer = open_both(cluster)
+    endings = decided(cluster, producer)
+    assert markers_of(cluster).write(endings) == {}
+    expected = [(producer.producer_id, producer.producer_epoch + 1, True)]
+    assert markers_in(cluster, T0) == markers_in(cluster, T1) == expected
+
+
+def test_a_marker_that_is_there_is_not_written_again(cluster):
+    endings = decided(cluster, open_both(cluster), commit=False)
+    markers_of(cluster).write(endings)
+    ends = [cluster.bounds(p).log_end_offset for p in (T0, T1)]
+    with EmbeddedCluster(cluster.path, clock=SetClock()) as other:
+        assert markers_of(other).write(endings) == markers_of(cluster).write(endings) == {}
+    assert [cluster.bounds(p).log_end_offset for p in (T0, T1)] == ends
+
+
+def test_markers_of_several_transactions_are_one_append_per_partition(cluster):
+    endings = decided(cluster, *(open_both(cluster, f"id-{number}") for number in range(3)))
+    appended = []
+    access = cluster._opened().access
+    write_to = access.write
+
+    def counting(partition, operation):
+        appended.append(partition)
+        return write_to(partition, operation)
+
+    access.write = counting
+    markers_of(cluster).write(endings)
+    assert appended == [T0, T1]
+    assert len(markers_in(cluster, T0)) == len(markers_in(cluster, T1)) == 3
+
+
+def test_a_late_marker_does_not_end_the_next_transaction_of_its_producer(cluster):
+    """Order of events: A finds a decided transaction; B writes its markers and completes it; its producer opens the
+    next one, with the epoch that the markers carry, and writes; A comes to write its markers."""
+    producer = open_both(cluster)
+    endings = decided(cluster, producer)
+    markers_of(cluster).write(endings)
+    completed(cluster, endings)
+    following = replace(producer, producer_epoch=producer.producer_epoch + 1)
+    cluster.add_partitions_to_transaction(following, [T0])
+    write(cluster, following, T0, "next")
+    assert markers_of(cluster).write(endings) == {}
+    assert len(markers_in(cluster, T0)) == 1
+    assert not is_settled(cluster, T0)
+
+
+def test_a_transaction_that_nobody_decided_gets_no_marker(cluster):
+    producer = open_both(cluster)
+    forged = EndingTransaction(
+        transactional_id="id",
+        producer_id=producer.producer_id,
+        producer_epoch=1,
+        is_commit=True,
+        partitions=(T0, T1),
+        coordinator_epoch=0,
+    )
+    assert markers_of(cluster).write([forged]) == {}
+    assert markers_in(cluster, T0) == markers_in(cluster, T1) == []
+
+
+def test_partitions_of_deleted_topics_are_skipped_and_trouble_with_others_is_told(cluster, tmp_path):
+    cluster.create_topic("gone")
+    gone = TopicPartition("gone", 0)
+    producer = begin(cluster, "id", gone, T0, T1)
+    endings = decided(cluster, producer)
+    cluster.delete_topic("gone")
+    (tmp_path / "log" / "t-0" / ".lock").unlink()
+    (tmp_path / "log" / "t-0" / ".lock").mkdir()
+    troubles = markers_of(cluster).write(endings)
+    assert troubles.keys() == {T0}
+    assert "Is a directory" in str(troubles[T0])
+    assert len(markers_in(cluster, T1)) == 1
+    (tmp_path / "log" / "t-0" / ".lock").rmdir()
+    assert markers_of(cluster).write(endings) == {}
+    assert len(markers_in(cluster, T0)) == 1
+
+
+def test_a_partition_whose_settings_leave_no_room_for_a_marker_gets_one(cluster):
+    producer = open_both(cluster)
+    cluster.alter_topic_configs("t", {"max.message.bytes": "10", "internal.segment.bytes": "20"})
+    cluster.end_transaction(producer, commit=True)
+    assert is_settled(cluster, T0)
+    assert everything(cluster, T0) == ["id"]
+
+
+def test_a_coordinator_epoch_that_a_broker_left_is_not_undercut(cluster):
+    producer = open_both(cluster)
+    marker = build_end_transaction_marker(
+        EndTransactionMarker(is_commit=False, coordinator_epoch=7),
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        timestamp_ms=1,
+    )
+    cluster._opened().access.write(T0, lambda store: store.append_control(marker, now_ms=1))
+    write(cluster, producer, T0, "more", base_sequence=1)
+    cluster.end_transaction(producer, commit=True)
+    assert markers_in(cluster, T0)[-1] == (producer.producer_id, producer.producer_epoch + 1, True)
+
+
+def test_a_partition_that_has_seen_a_newer_epoch_is_left_as_it_is(cluster, caplog):
+    producer = open_both(cluster)
+    newer = build_end_transaction_marker(
+        EndTransactionMarker(is_commit=False, coordinator_epoch=0),
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch + 5,
+        timestamp_ms=1,
+    )
+    cluster._opened().access.write(T0, lambda store: store.append_control(newer, now_ms=1))
+    cluster.end_transaction(producer, commit=True)
+    assert len(markers_in(cluster, T0)) == 1
+    assert "partition=t-0" in caplog.text
+
+
+def test_a_segment_that_begins_with_a_marker_is_told_of(cluster):
+    told = []
+    writer = markers_of(cluster)
+    state, access = writer._state, writer._access
+    endings = decided(cluster, open_both(cluster))
+    cluster.alter_topic_configs("t", {"internal.segment.bytes": "100"})
+    MarkerWriter(state, access, cluster._opened().catalog, SetClock(), on_rolled=told.append).write(endings)
+    assert told == [T0]
+    assert TRANSACTION_STATE_PARTITION not in told

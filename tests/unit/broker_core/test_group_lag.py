@@ -1,0 +1,134 @@
+import pytest
+from in_memory_cluster import InMemoryCluster
+
+from broker_core import group_lag
+from broker_core.cluster import GroupOffset
+from broker_core.group_lag import PartitionLag, lag_of_group
+from broker_core.model.exceptions import UnknownGroupError
+from broker_core.model.identifiers import IsolationLevel, TimestampType, TopicPartition
+
+T0 = TopicPartition("t", 0)
+NOW_MS = 100_000
+
+
+@pytest.fixture
+def cluster():
+    """Four batches of two records; record n was written at n seconds."""
+    cluster = InMemoryCluster()
+    cluster.create_topic("t")
+    for first in range(0, 8, 2):
+        cluster.add("t", "a", "b", timestamps_ms=(first * 1000, (first + 1) * 1000))
+    return cluster
+
+
+def commit(cluster, offset, partition=T0, group="g"):
+    cluster.commit_offsets(group, {partition: GroupOffset(offset=offset, metadata="m")})
+
+
+def lag(cluster, offset=None, **given) -> PartitionLag:
+    if offset is not None:
+        commit(cluster, offset)
+    (found,) = lag_of_group(cluster, "g", **({"now_ms": NOW_MS} | given))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("offset", "behind_offsets", "batches_behind", "behind_ms"),
+    [(0, 8, 4, 100_000), (1, 7, 4, 99_000), (2, 6, 3, 98_000), (5, 3, 2, 95_000), (7, 1, 1, 93_000), (8, 0, 0, 0)],
+)
+def test_a_group_is_behind_from_the_first_record_it_has_not_seen(
+    cluster, offset, behind_offsets, batches_behind, behind_ms
+):
+    found = lag(cluster, offset)
+    batch_bytes = cluster.bytes_between(T0, 0, 2)
+    assert (found.log_start_offset, found.log_end_offset, found.lost_offsets) == (0, 8, 0)
+    assert (found.behind_offsets, found.behind_ms) == (behind_offsets, behind_ms)
+    assert found.behind_bytes == batches_behind * batch_bytes
+    assert found.committed == GroupOffset(offset=offset, metadata="m")
+
+
+def test_a_record_of_the_future_is_as_of_now(cluster):
+    assert lag(cluster, 7, now_ms=5_000).behind_ms == 0
+
+
+def test_with_log_append_time_the_time_of_the_append_counts(cluster):
+    cluster.add("t", "a", timestamps_ms=(1,), timestamp_type=TimestampType.LOG_APPEND_TIME)
+    assert lag(cluster, 8).behind_ms == NOW_MS - 5_000
+
+
+def test_what_was_removed_unread_is_behind_and_lost(cluster):
+    cluster.delete_records(T0, 5)
+    found = lag(cluster, 2)
+    assert (found.log_start_offset, found.behind_offsets, found.lost_offsets) == (5, 6, 3)
+    assert (found.behind_bytes, found.behind_ms) == (cluster.bytes_between(T0, 5, 8), 95_000)
+
+
+def test_a_group_above_the_end_is_not_behind(cluster):
+    found = lag(cluster, 11)
+    assert (found.behind_offsets, found.behind_bytes, found.behind_ms, found.lost_offsets) == (0, 0, 0, 0)
+
+
+def test_readers_are_not_behind_what_they_may_not_see_yet(cluster):
+    cluster.add("t", "open", producer_id=1, timestamps_ms=(9_000,))
+    cluster.add("t", "c")
+    found = lag(cluster, 8)
+    assert (found.log_end_offset, found.behind_offsets, found.behind_ms) == (8, 0, 0)
+    found = lag(cluster, 8, isolation=IsolationLevel.READ_UNCOMMITTED)
+    assert (found.log_end_offset, found.behind_offsets, found.behind_ms) == (10, 2, 91_000)
+
+
+def test_aborted_records_and_markers_are_offsets_and_no_time_behind(cluster):
+    cluster.add("t", "x", "y", producer_id=1, timestamps_ms=(9_000, 9_000))
+    cluster.write_marker("t", 1, is_commit=False)
+    found = lag(cluster, 8)
+    assert (found.behind_offsets, found.behind_bytes, found.behind_ms) == (3, cluster.bytes_between(T0, 8, 11), 0)
+    cluster.add("t", "seen", timestamps_ms=(50_000,))
+    assert lag(cluster).behind_ms == 50_000
+    uncommitted = lag(cluster, isolation=IsolationLevel.READ_UNCOMMITTED)
+    assert uncommitted.behind_ms == 91_000
+
+
+def test_a_gap_of_compaction_at_the_end_is_no_time_behind(cluster):
+    cluster.compact_away("t", 2, 3)
+    found = lag(cluster, 4)
+    assert (found.behind_offsets, found.behind_bytes, found.behind_ms) == (4, 0, 0)
+
+
+def test_the_search_for_the_first_unread_record_is_bounded(cluster, monkeypatch):
+    monkeypatch.setattr(group_lag, "FETCH_BYTES", 1)
+    monkeypatch.setattr(group_lag, "MAX_FETCH_COUNT", 3)
+    for _ in range(2):
+        cluster.add("t", "x", producer_id=1)
+    cluster.write_marker("t", 1, is_commit=False)
+    cluster.add("t", "seen", timestamps_ms=(50_000,))
+    assert lag(cluster, 8).behind_ms is None
+    assert cluster.fetch_count == 3
+    monkeypatch.setattr(group_lag, "MAX_FETCH_COUNT", 4)
+    assert lag(cluster).behind_ms == 50_000
+
+
+def test_what_cannot_be_read_has_no_time_and_keeps_its_offsets(cluster):
+    log = cluster._partitions[T0]
+    log.batches[1] = log.batches[1][:-1] + bytes([log.batches[1][-1] ^ 1])
+    found = lag(cluster, 2)
+    assert (found.behind_offsets, found.behind_ms) == (6, None)
+
+
+def test_every_partition_of_the_group_is_listed_in_order_and_deleted_ones_without_numbers(cluster):
+    cluster.create_topic("u", partition_count=2)
+    for partition in (TopicPartition("u", 1), TopicPartition("u", 0), T0):
+        commit(cluster, 0, partition)
+    cluster.delete_topic("t")
+    gone, *there = lag_of_group(cluster, "g", now_ms=NOW_MS)
+    assert gone == PartitionLag(partition=T0, committed=GroupOffset(offset=0, metadata="m"))
+    assert [(one.partition.partition, one.behind_offsets) for one in there] == [(0, 0), (1, 0)]
+
+
+def test_decisions_of_sinks_are_no_lag(cluster):
+    commit(cluster, 17, TopicPartition("__consumer_offsets", 0), group="streamlog-sink-x")
+    assert lag_of_group(cluster, "streamlog-sink-x", now_ms=NOW_MS) == ()
+
+
+def test_a_group_without_offsets_is_refused_by_name(cluster):
+    with pytest.raises(UnknownGroupError, match="'Nobody' has no committed offsets"):
+        lag_of_group(cluster, "Nobody", now_ms=NOW_MS)

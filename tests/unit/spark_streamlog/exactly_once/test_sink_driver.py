@@ -1,0 +1,447 @@
+"""The protocol without Spark: decided batches are readable whole and once, others never."""
+
+from uuid import UUID
+
+import pytest
+from committed_rows import committed_rows
+from in_memory_cluster import InMemoryCluster
+from sink_actors import TOPIC, Killed, steps, written
+from sink_worlds import QUERY_ID, embedded_world, in_memory_world, world
+
+from broker_core.model.exceptions import StorageError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.transaction_state import TransactionState
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.exactly_once import decision as decision_module
+from spark_streamlog.exactly_once.decision import Decision, last_decision
+from spark_streamlog.exactly_once.sink_identity import application_identity, single_write_identity
+from spark_streamlog.exactly_once.steps import Step
+from spark_streamlog.exactly_once.task_transaction import TaskTransaction
+
+__all__ = ["embedded_world", "world"]
+
+
+def condition_of(operation, *arguments, **named):
+    with pytest.raises(ConditionError) as caught:
+        operation(*arguments, **named)
+    return caught.value
+
+
+def open_ids(world):
+    return [one.transactional_id for one in world.cluster.list_transactions(states=(TransactionState.ONGOING,))]
+
+
+# -- a batch --
+
+
+def test_nothing_is_readable_before_the_decision_and_everything_after_it(world):
+    sink = world.sink()
+    driver = sink.driver.take_over()
+    first = sink.write(["a", "b", "c"], batch=0, driver=driver)
+    second = sink.write(["d"], batch=0, driver=driver, task=1)
+    assert world.readable() == []
+    sink.driver.decide(Decision(batch=0, task_count=2), written(first, second), driver=driver)
+    assert world.readable() == ["a", "b", "c", "d"]
+    decided = last_decision(world.cluster, sink.identity)
+    assert (decided.batch, decided.task_count, decided.is_by(driver)) == (0, 2, True)
+    assert open_ids(world) == []
+
+
+def test_batches_follow_one_another(world):
+    for batch in range(3):
+        world.sink().run_batch(batch, [f"{batch}a", f"{batch}b"], [f"{batch}c"])
+    assert world.readable() == ["0a", "0b", "0c", "1a", "1b", "1c", "2a", "2b", "2c"]
+
+
+def test_a_repeated_batch_writes_nothing(world):
+    world.sink().run_batch(0, ["a"], ["b"])
+    end = world.cluster.bounds(TopicPartition(TOPIC, 0)).log_end_offset
+    with steps() as seen:
+        world.sink().run_batch(0, ["a"], ["b"])
+    assert world.readable() == ["a", "b"]
+    assert world.cluster.bounds(TopicPartition(TOPIC, 0)).log_end_offset == end
+    assert seen.seen.count(Step.TASK_SKIPS) == 2
+    assert Step.ALREADY_DECIDED in seen.seen
+
+
+def test_without_the_look_at_the_decision_a_repeated_batch_would_stand_twice(world, monkeypatch):
+    world.sink().run_batch(0, ["a"], ["b"])
+    monkeypatch.setattr(decision_module, "last_decision", lambda *_: None)
+    world.sink().run_batch(0, ["a"], ["b"])
+    assert world.readable() == ["a", "b", "a", "b"]
+
+
+def test_a_task_without_rows_opens_nothing_and_its_batch_is_decided_all_the_same(world):
+    sink = world.sink()
+    driver = sink.driver.take_over()
+    assert sink.write([], batch=0, driver=driver) is None
+    sink.driver.decide(Decision(batch=0, task_count=1), [], driver=driver)
+    assert last_decision(world.cluster, sink.identity).batch == 0
+    assert world.cluster.describe_topics([TOPIC]) == {}
+
+
+def test_deciding_a_second_time_is_harmless(world):
+    sink = world.sink()
+    driver = sink.driver.take_over()
+    opened = written(sink.write(["a"], batch=0, driver=driver))
+    for _ in range(3):
+        sink.driver.decide(Decision(batch=0), opened, driver=driver)
+    sink.driver.abandon(opened, driver=driver)
+    assert world.readable() == ["a"]
+
+
+def test_an_abandoned_batch_shows_nothing_and_can_be_repeated(world):
+    sink = world.sink()
+    driver = sink.driver.take_over()
+    sink.write(["never told of"], batch=0, driver=driver)  # killed: its message did not arrive
+    told = sink.write(["a"], batch=0, driver=driver, task=1)
+    sink.driver.abandon([told], driver=driver)
+    assert world.readable() == []
+    assert open_ids(world) == []
+    world.sink().run_batch(0, ["a"])
+    assert world.readable() == ["a"]
+
+
+def test_attempts_that_start_after_their_batch_was_abandoned_open_nothing(world):
+    sink = world.sink()
+    driver = sink.driver.take_over()
+    sink.driver.abandon([], driver=driver)
+    assert condition_of(sink.write, ["a"], batch=0, driver=driver).condition == "STREAMLOG_DRIVER_FENCED"
+    assert open_ids(world) == []
+
+
+@pytest.mark.parametrize("end", ["decide", "abandon", "publish"])
+def test_an_attempt_whose_batch_ends_between_its_look_and_its_first_row_leaves_nothing_open(world, end):
+    # Both tasks of a job have started, one fails, and the driver abandons the job within milliseconds.
+    world.cluster.create_topic(TOPIC)
+    sink = world.sink(single_write_identity(UUID(int=1)) if end == "publish" else None)
+    driver = sink.driver.take_over()
+    late = TaskTransaction(
+        world.cluster, sink.identity, task=7, attempt=0, timeout_ms=60_000, now_ms=world.clock.now_ms
+    )
+    assert late.may_write(None if end == "publish" else 0, driver)
+    late.begin()
+    what_ends = {"decide": [Decision(batch=0)], "abandon": [], "publish": []}[end]
+    getattr(sink.driver, end)(*what_ends, [], driver=driver)
+    with pytest.raises(ConditionError, match="STREAMLOG_DRIVER_FENCED"), late.writing():
+        late.add_partitions([TopicPartition(TOPIC, 0)])
+    assert open_ids(world) == []
+
+
+# -- attempts --
+
+
+def test_a_speculative_attempt_does_not_disturb_the_one_that_counts(world):
+    sink = world.sink()
+    driver = sink.driver.take_over()
+    sink.write(["a"], batch=0, driver=driver, attempt=0)
+    counts = sink.write(["a"], batch=0, driver=driver, attempt=1)
+    sink.driver.decide(Decision(batch=0), [counts], driver=driver)
+    assert world.readable() == ["a"]
+    assert open_ids(world) == []
+
+
+def test_a_failed_attempt_aborts_what_it_wrote(world):
+    sink = world.sink()
+    driver = sink.driver.take_over()
+
+    def fail(transaction):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        sink.write(["a"], batch=0, driver=driver, after_rows=fail)
+    assert open_ids(world) == []
+
+
+def test_a_finished_attempt_that_a_zombie_fenced_is_not_decided(world):
+    # A stage that is run again counts its attempts from 0 again, and one of the first run may still be under way.
+    sink = world.sink()
+    driver = sink.driver.take_over()
+    finished = sink.write(["a"], batch=0, driver=driver)
+    sink.write(["a"], batch=0, driver=driver)
+    trouble = condition_of(sink.driver.decide, Decision(batch=0), [finished], driver=driver)
+    assert trouble.condition == "STREAMLOG_TRANSACTION_FENCED"
+    assert f"{QUERY_ID}-0-0" in str(trouble)
+    sink.driver.abandon([finished], driver=driver)
+    assert world.readable() == []
+    world.sink().run_batch(0, ["a"])
+    assert world.readable() == ["a"]
+
+
+def test_one_lost_transaction_keeps_all_of_its_batch_back(world):
+    sink = world.sink()
+    driver = sink.driver.take_over()
+    opened = written(*(sink.write([str(task)], batch=0, driver=driver, task=task) for task in range(4)))
+    world.cluster.abort_transaction(opened[2].producer.transactional_id)
+    trouble = condition_of(sink.driver.decide, Decision(batch=0), opened, driver=driver)
+    assert trouble.parameters["transactional_id"] == f"{QUERY_ID}-2-0"
+    assert world.readable() == []
+    assert last_decision(world.cluster, sink.identity) is None
+
+
+def test_a_task_that_is_fenced_while_it_writes_says_so(world):
+    sink = world.sink()
+    driver = sink.driver.take_over()
+
+    def be_fenced_and_go_on(transaction):
+        sink.write(["b"], batch=0, driver=driver)
+        transaction.add_partitions([TopicPartition(TOPIC, 0)])
+
+    trouble = condition_of(sink.write, ["a"], batch=0, driver=driver, after_rows=be_fenced_and_go_on)
+    assert trouble.condition == "STREAMLOG_TRANSACTION_FENCED"
+
+
+# -- timeouts --
+
+
+def test_a_transaction_that_timed_out_names_the_setting(world):
+    sink = world.sink(timeout_ms=60_000)
+    driver = sink.driver.take_over()
+    opened = written(sink.write(["a"], batch=0, driver=driver))
+    world.pass_time(60_000)
+    trouble = condition_of(sink.driver.decide, Decision(batch=0), opened, driver=driver)
+    assert trouble.condition == "STREAMLOG_TRANSACTION_EXPIRED"
+    assert "kafka.transaction.timeout.ms" in str(trouble)
+    assert (trouble.parameters["age_ms"], trouble.parameters["timeout_ms"]) == (60_000, 60_000)
+    assert world.readable() == []
+
+
+def test_a_task_that_times_out_while_it_writes_names_the_setting(world):
+    sink = world.sink(timeout_ms=60_000)
+    driver = sink.driver.take_over()
+
+    def wait_and_go_on(transaction):
+        world.pass_time(60_000)
+        world.cluster.list_transactions()  # somebody comes by and ends what has timed out
+        transaction.add_partitions([TopicPartition(TOPIC, 0)])
+
+    trouble = condition_of(sink.write, ["a"], batch=0, driver=driver, after_rows=wait_and_go_on)
+    assert trouble.condition == "STREAMLOG_TRANSACTION_EXPIRED"
+
+
+def test_a_millisecond_before_the_timeout_the_batch_is_decided(world):
+    sink = world.sink(timeout_ms=60_000)
+    driver = sink.driver.take_over()
+    opened = written(sink.write(["a"], batch=0, driver=driver))
+    world.pass_time(59_999)
+    sink.driver.decide(Decision(batch=0), opened, driver=driver)
+    assert world.readable() == ["a"]
+
+
+def test_a_dead_query_holds_readers_back_no_longer_than_its_timeout(world):
+    world.cluster.create_topic(TOPIC)
+    with steps(kill_at=Step.TASK_FLUSHED), pytest.raises(Killed):
+        world.sink(timeout_ms=60_000).run_batch(0, ["a"])
+    bounds = world.cluster.bounds(TopicPartition(TOPIC, 0))
+    assert bounds.last_stable_offset < bounds.high_watermark
+    world.pass_time(60_000)
+    assert world.cluster.list_transactions(states=(TransactionState.ONGOING,)) == ()
+    bounds = world.cluster.bounds(TopicPartition(TOPIC, 0))
+    assert bounds.last_stable_offset == bounds.high_watermark
+
+
+# -- a disk that is full --
+
+
+class FailingCluster(InMemoryCluster):
+    """Raises in the call named `failing`; the end of a transaction is decided before that, as in a directory."""
+
+    def __init__(self, **settings):
+        super().__init__(**settings)
+        self.failing = ""
+
+    def end_transaction(self, producer, *, commit, together_with=()):
+        super().end_transaction(producer, commit=commit, together_with=together_with)
+        self.fail("commit" if commit else "abort")
+
+    def init_producer(self, *arguments, **named):
+        self.fail("init")
+        return super().init_producer(*arguments, **named)
+
+    def fail(self, name):
+        if name == self.failing:
+            raise StorageError("no space left")
+
+
+@pytest.fixture
+def failing_world():
+    made = in_memory_world()
+    made.cluster = FailingCluster(now_ms=made.clock.now_ms)
+    return made
+
+
+def test_trouble_with_the_markers_of_a_decided_batch_is_no_failure(failing_world, caplog):
+    sink = failing_world.sink()
+    driver = sink.driver.take_over()
+    opened = written(sink.write(["a"], batch=0, driver=driver))
+    failing_world.cluster.failing = "commit"
+    sink.driver.decide(Decision(batch=0), opened, driver=driver)
+    assert "is decided; not all of it is readable yet: no space left" in caplog.text
+    assert failing_world.readable() == ["a"]
+
+
+def test_trouble_before_the_decision_is_one(failing_world):
+    sink = failing_world.sink()
+    driver = sink.driver.take_over()
+    opened = written(sink.write(["a"], batch=0, driver=driver))
+    failing_world.cluster.failing = "init"
+    with pytest.raises(StorageError):
+        sink.driver.decide(Decision(batch=0), opened, driver=None)
+    assert failing_world.readable() == []
+
+
+def test_trouble_with_leftovers_does_not_make_a_decided_batch_fail(failing_world, caplog):
+    sink = failing_world.sink()
+    driver = sink.driver.take_over()
+    sink.write(["a"], batch=0, driver=driver, attempt=0)
+    counts = written(sink.write(["a"], batch=0, driver=driver, attempt=1))
+    failing_world.cluster.failing = "abort"
+    sink.driver.decide(Decision(batch=0), counts, driver=driver)
+    assert "what else it left open waits for its timeout: no space left" in caplog.text
+
+
+def test_a_published_write_does_not_fail_any_more(failing_world, caplog):
+    sink = failing_world.sink(single_write_identity(UUID(int=1)))
+    driver = sink.driver.take_over()
+    opened = written(sink.write(["a"], batch=None, driver=driver))
+    failing_world.cluster.failing = "init"
+    sink.driver.publish(opened, driver=driver)
+    assert failing_world.readable() == ["a"]
+    assert "no space left" in caplog.text
+
+
+# -- leftovers --
+
+
+def test_the_next_run_ends_what_a_dead_one_left_open_at_once(world):
+    with steps(kill_at=Step.COMMITTING), pytest.raises(Killed):
+        world.sink().run_batch(0, ["a"], ["b"])
+    assert len(open_ids(world)) == 2
+    with steps() as seen:
+        world.sink().driver.take_over()
+    assert open_ids(world) == []
+    assert seen.seen.count(Step.LEFTOVER_ENDED) == 2
+
+
+def test_without_planning_the_decision_ends_what_a_dead_run_left_open(world):
+    sink = world.sink()
+    sink.write(["a"], batch=0, driver=None, task=5)
+    sink.run_batch(0, ["a"], knows_query=False)
+    assert world.readable() == ["a"]
+    assert open_ids(world) == []
+
+
+# -- two drivers --
+
+
+def test_the_newer_driver_fences_the_older_one(world):
+    older, newer = world.sink(), world.sink()
+    old_driver = older.driver.take_over()
+    old_opened = written(older.write(["a"], batch=0, driver=old_driver))
+    new_driver = newer.driver.take_over()
+    new_opened = written(newer.write(["a"], batch=0, driver=new_driver))
+    trouble = condition_of(older.driver.decide, Decision(batch=0), old_opened, driver=old_driver)
+    assert trouble.condition == "STREAMLOG_DRIVER_FENCED"
+    older.driver.abandon(old_opened, driver=old_driver)
+    assert condition_of(older.write, ["a"], batch=0, driver=old_driver).condition == "STREAMLOG_DRIVER_FENCED"
+    newer.driver.decide(Decision(batch=0), new_opened, driver=new_driver)
+    assert world.readable() == ["a"]
+
+
+def test_an_older_driver_that_comes_too_late_does_not_take_the_batch_for_its_own(world):
+    sink = world.sink()
+    old_driver = sink.driver.take_over()
+    opened = written(sink.write(["a"], batch=0, driver=old_driver))
+    world.sink().run_batch(0, ["a"])
+    trouble = condition_of(sink.driver.decide, Decision(batch=0), opened, driver=old_driver)
+    assert trouble.condition == "STREAMLOG_DRIVER_FENCED"
+    assert world.readable() == ["a"]
+
+
+def test_where_planning_does_not_know_the_query_the_first_decision_wins(world):
+    first, second = world.sink(), world.sink()
+    first_opened = written(first.write(["a"], batch=0, driver=None, attempt=0))
+    second_opened = written(second.write(["a"], batch=0, driver=None, attempt=1))
+    first.driver.decide(Decision(batch=0), first_opened, driver=None)
+    third_opened = written(second.write(["a"], batch=1, driver=None, attempt=1))
+    trouble = condition_of(second.driver.decide, Decision(batch=0), third_opened, driver=None)
+    assert trouble.condition == "STREAMLOG_DRIVER_FENCED"
+    assert "another driver decided batch 0" in str(trouble)
+    assert second_opened
+    assert world.readable() == ["a"]
+    assert open_ids(world) == []
+
+
+def test_an_older_query_run_from_a_restored_checkpoint_is_refused(world):
+    for batch in range(3):
+        world.sink().run_batch(batch, [str(batch)])
+    assert condition_of(world.sink().run_batch, 1, ["other"]).condition == "STREAMLOG_BATCH_NOT_NEXT"
+    assert world.readable() == ["0", "1", "2"]
+    assert open_ids(world) == []
+
+
+def test_a_copied_checkpoint_with_another_input_is_refused(world):
+    world.sink().run_batch(0, ["a"], input_fingerprint="aaaa")
+    trouble = condition_of(world.sink().run_batch, 0, ["b"], input_fingerprint="bbbb")
+    assert trouble.condition == "STREAMLOG_BATCH_NOT_NEXT"
+
+
+# -- applications and single writes --
+
+
+def test_a_version_writes_once_and_an_older_one_nothing(world):
+    sink = world.sink(application_identity("orders", topic=TOPIC))
+    sink.run_batch(5, ["five"])
+    sink.run_batch(5, ["again"])
+    sink.run_batch(4, ["four"])
+    sink.run_batch(7, ["seven"])
+    assert world.readable() == ["five", "seven"]
+
+
+def test_an_application_does_not_touch_the_transactions_of_one_with_a_similar_name(world):
+    other = world.sink(application_identity("a-1", topic=TOPIC))
+    driver = other.driver.take_over()
+    opened = written(other.write(["other"], batch=0, driver=driver))
+    world.sink(application_identity("a", topic=TOPIC)).run_batch(0, ["a"])
+    other.driver.decide(Decision(batch=0), opened, driver=driver)
+    assert sorted(world.readable()) == ["a", "other"]
+
+
+def test_a_single_write_is_readable_whole_when_it_is_published(world):
+    sink = world.sink(single_write_identity(UUID(int=1)))
+    driver = sink.driver.take_over()
+    opened = written(*(sink.write([str(task)], batch=None, driver=driver, task=task) for task in range(3)))
+    assert world.readable() == []
+    sink.driver.publish(opened, driver=driver)
+    assert world.readable() == ["0", "1", "2"]
+    sink.driver.publish(opened, driver=driver)
+    assert world.readable() == ["0", "1", "2"]
+
+
+def test_a_single_write_shows_nothing_when_one_transaction_is_lost(world):
+    sink = world.sink(single_write_identity(UUID(int=1)))
+    driver = sink.driver.take_over()
+    opened = written(*(sink.write([str(task)], batch=None, driver=driver, task=task) for task in range(3)))
+    world.cluster.abort_transaction(opened[1].producer.transactional_id)
+    assert condition_of(sink.driver.publish, opened, driver=driver).condition == "STREAMLOG_TRANSACTION_FENCED"
+    sink.driver.abandon(opened, driver=driver)
+    assert world.readable() == []
+    assert open_ids(world) == []
+
+
+@pytest.mark.parametrize("end", ["publish", "abandon"])
+def test_an_attempt_that_starts_after_the_end_of_a_single_write_opens_nothing(world, end):
+    sink = world.sink(single_write_identity(UUID(int=1)))
+    driver = sink.driver.take_over()
+    getattr(sink.driver, end)([], driver=driver)
+    assert condition_of(sink.write, ["late"], batch=None, driver=driver).condition == "STREAMLOG_DRIVER_FENCED"
+    assert open_ids(world) == []
+
+
+def test_rows_of_a_task_keep_their_order_over_rounds_and_batches(world):
+    world.cluster.create_topic(TOPIC, partition_count=2)
+    for batch in range(3):
+        world.sink().run_batch(batch, [f"{batch}{number}" for number in range(9)])
+    for partition in range(2):
+        values = [row["value"] for row in committed_rows(world.cluster, TOPIC) if row["partition"] == partition]
+        assert values == sorted(values)

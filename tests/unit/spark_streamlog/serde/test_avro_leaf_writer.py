@@ -1,0 +1,39 @@
+import pyarrow as pa
+import pytest
+from avro_values import as_text, written
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_streamlog.serde.avro_leaf_writer import leaf_writer
+from spark_streamlog.serde.avro_schema import parse_avro_schema
+from spark_streamlog.serde.encoded_rows import Unwritable
+from spark_streamlog.serde.serde_errors import InvalidSchemaError
+
+
+def write(schema, array):
+    return leaf_writer(parse_avro_schema(as_text(schema)), array.type, "")(array)
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**35) + 1, max_value=10**35 - 1))
+def test_decimals_are_as_short_as_fastavro_makes_them(number):
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 3}
+    assert write(schema, pa.array([number], pa.decimal128(38, 3))) == written(schema, number)
+    fixed = {"type": "fixed", "name": "f", "size": 16, "logicalType": "decimal", "precision": 38, "scale": 3}
+    assert write(fixed, pa.array([number], pa.decimal128(38, 3))) == written(fixed, number)
+
+
+def test_a_nullable_column_of_nothing_is_nothing():
+    assert write("null", pa.nulls(2)) == [b"", b""]
+
+
+def test_what_only_a_value_shows_is_said():
+    with pytest.raises(Unwritable, match="'B', which enum e does not have"):
+        write({"type": "enum", "name": "e", "symbols": ["A"]}, pa.array(["A", "B"]))
+    with pytest.raises(Unwritable, match="has 3 bytes, and fixed f has 2"):
+        write({"type": "fixed", "name": "f", "size": 2}, pa.array([b"abc"]))
+
+
+@pytest.mark.parametrize("arrow_type", [pa.int64(), pa.string(), pa.duration("us"), pa.decimal128(5, 2), pa.date32()])
+def test_types_that_do_not_fit_are_refused(arrow_type):
+    with pytest.raises(InvalidSchemaError, match=r"field of the type .* cannot be written as int"):
+        leaf_writer(parse_avro_schema('"int"'), arrow_type, "field")
