@@ -52,6 +52,7 @@ class ScriptedBroker:
         """node -> (host, port) of others in the cluster."""
         self.controller_id = node_id
         self.versions = {key: (span.start, span.stop - 1) for key in ApiKey if (span := versions_with_schemas(key))}
+        self.transaction_version = 2
         self.requests = []
         self.connection_count = 0
         self._scripts = {}
@@ -161,6 +162,13 @@ class ScriptedBroker:
             api_keys=tuple(
                 api_versions.ApiVersion(api_key=i16(key), min_version=i16(low), max_version=i16(high))
                 for key, (low, high) in self.versions.items()
+            ),
+            finalized_features=(
+                api_versions.FinalizedFeatureKey(
+                    name="transaction.version",
+                    max_version_level=i16(self.transaction_version),
+                    min_version_level=i16(self.transaction_version),
+                ),
             ),
         )
 

@@ -122,15 +122,24 @@ class ScriptedCoordinator:
         return self._committed(message, schema_of(ApiKey.TXN_OFFSET_COMMIT, 3), "TxnOffsetCommitResponse")
 
     def end(self, request):
+        """From version 5 on each end raises the epoch, an abort of nothing is an end too, and an end with the epoch
+        before it is the same one asked for again."""
         message = request.message
         code = self._check(message.transactional_id, message.producer_id, message.producer_epoch)
         entry = self.entries.get(message.transactional_id)
         done = "CompleteCommit" if message.committed else "CompleteAbort"
-        if code is ErrorCode.none and entry.state not in ("Ongoing", done):
-            code = ErrorCode.invalid_txn_state
-        if code is ErrorCode.none and entry.state == "Ongoing":
-            self._finish(entry, commit=message.committed)
-        return schema_of(ApiKey.END_TXN, 3).EndTxnResponse(throttle_time=NO_TIME, error_code=code)
+        raises_epoch = request.api_version >= 5
+        is_repeated = raises_epoch and entry is not None and message.producer_epoch == entry.epoch - 1
+        if code is ErrorCode.producer_fenced and is_repeated and entry.state.startswith("Complete"):
+            code = ErrorCode.none if entry.state == done else ErrorCode.invalid_txn_state
+        elif code is ErrorCode.none:
+            ends_nothing = raises_epoch and not message.committed and entry.state != "Ongoing"
+            if entry.state == "Ongoing" or ends_nothing:
+                self._finish(entry, commit=message.committed)
+                entry.epoch += raises_epoch
+            elif entry.state != done:
+                code = ErrorCode.invalid_txn_state
+        return schema_of(ApiKey.END_TXN, request.api_version).EndTxnResponse(throttle_time=NO_TIME, error_code=code)
 
     def describe(self, request):
         schema = schema_of(ApiKey.DESCRIBE_TRANSACTIONS, 0)

@@ -45,6 +45,7 @@ class BrokerConnection:
         self._lock = threading.Lock()
         self._protocol = ClientConnection(client_id=settings.client_id, max_frame_bytes=MAX_RESPONSE_FRAME_BYTES)
         self._versions: Mapping[int, range] = {}
+        self._features: Mapping[str, int] = {}
         self._expires = float("inf")
         self._last_use = time.monotonic()
         self._is_broken = False
@@ -54,7 +55,7 @@ class BrokerConnection:
         )
         self._socket = BrokerSocket(address, settings.tls, setup)
         try:
-            self._versions = self._agree_on_versions(setup)
+            self._agree_on_versions(setup)
             if settings.sasl is not None:
                 self._log_in(settings.sasl, setup)
         except BaseException:
@@ -76,6 +77,10 @@ class BrokerConnection:
 
     def supports(self, api_key: ApiKey, api_version: int) -> bool:
         return api_version in self._versions.get(api_key, range(0))
+
+    def feature_level(self, name: str) -> int:
+        """What the cluster has agreed on for a feature such as `transaction.version`; 0 where it says nothing."""
+        return self._features.get(name, 0)
 
     def ask(self, requests: Sequence[RequestPayload], deadline: Deadline) -> list[Any]:
         """The answers, in order. Raises UnsupportedVersionError before anything is sent."""
@@ -127,7 +132,7 @@ class BrokerConnection:
                 address=str(self.address),
             )
 
-    def _agree_on_versions(self, deadline: Deadline) -> Mapping[int, range]:
+    def _agree_on_versions(self, deadline: Deadline) -> None:
         from kio.schema.api_versions.v3.request import ApiVersionsRequest
 
         try:
@@ -139,7 +144,9 @@ class BrokerConnection:
         # A broker that does not know version 3 says so in version 0, and often which versions it knows.
         if answer.error_code not in (ErrorCode.none, ErrorCode.unsupported_version):
             raise broker_error(answer.error_code, f"{self.address}: ApiVersions")
-        return {key.api_key: range(key.min_version, key.max_version + 1) for key in answer.api_keys}
+        self._versions = {key.api_key: range(key.min_version, key.max_version + 1) for key in answer.api_keys}
+        features = getattr(answer, "finalized_features", ())
+        self._features = {str(feature.name): int(feature.max_version_level) for feature in features}
 
     def _log_in(self, sasl: SaslSettings, deadline: Deadline) -> None:
         from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest

@@ -11,7 +11,8 @@ What a directory can tell and a broker cannot:
 - `append` of several batches makes each durable by itself: when it fails, those before the failed one are written;
 - `end_transaction` decides the first transaction, then the others;
 - `bytes_between` and `find_offset_within_bytes` are estimated from samples, `ranges_with_key` rules nothing out;
-- `list_groups` also has groups with members and no offset yet.
+- `list_groups` also has groups with members and no offset yet, and a commit's time is not told;
+- `describe_segments` is refused.
 """
 
 from __future__ import annotations
@@ -36,11 +37,13 @@ from broker_core.cluster import (
     KeyRanges,
     OffsetAndTimestamp,
     PartitionBounds,
+    SegmentDescription,
     TopicDescription,
     TransactionalProducer,
     TransactionDescription,
 )
 from broker_core.model.client_settings import ClientSettings
+from broker_core.model.exceptions import NotAvailableRemotelyError
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
 from broker_core.model.limits import DEFAULT_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState
@@ -116,6 +119,14 @@ class ClusterClient:
 
     def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
         return delete_records(self._router, partition, before_offset)
+
+    def describe_segments(self, partition: TopicPartition) -> tuple[SegmentDescription, ...]:
+        """Raises NotAvailableRemotelyError: no request tells how a broker keeps a partition."""
+        raise NotAvailableRemotelyError(
+            f"{partition}: a broker does not tell its segments; they can be seen in its log directory, with path",
+            topic=partition.topic,
+            partition=partition.partition,
+        )
 
     # -- where to cut --
 

@@ -89,10 +89,12 @@ def add_offsets_request(producer: TransactionalProducer, group_id: str) -> Any:
     )
 
 
-def end_request(producer: TransactionalProducer, *, commit: bool) -> Any:
+def end_request(producer: TransactionalProducer, *, commit: bool, raises_epoch: bool) -> Any:
+    """With `raises_epoch` of version 5, by which each end makes the producer's epoch an old one (KIP-890)."""
     from kio.schema.end_txn.v3.request import EndTxnRequest
+    from kio.schema.end_txn.v5.request import EndTxnRequest as EpochRaisingEndTxnRequest
 
-    return EndTxnRequest(
+    return (EpochRaisingEndTxnRequest if raises_epoch else EndTxnRequest)(
         transactional_id=TransactionalId(producer.transactional_id),
         producer_id=ProducerId(producer.producer_id),
         producer_epoch=i16(producer.producer_epoch),

@@ -3,7 +3,11 @@
     init_producer ──► add_partitions ──► appends, commit_offsets ──► end
 
 A broker answers EndTxn when the decision is written; markers follow. `end` returns when they stand in every partition:
-it asks the coordinator until the transaction is complete. Several transactions cannot be decided at once: `end` first
+it asks the coordinator until the transaction is complete. Where the cluster has transactions version 2 (Kafka 4.0 and
+later, KIP-890) each end raises the producer's epoch, as the embedded coordinator does; an older one leaves it, and an
+abort of nothing then fences nobody.
+
+Several transactions cannot be decided at once: `end` first
 sees that each could be ended so, decides the first, and then the others, each until it is done or somebody else took
 its transactional id. What could not be ended after the first one was is reported when all were tried.
 """
@@ -15,6 +19,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
+from broker_core.client.broker_connection import BrokerConnection
 from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_router import BrokerRouter
 from broker_core.client.coordinator_finder import CoordinatorKind
@@ -41,13 +46,19 @@ from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 from broker_core.model.transaction_state import TransactionState
 from broker_core.protocol.api_table import ApiKey
 
+_EPOCH_RAISING_END_VERSION: Final = 5
+"""Of EndTxn, where the feature `transaction.version` is at level 2."""
+
+_LAST_EPOCH: Final = 32_766
+"""Behind it a producer gets a new id, which starts at epoch 0."""
+
 _TWO_PHASE_VERSION: Final = 6
 """Of InitProducerId: the first that knows transactions without a timeout. Kafka 4.3 does not offer it yet."""
 
 _MARKERS_BACKOFF_MS: Final = 2
-_ENDING: Final = {
+_ENDED_ALIKE: Final = {
     True: (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT),
-    False: (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT),
+    False: (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT, TransactionState.EMPTY),
 }
 
 
@@ -163,15 +174,30 @@ class Transactions:
         return connection.ask([request], deadline)[0]
 
     def _end_one(self, producer: TransactionalProducer, *, commit: bool) -> None:
-        what = f"{'commit' if commit else 'abort'} the transaction of {producer.transactional_id!r}"
-        request = end_request(producer, commit=commit)
+        name = producer.transactional_id
+        what = f"{'commit' if commit else 'abort'} the transaction of {name!r}"
 
         def attempt(deadline: Deadline) -> None:
-            answer = self._ask_coordinator(producer, request, deadline)
+            node_id = self._router.coordinator(CoordinatorKind.TRANSACTION, name, deadline)
+            connection = self._router.node(node_id, deadline)
+            raises_epoch = _raises_epoch(connection)
+            (answer,) = connection.ask([end_request(producer, commit=commit, raises_epoch=raises_epoch)], deadline)
+            if answer.error_code == ErrorCode.invalid_txn_state and not commit and self._has_nothing_open(producer):
+                return
             if answer.error_code != ErrorCode.none:
                 raise broker_error(answer.error_code, what, transactional_id=producer.transactional_id)
 
         self._run(producer, what, attempt, timeout_ms=self._router.settings.delivery_timeout_ms)
+
+    def _has_nothing_open(self, producer: TransactionalProducer) -> bool:
+        """A broker refuses to abort what was never opened; here it is harmless."""
+        found = self._listing.describe([producer.transactional_id]).get(producer.transactional_id)
+        mine = (producer.producer_id, producer.producer_epoch)
+        return (
+            found is not None
+            and found.state is TransactionState.EMPTY
+            and ((found.producer_id, found.producer_epoch) == mine)
+        )
 
     def _require_endable(self, producers: Sequence[TransactionalProducer], *, commit: bool) -> None:
         """So that nothing is decided when one of them is gone already."""
@@ -183,13 +209,15 @@ class Transactions:
                     f"No transaction coordinator knows the transactional id {producer.transactional_id!r}.",
                     transactional_id=producer.transactional_id,
                 )
-            if (found.producer_id, found.producer_epoch) != (producer.producer_id, producer.producer_epoch):
+            is_ended_alike = found.state in _ENDED_ALIKE[commit]
+            is_ended = is_ended_alike or found.state in _ENDED_ALIKE[not commit]
+            if not _is_same_producer(found, producer, may_be_ended=is_ended):
                 raise ProducerFencedError(
                     f"The transactional id {producer.transactional_id!r} has epoch {found.producer_epoch} by now, not "
                     f"{producer.producer_epoch}: another producer took it over, or its transaction timed out.",
                     transactional_id=producer.transactional_id,
                 )
-            if found.state is not TransactionState.ONGOING and found.state not in _ENDING[commit]:
+            if found.state is not TransactionState.ONGOING and not is_ended_alike:
                 raise InvalidTransactionStateError(
                     f"The transaction of {producer.transactional_id!r} is not open: its state is {found.state.label}.",
                     transactional_id=producer.transactional_id,
@@ -201,9 +229,7 @@ class Transactions:
         waiting = {producer.transactional_id: producer for producer in producers}
         while waiting:
             described = self._listing.describe(list(waiting))
-            waiting = {
-                name: producer for name, producer in waiting.items() if _is_being_ended(producer, described.get(name))
-            }
+            waiting = {name: producer for name, producer in waiting.items() if _is_being_ended(described.get(name))}
             if waiting and not deadline.pause(backoff.next_seconds()):
                 raise RequestTimedOutError(
                     f"the transactions of {', '.join(map(repr, waiting))} are decided, but their markers are not "
@@ -236,8 +262,23 @@ def _is_open_or_ending(described: TransactionDescription) -> bool:
     )
 
 
-def _is_being_ended(producer: TransactionalProducer, found: TransactionDescription | None) -> bool:
-    """Whether its markers may be missing. A broker that raises the epoch at each end does so before they stand."""
-    if found is None or found.producer_id != producer.producer_id:
-        return False
-    return found.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+def _is_being_ended(found: TransactionDescription | None) -> bool:
+    """Whether its markers may be missing."""
+    return found is not None and found.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
+
+
+def _is_same_producer(found: TransactionDescription, producer: TransactionalProducer, *, may_be_ended: bool) -> bool:
+    """Whether the coordinator knows the producer, or what its end has made of it: the next epoch, or behind the last
+    one a new id."""
+    if found.producer_id != producer.producer_id:
+        return may_be_ended and found.producer_epoch == 0 and producer.producer_epoch >= _LAST_EPOCH - 1
+    return found.producer_epoch == producer.producer_epoch or (
+        may_be_ended and found.producer_epoch == producer.producer_epoch + 1
+    )
+
+
+def _raises_epoch(connection: BrokerConnection) -> bool:
+    return (
+        connection.supports(ApiKey.END_TXN, _EPOCH_RAISING_END_VERSION)
+        and connection.feature_level("transaction.version") >= 2
+    )

@@ -80,8 +80,7 @@ def test_an_aborted_transaction_is_hidden_and_a_later_one_is_not(kafka, client, 
     partition = TopicPartition(topic, 0)
     producer = begin(client, kafka.name("x"), partition, values=("a", "b"))
     client.end_transaction(producer, commit=False)
-    client.add_partitions_to_transaction(producer, [partition])
-    write(client, producer, partition, "c", first_sequence=2)
+    producer = begin(client, producer.transactional_id, partition, values=("c",))
     client.end_transaction(producer, commit=True)
     assert committed_values(client, partition) == ["c"]
 
@@ -197,6 +196,23 @@ def test_wrong_producers_and_timeouts(kafka, client, topic):
         client.end_transaction(producer, commit=True)
     with pytest.raises(UnknownTopicError):
         client.add_partitions_to_transaction(producer, [TopicPartition("no-such-topic", 0)])
+
+
+def test_an_abort_where_nothing_is_open_is_harmless_and_fences(kafka, client, topic):
+    producer, other = init(client, kafka.name("x")), init(client, kafka.name("x"))
+    client.end_transaction(producer, commit=False)
+    client.end_transaction(producer, commit=False, together_with=[other])
+    with pytest.raises(ProducerFencedError):
+        client.add_partitions_to_transaction(other, [TopicPartition(topic, 0)])
+
+
+def test_each_end_makes_the_epoch_an_old_one(kafka, client, topic):
+    producer = begin(client, kafka.name("x"), TopicPartition(topic, 0))
+    client.end_transaction(producer, commit=True)
+    found = client.describe_transactions([producer.transactional_id])[producer.transactional_id]
+    assert (found.state, found.producer_epoch) == (TransactionState.COMPLETE_COMMIT, producer.producer_epoch + 1)
+    with pytest.raises(ProducerFencedError):
+        client.add_partitions_to_transaction(producer, [TopicPartition(topic, 0)])
 
 
 def test_a_partition_that_was_not_added_is_refused(kafka, client, topic):

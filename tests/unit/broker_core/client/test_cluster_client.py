@@ -6,7 +6,7 @@ from scripted_broker import ScriptedBroker, offsets_answer
 from broker_core.client.cluster_client import ClusterClient, open_remote
 from broker_core.cluster import Cluster, KeyRanges
 from broker_core.model.client_settings import parse_client_settings
-from broker_core.model.exceptions import RemoteError
+from broker_core.model.exceptions import NotAvailableRemotelyError, RemoteError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.protocol.api_table import ApiKey
 
@@ -39,6 +39,11 @@ def test_keys_rule_nothing_out():
     client = open_remote(SETTINGS)
     assert client.ranges_with_key(T0, b"k", 3, 9) == KeyRanges(ranges=((3, 9),), skipped_bytes=0)
     assert client.ranges_with_key(T0, None, 9, 9) == KeyRanges(ranges=(), skipped_bytes=0)
+
+
+def test_segments_are_not_told():
+    with pytest.raises(NotAvailableRemotelyError, match="t-0: a broker does not tell its segments"):
+        open_remote(SETTINGS).describe_segments(T0)
 
 
 def test_a_restarted_broker_at_the_same_address_is_found_again():

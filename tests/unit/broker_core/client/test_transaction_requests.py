@@ -27,7 +27,8 @@ def test_every_request_can_be_written_and_read_again():
         add_partitions_request(PRODUCER, PARTITIONS),
         add_offsets_request(PRODUCER, "g"),
         commit_offsets_request(PRODUCER, "g", PARTITIONS),
-        end_request(PRODUCER, commit=True),
+        end_request(PRODUCER, commit=True, raises_epoch=False),
+        end_request(PRODUCER, commit=True, raises_epoch=True),
     ):
         asking.send_request(request)
         answering.receive_data(b"".join(map(bytes, asking.data_to_send())))

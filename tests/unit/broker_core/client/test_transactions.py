@@ -31,6 +31,13 @@ def coordinator(broker):
 
 
 @pytest.fixture
+def old_client(broker, coordinator):
+    """A client of a cluster that knows nothing of transactions version 2."""
+    broker.transaction_version = 0
+    return broker.client()
+
+
+@pytest.fixture
 def client(broker, coordinator):
     return broker.client()
 
@@ -160,12 +167,57 @@ def test_one_that_is_not_open_yet_is_gone_too(client, coordinator):
     assert coordinator.entries["driver"].state == "Ongoing"
 
 
+def test_an_abort_where_nothing_is_open_is_harmless_and_fences(client, coordinator):
+    driver, task = begin(client, "driver"), begin(client, "task")
+    client.end_transaction(driver, commit=False)
+    client.end_transaction(driver, commit=False, together_with=[task])
+    with pytest.raises(ProducerFencedError):
+        client.add_partitions_to_transaction(task, [T0])
+
+
+def test_each_end_makes_the_epoch_an_old_one(client, coordinator, broker):
+    producer = begin(client, "a", T0)
+    client.end_transaction(producer, commit=True)
+    assert coordinator.entries["a"].epoch == producer.producer_epoch + 1
+    assert [message.__version__ for message in broker.asked(ApiKey.END_TXN)] == [5]
+    with pytest.raises(ProducerFencedError):
+        client.add_partitions_to_transaction(producer, [T0])
+
+
+def test_an_older_cluster_leaves_the_epoch(old_client, coordinator, broker):
+    producer = begin(old_client, "a", T0)
+    old_client.end_transaction(producer, commit=True)
+    old_client.end_transaction(producer, commit=True, together_with=[producer])
+    assert coordinator.entries["a"].epoch == producer.producer_epoch
+    assert {message.__version__ for message in broker.asked(ApiKey.END_TXN)} == {3}
+    old_client.add_partitions_to_transaction(producer, [T0])
+    idle = begin(old_client, "b")
+    old_client.end_transaction(idle, commit=False)
+    with pytest.raises(InvalidTransactionStateError):
+        old_client.end_transaction(idle, commit=True)
+
+
+def test_a_producer_that_got_a_new_id_by_its_end_is_still_known(client, coordinator, broker):
+    driver, task = begin(client, "driver", T0), begin(client, "task", T0)
+    entry = coordinator.entries["task"]
+    entry.producer_id, entry.epoch, entry.state = 999, 0, "CompleteCommit"
+    done = schema_of(ApiKey.END_TXN, 5).EndTxnResponse(throttle_time=NO_TIME, error_code=ErrorCode.none)
+    broker.script(ApiKey.END_TXN, coordinator.end, done)
+    for epoch, is_known in ((32_766, True), (32_765, True), (5, False)):
+        last = TransactionalProducer(transactional_id="task", producer_id=task.producer_id, producer_epoch=epoch)
+        if is_known:
+            client.end_transaction(driver, commit=True, together_with=[last])
+        else:
+            with pytest.raises(ProducerFencedError):
+                client.end_transaction(driver, commit=True, together_with=[last])
+
+
 def test_one_that_is_lost_after_the_decision_is_reported_when_the_others_are_ended(client, coordinator, broker):
     driver, *tasks = (begin(client, name, T0) for name in ("driver", "task-1", "task-2"))
 
     def end_and_lose(request):
         answer = coordinator.end(request)
-        coordinator.entries["task-1"].epoch += 1
+        coordinator.entries["task-1"].epoch += 2
         return answer
 
     broker.script(ApiKey.END_TXN, end_and_lose, coordinator.end)
@@ -189,7 +241,7 @@ def test_a_lost_answer_to_an_end_is_asked_for_again(client, coordinator, broker)
 @pytest.mark.parametrize("code", ["not_coordinator", "coordinator_load_in_progress", "concurrent_transactions"])
 def test_a_coordinator_that_moves_loads_or_is_busy_is_waited_for(client, coordinator, broker, code):
     producer = begin(client, "a", T0)
-    busy = schema_of(ApiKey.END_TXN, 3).EndTxnResponse(throttle_time=NO_TIME, error_code=ErrorCode[code])
+    busy = schema_of(ApiKey.END_TXN, 5).EndTxnResponse(throttle_time=NO_TIME, error_code=ErrorCode[code])
     broker.script(ApiKey.END_TXN, busy, busy, coordinator.end)
     looked_up = len(broker.asked(ApiKey.FIND_COORDINATOR))
     client.end_transaction(producer, commit=True)
