@@ -37,6 +37,7 @@ from broker_core.cluster import GroupOffset, TransactionalProducer, TransactionD
 from broker_core.model.exceptions import (
     InvalidProducerIdMappingError,
     InvalidTransactionStateError,
+    PartlyEndedError,
     ProducerFencedError,
     RequestTimedOutError,
     StreamlogError,
@@ -141,7 +142,7 @@ class Transactions:
         if troubles:
             _, first = troubles[0]
             names = ", ".join(repr(other.transactional_id) for other, _ in troubles)
-            raise InvalidTransactionStateError(
+            raise PartlyEndedError(
                 f"the transaction of {producer.transactional_id!r} was {'committed' if commit else 'aborted'}, and "
                 f"those of {names} could not be ended alike after it: {first.message}",
                 transactional_ids=tuple(other.transactional_id for other, _ in troubles),

@@ -42,6 +42,7 @@
         ├── AuthorizationError             the broker's access rules
         ├── UnsupportedVersionError        no version of a request that both sides speak
         ├── MalformedMessageError          bytes that are not Kafka's protocol
+        ├── PartlyEndedError               one transaction is ended, others could not be ended alike after it
         └── BrokerError                    any other refusal; `error_code` is the broker's
 
 `error_code` is the answer that a broker gives for it on the wire. Messages say what was wrong, where, and which
@@ -241,6 +242,12 @@ class UnsupportedVersionError(RemoteError):
 
 class MalformedMessageError(RemoteError):
     error_code = ErrorCode.invalid_request
+
+
+class PartlyEndedError(RemoteError):
+    """Fields: `transactional_ids` of those that could not be ended. What was decided stands."""
+
+    error_code = ErrorCode.invalid_txn_state
 
 
 class BrokerError(RemoteError):

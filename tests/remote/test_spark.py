@@ -3,6 +3,7 @@
 import pytest
 from pyspark.sql import functions as F
 from real_kafka import PEMS
+from transacting import begin, write
 
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_builder import build_batch
@@ -114,21 +115,10 @@ def test_a_stream_copies_a_topic_and_goes_on_from_its_checkpoint(spark, kafka, c
 
 
 def test_aborted_records_are_hidden_unless_they_are_asked_for(spark, kafka, client, topic, options):
-    from broker_core.cluster import TransactionalProducer
-
-    name = kafka.name("x")
-    made = client.init_producer(name)
-    producer = TransactionalProducer(
-        transactional_id=name, producer_id=made.producer_id, producer_epoch=made.producer_epoch
-    )
     partition = TopicPartition(topic, 0)
-    for sequence, is_commit in ((0, False), (1, True)):
-        client.add_partitions_to_transaction(producer, [partition])
-        batch = build_batch(
-            [Record(value=b"%d" % sequence, timestamp_ms=1000)], producer_id=made.producer_id,
-            producer_epoch=made.producer_epoch, base_sequence=sequence, is_transactional=True,
-        )  # fmt: skip
-        client.append(partition, batch)
+    for value, is_commit in (("0", False), ("1", True)):
+        producer = begin(client, kafka.name("x"), partition)
+        write(client, producer, partition, value)
         client.end_transaction(producer, commit=is_commit)
     assert values(spark.read.format("streamlog").options(**options).load()) == [1]
     uncommitted = {"kafka.isolation.level": "read_uncommitted"}

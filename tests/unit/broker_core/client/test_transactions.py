@@ -7,6 +7,7 @@ from broker_core.cluster import GroupOffset, TransactionalProducer
 from broker_core.model.exceptions import (
     InvalidTransactionStateError,
     InvalidTransactionTimeoutError,
+    PartlyEndedError,
     ProducerFencedError,
     RequestTimedOutError,
     UnknownTopicError,
@@ -221,8 +222,9 @@ def test_one_that_is_lost_after_the_decision_is_reported_when_the_others_are_end
         return answer
 
     broker.script(ApiKey.END_TXN, end_and_lose, coordinator.end)
-    with pytest.raises(InvalidTransactionStateError, match=r"'driver' was committed, and those of 'task-1' could not"):
+    with pytest.raises(PartlyEndedError, match=r"'driver' was committed, and those of 'task-1' could not") as caught:
         client.end_transaction(driver, commit=True, together_with=tasks)
+    assert caught.value.transactional_ids == ("task-1",)
     assert coordinator.entries["task-2"].state == "CompleteCommit"
 
 
