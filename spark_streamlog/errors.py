@@ -57,8 +57,8 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "STREAMLOG_FIXED_SCHEMA": Condition(
         "The streamlog source has a fixed schema and cannot take another: asked for {asked}, it gives {given}.",
-        "Remove schema(...) and cast the columns afterwards; includeHeaders adds the column headers. If a schema registry "
-        "has got a new version of the schema since load(), load again.",
+        "Remove schema(...) and cast the columns afterwards; includeHeaders adds the column headers. If a schema "
+        "registry has got a new version of the schema since load(), load again.",
     ),
     "STREAMLOG_UNKNOWN_TOPICS": Condition(
         "The option {option} names what does not exist in {target}: {missing}. Topics there: {present}.",

@@ -79,7 +79,12 @@ def main() -> None:
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel(settings.get("log_level", "ERROR"))
     if "once" in settings:
-        copy_once_shipped(spark, settings["once"])
+        # Else Spark does not send the shipped files to the tasks that read and write.
+        from spark_streamlog.source import StreamlogDataSource
+
+        spark.dataSource.register(StreamlogDataSource)
+        globals()[settings["once"]["function"]](spark, **settings["once"]["arguments"])
+        spark.stop()
         return
     _answer(answers, {"returned": "ready"})
     for line in sys.stdin:
@@ -88,17 +93,6 @@ def main() -> None:
             _answer(answers, {"returned": globals()[request["function"]](spark, **request["arguments"])})
         except Exception as trouble:
             _answer(answers, {"failed": f"{type(trouble).__name__}: {trouble}", "trace": traceback.format_exc()})
-    spark.stop()
-
-
-def copy_once_shipped(spark, request) -> None:
-    """As a user of --py-files does it: PySpark looks for data sources where shipped files are not."""
-    import broker_core
-    from spark_streamlog.source import StreamlogDataSource
-
-    assert ".zip/" in broker_core.__file__, f"not the shipped package: {broker_core.__file__}"
-    spark.dataSource.register(StreamlogDataSource)
-    globals()[request["function"]](spark, **request["arguments"])
     spark.stop()
 
 

@@ -18,12 +18,12 @@ OURS = ("spark_streamlog", "broker_core", MODULE, "__editable__")
 
 
 def build_archive(path: Path) -> Path:
-    """Python sources and nothing else: an extension module cannot be imported from a zip, so the pure kernel serves."""
-    with zipfile.ZipFile(path, "w") as archive:
-        for package in PACKAGES:
-            for source in sorted((ROOT / package).rglob("*.py")):
-                archive.write(source, source.relative_to(ROOT))
-        archive.write(ROOT / f"{MODULE}.py", f"{MODULE}.py")
+    """Python modules, compiled: else each process compiles them anew. An extension module cannot be imported from a
+    zip, so the pure kernel serves.
+    """
+    with zipfile.PyZipFile(str(path), "w", optimize=0) as archive:
+        for entry in (*PACKAGES, f"{MODULE}.py"):
+            archive.writepy(str(ROOT / entry))
     return path
 
 

@@ -46,11 +46,10 @@ def nested(spark):
     return spark.range(3).selectExpr("cast(id as int) as key", f"{NESTED} as value")
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
-def test_a_typed_topic_is_written_and_read_with_a_registry(spark, nested, log_dir, tmp_path, zone):
+def test_a_typed_topic_is_written_and_read_with_a_registry_in_any_time_zone(spark, nested, log_dir, tmp_path):
     given = {"keyFormat": "int", "valueFormat": "avro", "valueFormat.registry.file": str(tmp_path / "registry.json")}
     session_zone = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", zone)
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
     try:
         save(nested, log_dir, topic="t", **given)
         frame = load(spark, log_dir, **given)

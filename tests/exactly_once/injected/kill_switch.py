@@ -29,6 +29,7 @@ import logging
 import os
 import re
 import signal
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -58,7 +59,7 @@ class KillSwitch(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         step = record.step.name
         fields = {name: str(value) for name, value in record.ids.items()}
-        self._note(step=step, **fields)
+        self._note(step=step, package=sys.modules["spark_streamlog"].__file__, **fields)
         order = self._order()
         if order.get("id") != self._order_id:
             self._order_id = order.get("id")

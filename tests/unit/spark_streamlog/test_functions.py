@@ -107,3 +107,13 @@ def test_wrong_options_are_refused_before_there_is_a_column(call, said):
 def test_all_complaints_come_at_once():
     text = refused(lambda: functions.from_avro("v", options={"mode": "x", "unheard": "of"}))
     assert "2 option(s) of the streamlog function from_avro" in text
+
+
+def test_with_a_registry_values_are_read_as_the_subjects_latest_or_as_the_argument_says(tmp_path):
+    path = str(tmp_path / "registry.json")
+    FileRegistry(path).register("s", '"int"', "AVRO")
+    options = {"registry.file": path, "subject": "s", "mode": "PERMISSIVE"}
+    values = pa.array([b"\0\0\0\0\1\n", b"\0\0\0\0\2\n", b"\n"])
+    for schema, arrow_type in ((None, pa.int32()), ('"long"', pa.int64())):
+        settings = functions._settings("from_avro", FormatKind.AVRO, {"schema": schema}, options)
+        assert functions.decoded_column(settings, values).equals(pa.array([5, None, None], arrow_type))
