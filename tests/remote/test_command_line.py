@@ -6,8 +6,11 @@ import sys
 
 import pytest
 from real_kafka import PASSWORD, PEMS, USER
+from transacting import begin
 
 from broker_core.cli.command_line import run
+from broker_core.cluster import GroupOffset
+from broker_core.model.identifiers import TopicPartition
 
 
 @pytest.fixture
@@ -51,6 +54,23 @@ def test_a_login_and_tls_by_a_properties_file(kafka, streamlog, topic, tmp_path)
     status, out, err = streamlog("topic", "list", "--command-config", config, listener="SASL_SSL")
     assert (status, err) == (0, "")
     assert topic in out.decode()
+
+
+def test_groups_and_transactions(kafka, client, streamlog, topic):
+    partition, group, name = TopicPartition(topic, 0), kafka.name("g"), kafka.name("x")
+    streamlog("produce", topic, "--partition", "0", stdin=b"one\ntwo\nthree\n")
+    client.commit_offsets(group, {partition: GroupOffset(offset=1)})
+    assert group in streamlog("group", "list")[1].decode().split()
+    (lag,) = json.loads(streamlog("group", "describe", group, "--json")[1])["partitions"]
+    assert (lag["offset"], lag["log_end_offset"], lag["behind_offsets"]) == (1, 3, 2)
+    assert lag["behind_bytes"] > 0
+    assert streamlog("group", "delete", group, "--yes")[0] == 0
+    begin(client, name, partition)
+    (found,) = json.loads(streamlog("transactions", "list", "--open", "--prefix", name, "--json")[1])
+    assert (found["transactional_id"], found["state"]) == (name, "Ongoing")
+    assert streamlog("transactions", "describe", name)[0] == 0
+    assert json.loads(streamlog("transactions", "abort", name, "--json")[1]) == {"aborted": [name]}
+    assert streamlog("transactions", "list", "--open", "--prefix", name, "--json")[1].strip() == b"[]"
 
 
 def test_kafkas_own_consumer_reads_what_was_produced(kafka, streamlog, topic):
