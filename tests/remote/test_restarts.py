@@ -13,8 +13,10 @@ from broker_core.record.batch_reader import Record, iter_headers, records_of
 
 
 def a_batch(value, producer, sequence, **given):
+    """A record of now: a leader that starts anew forgets a producer whose newest record is older than a day
+    (producer.id.expiration.ms), and takes a repeated batch of it for a new one."""
     return build_batch(
-        [Record(value=value.encode(), timestamp_ms=1000)],
+        [Record(value=value.encode(), timestamp_ms=int(time.time() * 1000))],
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
         base_sequence=sequence,
