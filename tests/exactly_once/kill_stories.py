@@ -99,7 +99,7 @@ SHORT_FORM = (
     ),
     a_story("the driver dies before the decision", Run(kills=(Kill(step="COMMITTING"),))),
     a_story(
-        "the driver dies with the decision written", Run(kills=(Kill(step="DECISION_WRITTEN"), Kill(step="ABORTING")))
+        "the driver dies with the decision written", Run(kills=(Kill(step="DECISION_WRITTEN"), Kill(step="ABORTED")))
     ),
     a_story(
         "the driver dies in the append that decides",

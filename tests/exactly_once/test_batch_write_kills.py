@@ -46,6 +46,7 @@ def written(word):
     return sorted(f"{word}|{number}".encode() for number in range(ROW_COUNT))
 
 
+@pytest.mark.long
 def test_all_rows_of_a_batch_write_are_read_or_none(spark, rows, kills):
     expected = []
     for name, killed in (NOTHING_IS_READ | ALL_IS_READ).items():
@@ -59,6 +60,7 @@ def test_all_rows_of_a_batch_write_are_read_or_none(spark, rows, kills):
         assert list(rows.leftovers()) == [], name
 
 
+@pytest.mark.long
 def test_a_write_that_nobody_cleans_up_holds_readers_no_longer_than_its_timeout(spark, rows, kills):
     timeout_ms = 2000
     kills.order(Kill(step="COMMITTING"), Kill(step="ABORTING"))
@@ -91,6 +93,7 @@ def test_a_write_with_an_application_id_and_a_version_is_there_once(spark, rows,
     assert sorted(committed_values(rows.directory)) == sorted(written("first") + written("second"))
 
 
+@pytest.mark.long
 def test_foreach_batch_with_the_pair_copies_each_row_once(spark, tmp_path, kills):
     matrix = KillMatrix(tmp_path, kills, query="copy_by_foreach_batch")
     matrix.watch(WatchingReader(matrix.directory, matrix.checkpoint, decision_group="streamlog-sink-copier/out"))

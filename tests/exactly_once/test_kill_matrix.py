@@ -24,6 +24,7 @@ def a_matrix(folder, kills, **settings):
         matrix.close()
 
 
+@pytest.mark.long
 def test_a_kill_at_any_step_loses_and_repeats_no_row(spark, tmp_path, kills):
     with a_matrix(tmp_path, kills) as matrix:
         for story in SHORT_FORM:

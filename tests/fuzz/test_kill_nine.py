@@ -204,9 +204,11 @@ def test_what_was_acknowledged_survives_kill_nine(tmp_path, rounds):
         for partition in PARTITIONS:
             check(with_log, ledger, partition)
             assert not _rows_in_doubt(ledger, partition)
-            assert findings_of(directory, partition) == []
     finally:
         with_log.close()
+    # Once its upkeep has ended: an index that is looked at while a segment is rolled or swapped is neither old nor new.
+    for partition in PARTITIONS:
+        assert findings_of(directory, partition) == []
 
 
 def send_again(cluster: EmbeddedCluster, writer: str, partition: TopicPartition, fate: Fate) -> None:

@@ -40,6 +40,7 @@ def test_orders_become_alerts_exactly_once_though_each_hop_repeats_its_last_batc
 
 
 @needs_java
+@pytest.mark.long
 def test_the_typed_pipeline_agrees_with_a_plain_computation_and_puts_the_broken_value_aside(tmp_path):
     out = run([sys.executable, EXAMPLES / "avro_pipeline.py", "--path", "here"], cwd=tmp_path)
     assert "All 5,000 readings are in the means" in out
@@ -49,6 +50,7 @@ def test_the_typed_pipeline_agrees_with_a_plain_computation_and_puts_the_broken_
 
 
 @needs_java
+@pytest.mark.long
 def test_the_submitted_pipeline_takes_its_settings_from_the_file_in_conf(tmp_path):
     requests = "".join(json.dumps({"path": f"/{n}", "status": 200 + 100 * (n % 4), "ms": n}) + "\n" for n in range(40))
     streamlog = [sys.executable, "-m", "broker_core.cli.main"]
