@@ -1,4 +1,4 @@
-"""The only place that opens a log. One per process and directory; never one inherited across a fork.
+"""The only place that opens a log. One per process and place; never one inherited across a fork.
 
 Python workers of Spark are forked from a daemon and reused, so an opened log is kept for the next task; the process id
 in its key says that it is this process's own.
@@ -20,7 +20,9 @@ _opened: dict[tuple[int, LogTarget], Cluster] = {}
 
 
 def open_for_reading(target: LogTarget) -> Cluster:
-    """Raises STREAMLOG_NO_SUCH_LOG when there is no log; nothing is created."""
+    """Raises STREAMLOG_NO_SUCH_LOG when there is no log; nothing is created. Brokers are reached at the first call."""
+    if target.brokers is not None:
+        return _open(target, create=False)
     if not os.path.isdir(target.path):
         raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason="no such directory")
     try:
@@ -38,8 +40,17 @@ def _open(target: LogTarget, *, create: bool) -> Cluster:
     key = (os.getpid(), target)
     with _lock:
         if key not in _opened:
-            _opened[key] = open_embedded(target.path, create=create)
+            _opened[key] = _opened_anew(target, create=create)
         return _opened[key]
+
+
+def _opened_anew(target: LogTarget, *, create: bool) -> Cluster:
+    if target.brokers is None:
+        return open_embedded(target.path, create=create)
+    # Loaded here: a query of a directory has no use for the wire protocol.
+    from broker_core.client.cluster_client import open_remote
+
+    return open_remote(target.brokers)
 
 
 def _renew_lock_after_fork() -> None:

@@ -20,9 +20,13 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from broker_core.model.client_settings import ClientSettings
 from spark_streamlog.errors import condition_error
 from spark_streamlog.local_path import local_path, scheme_of
 from spark_streamlog.planning.quantity import duration_ms, size_bytes
+from spark_streamlog.remote_options import remote_settings
+
+BOOTSTRAP_SERVERS = "kafka.bootstrap.servers"
 
 MAX_LONG = 2**63 - 1
 MAX_INTEGER = 2**31 - 1
@@ -47,13 +51,14 @@ class QueryKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTarget:
-    """Where the log is. Hashable: opened logs are cached by it."""
+    """Where the log is: in a directory or at brokers. Hashable: opened logs are cached by it."""
 
-    path: str
-    """Absolute path of a log directory."""
+    path: str = ""
+    """Absolute path of a log directory; empty where brokers keep it."""
+    brokers: ClientSettings | None = None
 
     def __str__(self) -> str:
-        return self.path
+        return self.path if self.brokers is None else str(self.brokers)
 
 
 class OptionReader:
@@ -143,13 +148,17 @@ class OptionReader:
         """From `path`; a target that cannot be had is a complaint, and what is returned then leads nowhere."""
         path = self.text("path")
         self.refuse("paths", "names several directories: a query reads one log, give one path")
-        self.refuse(
-            "kafka.bootstrap.servers",
-            "is not available in this version: it opens log directories (path) and does not reach brokers yet",
-        )
+        brokers = remote_settings(self)
+        if self.text(BOOTSTRAP_SERVERS) is not None:
+            if path is not None:
+                self.complain(
+                    f"path names a directory and {BOOTSTRAP_SERVERS} brokers: a query reads one log, give one"
+                )
+            return LogTarget(brokers=brokers)
         if path is None and not self.complaints:
             self.complain(
-                f"path is missing: the log directory, as in {'load' if self.role == 'source' else 'save'}(path)"
+                f"path is missing: the log directory, as in {'load' if self.role == 'source' else 'save'}(path), or "
+                f"give {BOOTSTRAP_SERVERS}"
             )
             if not self._given:
                 self.complain(

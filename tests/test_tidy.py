@@ -27,7 +27,7 @@ TOP_LEVEL = {
 }  # fmt: skip
 
 BANNED_BELOW_THE_DOORS = {"open", "print", "input", "exec", "eval", "breakpoint"}
-FLOORS_WITHOUT_FILES = ("model", "record", "log", "coordinator", "metadata", "group", "txn", "storage")
+FLOORS_WITHOUT_FILES = ("model", "record", "protocol", "log", "coordinator", "metadata", "group", "txn", "storage")
 
 
 def source_files(*suffixes):

@@ -32,7 +32,8 @@ DISTRIBUTION: Final = "spark-streamlog"
 
 app = typer.Typer(
     name="streamlog",
-    help="Kafka's partitioned log in a directory: make topics, write and read values, look after the files.",
+    help="Kafka's partitioned log, in a directory or at brokers: make topics, write and read values, look after the "
+    "files.",
     epilog=EXIT_CODES_HELP,
     no_args_is_help=True,
     add_completion=False,

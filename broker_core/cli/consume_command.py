@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 import typer
 
+from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
 from broker_core.cli.last_records import start_of_last
-from broker_core.cli.log_directory import LogPath, open_log
 from broker_core.cli.partition_reader import PartitionReader
 from broker_core.cli.record_text import Format, Renderer, columns_of, renderer
 from broker_core.cli.screen import SILENT, ByteProgress, byte_progress
@@ -34,7 +34,9 @@ class Isolation(StrEnum):
 
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
-    path: LogPath,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
     start: Annotated[
         str | None, typer.Option("--from", metavar="WHERE", help=f"{FORMS}.", show_default="earliest")
     ] = None,
@@ -59,7 +61,7 @@ def consume(
     beginning = parse_start(start or "earliest")
     level = IsolationLevel[Isolation(isolation).name]
     form = Format(form)
-    with open_log(path) as cluster:
+    with open_cluster(path, bootstrap_server, command_config) as cluster:
         partitions = _partitions(cluster, topic, partition)
         if last is None:
             starts = resolve_start(cluster, partitions, beginning, level)

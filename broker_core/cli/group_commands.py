@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from broker_core.cli.log_directory import LogPath, open_log
+from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
 from broker_core.cli.screen import Column, format_timestamp, note, partition_json, show_json, show_table
 from broker_core.embedded.system_ports import SystemClock
 from broker_core.group_lag import PartitionLag, lag_of_group
@@ -22,9 +22,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")
 
 
 @app.command("list")
-def list_groups(path: LogPath, as_json: AsJson = False) -> None:
+def list_groups(
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """List the groups that have committed offsets."""
-    with open_log(path) as cluster:
+    with open_cluster(path, bootstrap_server, command_config) as cluster:
         groups = cluster.list_groups()
     if as_json:
         show_json(list(groups))
@@ -36,12 +41,18 @@ def list_groups(path: LogPath, as_json: AsJson = False) -> None:
 
 
 @app.command(epilog="Example: streamlog group describe my-query --path /data/log")
-def describe(group: GroupName, path: LogPath, as_json: AsJson = False) -> None:
+def describe(
+    group: GroupName,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
     """Show a group's offsets, and how far it is behind: in offsets, in bytes, and in time.
 
     The time is the age of the first record that the group has not read.
     """
-    with open_log(path) as cluster:
+    with open_cluster(path, bootstrap_server, command_config) as cluster:
         lags = lag_of_group(cluster, group, now_ms=SystemClock().now_ms())
     if as_json:
         show_json({"group": group, "partitions": [_as_json(lag) for lag in lags]})
@@ -68,11 +79,13 @@ def describe(group: GroupName, path: LogPath, as_json: AsJson = False) -> None:
 @app.command(epilog="Example: streamlog group delete my-query --path /data/log")
 def delete(
     group: GroupName,
-    path: LogPath,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Forget a group's offsets. Asks first, if a person sits at the terminal."""
-    with open_log(path) as cluster:
+    with open_cluster(path, bootstrap_server, command_config) as cluster:
         if group not in cluster.list_groups():
             raise UnknownGroupError(f"group {group!r} has no committed offsets", group_id=group)
         if not yes and sys.stdin.isatty():

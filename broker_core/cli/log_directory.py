@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -14,8 +14,10 @@ from broker_core.cli.trouble import UsageTrouble
 if TYPE_CHECKING:
     from broker_core.embedded.embedded_cluster import EmbeddedCluster
 
+PATH_VARIABLE: Final = "STREAMLOG_PATH"
+
 LogPath = Annotated[
-    Path, typer.Option("--path", envvar="STREAMLOG_PATH", metavar="DIR", help="The log directory.", show_default=False)
+    Path, typer.Option("--path", envvar=PATH_VARIABLE, metavar="DIR", help="The log directory.", show_default=False)
 ]
 
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 import typer
 
 from broker_core.cli.byte_input import ByteInput, open_input
+from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
 from broker_core.cli.line_splitter import LineSplitter, split_keys
-from broker_core.cli.log_directory import LogPath, open_log, parse_pairs
+from broker_core.cli.log_directory import parse_pairs
 from broker_core.cli.screen import byte_progress, note, show_json
 from broker_core.cli.trouble import UsageTrouble
 from broker_core.cluster import Cluster, TopicDescription
@@ -65,7 +66,9 @@ def produce(
     topic: Annotated[
         str, typer.Argument(metavar="TOPIC", help="The topic; made if it is missing.", show_default=False)
     ],
-    path: LogPath,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
     file: Annotated[Path | None, typer.Option(help="Read this file instead of standard input.")] = None,
     key_separator: Annotated[
         str | None,
@@ -96,7 +99,10 @@ def produce(
         headers=parse_pairs(header or [], option="--header"),
         partition=partition,
     )
-    with open_log(path, create=create) as cluster, open_input(file) as source:
+    with (
+        open_cluster(path, bootstrap_server, command_config, create=create) as cluster,
+        open_input(file) as source,
+    ):
         producer = _producer(cluster, Codec(compression), create=create)
         if file is None and sys.stdin.isatty():
             note("Type values, one a line; Ctrl-D ends.")

@@ -7,7 +7,8 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from broker_core.cli.log_directory import LogPath, open_log, parse_settings
+from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
+from broker_core.cli.log_directory import parse_settings
 from broker_core.cli.screen import Column, counted, note, partition_json, show_json, show_table
 from broker_core.cli.trouble import UsageTrouble, sentence
 from broker_core.cluster import Cluster, PartitionBounds, TopicDescription
@@ -34,7 +35,9 @@ Settings = Annotated[
 @app.command(epilog="Example: streamlog topic create orders --path /data/log --partitions 4")
 def create(
     name: TopicName,
-    path: LogPath,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
     partitions: Annotated[int | None, typer.Option(min=1, help="Number of partitions.", show_default="1")] = None,
     config: Settings = None,
     if_not_exists: Annotated[
@@ -44,7 +47,7 @@ def create(
 ) -> None:
     """Make a topic, and the log directory if there is none."""
     configs = parse_settings(config or [], option="--config")
-    with open_log(path, create=True) as cluster:
+    with open_cluster(path, bootstrap_server, command_config, create=True) as cluster:
         try:
             topic = cluster.create_topic(name, partition_count=partitions, configs=configs)
         except TopicExistsError:
@@ -59,12 +62,14 @@ def create(
 
 @app.command("list")
 def list_topics(
-    path: LogPath,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
     internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List the topics with their sizes in offsets."""
-    with open_log(path) as cluster:
+    with open_cluster(path, bootstrap_server, command_config) as cluster:
         topics = sorted(cluster.describe_topics().values(), key=lambda topic: topic.name)
         shown = [(topic, _bounds(cluster, topic)) for topic in topics if internal or not topic.is_internal]
     if as_json:
@@ -83,15 +88,17 @@ def list_topics(
 
 @app.command()
 def describe(
-    path: LogPath,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The topic.", show_default="all")] = None,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Show settings and the bounds of the partitions: of one topic, or of all, internal ones too.
 
     The JSON is an object for one topic, an array of such objects for all.
     """
-    with open_log(path) as cluster:
+    with open_cluster(path, bootstrap_server, command_config) as cluster:
         if name is None:
             topics = sorted(cluster.describe_topics().values(), key=lambda topic: topic.name)
         else:
@@ -112,7 +119,9 @@ def describe(
 @app.command(epilog="Example: streamlog topic alter orders --path /data/log --config retention.ms=-1")
 def alter(
     name: TopicName,
-    path: LogPath,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
     partitions: Annotated[int | None, typer.Option(min=1, help="New number of partitions; it only grows.")] = None,
     config: Settings = None,
     delete_config: Annotated[
@@ -128,7 +137,7 @@ def alter(
         changes[setting] = None
     if partitions is None and not changes:
         raise UsageTrouble("nothing to change: give --partitions, --config or --delete-config")
-    with open_log(path) as cluster:
+    with open_cluster(path, bootstrap_server, command_config) as cluster:
         topic = describe_existing(cluster, name)
         if changes:
             topic = cluster.alter_topic_configs(name, changes)
@@ -149,11 +158,13 @@ def alter(
 @app.command(epilog="Example: streamlog topic delete orders --path /data/log")
 def delete(
     name: TopicName,
-    path: LogPath,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete a topic with all its records. Asks first, if a person sits at the terminal."""
-    with open_log(path) as cluster:
+    with open_cluster(path, bootstrap_server, command_config) as cluster:
         describe_existing(cluster, name)
         if not yes and sys.stdin.isatty():
             typer.confirm(f"Delete topic {name} with all its records?", abort=True, err=True)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from broker_core.cli.log_directory import LogPath, open_log
+from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
 from broker_core.cli.screen import Column, counted, format_timestamp, note, partition_json, show_json, show_table
 from broker_core.cli.trouble import UsageTrouble
 from broker_core.cluster import Cluster, TransactionDescription
@@ -24,7 +24,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")
 
 @app.command("list", epilog="Example: streamlog transactions list --path /data/log --open")
 def list_transactions(
-    path: LogPath,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
     prefix: Annotated[str, typer.Option(help="Only ids that begin so.", show_default="all")] = "",
     state: Annotated[
         list[str] | None, typer.Option(metavar="STATE", help="Only this state, such as Ongoing; may be repeated.")
@@ -34,7 +36,7 @@ def list_transactions(
 ) -> None:
     """List transactional ids with the state of their transactions."""
     states = _states(state or [], is_open=is_open)
-    with open_log(path) as cluster:
+    with open_cluster(path, bootstrap_server, command_config) as cluster:
         found = cluster.list_transactions(prefix=prefix, states=states)
     if as_json:
         show_json([_as_json(transaction) for transaction in found])
@@ -47,11 +49,13 @@ def list_transactions(
 @app.command(epilog="Example: streamlog transactions describe my-id --path /data/log")
 def describe(
     transactional_id: Annotated[str, typer.Argument(metavar="ID", help="The transactional id.", show_default=False)],
-    path: LogPath,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
     """Show one transaction with the partitions that it has written to."""
-    with open_log(path) as cluster:
+    with open_cluster(path, bootstrap_server, command_config) as cluster:
         found = _described(cluster, transactional_id)
     if as_json:
         show_json(_as_json(found))
@@ -65,10 +69,12 @@ def describe(
 
 @app.command(epilog="Example: streamlog transactions abort my-id --path /data/log")
 def abort(
-    path: LogPath,
     transactional_ids: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="Transactional ids.", show_default=False)
     ] = None,
+    path: DirectoryPath = None,
+    bootstrap_server: Brokers = None,
+    command_config: CommandConfig = None,
     prefix: Annotated[
         str | None, typer.Option(help="All open ones whose id begins so, such as a query's id.", show_default=False)
     ] = None,
@@ -82,7 +88,7 @@ def abort(
         raise UsageTrouble("say which: give transactional ids, or --prefix")
     if prefix == "":
         raise UsageTrouble("--prefix is empty, which would abort every transaction of the log")
-    with open_log(path) as cluster:
+    with open_cluster(path, bootstrap_server, command_config) as cluster:
         if prefix is not None:
             left = cluster.list_transactions(prefix=prefix, states=[TransactionState.ONGOING])
             wanted = [transaction.transactional_id for transaction in left]

@@ -17,7 +17,9 @@
     │   ├── InvalidTransactionTimeoutError
     │   ├── InvalidGroupError            a group id that none can have
     │   ├── UnknownGroupError
-    │   └── OffsetMetadataTooLargeError
+    │   ├── GroupNotEmptyError           members are in the group: they decide about its offsets
+    │   ├── OffsetMetadataTooLargeError
+    │   └── NotAvailableRemotelyError    a directory could tell, a broker cannot
     ├── CorruptDataError                 bytes that are not what was written; served never
     │   ├── CorruptBatchError              names file, position and offset
     │   └── UnsupportedFormatError         magic 0/1 batches, unknown codec or version
@@ -28,11 +30,20 @@
     │   ├── InvalidProducerIdMappingError  another producer id than the transactional id has
     │   ├── InvalidTransactionStateError   what is asked does not fit the state of the producer's transaction
     │   └── ConcurrentTransactionsError    its last transaction is still being ended: ask again
-    └── StorageError                     the directory or the disk
-        ├── DiskFullError
-        ├── DirectoryLockedError           a broker holds the directory
-        ├── DirectoryReadOnlyError         no write access, or a directory that another system owns
-        └── DirectoryFormatError           not a log directory, or written by a newer version
+    ├── StorageError                     the directory or the disk
+    │   ├── DiskFullError
+    │   ├── DirectoryLockedError           a broker holds the directory
+    │   ├── DirectoryReadOnlyError         no write access, or a directory that another system owns
+    │   └── DirectoryFormatError           not a log directory, or written by a newer version
+    └── RemoteError                      between a client and a broker
+        ├── BrokerUnavailableError         no address answers, or the connection broke
+        ├── RequestTimedOutError           the answer did not come in time
+        ├── AuthenticationError            TLS or SASL: who we are, or who the broker is
+        ├── AuthorizationError             the broker's access rules
+        ├── UnsupportedVersionError        no version of a request that both sides speak
+        ├── MalformedMessageError          bytes that are not Kafka's protocol
+        ├── PartlyEndedError               one transaction is ended, others could not be ended alike after it
+        └── BrokerError                    any other refusal; `error_code` is the broker's
 
 `error_code` is the answer that a broker gives for it on the wire. Messages say what was wrong, where, and which
 setting changes it.
@@ -40,7 +51,7 @@ setting changes it.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -48,7 +59,7 @@ from kio.schema.errors import ErrorCode
 class StreamlogError(Exception):
     """Root of the tree. Keyword arguments become attributes and survive pickling between processes."""
 
-    error_code: ClassVar[ErrorCode] = ErrorCode.unknown_server_error
+    error_code: ErrorCode = ErrorCode.unknown_server_error
 
     def __init__(self, message: str, **fields: Any) -> None:
         super().__init__(message)
@@ -135,6 +146,14 @@ class OffsetMetadataTooLargeError(InvalidRequestError):
     error_code = ErrorCode.offset_metadata_too_large
 
 
+class GroupNotEmptyError(InvalidRequestError):
+    error_code = ErrorCode.non_empty_group
+
+
+class NotAvailableRemotelyError(InvalidRequestError):
+    error_code = ErrorCode.unsupported_version
+
+
 class CorruptDataError(StreamlogError):
     error_code = ErrorCode.corrupt_message
 
@@ -193,3 +212,43 @@ class DirectoryReadOnlyError(StorageError):
 
 class DirectoryFormatError(StorageError):
     pass
+
+
+class RemoteError(StreamlogError):
+    error_code = ErrorCode.network_exception
+
+
+class BrokerUnavailableError(RemoteError):
+    """Fields, as far as they are known: `address` (host:port)."""
+
+
+class RequestTimedOutError(RemoteError):
+    error_code = ErrorCode.request_timed_out
+
+
+class AuthenticationError(RemoteError):
+    error_code = ErrorCode.sasl_authentication_failed
+
+
+class AuthorizationError(RemoteError):
+    """`error_code` of the instance says what was not allowed: topic, group, cluster, transactional id."""
+
+    error_code = ErrorCode.cluster_authorization_failed
+
+
+class UnsupportedVersionError(RemoteError):
+    error_code = ErrorCode.unsupported_version
+
+
+class MalformedMessageError(RemoteError):
+    error_code = ErrorCode.invalid_request
+
+
+class PartlyEndedError(RemoteError):
+    """Fields: `transactional_ids` of those that could not be ended. What was decided stands."""
+
+    error_code = ErrorCode.invalid_txn_state
+
+
+class BrokerError(RemoteError):
+    """`error_code` of the instance is what the broker answered."""

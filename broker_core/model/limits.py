@@ -84,3 +84,24 @@ KEY_FILTER_SPARE_BYTES = 4 * 1024 * 1024
 KEY_FILTER_UPKEEP_BYTES = 2 * 1024 * 1024 * 1024
 """Segments that the upkeep behind an append reads for key filters: the one that is full, and one that was left out
 before, at Kafka's segment.bytes. `streamlog log maintain` reads all that have none."""
+
+MAX_REQUEST_FRAME_BYTES = 100 * 1024 * 1024
+"""One request at a broker (socket.request.max.bytes)."""
+
+MAX_UNAUTHENTICATED_FRAME_BYTES = 512 * 1024
+"""One request of somebody who has not said who he is (sasl.server.max.receive.size)."""
+
+MAX_RESPONSE_FRAME_BYTES = 512 * 1024 * 1024
+"""One answer at a client: a broker's fetch.max.bytes is 55 MiB, and one batch always fits. Half a worker's memory."""
+
+MAX_ARRAY_ELEMENT_COUNT = 1_000_000
+"""Of one array of a message; Kafka 4.4 refuses more."""
+
+MAX_TAGGED_FIELD_COUNT = 10_000
+"""Of one structure of a message; Kafka 4.4 refuses more."""
+
+MAX_SCRAM_ITERATION_COUNT = 1_000_000
+"""What a server may ask of a client's processor for one login, half a second; Kafka's own servers stop at 16,384."""
+
+MAX_IN_FLIGHT_REQUEST_COUNT = 5
+"""Produce requests of one partition on their way at once: a broker remembers as many batches of a producer."""

@@ -2,7 +2,9 @@ import os
 import pickle
 
 import pytest
+from scripted_broker import ScriptedBroker
 
+from broker_core.model.client_settings import parse_client_settings
 from spark_streamlog.errors import ConditionError
 from spark_streamlog.open_cluster import open_for_reading, open_for_writing
 from spark_streamlog.options import LogTarget
@@ -39,3 +41,13 @@ def test_a_forked_child_opens_its_own(target):
         own = open_for_reading(target)
         os._exit(0 if own is not parents and "t" in own.describe_topics() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_brokers_are_reached_at_the_first_call_and_once_per_process():
+    with ScriptedBroker() as broker:
+        broker.topics["t"] = 3
+        target = LogTarget(brokers=parse_client_settings({"bootstrap.servers": broker.address}))
+        opened = open_for_reading(target)
+        assert broker.connection_count == 0
+        assert open_for_writing(pickle.loads(pickle.dumps(target))) is opened
+        assert opened.describe_topics(["t"])["t"].partition_count == 3

@@ -135,8 +135,8 @@ def test_the_target_is_an_absolute_path(tmp_path, monkeypatch):
         ({"subscribe": "t"}, "path is missing"),
         ({"path": "s3://bucket/log"}, "a log is not kept on s3"),
         ({"paths": '["/a","/b"]'}, "a query reads one log"),
-        ({"kafka.bootstrap.servers": "localhost:9092"}, "is not available in this version"),
-        ({"path": "/log", "kafka.bootstrap.servers": "localhost:9092"}, "is not available in this version"),
+        ({"path": "/log", "kafka.bootstrap.servers": "localhost:9092"}, "a query reads one log, give one"),
+        ({"kafka.bootstrap.servers": "localhost"}, "kafka.bootstrap.servers must be host:port"),
     ],
 )
 def test_a_target_that_cannot_be_had_is_refused(given, said):

@@ -95,7 +95,7 @@ def test_what_is_read_must_be_said():
         ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger must be a size from 1 byte on, such as 64MB"),
         ({"maxBytesPerTrigger": "8192p"}, "maxBytesPerTrigger must be a size from 1 byte on"),
         ({"maxBytesPerTrigger": "10 megabytes"}, "maxBytesPerTrigger must be a size from 1 byte on"),
-        ({"kafka__bootstrap__servers": "h:1"}, "kafka.bootstrap.servers is not available in this version"),
+        ({"kafka__bootstrap__servers": "h:1"}, "path names a directory and kafka.bootstrap.servers brokers"),
     ],
 )
 def test_bad_options_are_refused(given, said):

@@ -142,7 +142,7 @@ def test_settings_that_are_fulfilled_anyway_are_accepted(name, value):
         ("kafka.transactional.id", "x", "kafka.transactional.id is not supported"),
         ("kafka.enable.idempotence", "false", "kafka.enable.idempotence cannot be switched off"),
         ("kafka.compresion.type", "lz4", "kafka.compresion.type is not an option of the streamlog sink"),
-        ("kafka.bootstrap.servers", "h:9092", "kafka.bootstrap.servers is not available in this version"),
+        ("kafka.bootstrap.servers", "h:9092", "path names a directory and kafka.bootstrap.servers brokers"),
         ("topic", " ", "topic is empty"),
         ("topic", "", "topic is empty"),
         ("topic", "a/b", "topic: Topic name is invalid: 'a/b' contains"),

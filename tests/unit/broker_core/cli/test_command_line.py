@@ -83,7 +83,7 @@ def test_ctrl_c_ends_with_130_and_without_a_word(monkeypatch, capsys):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(topic_commands, "open_log", interrupted)
+    monkeypatch.setattr(topic_commands, "open_cluster", interrupted)
     assert run(["topic", "list", "--path", "x"]) == 130
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""

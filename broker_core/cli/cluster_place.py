@@ -1,0 +1,92 @@
+"""The options --path, --bootstrap-server and --command-config, and the door that they open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from broker_core.cli.log_directory import PATH_VARIABLE, open_log
+from broker_core.cli.screen import note
+from broker_core.cli.trouble import UsageTrouble
+from broker_core.model.exceptions import InvalidConfigError
+
+if TYPE_CHECKING:
+    from broker_core.cluster import Cluster
+    from broker_core.model.client_settings import ClientSettings
+
+DirectoryPath = Annotated[
+    Path | None,
+    typer.Option("--path", envvar=PATH_VARIABLE, metavar="DIR", help="The log directory.", show_default=False),
+]
+Brokers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="Brokers, separated by commas, instead of a directory.",
+        show_default=False,
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="Properties of a Kafka client: TLS, login, timeouts.",
+        show_default=False,
+    ),
+]
+
+_IMPATIENT: Final = {"default.api.timeout.ms": "15000", "delivery.timeout.ms": "30000"}
+"""Somebody waits in front of the terminal; a properties file may say otherwise."""
+
+
+@contextmanager
+def open_cluster(
+    path: Path | None, bootstrap_server: str | None, command_config: Path | None, *, create: bool = False
+) -> Iterator[Cluster]:
+    """The log while the block runs: in the directory or at the brokers, one of which must be given."""
+    if bootstrap_server is None:
+        if command_config is not None:
+            raise UsageTrouble("--command-config is for brokers: give --bootstrap-server too")
+        if path is None:
+            raise UsageTrouble("where is the log? give --path DIR, or --bootstrap-server HOST:PORT")
+        with open_log(path, create=create) as cluster:
+            yield cluster
+        return
+    # What stands in the environment gives way to what was typed.
+    if path is not None and os.environ.get(PATH_VARIABLE) != str(path):
+        raise UsageTrouble("--path and --bootstrap-server both say where the log is: give one of them")
+    # Loaded here, so that --help and a wrong argument answer at once.
+    from broker_core.client.cluster_client import open_remote
+
+    with open_remote(_settings(bootstrap_server, command_config)) as client:
+        yield client
+
+
+def _settings(bootstrap_server: str, command_config: Path | None) -> ClientSettings:
+    from broker_core.model.client_settings import CLIENT_SETTING_NAMES, parse_client_settings
+
+    properties = _properties(command_config) if command_config is not None else {}
+    without_effect = sorted(properties.keys() - set(CLIENT_SETTING_NAMES))
+    if without_effect:
+        note(f"{command_config}: {', '.join(without_effect)} without effect here")
+    try:
+        return parse_client_settings({**_IMPATIENT, **properties, "bootstrap.servers": bootstrap_server})
+    except InvalidConfigError as trouble:
+        where = f"{command_config}: " if command_config is not None else ""
+        raise UsageTrouble(f"{where}{trouble.message}") from trouble
+
+
+def _properties(path: Path) -> Mapping[str, str]:
+    from broker_core.model.properties import parse_properties
+
+    try:
+        return parse_properties(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as trouble:
+        raise UsageTrouble(f"{path} is not a properties file: {trouble.reason} at byte {trouble.start}") from trouble

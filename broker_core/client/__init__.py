@@ -1,0 +1,1 @@
+"""The door to a broker: `Cluster` over sockets, blocking, with retries, TLS and SASL."""

@@ -1,0 +1,174 @@
+"""One connection to a broker, ready for requests: versions agreed on, logged in.
+
+    connection = BrokerConnection(address, settings, deadline)
+    answer, = connection.ask([request], deadline)             several requests go out together, answers come in order
+
+Threads may share it: one exchange at a time. After an exception of the transport it is broken and must be thrown away.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import RequestPayload
+
+from broker_core.client.broker_errors import broker_error
+from broker_core.client.broker_socket import BrokerSocket
+from broker_core.client.deadline import Deadline
+from broker_core.model.client_settings import BrokerAddress, ClientSettings, SaslSettings
+from broker_core.model.exceptions import BrokerUnavailableError, UnsupportedVersionError
+from broker_core.model.limits import MAX_RESPONSE_FRAME_BYTES
+from broker_core.protocol.api_table import ApiKey, api_label
+from broker_core.protocol.connection import ClientConnection
+from broker_core.protocol.sasl import sasl_client
+
+MAX_IDLE_SECONDS: Final = 540
+"""Brokers close what was silent for ten minutes (connections.max.idle.ms); this side does it first."""
+
+_LOGIN_RENEWED_AT: Final = 0.85
+"""Part of a login's lifetime after which the connection is given up, before the broker does it."""
+
+
+class BrokerConnection:
+    """Raises BrokerUnavailableError, RequestTimedOutError, AuthenticationError, UnsupportedVersionError and
+    MalformedMessageError when made."""
+
+    def __init__(self, address: BrokerAddress, settings: ClientSettings, deadline: Deadline) -> None:
+        self.address = address
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._protocol = ClientConnection(client_id=settings.client_id, max_frame_bytes=MAX_RESPONSE_FRAME_BYTES)
+        self._versions: Mapping[int, range] = {}
+        self._features: Mapping[str, int] = {}
+        self._expires = float("inf")
+        self._last_use = time.monotonic()
+        self._is_broken = False
+        setup = Deadline(
+            min(settings.connect_timeout_ms, max(1, int(deadline.remaining_seconds * 1000))),
+            setting="socket.connection.setup.timeout.ms",
+        )
+        self._socket = BrokerSocket(address, settings.tls, setup)
+        try:
+            self._agree_on_versions(setup)
+            if settings.sasl is not None:
+                self._log_in(settings.sasl, setup)
+        except BaseException:
+            self._socket.close()
+            raise
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the next request has a chance."""
+        if not self._lock.acquire(blocking=False):
+            # Somebody is using it.
+            return not self._is_broken
+        try:
+            now = time.monotonic()
+            is_fresh = now < self._expires and now - self._last_use < MAX_IDLE_SECONDS
+            return not self._is_broken and is_fresh and self._socket.is_silent
+        finally:
+            self._lock.release()
+
+    def supports(self, api_key: ApiKey, api_version: int) -> bool:
+        return api_version in self._versions.get(api_key, range(0))
+
+    def feature_level(self, name: str) -> int:
+        """What the cluster has agreed on for a feature such as `transaction.version`; 0 where it says nothing."""
+        return self._features.get(name, 0)
+
+    def ask(self, requests: Sequence[RequestPayload], deadline: Deadline) -> list[Any]:
+        """The answers, in order. Raises UnsupportedVersionError before anything is sent."""
+        for request in requests:
+            self._require(request)
+        with self._lock:
+            if self._is_broken:
+                raise BrokerUnavailableError(
+                    f"the connection to {self.address} broke while others waited for it", address=str(self.address)
+                )
+            return self._exchange(requests, deadline)
+
+    def close(self) -> None:
+        self._is_broken = True
+        self._socket.close()
+
+    def _exchange(self, requests: Sequence[RequestPayload], deadline: Deadline) -> list[Any]:
+        try:
+            for request in requests:
+                self._protocol.send_request(request)
+                self._socket.send(self._protocol.data_to_send(), self._limited(deadline))
+            answers = [self._receive(self._limited(deadline)) for _ in requests]
+        except BaseException:
+            # Also what another thread throws in: an answer that comes too late would be taken for the next one.
+            self.close()
+            raise
+        self._last_use = time.monotonic()
+        return answers
+
+    def _receive(self, deadline: Deadline) -> Any:
+        while (response := self._protocol.next_response()) is None:
+            frames = self._protocol.frames
+            frames.bytes_received(self._socket.receive_into(frames.buffer_to_fill(), deadline))
+        return response.message
+
+    def _limited(self, deadline: Deadline) -> Deadline:
+        remaining_ms = int(deadline.remaining_seconds * 1000)
+        if remaining_ms < self._settings.request_timeout_ms:
+            return deadline
+        return Deadline(self._settings.request_timeout_ms, setting="request.timeout.ms")
+
+    def _require(self, request: RequestPayload) -> None:
+        spoken = self._versions.get(request.__api_key__)
+        if spoken is None or request.__version__ not in spoken:
+            span = f"versions {spoken.start} to {spoken.stop - 1}" if spoken else "no version"
+            raise UnsupportedVersionError(
+                f"{self.address} speaks {span} of {api_label(request.__api_key__)}, and version {request.__version__} "
+                "is needed: brokers must be of Kafka 3.0 or newer",
+                address=str(self.address),
+            )
+
+    def _agree_on_versions(self, deadline: Deadline) -> None:
+        from kio.schema.api_versions.v3.request import ApiVersionsRequest
+
+        try:
+            software = version("spark-streamlog")
+        except PackageNotFoundError:
+            software = "0"
+        request = ApiVersionsRequest(client_software_name="spark-streamlog", client_software_version=software)
+        (answer,) = self._exchange([request], deadline)
+        # A broker that does not know version 3 says so in version 0, and often which versions it knows.
+        if answer.error_code not in (ErrorCode.none, ErrorCode.unsupported_version):
+            raise broker_error(answer.error_code, f"{self.address}: ApiVersions")
+        self._versions = {key.api_key: range(key.min_version, key.max_version + 1) for key in answer.api_keys}
+        features = getattr(answer, "finalized_features", ())
+        self._features = {str(feature.name): int(feature.max_version_level) for feature in features}
+
+    def _log_in(self, sasl: SaslSettings, deadline: Deadline) -> None:
+        from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
+        from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
+
+        what = f"{self.address}: login of {sasl.username!r} by {sasl.mechanism}"
+        mechanism = sasl_client(
+            sasl.mechanism, username=sasl.username, password=sasl.password, nonce=secrets.token_urlsafe(24)
+        )
+        handshake = SaslHandshakeRequest(mechanism=sasl.mechanism)
+        self._require(handshake)
+        (answer,) = self._exchange([handshake], deadline)
+        if answer.error_code != ErrorCode.none:
+            raise broker_error(
+                answer.error_code, what, f"the broker offers {', '.join(answer.mechanisms) or 'no mechanism'}"
+            )
+        message: bytes | None = mechanism.first_message()
+        while message is not None:
+            (answer,) = self._exchange([SaslAuthenticateRequest(auth_bytes=message)], deadline)
+            if answer.error_code != ErrorCode.none:
+                raise broker_error(answer.error_code, what, answer.error_message)
+            message = mechanism.respond(answer.auth_bytes)
+        lifetime_seconds = answer.session_lifetime.total_seconds()
+        if lifetime_seconds > 0:
+            self._expires = time.monotonic() + lifetime_seconds * _LOGIN_RENEWED_AT

@@ -1,0 +1,238 @@
+"""Who is asked what: any broker, a partition's leader, a coordinator; and again, when it fails for a moment.
+
+    router.run("what, in words", lambda deadline: …)      a call with retries; the function asks anew each time
+    router.ask_any / ask_leader / ask_coordinator          one try
+
+A try raises what went wrong; `run` decides by the error whether it is worth another, forgets what may be stale
+(leaders, coordinators), waits a little longer each time, and gives up at the deadline with the last trouble.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import RequestPayload
+
+from broker_core.client.broker_connection import BrokerConnection
+from broker_core.client.broker_errors import broker_error, is_about_the_route, is_worth_a_retry
+from broker_core.client.cluster_view import NO_LEADER, ClusterView, TopicView, metadata_request, renewed
+from broker_core.client.connection_pool import ConnectionPool
+from broker_core.client.coordinator_finder import CoordinatorKind, coordinator_request, coordinators_of
+from broker_core.client.deadline import Backoff, Deadline
+from broker_core.client.process_lock import ProcessLock
+from broker_core.model.client_settings import BrokerAddress, ClientSettings
+from broker_core.model.exceptions import (
+    BrokerUnavailableError,
+    RequestTimedOutError,
+    StreamlogError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from broker_core.model.identifiers import TopicPartition
+
+Answer = TypeVar("Answer")
+
+_BUSY_BACKOFF_MS: Final = 10
+"""The first pause where the right broker only needs a moment; then longer."""
+
+
+class BrokerRouter:
+    """Thread-safe, and usable in a forked child."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self.settings = settings
+        self._pool = ConnectionPool(settings)
+        self._lock = ProcessLock()
+        self._view = ClusterView()
+        self._is_stale = True
+        self._renewed_at = 0.0
+        self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
+
+    # -- calls --
+
+    def run(self, what: str, attempt: Callable[[Deadline], Answer], *, timeout_ms: int | None = None) -> Answer:
+        """Tries until it succeeds, fails for good or time is up: `default.api.timeout.ms` unless said otherwise."""
+        if timeout_ms is None:
+            deadline = Deadline(self.settings.api_timeout_ms, setting="default.api.timeout.ms")
+        else:
+            deadline = Deadline(timeout_ms, setting="delivery.timeout.ms")
+        backoff = Backoff(first_ms=self.settings.retry_backoff_ms, longest_ms=self.settings.retry_backoff_max_ms)
+        busy = Backoff(first_ms=_BUSY_BACKOFF_MS, longest_ms=self.settings.retry_backoff_max_ms)
+        told: StreamlogError | None = None
+        while True:
+            try:
+                return attempt(deadline)
+            except StreamlogError as trouble:
+                if not is_worth_a_retry(trouble):
+                    raise
+                if told is None or not deadline.is_over:
+                    # That time ran out in the middle of a try says nothing; what failed before it does.
+                    told = trouble
+                if is_about_the_route(trouble):
+                    self.forget_routes()
+                    pause = backoff.next_seconds()
+                else:
+                    pause = busy.next_seconds()
+                if not deadline.pause(pause):
+                    raise _out_of_time(what, deadline, told) from trouble
+
+    def forget_routes(self) -> None:
+        """Leaders and coordinators are looked up again before they are used."""
+        with self._lock:
+            self._is_stale = True
+            self._coordinators.clear()
+
+    # -- one try --
+
+    def ask_any(self, request: RequestPayload, deadline: Deadline) -> Any:
+        """The first broker that can be reached: connected ones first, the bootstrap addresses last."""
+        return self.ask_first_of(self._candidates(), [request], deadline)[0]
+
+    def ask_node(self, node_id: int, requests: Sequence[RequestPayload], deadline: Deadline) -> list[Any]:
+        return self.node(node_id, deadline).ask(requests, deadline)
+
+    def ask_coordinator(
+        self, kind: CoordinatorKind, key: str, requests: Sequence[RequestPayload], deadline: Deadline
+    ) -> list[Any]:
+        return self.ask_node(self.coordinator(kind, key, deadline), requests, deadline)
+
+    def ask_first_of(
+        self, addresses: Iterable[BrokerAddress], requests: Sequence[RequestPayload], deadline: Deadline
+    ) -> list[Any]:
+        """Goes on to the next address where one cannot be reached. Raises BrokerUnavailableError that tells of all."""
+        troubles = []
+        for address in addresses:
+            try:
+                return self._pool.connection(address, deadline).ask(requests, deadline)
+            except (BrokerUnavailableError, RequestTimedOutError) as trouble:
+                troubles.append(trouble.message)
+                if deadline.is_over:
+                    break
+        raise BrokerUnavailableError(f"no broker can be reached: {'; '.join(troubles)}")
+
+    def node(self, node_id: int, deadline: Deadline) -> BrokerConnection:
+        """The connection to a broker by its number."""
+        address = self.view(deadline).brokers.get(node_id)
+        if address is None:
+            raise BrokerUnavailableError(f"broker {node_id} is not in the cluster at the moment")
+        try:
+            return self._pool.connection(address, deadline)
+        except BrokerUnavailableError as trouble:
+            if address in self.settings.bootstrap_servers:
+                raise
+            raise BrokerUnavailableError(
+                f"{trouble.message} (that is what broker {node_id} advertises; {self.settings} was reached: see the "
+                "broker's advertised.listeners)",
+                address=str(address),
+            ) from trouble
+
+    # -- what is known --
+
+    def view(self, deadline: Deadline) -> ClusterView:
+        """The cluster; asked for if nothing is known or it is old."""
+        with self._lock:
+            is_old = (time.monotonic() - self._renewed_at) * 1000 > self.settings.metadata_max_age_ms
+            if self._view.brokers and not self._is_stale and not is_old:
+                return self._view
+            self._is_stale = True
+        return self.refresh([], deadline)
+
+    def refresh(self, names: Collection[str], deadline: Deadline) -> ClusterView:
+        """Asks about these topics and about the brokers; and about all known topics, if those may be stale."""
+        with self._lock:
+            wanted = {*names, *self._view.topics} if self._is_stale else set(names)
+        answer = self.ask_any(metadata_request(wanted), deadline)
+        with self._lock:
+            self._view = renewed(self._view, answer)
+            self._is_stale = False
+            self._renewed_at = time.monotonic()
+            return self._view
+
+    def topic(self, name: str, deadline: Deadline) -> TopicView:
+        """Raises UnknownTopicError when a broker that was asked just now does not know it."""
+        found = self.view(deadline).topics.get(name)
+        if found is not None:
+            return found
+        view = self.refresh([name], deadline)
+        if name in view.topics:
+            return view.topics[name]
+        code = view.errors.get(name, ErrorCode.unknown_topic_or_partition)
+        if code == ErrorCode.unknown_topic_or_partition:
+            raise UnknownTopicError(f"Topic '{name}' does not exist.", topic=name)
+        raise broker_error(code, f"topic {name!r}", topic=name)
+
+    def leader_of(self, partition: TopicPartition, deadline: Deadline) -> int:
+        """The number of the broker. Raises UnknownTopicError, UnknownPartitionError."""
+        topic = self.topic(partition.topic, deadline)
+        if partition.partition >= len(topic.partitions):
+            self.refresh([partition.topic], deadline)
+            topic = self.topic(partition.topic, deadline)
+        if not 0 <= partition.partition < len(topic.partitions):
+            raise UnknownPartitionError(
+                f"Topic '{partition.topic}' has no partition {partition.partition}: it has {len(topic.partitions)}.",
+                topic=partition.topic,
+                partition=partition.partition,
+            )
+        leader_id = topic.partitions[partition.partition].leader_id
+        if leader_id == NO_LEADER:
+            raise broker_error(ErrorCode.leader_not_available, f"{partition} has no leader at the moment")
+        return leader_id
+
+    def refusal(self, code: ErrorCode, what: str, partition: TopicPartition, deadline: Deadline) -> StreamlogError:
+        """The exception for what a coordinator says of a partition. UNKNOWN_TOPIC_OR_PARTITION may only mean that it
+        has not heard of it yet: raises UnknownTopicError and UnknownPartitionError when no broker knows it."""
+        if code == ErrorCode.unknown_topic_or_partition:
+            self.refresh([partition.topic], deadline)
+            self.leader_of(partition, deadline)
+        return broker_error(code, f"{what}: {partition}")
+
+    def by_leader(self, partitions: Iterable[TopicPartition], deadline: Deadline) -> dict[int, list[TopicPartition]]:
+        """The partitions of each broker. Raises as `leader_of`, for the first that has none."""
+        partitions = list(partitions)
+        unknown = {partition.topic for partition in partitions} - self.view(deadline).topics.keys()
+        if len(unknown) > 1:
+            self.refresh(unknown, deadline)
+        grouped: dict[int, list[TopicPartition]] = {}
+        for partition in partitions:
+            grouped.setdefault(self.leader_of(partition, deadline), []).append(partition)
+        return grouped
+
+    def coordinator(self, kind: CoordinatorKind, key: str, deadline: Deadline) -> int:
+        return self.coordinators(kind, [key], deadline)[key]
+
+    def coordinators(self, kind: CoordinatorKind, keys: Collection[str], deadline: Deadline) -> dict[str, int]:
+        """The number of the broker for each key. Raises what the broker answers, if only for one of them."""
+        with self._lock:
+            known = {key: self._coordinators[kind, key] for key in keys if (kind, key) in self._coordinators}
+        missing = sorted(set(keys) - known.keys())
+        if missing:
+            answer = self.ask_any(coordinator_request(kind, missing), deadline)
+            found = coordinators_of(kind, missing, answer)
+            with self._lock:
+                self._coordinators.update({(kind, key): node_id for key, node_id in found.items()})
+            known |= found
+        return known
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def _candidates(self) -> list[BrokerAddress]:
+        connected = self._pool.connected()
+        known = [address for address in self._view.brokers.values() if address not in connected]
+        seeds = [address for address in self.settings.bootstrap_servers if address not in {*connected, *known}]
+        random.shuffle(known)
+        return [*connected, *known, *seeds]
+
+
+def _out_of_time(what: str, deadline: Deadline, trouble: StreamlogError) -> StreamlogError:
+    if isinstance(trouble, BrokerUnavailableError):
+        return BrokerUnavailableError(
+            f"{what}: {trouble.message}; tried for {deadline.timeout_ms} ms ({deadline.setting})", **trouble.fields
+        )
+    return RequestTimedOutError(
+        f"{what}: not done within {deadline.timeout_ms} ms ({deadline.setting}); the last trouble: {trouble.message}"
+    )

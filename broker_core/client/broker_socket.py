@@ -1,0 +1,153 @@
+"""A socket to a broker, with TLS or without: bytes out and in, every wait bounded."""
+
+from __future__ import annotations
+
+import select
+import socket
+import ssl
+from collections.abc import Sequence
+from typing import Final
+
+from typing_extensions import Buffer
+
+from broker_core.client.deadline import Deadline
+from broker_core.client.tls_context import tls_context
+from broker_core.model.client_settings import BrokerAddress, TlsSettings
+from broker_core.model.exceptions import AuthenticationError, BrokerUnavailableError, RequestTimedOutError
+
+_JOINED_BYTES: Final = 64 * 1024
+"""Below it the parts of a TLS message are sent together: each write is a record of its own."""
+
+_LEAST_WAIT_SECONDS: Final = 0.001
+"""A timeout of 0 would make the socket one that never waits."""
+
+
+class BrokerSocket:
+    """Connected when made. Raises BrokerUnavailableError, RequestTimedOutError and AuthenticationError (TLS)."""
+
+    def __init__(self, address: BrokerAddress, tls: TlsSettings | None, deadline: Deadline) -> None:
+        self._address = address
+        plain = _connect(address, deadline)
+        try:
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            self._socket = plain if tls is None else _wrap(plain, address, tls, deadline)
+        except BaseException:
+            plain.close()
+            raise
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has come, as it should be between an answer and the next request. An end is no silence."""
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return not poll.poll(0)
+
+    def send(self, parts: Sequence[Buffer], deadline: Deadline) -> None:
+        """All of it. After an exception nobody knows how much was sent."""
+        try:
+            self._wait_at_most(deadline)
+            if isinstance(self._socket, ssl.SSLSocket):
+                for part in _joined(parts):
+                    self._socket.sendall(part)
+            else:
+                _send_parts(self._socket, parts)
+        except TimeoutError as trouble:
+            raise self._timed_out(deadline) from trouble
+        except OSError as trouble:
+            raise self._broken(trouble) from trouble
+
+    def receive_into(self, target: memoryview, deadline: Deadline) -> int:
+        """How many bytes came, at least one."""
+        try:
+            self._wait_at_most(deadline)
+            count = self._socket.recv_into(target)
+        except TimeoutError as trouble:
+            raise self._timed_out(deadline) from trouble
+        except OSError as trouble:
+            raise self._broken(trouble) from trouble
+        if count == 0:
+            raise BrokerUnavailableError(f"{self._address} closed the connection", address=str(self._address))
+        return count
+
+    def close(self) -> None:
+        """Without a farewell: in a forked child it would be the parent's connection that ends."""
+        self._socket.close()
+
+    def _wait_at_most(self, deadline: Deadline) -> None:
+        self._socket.settimeout(max(_LEAST_WAIT_SECONDS, deadline.remaining_seconds))
+
+    def _timed_out(self, deadline: Deadline) -> RequestTimedOutError:
+        return RequestTimedOutError(
+            f"{self._address} did not answer within {deadline.timeout_ms} ms ({deadline.setting})"
+        )
+
+    def _broken(self, trouble: OSError) -> BrokerUnavailableError:
+        return BrokerUnavailableError(
+            f"the connection to {self._address} broke: {reason_of(trouble)}", address=str(self._address)
+        )
+
+
+def reason_of(trouble: OSError) -> str:
+    """In words, without the number."""
+    return trouble.strerror or str(trouble) or type(trouble).__name__
+
+
+def _connect(address: BrokerAddress, deadline: Deadline) -> socket.socket:
+    try:
+        return socket.create_connection(
+            (address.host, address.port), timeout=max(_LEAST_WAIT_SECONDS, deadline.remaining_seconds)
+        )
+    except TimeoutError as trouble:
+        raise BrokerUnavailableError(
+            f"{address} does not answer: no connection within {deadline.timeout_ms} ms ({deadline.setting})",
+            address=str(address),
+        ) from trouble
+    except (OSError, UnicodeError) as trouble:
+        reason = reason_of(trouble) if isinstance(trouble, OSError) else "not a host name"
+        raise BrokerUnavailableError(f"{address} cannot be reached: {reason}", address=str(address)) from trouble
+
+
+def _wrap(plain: socket.socket, address: BrokerAddress, tls: TlsSettings, deadline: Deadline) -> ssl.SSLSocket:
+    context = tls_context(tls)
+    plain.settimeout(max(_LEAST_WAIT_SECONDS, deadline.remaining_seconds))
+    try:
+        return context.wrap_socket(plain, server_hostname=address.host)
+    except ssl.SSLCertVerificationError as trouble:
+        raise AuthenticationError(
+            f"{address}: its certificate is not accepted: {trouble.verify_message or trouble}; see "
+            "ssl.truststore.location and ssl.endpoint.identification.algorithm"
+        ) from trouble
+    except TimeoutError as trouble:
+        raise BrokerUnavailableError(
+            f"{address}: no TLS handshake within {deadline.timeout_ms} ms ({deadline.setting}); does it speak TLS?",
+            address=str(address),
+        ) from trouble
+    except ssl.SSLError as trouble:
+        if isinstance(trouble, ssl.SSLEOFError):
+            raise BrokerUnavailableError(
+                f"{address} ended the TLS handshake; does this port speak TLS?", address=str(address)
+            ) from trouble
+        raise AuthenticationError(
+            f"{address}: the TLS handshake failed ({trouble.reason or trouble}); does this port speak TLS, and does it "
+            "ask for a certificate of ours (ssl.keystore.location)?"
+        ) from trouble
+    except OSError as trouble:
+        raise BrokerUnavailableError(
+            f"{address} ended the TLS handshake: {reason_of(trouble)}; does this port speak TLS?", address=str(address)
+        ) from trouble
+
+
+def _send_parts(plain: socket.socket, parts: Sequence[Buffer]) -> None:
+    left = [memoryview(part).cast("B") for part in parts if memoryview(part).nbytes]
+    while left:
+        sent = plain.sendmsg(left)
+        while left and sent >= len(left[0]):
+            sent -= len(left.pop(0))
+        if sent:
+            left[0] = left[0][sent:]
+
+
+def _joined(parts: Sequence[Buffer]) -> Sequence[Buffer]:
+    views = [memoryview(part).cast("B") for part in parts]
+    return [b"".join(views)] if sum(map(len, views)) < _JOINED_BYTES else views

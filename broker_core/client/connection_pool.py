@@ -1,0 +1,83 @@
+"""The connections that a client has open, one for each broker, made when they are needed.
+
+A forked child begins with none: connections, locks and TLS states belong to the process that made them. The process id
+is looked at on each use, so nothing has to be registered.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass, field
+
+from broker_core.client.broker_connection import BrokerConnection
+from broker_core.client.deadline import Deadline
+from broker_core.model.client_settings import BrokerAddress, ClientSettings
+from broker_core.model.exceptions import RemoteError
+
+
+@dataclass(slots=True)
+class _Open:
+    """What belongs to one process."""
+
+    process_id: int = field(default_factory=os.getpid)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    connections: dict[BrokerAddress, BrokerConnection] = field(default_factory=dict)
+    places: dict[BrokerAddress, threading.Lock] = field(default_factory=dict)
+
+
+class ConnectionPool:
+    """Thread-safe. Two threads never connect to the same broker at once."""
+
+    def __init__(self, settings: ClientSettings) -> None:
+        self._settings = settings
+        self._is_closed = False
+        self._state = _Open()
+
+    def connection(self, address: BrokerAddress, deadline: Deadline) -> BrokerConnection:
+        """Raises what `BrokerConnection` raises."""
+        state = self._own()
+        with state.lock:
+            place = state.places.setdefault(address, threading.Lock())
+        with place:
+            found = state.connections.get(address)
+            if found is not None and found.is_usable:
+                return found
+            if found is not None:
+                found.close()
+                state.connections.pop(address, None)
+            made = BrokerConnection(address, self._settings, deadline)
+            with state.lock:
+                if not self._is_closed:
+                    state.connections[address] = made
+                    return made
+            made.close()
+            raise self._closed()
+
+    def connected(self) -> list[BrokerAddress]:
+        """Where a connection stands."""
+        return list(self._own().connections)
+
+    def close(self) -> None:
+        """Closing twice is harmless; after it every call raises RemoteError."""
+        state = self._own(is_closing=True)
+        with state.lock:
+            self._is_closed = True
+            connections = list(state.connections.values())
+            state.connections.clear()
+        for connection in connections:
+            connection.close()
+
+    def _closed(self) -> RemoteError:
+        return RemoteError(f"The client of {self._settings} was closed.")
+
+    def _own(self, *, is_closing: bool = False) -> _Open:
+        if self._is_closed and not is_closing:
+            raise self._closed()
+        state = self._state
+        if state.process_id != os.getpid():
+            for connection in state.connections.values():
+                # The child's copy of the descriptor; the parent's connection lives on.
+                connection.close()
+            self._state = state = _Open()
+        return state

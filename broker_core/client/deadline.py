@@ -1,0 +1,41 @@
+"""How long a call may take, and how long to wait before the next try."""
+
+from __future__ import annotations
+
+import random
+import time
+
+
+class Deadline:
+    """The end of a call. `setting` is what makes it later, for messages."""
+
+    def __init__(self, timeout_ms: int, *, setting: str) -> None:
+        self.timeout_ms = timeout_ms
+        self.setting = setting
+        self._end = time.monotonic() + timeout_ms / 1000
+
+    @property
+    def remaining_seconds(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._end
+
+    def pause(self, seconds: float) -> bool:
+        """Sleeps, but not beyond the end. False if that is reached."""
+        time.sleep(min(seconds, self.remaining_seconds))
+        return not self.is_over
+
+
+class Backoff:
+    """Longer and longer pauses, each between 80 and 120 % of its length, so that many clients do not come at once."""
+
+    def __init__(self, *, first_ms: int, longest_ms: int) -> None:
+        self._next_ms = float(min(first_ms, longest_ms))
+        self._longest_ms = longest_ms
+
+    def next_seconds(self) -> float:
+        pause_ms = self._next_ms
+        self._next_ms = min(self._next_ms * 2, self._longest_ms)
+        return pause_ms * random.uniform(0.8, 1.2) / 1000

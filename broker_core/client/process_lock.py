@@ -1,0 +1,26 @@
+"""A lock of one process."""
+
+from __future__ import annotations
+
+import os
+import threading
+from types import TracebackType
+
+
+class ProcessLock:
+    """As `threading.Lock` in a `with`, and free in a forked child, whatever another thread of the parent was doing."""
+
+    def __init__(self) -> None:
+        self._process_id = os.getpid()
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        if self._process_id != os.getpid():
+            self._lock = threading.Lock()
+            self._process_id = os.getpid()
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, trouble: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()

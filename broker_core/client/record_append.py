@@ -1,0 +1,126 @@
+"""Record batches into a partition, at its leader.
+
+A broker takes one batch of a partition in a request. An append of several goes out in windows: up to
+MAX_IN_FLIGHT_REQUEST_COUNT requests are on their way at once, and come to the leader in order. Each batch is durable or
+not by itself; when an append fails, those before the failed one are written.
+
+Nothing is written twice: what a producer with an id sends again has its sequence numbers, by which the leader
+recognises it and answers with the offsets of the first time. The first batch of such a producer goes alone: a leader
+that knows nothing of it would take any sequence for its first. Batches without a producer id may be written twice when
+an answer is lost, as by every Kafka producer without idempotence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+from kio.schema.errors import ErrorCode
+from kio.schema.types import TopicName
+from kio.static.primitive import Records, i16, i32
+
+from broker_core.client.broker_errors import broker_error
+from broker_core.client.broker_router import BrokerRouter
+from broker_core.client.deadline import Deadline
+from broker_core.client.wire_values import milliseconds, remaining
+from broker_core.cluster import AppendResult
+from broker_core.model.exceptions import InvalidRecordError, StreamlogError
+from broker_core.model.identifiers import NO_LEADER_EPOCH, TopicPartition
+from broker_core.model.limits import MAX_IN_FLIGHT_REQUEST_COUNT
+from broker_core.record.batch_header import BatchHeader, write_placement
+from broker_core.record.batch_reader import iter_headers
+
+_ALL_IN_SYNC: Final = i16(-1)
+
+
+class RecordAppend:
+    """See `Cluster.append`; transactional ids of producers are remembered here, for a request must name them."""
+
+    def __init__(self, router: BrokerRouter) -> None:
+        self._router = router
+        self._transactional_ids: dict[int, str] = {}
+
+    def remember(self, producer_id: int, transactional_id: str) -> None:
+        """Whose batches these will be: a batch itself holds only the producer id."""
+        self._transactional_ids[producer_id] = transactional_id
+
+    def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
+        found = list(iter_headers(batches))
+        _check(partition, batches, found)
+        for position, _ in found:
+            # A leader refuses a batch that seems to know its offset.
+            write_placement(batches, position, base_offset=0, leader_epoch=NO_LEADER_EPOCH)
+        view = memoryview(batches)
+        results: list[Any] = []
+
+        def attempt(deadline: Deadline) -> None:
+            while len(results) < len(found):
+                self._append_window(partition, view, found, results, deadline)
+
+        self._router.run(f"append to {partition}", attempt, timeout_ms=self._router.settings.delivery_timeout_ms)
+        for (position, _), result in zip(found, results, strict=True):
+            write_placement(batches, position, base_offset=result.base_offset, leader_epoch=NO_LEADER_EPOCH)
+        return AppendResult(
+            base_offset=results[0].base_offset,
+            last_offset=results[-1].base_offset + found[-1][1].last_offset_delta,
+            log_append_time_ms=milliseconds(results[0].log_append_time),
+            is_duplicate=results[0].error_code == ErrorCode.duplicate_sequence_number,
+        )
+
+    def _append_window(
+        self,
+        partition: TopicPartition,
+        view: memoryview,
+        found: Sequence[tuple[int, BatchHeader]],
+        results: list[Any],
+        deadline: Deadline,
+    ) -> None:
+        """Sends the next batches, and notes the answers of those that were written. Raises for the first other one."""
+        done = len(results)
+        is_first_of_producer = found[done][1].base_sequence == 0
+        is_idempotent = found[done][1].producer_id >= 0
+        window = found[done : done + (MAX_IN_FLIGHT_REQUEST_COUNT if is_idempotent and not is_first_of_producer else 1)]
+        leader = self._router.leader_of(partition, deadline)
+        requests = [
+            self._request(partition, header, view[position : position + header.size_bytes], deadline)
+            for position, header in window
+        ]
+        for answer in self._router.ask_node(leader, requests, deadline):
+            entry = answer.responses[0].partition_responses[0]
+            if entry.error_code not in (ErrorCode.none, ErrorCode.duplicate_sequence_number):
+                raise _refusal(partition, entry)
+            results.append(entry)
+
+    def _request(self, partition: TopicPartition, header: BatchHeader, batch: memoryview, deadline: Deadline) -> Any:
+        from kio.schema.produce.v9 import request as schema
+        from kio.schema.types import TransactionalId
+
+        transactional_id = self._transactional_ids.get(header.producer_id) if header.is_transactional else None
+        if header.is_transactional and transactional_id is None:
+            raise InvalidRecordError(
+                f"{partition}: a transactional batch of producer {header.producer_id}, which was not initialised here"
+            )
+        records = cast(Records, batch)  # sent as it is
+        data = schema.PartitionProduceData(index=i32(partition.partition), records=records)
+        return schema.ProduceRequest(
+            transactional_id=None if transactional_id is None else TransactionalId(transactional_id),
+            acks=_ALL_IN_SYNC,
+            timeout=remaining(deadline, self._router.settings.request_timeout_ms),
+            topic_data=(schema.TopicProduceData(name=TopicName(partition.topic), partition_data=(data,)),),
+        )
+
+
+def _check(partition: TopicPartition, batches: bytearray, found: Sequence[tuple[int, BatchHeader]]) -> None:
+    end = found[-1][0] + found[-1][1].size_bytes if found else 0
+    if not found:
+        raise InvalidRecordError(f"{partition}: an append without a batch")
+    if end != len(batches):
+        raise InvalidRecordError(f"{partition}: {len(batches) - end} bytes behind the last whole batch of an append")
+
+
+def _refusal(partition: TopicPartition, entry: Any) -> StreamlogError:
+    reasons = [found.batch_index_error_message for found in entry.record_errors if found.batch_index_error_message]
+    message = entry.error_message or ""
+    if reasons:
+        message = f"{message} ({'; '.join(reasons[:3])})".strip()
+    return broker_error(entry.error_code, f"append to {partition}", message or None)

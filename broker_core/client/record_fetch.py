@@ -1,0 +1,169 @@
+"""Record batches out of a partition, as its leader sends them.
+
+A leader fills an answer up to the byte, so the last batch may be cut off: it is left out, and comes first next time.
+The first one always fits; should a leader cut it off too, it is asked for again with room enough. What is handed on is
+a view of the received bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.schema.types import TopicName
+from kio.static.primitive import i8, i32, i64
+
+from broker_core.client.broker_errors import broker_error
+from broker_core.client.broker_router import BrokerRouter
+from broker_core.client.deadline import Deadline
+from broker_core.client.offset_lookup import OffsetLookup
+from broker_core.client.wire_values import duration, milliseconds
+from broker_core.cluster import AbortedTransaction, FetchedBatches, PartitionBounds
+from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
+from broker_core.record.batch_header import HEADER_BYTES, LENGTH_PREFIX_BYTES, read_header
+
+NO_SESSION: Final = (0, -1)
+"""Session id and epoch of a fetch that stands for itself."""
+
+_MAX_INT32: Final = 2**31 - 1
+_SECOND_LOOK_MS: Final = 500
+_LENGTH: Final = struct.Struct(">i")
+_LENGTH_POSITION: Final = 8
+
+
+class RecordFetch:
+    """See `Cluster.fetch`. As at any broker the log end is not told; `bounds` has the high watermark in its place."""
+
+    def __init__(self, router: BrokerRouter, offsets: OffsetLookup) -> None:
+        self._router = router
+        self._offsets = offsets
+
+    def fetch(
+        self, partition: TopicPartition, from_offset: int, max_bytes: int, isolation: IsolationLevel
+    ) -> FetchedBatches:
+        def attempt(deadline: Deadline) -> FetchedBatches:
+            found = self._ask(partition, from_offset, max_bytes, isolation, deadline)
+            if len(found.buffer) or found.bounds.readable_end(isolation) <= from_offset:
+                return found
+            # Nothing, though the end lies ahead: a gap up to there. Or it was read just before the end moved, so the
+            # leader is asked once more and may wait for a record.
+            again = self._ask(partition, from_offset, max_bytes, isolation, deadline, max_wait_ms=_SECOND_LOOK_MS)
+            if len(again.buffer) or again.bounds.readable_end(isolation) <= from_offset:
+                return again
+            return FetchedBatches(
+                buffer=memoryview(b""),
+                next_offset=min(found.bounds.readable_end(isolation), again.bounds.readable_end(isolation)),
+                bounds=again.bounds,
+            )
+
+        return self._router.run(f"fetch {partition} from offset {from_offset}", attempt)
+
+    def _ask(
+        self,
+        partition: TopicPartition,
+        from_offset: int,
+        max_bytes: int,
+        isolation: IsolationLevel,
+        deadline: Deadline,
+        *,
+        max_wait_ms: int = 0,
+    ) -> FetchedBatches:
+        """One answer with records, or with none because there are none."""
+        leader = self._router.leader_of(partition, deadline)
+        while True:
+            request = _request(partition, from_offset, max_bytes, isolation, max_wait_ms)
+            (answer,) = self._router.ask_node(leader, [request], deadline)
+            if answer.error_code != ErrorCode.none:
+                raise broker_error(answer.error_code, f"fetch {partition}")
+            entry = answer.responses[0].partitions[0]
+            if entry.error_code == ErrorCode.offset_out_of_range:
+                raise self._out_of_range(partition, from_offset, deadline)
+            if entry.error_code != ErrorCode.none:
+                raise broker_error(entry.error_code, f"fetch {partition}")
+            # A broker whose quota is spent sends nothing and says how long it will not.
+            throttle_ms = milliseconds(answer.throttle_time)
+            if not entry.records and throttle_ms and deadline.pause(throttle_ms / 1000):
+                continue
+            found = _fetched(entry, from_offset)
+            if len(found.buffer) or not entry.records:
+                return found
+            max_bytes = _room_for_first_batch(partition, entry.records, max_bytes)
+
+    def _out_of_range(self, partition: TopicPartition, offset: int, deadline: Deadline) -> OffsetOutOfRangeError:
+        bounds = self._offsets.try_bounds(partition, deadline)
+        return OffsetOutOfRangeError(
+            f"{partition}: offset {offset} is not in the log, which holds {bounds.log_start_offset} up to "
+            f"{bounds.log_end_offset}",
+            offset=offset,
+            log_start_offset=bounds.log_start_offset,
+            log_end_offset=bounds.log_end_offset,
+        )
+
+
+def _request(
+    partition: TopicPartition, from_offset: int, max_bytes: int, isolation: IsolationLevel, max_wait_ms: int
+) -> Any:
+    from kio.schema.fetch.v12 import request as schema
+
+    limit = i32(max(1, min(max_bytes, _MAX_INT32)))
+    session_id, session_epoch = NO_SESSION
+    wanted = schema.FetchPartition(
+        partition=i32(partition.partition), fetch_offset=i64(from_offset), partition_max_bytes=limit
+    )
+    return schema.FetchRequest(
+        max_wait=duration(max_wait_ms),
+        min_bytes=i32(1),
+        max_bytes=limit,
+        isolation_level=i8(isolation),
+        session_id=i32(session_id),
+        session_epoch=i32(session_epoch),
+        topics=(schema.FetchTopic(topic=TopicName(partition.topic), partitions=(wanted,)),),
+        forgotten_topics_data=(),
+    )
+
+
+def _fetched(entry: Any, from_offset: int) -> FetchedBatches:
+    last_stable = entry.last_stable_offset if entry.last_stable_offset >= 0 else entry.high_watermark
+    buffer, next_offset = whole_batches(entry.records or memoryview(b""), from_offset)
+    return FetchedBatches(
+        buffer=buffer,
+        next_offset=next_offset,
+        bounds=PartitionBounds(
+            log_start_offset=entry.log_start_offset,
+            last_stable_offset=last_stable,
+            high_watermark=entry.high_watermark,
+            log_end_offset=entry.high_watermark,
+        ),
+        aborted_transactions=tuple(
+            AbortedTransaction(producer_id=found.producer_id, first_offset=found.first_offset)
+            for found in entry.aborted_transactions or ()
+        ),
+    )
+
+
+def _room_for_first_batch(partition: TopicPartition, records: memoryview, max_bytes: int) -> int:
+    """What a fetch must allow, after one that brought a piece of a batch and nothing whole."""
+    length = _LENGTH.unpack_from(records, _LENGTH_POSITION)[0] if len(records) >= LENGTH_PREFIX_BYTES else 0
+    if length + LENGTH_PREFIX_BYTES <= max_bytes:
+        raise CorruptBatchError(f"{partition}: the broker sent {len(records)} bytes and no whole batch in them")
+    return int(length + LENGTH_PREFIX_BYTES)
+
+
+def whole_batches(records: memoryview, from_offset: int) -> tuple[memoryview, int]:
+    """(the batches up to the last whole one, the offset behind them).
+
+    Raises CorruptBatchError for a length that no batch has, UnsupportedFormatError for messages older than v2.
+    """
+    position, last, size = 0, -1, len(records)
+    while size - position >= LENGTH_PREFIX_BYTES:
+        (length,) = _LENGTH.unpack_from(records, position + _LENGTH_POSITION)
+        if length < HEADER_BYTES - LENGTH_PREFIX_BYTES:
+            read_header(records, position)  # it says what is wrong
+        if length > size - position - LENGTH_PREFIX_BYTES:
+            break
+        last, position = position, position + LENGTH_PREFIX_BYTES + length
+    if last < 0:
+        return memoryview(b""), from_offset
+    return records[:position], read_header(records, last).next_offset

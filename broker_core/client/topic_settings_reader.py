@@ -1,0 +1,85 @@
+"""The settings of topics, as a broker tells them: those that are not defaults.
+
+They are remembered for a few seconds: a stream asks for its topics at each trigger, and their settings hardly change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i8
+
+from broker_core.client.broker_errors import broker_error
+from broker_core.client.broker_router import BrokerRouter
+from broker_core.client.deadline import Deadline
+from broker_core.model.topic_settings import SETTINGS
+
+REMEMBERED_SECONDS: Final = 5.0
+
+_TOPIC_RESOURCE: Final = 2
+_TOPICS_OWN_SOURCE, _DEFAULT_SOURCE = 1, 5
+_NOT_TOLD: Final = frozenset(
+    {
+        # It was deleted in between, or this broker has not heard of it yet.
+        ErrorCode.unknown_topic_or_partition,
+        # Who may read a topic need not be allowed to see its settings.
+        ErrorCode.topic_authorization_failed,
+        ErrorCode.cluster_authorization_failed,
+    }
+)
+
+
+class TopicSettingsReader:
+    """Thread-safe: what two threads do at once is done twice."""
+
+    def __init__(self, router: BrokerRouter) -> None:
+        self._router = router
+        self._remembered: dict[str, tuple[float, Mapping[str, str]]] = {}
+
+    def of(self, names: Collection[str], deadline: Deadline) -> dict[str, Mapping[str, str]]:
+        """By name, for every name; empty where a broker does not tell."""
+        now = time.monotonic()
+        remembered = {name: self._remembered.get(name, (float("-inf"), {})) for name in names}
+        found = {name: configs for name, (at, configs) in remembered.items() if now - at < REMEMBERED_SECONDS}
+        missing = sorted(set(names) - found.keys())
+        if missing:
+            asked = self._ask(missing, deadline)
+            self._remembered.update({name: (now, configs) for name, configs in asked.items()})
+            found |= asked
+        return found
+
+    def forget(self, name: str) -> None:
+        self._remembered.pop(name, None)
+
+    def _ask(self, names: Collection[str], deadline: Deadline) -> dict[str, Mapping[str, str]]:
+        from kio.schema.describe_configs.v4 import request as schema
+
+        request = schema.DescribeConfigsRequest(
+            resources=tuple(
+                schema.DescribeConfigsResource(
+                    resource_type=i8(_TOPIC_RESOURCE), resource_name=name, configuration_keys=None
+                )
+                for name in names
+            )
+        )
+        found: dict[str, Mapping[str, str]] = {name: {} for name in names}
+        for result in self._router.ask_any(request, deadline).results:
+            if result.error_code in _NOT_TOLD:
+                continue
+            if result.error_code != ErrorCode.none:
+                what = f"the settings of topic {result.resource_name!r}"
+                raise broker_error(result.error_code, what, result.error_message)
+            found[result.resource_name] = {
+                entry.name: entry.value for entry in result.configs if entry.value is not None and _is_set(entry)
+            }
+        return found
+
+
+def _is_set(entry: Any) -> bool:
+    """By the topic, or by the broker for all its topics to something else than everybody's default."""
+    if entry.config_source in (_TOPICS_OWN_SOURCE, _DEFAULT_SOURCE):
+        return bool(entry.config_source == _TOPICS_OWN_SOURCE)
+    return entry.name not in SETTINGS or bool(SETTINGS[entry.name].default != entry.value)

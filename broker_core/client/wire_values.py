@@ -1,0 +1,40 @@
+"""Our values as the types of kio's schemas, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from kio.static.primitive import i32Timedelta
+
+from broker_core.client.deadline import Deadline
+from broker_core.model.identifiers import TopicPartition
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_MAX_INT32: Final = 2**31 - 1
+
+
+def duration(ms: int) -> i32Timedelta:
+    return i32Timedelta.parse(timedelta(milliseconds=max(0, min(ms, _MAX_INT32))))
+
+
+def remaining(deadline: Deadline, at_most_ms: int) -> i32Timedelta:
+    """What a broker may take for its part of a call."""
+    return duration(min(at_most_ms, int(deadline.remaining_seconds * 1000)))
+
+
+def milliseconds(value: datetime | timedelta | None) -> int:
+    """An instant since 1970, or a length of time; -1 for none."""
+    if value is None:
+        return -1
+    return (value - _EPOCH if isinstance(value, datetime) else value) // _MILLISECOND
+
+
+def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """As most messages have them: the numbers of the partitions under their topics."""
+    found: dict[str, list[int]] = {}
+    for partition in sorted(partitions):
+        found.setdefault(partition.topic, []).append(partition.partition)
+    return found

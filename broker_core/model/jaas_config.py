@@ -1,0 +1,72 @@
+"""User and password out of `sasl.jaas.config`, which Kafka's clients take from Java's own login configuration.
+
+    org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" password="s3cret";
+
+Module, control flag, options `name=value` and a semicolon; a value stands in double or single quotes, with backslash
+escapes, or bare. A message never repeats the text: it holds the password.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from broker_core.model.exceptions import InvalidConfigError
+
+LOGIN_MODULES: Final = {
+    "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
+    "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
+}
+"""Those that a name and a password are enough for, with the mechanisms they serve."""
+
+_ENTRY: Final = re.compile(
+    r"\s*(?P<module>[\w.$]+)\s+(?P<flag>required|requisite|sufficient|optional)\s(?P<options>.*?);\s*",
+    re.DOTALL | re.IGNORECASE,
+)
+_OPTION: Final = re.compile(
+    r"""\s*(?P<name>[\w.]+)\s*=\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s;"']+))""",
+    re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JaasLogin:
+    """Who logs in, and by which mechanisms the named module could."""
+
+    mechanisms: tuple[str, ...]
+    username: str
+    password: str = field(repr=False)
+
+
+def parse_jaas_config(text: str) -> JaasLogin:
+    """Raises InvalidConfigError that says what is missing, without the text."""
+    entry = _ENTRY.fullmatch(text)
+    if entry is None:
+        raise InvalidConfigError(
+            'sasl.jaas.config must be of the form: <login module> required username="…" password="…";'
+        )
+    module = entry["module"]
+    if module not in LOGIN_MODULES:
+        raise InvalidConfigError(
+            f"sasl.jaas.config names the login module {module}; here it can be {' or '.join(LOGIN_MODULES)}"
+        )
+    options = _options(entry["options"])
+    for name in ("username", "password"):
+        if name not in options:
+            raise InvalidConfigError(f"sasl.jaas.config has no {name}")
+    return JaasLogin(mechanisms=LOGIN_MODULES[module], username=options["username"], password=options["password"])
+
+
+def _options(text: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    position = 0
+    while text[position:].strip():
+        found = _OPTION.match(text, position)
+        if found is None:
+            raise InvalidConfigError('sasl.jaas.config has something else than name="value" behind the login module')
+        quoted = found["double"] if found["double"] is not None else found["single"]
+        options[found["name"]] = found["bare"] if quoted is None else _ESCAPE.sub(r"\1", quoted)
+        position = found.end()
+    return options

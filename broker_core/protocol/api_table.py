@@ -1,0 +1,117 @@
+"""Kafka's API keys, and the messages that belong to a key and version, loaded at first use.
+
+kio has a module for each version of each message, six hundred in all; whoever reads a topic needs eight of them.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kio.index import KioIndexError, load_request_schema, load_response_schema
+from kio.schema.index import api_key_map, schema_name_map
+from kio.static.protocol import RequestPayload, ResponsePayload
+
+from broker_core.model.exceptions import UnsupportedVersionError
+
+
+class ApiKey(enum.IntEnum):
+    """What a request is about, by Kafka's numbers. Those of brokers among themselves are left out."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_ACLS = 29
+    CREATE_ACLS = 30
+    DELETE_ACLS = 31
+    DESCRIBE_CONFIGS = 32
+    ALTER_CONFIGS = 33
+    DESCRIBE_LOG_DIRS = 35
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    INCREMENTAL_ALTER_CONFIGS = 44
+    OFFSET_DELETE = 47
+    DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+    ALTER_USER_SCRAM_CREDENTIALS = 51
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TRANSACTIONS = 65
+    LIST_TRANSACTIONS = 66
+    CONSUMER_GROUP_HEARTBEAT = 68
+    CONSUMER_GROUP_DESCRIBE = 69
+    LIST_CONFIG_RESOURCES = 74
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+    @property
+    def label(self) -> str:
+        """Kafka's name for it, as its documentation and tools write it."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageTypes:
+    """Both messages of one API in one version, with the headers that go before them."""
+
+    request: type[RequestPayload]
+    response: type[ResponsePayload]
+
+    @property
+    def request_header(self) -> Any:
+        return self.request.__header_schema__
+
+    @property
+    def response_header(self) -> Any:
+        """Of ApiVersions it is the oldest one, in every version: the reader may not know yet what the broker speaks."""
+        return self.response.__header_schema__
+
+
+@cache
+def message_types(api_key: int, version: int) -> MessageTypes:
+    """Raises UnsupportedVersionError for a key or a version that there are no schemas for."""
+    try:
+        return MessageTypes(
+            request=load_request_schema(api_key, version), response=load_response_schema(api_key, version)
+        )
+    except KioIndexError as trouble:
+        raise UnsupportedVersionError(
+            f"There is no schema for {api_label(api_key)} version {version}", api_key=api_key, version=version
+        ) from trouble
+
+
+def versions_with_schemas(api_key: int) -> range:
+    """The versions that `message_types` knows; empty for an unknown key."""
+    name = api_key_map.get(api_key)
+    versions = sorted(schema_name_map[name]) if name is not None else []
+    return range(versions[0], versions[-1] + 1) if versions else range(0)
+
+
+def api_label(api_key: int) -> str:
+    try:
+        return ApiKey(api_key).label
+    except ValueError:
+        return f"API key {api_key}"

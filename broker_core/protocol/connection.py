@@ -1,0 +1,181 @@
+"""Both sides of a connection, without a socket: bytes in, messages out, and the other way round.
+
+    client                                                   server
+      send_request(message) -> correlation id                  receive_data(data)
+      data_to_send()                     ──── bytes ────►      next_request() -> Request or None
+      next_response() -> Response        ◄─── bytes ────       send_response(request, message); data_to_send()
+
+Answers come in the order of the requests. After MalformedMessageError a connection is good for nothing but closing.
+
+A header's version follows from that of its message; the answer to ApiVersions has the oldest header in all versions. A
+broker that does not speak the version of an ApiVersions request answers in version 0 with UNSUPPORTED_VERSION.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i16, i32
+from kio.static.protocol import RequestPayload, ResponsePayload
+from typing_extensions import Buffer
+
+from broker_core.model.exceptions import MalformedMessageError
+from broker_core.protocol.api_table import ApiKey, MessageTypes, api_label, message_types, versions_with_schemas
+from broker_core.protocol.frame import FrameReader, framed
+from broker_core.protocol.message_reader import decode
+from broker_core.protocol.message_writer import encode
+
+_REQUEST_START: Final = struct.Struct(">hhi")
+_ERROR_CODE: Final = struct.Struct(">h")
+_MAX_CORRELATION_ID: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """An answer. `message` is of the version of its request, but for a refused ApiVersions, which is of version 0.
+
+    `records` in it are views of the received frame.
+    """
+
+    correlation_id: int
+    message: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request. `message` is None where there is no schema for its key and version: then nothing behind these fields
+    could be read."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    message: Any | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Expected:
+    correlation_id: int
+    api_key: int
+    version: int
+    types: MessageTypes
+
+
+class _Side:
+    """What both sides do: receive frames, gather what is to be sent."""
+
+    def __init__(self, *, max_frame_bytes: int) -> None:
+        self.frames = FrameReader(max_frame_bytes=max_frame_bytes)
+        self._outgoing: list[Buffer] = []
+
+    def receive_data(self, data: Buffer) -> None:
+        """Raises MalformedMessageError."""
+        self.frames.receive_data(data)
+
+    def data_to_send(self) -> Sequence[Buffer]:
+        """Buffers to be sent one behind the other, each given once."""
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
+
+
+class ClientConnection(_Side):
+    """The side that asks."""
+
+    def __init__(self, *, client_id: str | None, max_frame_bytes: int) -> None:
+        super().__init__(max_frame_bytes=max_frame_bytes)
+        self._client_id = client_id
+        self._next_correlation_id = 0
+        self._expected: deque[_Expected] = deque()
+
+    @property
+    def in_flight_count(self) -> int:
+        """Requests without an answer yet."""
+        return len(self._expected)
+
+    def send_request(self, message: RequestPayload, *, is_answered: bool = True) -> int:
+        """The correlation id. A produce request with acks=0 is the one that is not answered."""
+        api_key, version = message.__api_key__, message.__version__
+        types = message_types(api_key, version)
+        correlation_id = self._next_correlation_id
+        self._next_correlation_id = 0 if correlation_id == _MAX_CORRELATION_ID else correlation_id + 1
+        header = types.request_header(
+            request_api_key=i16(api_key),
+            request_api_version=i16(version),
+            correlation_id=i32(correlation_id),
+            client_id=self._client_id,
+        )
+        self._outgoing.extend(framed(encode(header, message)))
+        if is_answered:
+            self._expected.append(
+                _Expected(correlation_id=correlation_id, api_key=api_key, version=version, types=types)
+            )
+        return correlation_id
+
+    def next_response(self) -> Response | None:
+        """None: more bytes are needed. Raises MalformedMessageError."""
+        frame = self.frames.next_frame()
+        if frame is None:
+            return None
+        if not self._expected:
+            raise MalformedMessageError(f"an answer of {len(frame)} bytes that nobody asked for")
+        expected = self._expected.popleft()
+        types = expected.types
+        header, position = decode(types.response_header, frame)
+        if header.correlation_id != expected.correlation_id:
+            raise MalformedMessageError(
+                f"an answer to request {header.correlation_id}, where that to {api_label(expected.api_key)} request "
+                f"{expected.correlation_id} was due"
+            )
+        if expected.api_key == ApiKey.API_VERSIONS and _is_refusal_of_version(frame, position):
+            types = message_types(ApiKey.API_VERSIONS, 0)
+        message, _ = decode(types.response, frame, position)
+        return Response(correlation_id=header.correlation_id, message=message)
+
+
+class ServerConnection(_Side):
+    """The side that answers."""
+
+    def next_request(self) -> Request | None:
+        """None: more bytes are needed. Raises MalformedMessageError."""
+        frame = self.frames.next_frame()
+        if frame is None:
+            return None
+        if len(frame) < _REQUEST_START.size:
+            raise MalformedMessageError(f"a request of {len(frame)} bytes, too few for a header")
+        api_key, version, correlation_id = _REQUEST_START.unpack_from(frame)
+        if version not in versions_with_schemas(api_key):
+            return Request(
+                api_key=api_key, api_version=version, correlation_id=correlation_id, client_id=None, message=None
+            )
+        types = message_types(api_key, version)
+        header, position = decode(types.request_header, frame)
+        message, end = decode(types.request, frame, position)
+        if end != len(frame):
+            raise MalformedMessageError(
+                f"{len(frame) - end} bytes behind a {api_label(api_key)} request of version {version}"
+            )
+        return Request(
+            api_key=api_key,
+            api_version=version,
+            correlation_id=correlation_id,
+            client_id=header.client_id,
+            message=message,
+        )
+
+    def send_response(self, request: Request, message: ResponsePayload) -> None:
+        """Answers must be given in the order of the requests. `message` is of the request's version, or version 0 of
+        ApiVersions for one of a version that is not spoken."""
+        header = message.__header_schema__(correlation_id=i32(request.correlation_id))
+        self._outgoing.extend(framed(encode(header, message)))
+
+
+def _is_refusal_of_version(frame: memoryview, position: int) -> bool:
+    if len(frame) - position < _ERROR_CODE.size:
+        return False
+    (error_code,) = _ERROR_CODE.unpack_from(frame, position)
+    return bool(error_code == ErrorCode.unsupported_version)

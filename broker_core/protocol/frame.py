@@ -1,0 +1,116 @@
+"""Frames: every message on the wire has its size before it, four bytes.
+
+    frames.receive_data(data)                     whatever came, in whatever pieces
+    frames.buffer_to_fill() / .bytes_received(n)  the same without a copy: large frames are received where they stay
+    frames.next_frame()                           a whole frame without its size, or None
+
+A size is judged before anything is allocated. A frame is a writable view of memory of its own.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from typing_extensions import Buffer
+
+from broker_core.model.exceptions import MalformedMessageError
+
+SIZE_BYTES: Final = 4
+SCRATCH_BYTES: Final = 64 * 1024
+"""What is received at a time as long as nothing large is expected."""
+
+_SIZE: Final = struct.Struct(">i")
+
+
+class FrameReader:
+    """Cuts a stream into frames. After MalformedMessageError the stream is lost: nobody knows where a frame begins."""
+
+    def __init__(self, *, max_frame_bytes: int) -> None:
+        self.max_frame_bytes = max_frame_bytes
+        """May be changed at any time; counts for frames whose size has not come yet."""
+        self._size = bytearray()
+        self._frame: memoryview | None = None
+        self._filled = 0
+        self._done: deque[memoryview] = deque()
+        self._scratch: bytearray | None = None
+
+    @property
+    def is_in_a_frame(self) -> bool:
+        """Whether the stream would be cut off in the middle if it ended now."""
+        return bool(self._size) or self._frame is not None
+
+    def receive_data(self, data: Buffer) -> None:
+        """Raises MalformedMessageError for a size that is negative or above `max_frame_bytes`."""
+        view = memoryview(data).cast("B")
+        while len(view):
+            view = view[self._take(view) :]
+
+    def buffer_to_fill(self) -> memoryview:
+        """Where the next bytes should go: never empty. Followed by `bytes_received`."""
+        if self._frame is not None and len(self._frame) - self._filled >= SCRATCH_BYTES:
+            return self._frame[self._filled :]
+        if self._scratch is None:
+            self._scratch = bytearray(SCRATCH_BYTES)
+        return memoryview(self._scratch)
+
+    def bytes_received(self, count: int) -> None:
+        """`count` bytes stand at the start of what `buffer_to_fill` gave. Raises as `receive_data`."""
+        if self._frame is not None and len(self._frame) - self._filled >= SCRATCH_BYTES:
+            self._filled += count
+            self._finish_if_full()
+        else:
+            assert self._scratch is not None, "bytes_received without buffer_to_fill"
+            self.receive_data(memoryview(self._scratch)[:count])
+
+    def next_frame(self) -> memoryview | None:
+        return self._done.popleft() if self._done else None
+
+    def _take(self, view: memoryview) -> int:
+        """How many bytes were taken: at least one."""
+        if self._frame is None:
+            taken = min(SIZE_BYTES - len(self._size), len(view))
+            self._size += view[:taken]
+            if len(self._size) == SIZE_BYTES:
+                self._begin_frame()
+            return taken
+        taken = min(len(self._frame) - self._filled, len(view))
+        self._frame[self._filled : self._filled + taken] = view[:taken]
+        self._filled += taken
+        self._finish_if_full()
+        return taken
+
+    def _begin_frame(self) -> None:
+        (size,) = _SIZE.unpack(self._size)
+        if not 0 <= size <= self.max_frame_bytes:
+            raise MalformedMessageError(
+                f"a message of {size} bytes is announced, and {self.max_frame_bytes} are allowed"
+                f"{self._foreign_protocol()}",
+                size_bytes=size,
+            )
+        self._size.clear()
+        self._frame = memoryview(bytearray(size))
+        self._filled = 0
+        self._finish_if_full()
+
+    def _finish_if_full(self) -> None:
+        if self._frame is not None and self._filled == len(self._frame):
+            self._done.append(self._frame)
+            self._frame = None
+
+    def _foreign_protocol(self) -> str:
+        """What the four bytes look like, if it is not Kafka."""
+        start = bytes(self._size)
+        if start == b"HTTP":
+            return ": the other side answers in HTTP, which is not a Kafka port"
+        if start[:2] in (b"\x15\x03", b"\x16\x03"):
+            return ": the other side speaks TLS, and this one does not (security.protocol)"
+        return ""
+
+
+def framed(parts: Iterable[Buffer]) -> Sequence[Buffer]:
+    """The parts of one message with their size before them."""
+    listed = list(parts)
+    return [_SIZE.pack(sum(memoryview(part).nbytes for part in listed)), *listed]

@@ -1,0 +1,80 @@
+"""Topics of a real Kafka: made, described, changed and deleted."""
+
+import pytest
+
+from broker_core.model.exceptions import (
+    InvalidConfigError,
+    InvalidPartitionsError,
+    InvalidTopicNameError,
+    TopicExistsError,
+    UnknownTopicError,
+)
+from broker_core.model.identifiers import TopicPartition
+
+
+def test_a_topic_can_be_used_when_its_creation_returns(kafka, client):
+    name = kafka.name()
+    made = client.create_topic(
+        name, partition_count=5, configs={"retention.ms": "1234567", "cleanup.policy": "compact"}
+    )
+    assert (made.name, made.partition_count, made.is_internal) == (name, 5, False)
+    assert made.configs == {"retention.ms": "1234567", "cleanup.policy": "compact"}
+    for number in range(5):
+        assert client.bounds(TopicPartition(name, number)).high_watermark == 0
+    assert client.describe_topics([name, "nope"]) == {name: made}
+    assert client.describe_topics()[name] == made
+
+
+def test_the_brokers_default_number_of_partitions(kafka, client):
+    assert client.create_topic(kafka.name()).partition_count == 1
+
+
+def test_what_kafka_refuses_is_refused_with_its_words(kafka, client, topic):
+    with pytest.raises(TopicExistsError, match=topic):
+        client.create_topic(topic)
+    with pytest.raises(InvalidTopicNameError, match=r"illegal|invalid"):
+        client.create_topic("not a name")
+    with pytest.raises(InvalidTopicNameError, match="collide"):
+        client.create_topic(topic.replace("-", ".") + "x") and client.create_topic(topic.replace("-", "_") + "x")
+    with pytest.raises(InvalidConfigError, match=r"retention.ms"):
+        client.create_topic(kafka.name(), configs={"retention.ms": "soon"})
+    with pytest.raises(InvalidPartitionsError):
+        client.create_topic(kafka.name(), partition_count=0)
+    with pytest.raises(InvalidConfigError, match="Unknown topic config name"):
+        client.alter_topic_configs(topic, {"no.such.setting": "1"})
+
+
+def test_settings_are_changed_and_put_back(client, topic):
+    changed = client.alter_topic_configs(topic, {"max.message.bytes": "5000", "retention.ms": "99999"})
+    assert changed.configs == {"max.message.bytes": "5000", "retention.ms": "99999"}
+    assert client.alter_topic_configs(topic, {"retention.ms": None}).configs == {"max.message.bytes": "5000"}
+
+
+def test_partitions_only_grow(client, topic):
+    assert client.create_partitions(topic, 4).partition_count == 4
+    assert client.bounds(TopicPartition(topic, 3)).log_end_offset == 0
+    for count in (2, 4):
+        with pytest.raises(InvalidPartitionsError):
+            client.create_partitions(topic, count)
+
+
+def test_a_deleted_topic_is_gone_and_can_be_made_again(client, topic):
+    before = client.describe_topics([topic])[topic]
+    client.delete_topic(topic)
+    assert client.describe_topics([topic]) == {}
+    for call in (
+        lambda: client.bounds(TopicPartition(topic, 0)),
+        lambda: client.delete_topic(topic),
+        lambda: client.create_partitions(topic, 9),
+        lambda: client.alter_topic_configs(topic, {"retention.ms": "1"}),
+    ):
+        with pytest.raises(UnknownTopicError):
+            call()
+    assert client.create_topic(topic).topic_id != before.topic_id
+
+
+def test_asking_for_a_topic_does_not_make_it(client, kafka):
+    name = kafka.name("never-made")
+    with pytest.raises(UnknownTopicError):
+        client.bounds(TopicPartition(name, 0))
+    assert name not in client.describe_topics()

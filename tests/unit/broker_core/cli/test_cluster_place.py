@@ -1,0 +1,85 @@
+"""Commands at a broker: what the options mean, and that one is reached."""
+
+import json
+
+import pytest
+from scripted_broker import ScriptedBroker, offsets_answer
+
+from broker_core.protocol.api_table import ApiKey
+
+
+@pytest.fixture
+def broker():
+    with ScriptedBroker() as scripted:
+        scripted.topics["t"] = 1
+        yield scripted
+
+
+@pytest.fixture
+def remote(streamlog, broker):
+    """The command line with --bootstrap-server given."""
+
+    def call(*arguments, **given):
+        return streamlog(*arguments, "--bootstrap-server", broker.address, with_path=False, **given)
+
+    return call
+
+
+def test_topics_of_brokers_are_listed(remote, broker):
+    broker.script(ApiKey.LIST_OFFSETS, *[offsets_answer(("t", 0, offset)) for offset in (2, 9, 9)])
+    shown = remote("topic", "list", "--json")
+    assert shown.status == 0
+    (topic,) = json.loads(shown.out)
+    assert (topic["name"], topic["partition_count"], topic["offsets"]) == ("t", 1, 7)
+
+
+def test_trouble_is_one_sentence(remote):
+    refused = remote("topic", "describe", "nope")
+    assert (refused.status, refused.err) == (1, "streamlog: topic 'nope' does not exist\n")
+
+
+def test_one_place_must_be_given_and_only_one(streamlog, remote, monkeypatch):
+    missing = streamlog("topic", "list", with_path=False)
+    assert missing.status == 2
+    assert "give --path DIR, or --bootstrap-server HOST:PORT" in missing.err
+    both = remote("topic", "list", "--path", "/x")
+    assert both.status == 2
+    assert "give one of them" in both.err
+    monkeypatch.setenv("STREAMLOG_PATH", "/x")
+    assert "does not exist" in remote("topic", "describe", "nope").err
+
+
+@pytest.mark.parametrize(
+    "command", [["produce", "t"], ["consume", "t"], ["topic", "create", "t"], ["topic", "delete", "t"]]
+)
+def test_every_command_of_the_log_takes_brokers(streamlog, command):
+    refused = streamlog(*command, "--bootstrap-server", "nonsense", with_path=False)
+    assert refused.status == 2
+    assert "bootstrap.servers must be host:port, separated by commas, not 'nonsense'" in refused.err
+
+
+def test_a_properties_file_says_how_to_connect(remote, tmp_path):
+    config = tmp_path / "client.properties"
+    config.write_text(
+        "client.id=me\nsecurity.protocol=SASL_SSL\ngroup.id=x\nsasl.username=u\nsasl.password=topsecret\n"
+    )
+    refused = remote("topic", "list", "--command-config", config)
+    assert refused.status == 2
+    assert f"{config}: group.id without effect here" in refused.err
+    assert "sasl.mechanism must be one of" in refused.err
+    assert "topsecret" not in refused.err
+
+
+def test_a_properties_file_is_used(remote, broker, tmp_path):
+    config = tmp_path / "client.properties"
+    config.write_text("client.id = me\n")
+    remote("topic", "describe", "nope", "--command-config", config)
+    assert {request.client_id for request in broker.requests} == {"me"}
+
+
+def test_a_properties_file_that_cannot_be_read_or_is_for_nothing_is_told(streamlog, remote, tmp_path):
+    assert "No such file" in remote("topic", "list", "--command-config", tmp_path / "none").err
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    assert "is not a properties file" in remote("topic", "list", "--command-config", tmp_path / "binary").err
+    alone = streamlog("topic", "list", "--command-config", tmp_path / "binary")
+    assert "--command-config is for brokers" in alone.err

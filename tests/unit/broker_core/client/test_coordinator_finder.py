@@ -1,0 +1,28 @@
+import pytest
+from kio.schema.errors import ErrorCode
+from recorded_wire import recorded_exchanges
+
+from broker_core.client.coordinator_finder import CoordinatorKind, coordinator_request, coordinators_of
+from broker_core.model.exceptions import BrokerError
+from broker_core.protocol.api_table import message_types
+from broker_core.protocol.message_reader import decode
+
+
+def real_answer():
+    exchange = recorded_exchanges()["find coordinator"]
+    return decode(message_types(10, 4).response, memoryview(exchange.response), 9)[0]
+
+
+def test_a_real_brokers_answer_is_understood():
+    assert coordinators_of(CoordinatorKind.TRANSACTION, ["wire-tx"], real_answer()) == {"wire-tx": 1}
+
+
+def test_a_key_without_an_answer_has_no_coordinator():
+    with pytest.raises(BrokerError, match="the coordinator of transaction 'other'") as caught:
+        coordinators_of(CoordinatorKind.TRANSACTION, ["wire-tx", "other"], real_answer())
+    assert caught.value.error_code is ErrorCode.coordinator_not_available
+
+
+def test_many_keys_are_asked_at_once():
+    request = coordinator_request(CoordinatorKind.GROUP, ["a", "b"])
+    assert (request.key_type, request.coordinator_keys) == (0, ("a", "b"))

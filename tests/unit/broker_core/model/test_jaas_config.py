@@ -1,0 +1,48 @@
+import pytest
+
+from broker_core.model.exceptions import InvalidConfigError
+from broker_core.model.jaas_config import parse_jaas_config
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+
+@pytest.mark.parametrize(
+    ("options", "username", "password"),
+    [
+        ('username="ann" password="s3cret"', "ann", "s3cret"),
+        ("username='ann'   password=s3cret", "ann", "s3cret"),
+        ('\n  password="a\\"b\\\\c;d"\n  username="x=y"\n', "x=y", 'a"b\\c;d'),
+        ('username="" password="" tokenauth="true"', "", ""),
+    ],
+)
+def test_user_and_password_are_found_however_they_are_quoted(options, username, password):
+    login = parse_jaas_config(f"{SCRAM} required {options};")
+    assert (login.username, login.password) == (username, password)
+    assert login.mechanisms == ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def test_the_plain_module_is_for_plain():
+    assert parse_jaas_config(f'{PLAIN} REQUIRED username="a" password="b" ;').mechanisms == ("PLAIN",)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "must be of the form"),
+        (f'{PLAIN} required username="a" password="topsecret"', "must be of the form"),
+        (f'{PLAIN} required username="a" topsecret;', "something else than name"),
+        (f'{PLAIN} required username="topsecret;', "something else than name"),
+        (f'{PLAIN} required username="a";', "has no password"),
+        (f'{PLAIN} required password="topsecret";', "has no username"),
+        ('com.sun.security.auth.module.Krb5LoginModule required x="topsecret";', "names the login module com.sun"),
+    ],
+)
+def test_what_is_wrong_is_said_without_the_secret(text, said):
+    with pytest.raises(InvalidConfigError, match=said) as caught:
+        parse_jaas_config(text)
+    assert "topsecret" not in str(caught.value)
+
+
+def test_the_password_is_not_shown():
+    assert "s3cret" not in repr(parse_jaas_config(f'{PLAIN} required username="a" password="s3cret";'))

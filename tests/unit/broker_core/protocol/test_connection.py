@@ -1,0 +1,172 @@
+import struct
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.api_versions.v0 import response as api_versions_0
+from kio.schema.api_versions.v3 import request as api_versions_3
+from kio.schema.end_txn.v3 import request as end_txn_request
+from kio.schema.end_txn.v3 import response as end_txn_response
+from kio.schema.errors import ErrorCode
+from kio.schema.metadata.v12.request import MetadataRequest
+from kio.static.primitive import i16, i32Timedelta
+from recorded_wire import recorded_exchanges
+
+from broker_core.model.exceptions import MalformedMessageError
+from broker_core.protocol.api_table import message_types
+from broker_core.protocol.connection import ClientConnection, ServerConnection
+from broker_core.protocol.message_reader import decode
+
+METADATA_REQUEST = MetadataRequest(topics=None, include_topic_authorized_operations=False)
+END_REQUEST = end_txn_request.EndTxnRequest(transactional_id="t", producer_id=1, producer_epoch=i16(0), committed=True)
+END_ANSWER = end_txn_response.EndTxnResponse(
+    throttle_time=i32Timedelta(timedelta(0)), error_code=ErrorCode.invalid_txn_state
+)
+VERSIONS_REQUEST = api_versions_3.ApiVersionsRequest(client_software_name="a", client_software_version="1")
+
+
+def client():
+    return ClientConnection(client_id="me", max_frame_bytes=10**6)
+
+
+def server():
+    return ServerConnection(max_frame_bytes=10**6)
+
+
+def sent(side):
+    return b"".join(map(bytes, side.data_to_send()))
+
+
+def test_requests_and_answers_go_through_both_sides():
+    asking, answering = client(), server()
+    assert [asking.send_request(END_REQUEST), asking.send_request(METADATA_REQUEST)] == [0, 1]
+    answering.receive_data(sent(asking))
+    first, second = answering.next_request(), answering.next_request()
+    assert (first.api_key, first.api_version, first.client_id, first.message) == (26, 3, "me", END_REQUEST)
+    assert second.message == METADATA_REQUEST
+    assert answering.next_request() is None
+    answering.send_response(first, END_ANSWER)
+    asking.receive_data(sent(answering))
+    assert asking.next_response().message == END_ANSWER
+    assert asking.next_response() is None
+    assert asking.in_flight_count == 1
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30))
+def test_a_real_brokers_answers_are_read_however_they_are_chopped(lengths):
+    exchange = recorded_exchanges()["metadata"]
+    asking = client()
+    asking._next_correlation_id = struct.unpack(">i", exchange.response[4:8])[0]
+    types = message_types(exchange.api_key, exchange.version)
+    request, _ = decode(types.request, memoryview(exchange.request)[14 + 1 + len("streamlog") :])
+    asking.send_request(request)
+    stream = exchange.response
+    while stream:
+        assert asking.next_response() is None
+        length = lengths.pop(0) if lengths else len(stream)
+        asking.receive_data(stream[:length])
+        stream = stream[length:]
+    found = asking.next_response().message
+    assert [(topic.name, topic.error_code.value) for topic in found.topics] == [("wire", 0), ("none", 3)]
+    assert [(broker.host, broker.port) for broker in found.brokers] == [("127.0.0.1", 29092)]
+
+
+def test_a_broker_that_is_older_answers_api_versions_in_version_0():
+    asking, answering = client(), server()
+    asking.send_request(VERSIONS_REQUEST)
+    answering.receive_data(sent(asking))
+    request = answering.next_request()
+    refusal = api_versions_0.ApiVersionsResponse(
+        error_code=ErrorCode.unsupported_version,
+        api_keys=(api_versions_0.ApiVersion(api_key=i16(18), min_version=i16(0), max_version=i16(2)),),
+    )
+    answering.send_response(request, refusal)
+    asking.receive_data(sent(answering))
+    assert asking.next_response().message == refusal
+
+
+def test_the_answer_to_api_versions_has_the_oldest_header():
+    exchange = recorded_exchanges()["versions"]
+    asking = client()
+    asking.send_request(VERSIONS_REQUEST)
+    asking.receive_data(exchange.response)
+    assert {key.api_key: key.max_version for key in asking.next_response().message.api_keys}[1] == 18
+
+
+def test_an_answer_to_another_request_is_refused():
+    asking = client()
+    asking.send_request(END_REQUEST)
+    asking.receive_data(struct.pack(">ii", 5, 7) + b"\0")
+    with pytest.raises(MalformedMessageError, match="an answer to request 7, where that to EndTxn request 0 was due"):
+        asking.next_response()
+
+
+def test_an_answer_that_nobody_asked_for_is_refused():
+    asking = client()
+    asking.receive_data(struct.pack(">ii", 4, 0))
+    with pytest.raises(MalformedMessageError, match="nobody asked for"):
+        asking.next_response()
+
+
+def test_a_request_without_an_answer_is_not_waited_for():
+    asking = client()
+    asking.send_request(END_REQUEST, is_answered=False)
+    asking.send_request(END_REQUEST)
+    assert asking.in_flight_count == 1
+    asking.receive_data(struct.pack(">ii", 12, 1) + bytes(8))
+    assert asking.next_response().correlation_id == 1
+
+
+def test_correlation_ids_begin_anew_after_the_largest():
+    asking = client()
+    asking._next_correlation_id = 2**31 - 1
+    assert [asking.send_request(END_REQUEST), asking.send_request(END_REQUEST)] == [2**31 - 1, 0]
+
+
+@pytest.mark.parametrize(("api_key", "version"), [(4711, 0), (1, 99), (18, 77), (-5, -5)])
+def test_a_request_that_has_no_schema_is_handed_over_without_its_message(api_key, version):
+    answering = server()
+    answering.receive_data(struct.pack(">ihhi", 12, api_key, version, 9) + b"\xff\xff\xff\xff")
+    request = answering.next_request()
+    assert (request.api_key, request.api_version, request.correlation_id, request.message) == (
+        api_key,
+        version,
+        9,
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        (b"\0\x1a\0", "too few for a header"),
+        (struct.pack(">hhi", 26, 3, 0), "no RequestHeader"),
+        (struct.pack(">hhih", 26, 3, 0, -1) + b"\0" + b"\x02t" + bytes(8), "no EndTxnRequest of version 3"),
+        (struct.pack(">hhih", 26, 3, 0, -1) + b"\0" + b"\x02t" + bytes(12) + b"more", "4 bytes behind a EndTxn"),
+    ],
+)
+def test_a_malformed_request_is_refused(frame, said):
+    answering = server()
+    answering.receive_data(struct.pack(">i", len(frame)) + frame)
+    with pytest.raises(MalformedMessageError, match=said):
+        answering.next_request()
+
+
+def test_real_requests_are_read():
+    answering = server()
+    for exchange in recorded_exchanges().values():
+        answering.receive_data(exchange.request)
+        request = answering.next_request()
+        assert (request.api_key, request.api_version) == (exchange.api_key, exchange.version)
+        assert request.client_id == "streamlog"
+        assert request.message is not None
+
+
+def test_the_records_of_a_request_are_writable_in_place():
+    answering = server()
+    answering.receive_data(recorded_exchanges()["produce"].request)
+    records = answering.next_request().message.topic_data[0].partition_data[0].records
+    assert isinstance(records, memoryview)
+    assert not records.readonly

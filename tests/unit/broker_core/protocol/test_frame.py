@@ -1,0 +1,89 @@
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker_core.model.exceptions import MalformedMessageError
+from broker_core.protocol.frame import SCRATCH_BYTES, FrameReader, framed
+
+
+def stream_of(contents):
+    return b"".join(bytes(part) for content in contents for part in framed([content]))
+
+
+def all_frames(reader):
+    return [bytes(frame) for frame in iter(reader.next_frame, None)]
+
+
+@given(st.lists(st.binary(max_size=50), max_size=5), st.lists(st.integers(1, 7), min_size=1, max_size=50))
+def test_frames_come_out_whole_however_the_stream_is_chopped(contents, lengths):
+    stream, reader, found = stream_of(contents), FrameReader(max_frame_bytes=50), []
+    while stream:
+        for length in lengths:
+            reader.receive_data(stream[:length])
+            stream = stream[length:]
+            found += all_frames(reader)
+    assert found == contents
+    assert not reader.is_in_a_frame
+
+
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 3 * SCRATCH_BYTES), max_size=4), st.integers(1000, 2 * SCRATCH_BYTES))
+def test_frames_received_in_place_are_the_same(sizes, largest_receive):
+    contents = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
+    stream, reader, found = stream_of(contents), FrameReader(max_frame_bytes=3 * SCRATCH_BYTES), []
+    while stream:
+        target = reader.buffer_to_fill()
+        count = min(len(target), len(stream), largest_receive)
+        assert count > 0
+        target[:count] = stream[:count]
+        reader.bytes_received(count)
+        stream = stream[count:]
+        found += all_frames(reader)
+    assert found == contents
+
+
+def test_a_large_frame_is_received_where_it_stays():
+    reader = FrameReader(max_frame_bytes=10**6)
+    reader.receive_data(struct.pack(">i", 10**6))
+    target = reader.buffer_to_fill()
+    assert len(target) == 10**6
+    target[:] = b"x" * 10**6
+    reader.bytes_received(10**6)
+    frame = reader.next_frame()
+    assert bytes(frame) == b"x" * 10**6
+    assert not frame.readonly
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
+def test_a_size_out_of_bounds_is_refused_before_the_frame_comes(size):
+    reader = FrameReader(max_frame_bytes=100)
+    with pytest.raises(MalformedMessageError, match=f"a message of {size} bytes is announced, and 100 are allowed"):
+        reader.receive_data(struct.pack(">i", size))
+
+
+def test_the_bound_itself_is_allowed_and_may_be_raised():
+    reader = FrameReader(max_frame_bytes=100)
+    reader.receive_data(struct.pack(">i", 100) + bytes(100))
+    assert len(reader.next_frame()) == 100
+    reader.max_frame_bytes = 101
+    reader.receive_data(struct.pack(">i", 101) + bytes(101))
+    assert len(reader.next_frame()) == 101
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [(b"HTTP/1.1 400", "answers in HTTP"), (b"\x15\x03\x03\x00\x02", "security.protocol")]
+)
+def test_a_port_of_another_protocol_is_named(answer, said):
+    with pytest.raises(MalformedMessageError, match=said):
+        FrameReader(max_frame_bytes=2**20).receive_data(answer)
+
+
+def test_an_empty_frame_and_a_cut_off_one():
+    reader = FrameReader(max_frame_bytes=10)
+    reader.receive_data(bytes(4))
+    assert bytes(reader.next_frame()) == b""
+    reader.receive_data(b"\0\0")
+    assert reader.is_in_a_frame
+    assert reader.next_frame() is None
