@@ -9,8 +9,8 @@ import typer
 
 from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
 from broker_core.cli.screen import Column, format_timestamp, note, partition_json, show_json, show_table
-from broker_core.embedded.system_ports import SystemClock
 from broker_core.group_lag import PartitionLag, lag_of_group
+from broker_core.log_directory.system_ports import SystemClock
 from broker_core.model.exceptions import UnknownGroupError
 
 app = typer.Typer(

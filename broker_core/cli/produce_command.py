@@ -18,7 +18,7 @@ from broker_core.cli.log_directory import parse_pairs
 from broker_core.cli.screen import byte_progress, note, show_json
 from broker_core.cli.trouble import UsageTrouble
 from broker_core.cluster import Cluster, TopicDescription
-from broker_core.embedded.system_ports import SystemClock
+from broker_core.log_directory.system_ports import SystemClock
 from broker_core.model.identifiers import CompressionType
 from broker_core.model.limits import MAX_PARTITION_COUNT
 from broker_core.topic_producer import ProducerSettings, TopicProducer, describe_existing, describe_or_create

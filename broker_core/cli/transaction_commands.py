@@ -10,7 +10,7 @@ from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath,
 from broker_core.cli.screen import Column, counted, format_timestamp, note, partition_json, show_json, show_table
 from broker_core.cli.trouble import UsageTrouble
 from broker_core.cluster import Cluster, TransactionDescription
-from broker_core.embedded.system_ports import SystemClock
+from broker_core.log_directory.system_ports import SystemClock
 from broker_core.model.exceptions import UnknownTransactionalIdError
 from broker_core.model.limits import NO_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState

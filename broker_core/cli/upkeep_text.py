@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from broker_core.cli.screen import Column, counted, note, partition_json, show_table
-from broker_core.embedded.partition_upkeep import UpkeepReport
+from broker_core.log_directory.partition_upkeep import UpkeepReport
 
 
 def show_upkeep(reports: Sequence[UpkeepReport]) -> None:

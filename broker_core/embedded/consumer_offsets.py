@@ -13,11 +13,11 @@ from uuid import UUID
 
 from broker_core.cluster import GroupOffset, TopicDescription, TransactionalProducer
 from broker_core.embedded.coordinator_log import CoordinatorLog, build_coordinator_batch
-from broker_core.embedded.internal_topics import CONSUMER_OFFSETS_PARTITION, InternalTopics
-from broker_core.embedded.topic_catalog import TopicCatalog, topic_of
 from broker_core.embedded.transactions import Transactions
 from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import GroupRecord, encode_group_record
+from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION, InternalTopics
+from broker_core.log_directory.topic_catalog import TopicCatalog, topic_of
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 from broker_core.ports import Clock

@@ -17,8 +17,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.coordinator_state import CoordinatorState
-from broker_core.embedded.internal_topics import InternalTopics
-from broker_core.embedded.partition_access import PartitionAccess
+from broker_core.log_directory.internal_topics import InternalTopics
+from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.model.exceptions import UnknownTopicError
 from broker_core.model.identifiers import CompressionType, TopicPartition
 from broker_core.ports import Clock

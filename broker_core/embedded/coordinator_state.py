@@ -28,8 +28,8 @@ from broker_core.coordinator.stored_records import (
     events_of,
     is_dense,
 )
-from broker_core.embedded.partition_access import OpenStore, PartitionAccess
-from broker_core.embedded.topic_catalog import TopicCatalog
+from broker_core.log_directory.partition_access import OpenStore, PartitionAccess
+from broker_core.log_directory.topic_catalog import TopicCatalog
 from broker_core.model.exceptions import (
     CorruptDataError,
     StorageError,

@@ -34,15 +34,15 @@ from broker_core.cluster import (
 )
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.coordinated_methods import CoordinatedMethods
-from broker_core.embedded.directory import DirectoryKind, LogDirectory
-from broker_core.embedded.fork_guard import watch_for_fork
-from broker_core.embedded.internal_topics import require_no_internal_topic
 from broker_core.embedded.lookup_methods import LookupMethods
 from broker_core.embedded.open_log import OpenerMeans, OpenLog, OwnLog, open_log
-from broker_core.embedded.partition_upkeep import UpkeepProgress, UpkeepReport
-from broker_core.embedded.system_ports import SystemClock, SystemEntropy
 from broker_core.embedded.transactions import transactional_writer
 from broker_core.embedded.upkeep_thread import UpkeepThread
+from broker_core.log_directory.directory import DirectoryKind, LogDirectory
+from broker_core.log_directory.fork_guard import watch_for_fork
+from broker_core.log_directory.internal_topics import require_no_internal_topic
+from broker_core.log_directory.partition_upkeep import UpkeepProgress, UpkeepReport
+from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 from broker_core.metadata.controller import MetadataController
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import MetadataRecord

@@ -22,7 +22,7 @@ from typing import Final
 from uuid import UUID
 
 from broker_core.cluster import TopicDescription
-from broker_core.embedded.metadata_log import METADATA_CONFIG, METADATA_PARTITION
+from broker_core.log_directory.metadata_log import METADATA_CONFIG, METADATA_PARTITION
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_replay import replay_batches
 from broker_core.model.exceptions import StreamlogError

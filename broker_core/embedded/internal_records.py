@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from broker_core.coordinator.stored_records import EndedTransaction, StoredEvent
 from broker_core.embedded.coordinator_state import CoordinatorState
-from broker_core.embedded.partition_access import PartitionAccess
-from broker_core.embedded.topic_catalog import TopicCatalog
 from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import decode_group_record
+from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.topic_catalog import TopicCatalog
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_EMBEDDED_TRANSACTION_TIMEOUT_MS
 from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC

@@ -21,9 +21,9 @@ from functools import partial
 from typing import Final
 
 from broker_core.embedded.coordinator_state import CoordinatorState
-from broker_core.embedded.partition_access import PartitionAccess
-from broker_core.embedded.topic_catalog import TopicCatalog, topic_of
 from broker_core.log.producer_state import ProducerEntry
+from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.topic_catalog import TopicCatalog, topic_of
 from broker_core.model.exceptions import (
     StreamlogError,
     UnknownPartitionError,

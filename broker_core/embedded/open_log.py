@@ -9,21 +9,21 @@ from broker_core.embedded.consumer_offsets import ConsumerOffsets
 from broker_core.embedded.coordinator_log import CoordinatorLog
 from broker_core.embedded.coordinator_state import CoordinatorState
 from broker_core.embedded.coordinator_views import GroupView, TransactionView
-from broker_core.embedded.directory import DirectoryKind, LogDirectory
 from broker_core.embedded.foreign_topics import ForeignTopics
 from broker_core.embedded.held_back_readers import HeldBackReaders
 from broker_core.embedded.internal_records import offsets_in, partitions_of, transactions_in
-from broker_core.embedded.internal_topics import InternalTopics
 from broker_core.embedded.marker_writer import MarkerWriter
-from broker_core.embedded.metadata_log import MetadataLog
-from broker_core.embedded.partition_access import PartitionAccess
-from broker_core.embedded.partition_folders import PartitionFolders
-from broker_core.embedded.partition_upkeep import PartitionUpkeep
-from broker_core.embedded.producer_ids import ProducerIds
-from broker_core.embedded.topic_catalog import TopicCatalog
 from broker_core.embedded.transactions import Transactions
 from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import encode_group_record
+from broker_core.log_directory.directory import DirectoryKind, LogDirectory
+from broker_core.log_directory.internal_topics import InternalTopics
+from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.partition_folders import PartitionFolders
+from broker_core.log_directory.partition_upkeep import PartitionUpkeep
+from broker_core.log_directory.producer_ids import ProducerIds
+from broker_core.log_directory.topic_catalog import TopicCatalog
 from broker_core.metadata.controller import MetadataController, ProducerIdBlock
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC

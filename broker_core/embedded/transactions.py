@@ -24,11 +24,11 @@ from typing import Final, TypeVar
 from broker_core.cluster import TransactionalProducer
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.coordinator_log import CoordinatorLog, never
-from broker_core.embedded.internal_topics import require_no_internal_topic
 from broker_core.embedded.marker_writer import MarkerWriter
-from broker_core.embedded.partition_access import PartitionAccess
-from broker_core.embedded.producer_ids import NoIdHeldError, ProducerIds
-from broker_core.embedded.topic_catalog import TopicCatalog, topic_of
+from broker_core.log_directory.internal_topics import require_no_internal_topic
+from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.producer_ids import NoIdHeldError, ProducerIds
+from broker_core.log_directory.topic_catalog import TopicCatalog, topic_of
 from broker_core.model.exceptions import ConcurrentTransactionsError, PolicyViolationError, StreamlogError
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC

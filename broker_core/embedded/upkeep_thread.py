@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from broker_core.embedded.fork_guard import watch_for_fork
+from broker_core.log_directory.fork_guard import watch_for_fork
 from broker_core.model.identifiers import TopicPartition
 
 _log: Final = logging.getLogger(__name__)

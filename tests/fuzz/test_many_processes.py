@@ -13,9 +13,9 @@ from fuzz.partition_findings import findings_of
 from fuzz.plain_log import Content
 from fuzz.worker_process import LoopingProcess
 
-from broker_core.embedded import directory as directory_room
 from broker_core.embedded.embedded_cluster import open_embedded
-from broker_core.embedded.partition_lock import LockMode, PartitionLock
+from broker_core.log_directory import directory as directory_room
+from broker_core.log_directory.partition_lock import LockMode, PartitionLock
 from broker_core.model.exceptions import (
     DirectoryLockedError,
     OffsetOutOfRangeError,

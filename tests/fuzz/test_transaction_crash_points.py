@@ -24,7 +24,7 @@ from transacting import SetClock, begin, committed, init, is_settled, write
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.embedded.internal_topics import CONSUMER_OFFSETS_PARTITION, TRANSACTION_STATE_PARTITION
+from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION, TRANSACTION_STATE_PARTITION
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.transaction_state import TransactionState
 

@@ -25,7 +25,7 @@ from fuzz.worker_process import LoopingProcess
 from transacting import committed, is_settled
 
 from broker_core.embedded.embedded_cluster import open_embedded
-from broker_core.embedded.internal_topics import TRANSACTION_STATE_PARTITION
+from broker_core.log_directory.internal_topics import TRANSACTION_STATE_PARTITION
 from broker_core.model.exceptions import ProducerError
 from broker_core.model.transaction_state import TransactionState
 

@@ -1,22 +1,9 @@
-"""Tests of this room sync a lot, and none is about the device: in memory they take a third of the time."""
-
-import tempfile
-from pathlib import Path
+"""A cluster in a directory, and its clock."""
 
 import pytest
 from transacting import SetClock
 
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-
-
-@pytest.fixture
-def tmp_path(tmp_path):
-    memory = Path("/dev/shm")
-    if not memory.is_dir():
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir=memory, ignore_cleanup_errors=True) as folder:
-        yield Path(folder)
 
 
 @pytest.fixture

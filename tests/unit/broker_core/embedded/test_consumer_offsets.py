@@ -3,7 +3,7 @@ from transacting import begin, committed, init, is_settled, write
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.embedded.internal_topics import CONSUMER_OFFSETS_PARTITION
+from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import (
     InvalidGroupError,
     InvalidRequestError,

@@ -7,9 +7,9 @@ from transacting import SetClock
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.coordinator_log import build_coordinator_batch
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.embedded.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import OffsetCommitRecord, OffsetCommitValue
+from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import DiskFullError, InvalidGroupError, RecordTooLargeError, UnknownTopicError
 from broker_core.model.identifiers import CompressionType, TopicPartition
 from broker_core.record.batch_header import read_header

@@ -7,11 +7,11 @@ from builders import a_batch, a_record
 from broker_core.coordinator.stored_records import StoredRecord
 from broker_core.embedded import coordinator_state
 from broker_core.embedded.coordinator_state import CoordinatorState
-from broker_core.embedded.directory import LogDirectory
-from broker_core.embedded.metadata_log import MetadataLog
-from broker_core.embedded.partition_access import PartitionAccess
-from broker_core.embedded.partition_folders import PartitionFolders
-from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+from broker_core.log_directory.directory import LogDirectory
+from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.partition_folders import PartitionFolders
+from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 from broker_core.model.exceptions import CorruptDataError, StorageError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.os_file_system import OsFileSystem

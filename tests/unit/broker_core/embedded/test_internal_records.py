@@ -6,7 +6,7 @@ from broker_core.cluster import GroupOffset
 from broker_core.coordinator.stored_records import events_of
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.embedded.internal_records import offsets_in, partitions_of, transactions_in
-from broker_core.embedded.internal_topics import CONSUMER_OFFSETS_PARTITION, TRANSACTION_STATE_PARTITION
+from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION, TRANSACTION_STATE_PARTITION
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 

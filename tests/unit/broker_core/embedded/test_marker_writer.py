@@ -4,8 +4,8 @@ import pytest
 from transacting import SetClock, begin, everything, is_settled, write
 
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.embedded.internal_topics import TRANSACTION_STATE_PARTITION
 from broker_core.embedded.marker_writer import MarkerWriter
+from broker_core.log_directory.internal_topics import TRANSACTION_STATE_PARTITION
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_reader import iter_headers
 from broker_core.record.control_records import (

@@ -1,8 +1,8 @@
 from read_only_file_system import ReadOnlyFileSystem
 
-from broker_core.embedded.directory import LogDirectory
 from broker_core.embedded.open_log import OpenerMeans, open_log
-from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+from broker_core.log_directory.directory import LogDirectory
+from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 
 
 def open_at(path):

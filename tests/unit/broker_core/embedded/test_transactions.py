@@ -8,9 +8,9 @@ from transacting import SetClock, begin, committed, everything, init, is_settled
 from broker_core.cluster import TransactionalProducer
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.embedded.internal_topics import TRANSACTION_STATE_PARTITION
 from broker_core.embedded.marker_writer import MarkerWriter
 from broker_core.embedded.transactions import transactional_writer
+from broker_core.log_directory.internal_topics import TRANSACTION_STATE_PARTITION
 from broker_core.model.exceptions import (
     ConcurrentTransactionsError,
     DiskFullError,

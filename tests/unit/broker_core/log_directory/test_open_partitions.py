@@ -4,7 +4,7 @@ from uuid import UUID
 import pytest
 
 from broker_core.cluster import TopicDescription
-from broker_core.embedded.open_partitions import OpenPartitions
+from broker_core.log_directory.open_partitions import OpenPartitions
 from broker_core.model.exceptions import CorruptBatchError, UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 

@@ -25,14 +25,14 @@ import stat
 import time
 from typing import Final
 
-from broker_core.embedded.meta_properties import (
+from broker_core.log_directory.meta_properties import (
     META_PROPERTIES_FILE_NAME,
     NODE_ID,
     MetaProperties,
     decode_meta_properties,
     encode_meta_properties,
 )
-from broker_core.embedded.partition_lock import LOCK_FILE_NAME, LockMode, PartitionLock
+from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, LockMode, PartitionLock
 from broker_core.metadata.controller import encode_id, random_id
 from broker_core.model.exceptions import (
     DirectoryFormatError,

@@ -1,6 +1,6 @@
 import time
 
-from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 
 
 def test_the_clock_counts_milliseconds_since_1970():

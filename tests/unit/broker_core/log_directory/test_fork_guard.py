@@ -1,6 +1,6 @@
 import os
 
-from broker_core.embedded.fork_guard import watch_for_fork
+from broker_core.log_directory.fork_guard import watch_for_fork
 
 
 class Owner:

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from broker_core.cluster import TopicDescription
-from broker_core.embedded.directory import LogDirectory
-from broker_core.embedded.open_partitions import OpenPartitions
-from broker_core.embedded.partition_folders import PartitionFolders
-from broker_core.embedded.partition_lock import LOCK_FILE_NAME, PartitionLock
-from broker_core.embedded.topic_catalog import TopicCatalog, is_same_topic, topic_of
+from broker_core.log_directory.directory import LogDirectory
+from broker_core.log_directory.open_partitions import OpenPartitions
+from broker_core.log_directory.partition_folders import PartitionFolders
+from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.log_directory.topic_catalog import TopicCatalog, is_same_topic, topic_of
 from broker_core.model.exceptions import (
     CorruptDataError,
     DirectoryFormatError,

@@ -3,7 +3,7 @@ from uuid import UUID
 import pytest
 
 from broker_core.cluster import TopicDescription
-from broker_core.embedded.topic_catalog import is_same_topic, topic_of
+from broker_core.log_directory.topic_catalog import is_same_topic, topic_of
 from broker_core.model.exceptions import UnknownPartitionError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 

@@ -3,10 +3,11 @@ import time
 import pytest
 from append_records import append_records
 
-from broker_core.embedded import embedded_cluster, key_filter_upkeep
+from broker_core.embedded import embedded_cluster
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.embedded.key_filter_upkeep import KEY_FILTER_LOCK_FILE_NAME
-from broker_core.embedded.partition_lock import PartitionLock
+from broker_core.log_directory import key_filter_upkeep
+from broker_core.log_directory.key_filter_upkeep import KEY_FILTER_LOCK_FILE_NAME
+from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_reader import Record
 from broker_core.storage.partition_store import PartitionStore

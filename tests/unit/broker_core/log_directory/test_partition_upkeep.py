@@ -3,8 +3,8 @@ from builders import a_batch, a_record
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.embedded.partition_lock import LockMode, PartitionLock
-from broker_core.embedded.partition_upkeep import COMPACTION_LOCK_FILE_NAME
+from broker_core.log_directory.partition_lock import LockMode, PartitionLock
+from broker_core.log_directory.partition_upkeep import COMPACTION_LOCK_FILE_NAME
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_reader import iter_headers, records_of
 from broker_core.storage.compaction_run import CompactionReport

@@ -23,8 +23,8 @@ from typing import Final
 from uuid import UUID
 
 from broker_core.cluster import TopicDescription
-from broker_core.embedded.metadata_log import MetadataLog
-from broker_core.embedded.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
 from broker_core.model.exceptions import DirectoryFormatError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import (

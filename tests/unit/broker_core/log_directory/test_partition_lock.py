@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from broker_core.embedded.partition_lock import LockMode, PartitionLock
+from broker_core.log_directory.partition_lock import LockMode, PartitionLock
 
 SHARED, EXCLUSIVE = LockMode.SHARED, LockMode.EXCLUSIVE
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Final
 
-from broker_core.embedded.partition_access import PartitionAccess
-from broker_core.embedded.partition_lock import PartitionLock
 from broker_core.log.key_filter import ClosedSegment
+from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.model.exceptions import CorruptDataError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import is_internal_topic

@@ -4,12 +4,12 @@ import shutil
 import pytest
 from builders import a_batch
 
-from broker_core.embedded.directory import LogDirectory
-from broker_core.embedded.metadata_log import MetadataLog
-from broker_core.embedded.partition_access import PartitionAccess
-from broker_core.embedded.partition_folders import PartitionFolders
-from broker_core.embedded.partition_lock import PartitionLock
-from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+from broker_core.log_directory.directory import LogDirectory
+from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.partition_folders import PartitionFolders
+from broker_core.log_directory.partition_lock import PartitionLock
+from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 from broker_core.model.exceptions import CorruptDataError, InvalidRecordError, StorageError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.os_file_system import OsFileSystem

@@ -11,9 +11,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker_core.embedded.key_filter_upkeep import KeyFilterUpkeep
-from broker_core.embedded.partition_access import PartitionAccess
-from broker_core.embedded.partition_lock import PartitionLock
+from broker_core.log_directory.key_filter_upkeep import KeyFilterUpkeep
+from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import COMPACTION_MEMORY_BYTES

@@ -2,7 +2,7 @@ from uuid import UUID
 
 import pytest
 
-from broker_core.embedded.meta_properties import MetaProperties, decode_meta_properties, encode_meta_properties
+from broker_core.log_directory.meta_properties import MetaProperties, decode_meta_properties, encode_meta_properties
 from broker_core.model.exceptions import DirectoryFormatError
 
 WRITTEN_BY_KAFKA = (

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
-from broker_core.embedded.metadata_log import MetadataLog
-from broker_core.embedded.partition_folders import PartitionFolders
+from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.log_directory.partition_folders import PartitionFolders
 from broker_core.model.exceptions import InvalidTopicNameError, TopicExistsError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, is_internal_topic

@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from broker_core.embedded.fork_guard import watch_for_fork
+from broker_core.log_directory.fork_guard import watch_for_fork
 
 LOCK_FILE_NAME: Final = ".lock"
 

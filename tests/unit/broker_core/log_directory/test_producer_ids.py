@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from broker_core.embedded.producer_ids import NoIdHeldError, ProducerIds
+from broker_core.log_directory.producer_ids import NoIdHeldError, ProducerIds
 from broker_core.metadata.controller import ProducerIdBlock
 
 

@@ -3,11 +3,11 @@ import shutil
 
 import pytest
 
-from broker_core.embedded.directory import LogDirectory
-from broker_core.embedded.metadata_log import MetadataLog
-from broker_core.embedded.partition_folders import PartitionFolders
-from broker_core.embedded.partition_lock import PartitionLock
-from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+from broker_core.log_directory.directory import LogDirectory
+from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.log_directory.partition_folders import PartitionFolders
+from broker_core.log_directory.partition_lock import PartitionLock
+from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 from broker_core.model.exceptions import DirectoryFormatError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.checkpoints import read_partition_metadata
@@ -164,6 +164,6 @@ def test_a_folder_is_renamed_only_when_nobody_appends_to_it(house):
 
 
 def lock_mode():
-    from broker_core.embedded.partition_lock import LockMode
+    from broker_core.log_directory.partition_lock import LockMode
 
     return LockMode.SHARED

@@ -4,11 +4,11 @@ import threading
 import pytest
 from read_only_file_system import ReadOnlyFileSystem
 
-from broker_core.embedded import directory as directory_room
-from broker_core.embedded.directory import DirectoryKind, LogDirectory
-from broker_core.embedded.meta_properties import MetaProperties
-from broker_core.embedded.partition_lock import LockMode, PartitionLock
-from broker_core.embedded.system_ports import SystemEntropy
+from broker_core.log_directory import directory as directory_room
+from broker_core.log_directory.directory import DirectoryKind, LogDirectory
+from broker_core.log_directory.meta_properties import MetaProperties
+from broker_core.log_directory.partition_lock import LockMode, PartitionLock
+from broker_core.log_directory.system_ports import SystemEntropy
 from broker_core.model.exceptions import (
     DirectoryFormatError,
     DirectoryLockedError,

@@ -21,8 +21,8 @@ from typing import Final, TypeVar
 
 from broker_core.cluster import TopicDescription
 from broker_core.coordinator.contract import CoordinatorResult
-from broker_core.embedded.directory import LogDirectory
-from broker_core.embedded.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.log_directory.directory import LogDirectory
+from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
 from broker_core.metadata.controller import CLUSTER_METADATA_TOPIC_ID, MetadataController
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import MetadataRecord

@@ -3,7 +3,7 @@ from transacting import init
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.embedded.internal_topics import INTERNAL_TOPIC_CONFIGS, require_no_internal_topic
+from broker_core.log_directory.internal_topics import INTERNAL_TOPIC_CONFIGS, require_no_internal_topic
 from broker_core.model.exceptions import InvalidTopicNameError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from broker_core.embedded.directory import LogDirectory
-from broker_core.embedded.metadata_log import MetadataLog
-from broker_core.embedded.partition_lock import PartitionLock
-from broker_core.embedded.system_ports import SystemClock, SystemEntropy
+from broker_core.log_directory.directory import LogDirectory
+from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.log_directory.partition_lock import PartitionLock
+from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 from broker_core.model.exceptions import DiskFullError, StorageError, TopicExistsError
 from broker_core.storage.os_file_system import OsFileSystem
 from broker_core.storage.partition_store import PartitionStore
