@@ -237,6 +237,14 @@ class Cluster(Protocol):
 
     # -- producers and transactions --
 
+    @property
+    def ends_together(self) -> bool:
+        """Whether transactions that are ended together are decided at one instant: a directory does it, brokers do not.
+
+        At a broker, whoever dies in between leaves some of them open, for others to end alike.
+        """
+        ...
+
     def init_producer(
         self,
         transactional_id: str | None = None,

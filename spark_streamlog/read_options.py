@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker_core.model.identifiers import IsolationLevel
-from spark_streamlog.exactly_once.sink_identity import SINK_GROUP_PREFIX
+from broker_core.model.identifiers import SINK_GROUP_PREFIX, IsolationLevel
 from spark_streamlog.format_options import source_formats
 from spark_streamlog.limit_options import ending_limit, starting_limit
 from spark_streamlog.options import MAX_INTEGER, LogTarget, OptionReader, QueryKind

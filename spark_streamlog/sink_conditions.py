@@ -57,6 +57,18 @@ SINK_CONDITIONS: Final[dict[str, Condition]] = {
         "skipping would lose some. Use the checkpoint that goes with this log, or start with a new one. To write this "
         "batch and the following ones all the same, remove what the log remembers: streamlog group delete {group}.",
     ),
+    "STREAMLOG_BATCH_INCOMPLETE": Condition(
+        "The batch {batch} of {who} was decided, and not all of it became readable: the transactions {lost} timed out, "
+        "or were ended by somebody, before the driver or its successor committed them. Their rows are missing.",
+        "Start a query again sooner than its transactions time out (kafka.transaction.timeout.ms, at most the broker's "
+        "transaction.max.timeout.ms). To write the batch again, with what is readable of it twice, remove what the log "
+        "remembers: streamlog group delete {group}.",
+    ),
+    "STREAMLOG_TOO_MANY_TASKS": Condition(
+        "The batch {batch} of {task_count} tasks cannot be decided at a broker: what is to be known of its transactions"
+        " does not fit into the metadata of a committed offset. Nothing of it is readable.",
+        "Write from fewer partitions: repartition or coalesce before the sink.",
+    ),
     "STREAMLOG_UNKNOWN_QUERY": Condition(
         "Exactly-once delivery of a stream needs the query's id and batch, and Spark gave the task neither: {found}.",
         "With the option delivery=at-least-once they are not needed.",

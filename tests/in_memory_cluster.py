@@ -52,7 +52,9 @@ class _Partition:
 
 
 class InMemoryCluster:
-    def __init__(self, *, now_ms: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, *, now_ms: Callable[[], int] = lambda: 0, ends_together: bool = True) -> None:
+        self.ends_together = ends_together
+        self.between_ends: Callable[[], None] = lambda: None
         self._topics: dict[str, TopicDescription] = {}
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._ids = itertools.count()
@@ -279,7 +281,14 @@ class InMemoryCluster:
     def end_transaction(
         self, producer: TransactionalProducer, *, commit: bool, together_with: Sequence[TransactionalProducer] = ()
     ) -> None:
-        self.transactions.end([producer, *together_with], commit=commit)
+        if self.ends_together:
+            self.transactions.end([producer, *together_with], commit=commit)
+            return
+        # As a client does it at a broker: after a look that each could be ended, one after the other.
+        self.transactions.require_endable([producer, *together_with], commit=commit)
+        for each in (producer, *together_with):
+            self.transactions.end([each], commit=commit)
+            self.between_ends()
 
     def abort_transaction(self, transactional_id: str) -> bool:
         return self.transactions.abort(transactional_id)

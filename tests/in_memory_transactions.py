@@ -87,6 +87,11 @@ class InMemoryTransactions:
         self.entries[producer.transactional_id].offsets.setdefault(group_id, {}).update(offsets)
 
     def end(self, producers: Sequence[TransactionalProducer], *, commit: bool) -> None:
+        for entry in self.require_endable(producers, commit=commit):
+            self._end(entry, commit=commit)
+
+    def require_endable(self, producers: Sequence[TransactionalProducer], *, commit: bool) -> list[_Entry]:
+        """Those that are still open; raises for one that could not be ended so."""
         self._expire()
         entries = [self.entries.get(producer.transactional_id) for producer in producers]
         ended_so = State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT
@@ -102,8 +107,7 @@ class InMemoryTransactions:
                 if commit and found.state is not State.ONGOING:
                     raise InvalidTransactionStateError(f"{producer.transactional_id} is {found.state.label}")
                 open_entries.append(found)
-        for entry in open_entries:
-            self._end(entry, commit=commit)
+        return open_entries
 
     def abort(self, transactional_id: str) -> bool:
         self._expire()

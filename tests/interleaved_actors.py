@@ -35,6 +35,11 @@ class Actor:
     def is_ready(self) -> bool:
         return not self.is_done and self._waits_for()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it is the caller."""
+        return threading.current_thread() is self._thread
+
     def go_on(self) -> None:
         """Runs the actor to its next call, or to its end."""
         self._may_go.release()
@@ -77,6 +82,8 @@ class PausingCluster:
 
     def __getattr__(self, name: str) -> Any:
         call = getattr(self._cluster, name)
+        if not callable(call):
+            return call
 
         def pausing(*arguments: Any, **named: Any) -> Any:
             self._actor.pause()

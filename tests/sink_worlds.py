@@ -11,6 +11,7 @@ from sink_actors import TOPIC, Sink
 
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from spark_streamlog.exactly_once.sink_identity import SinkIdentity, query_identity
+from spark_streamlog.exactly_once.steps import Step, log_step
 
 START_MS = 1_700_000_000_000
 QUERY_ID = "73186b39-922e-4208-9ce5-ca7bd052e63b"
@@ -48,6 +49,14 @@ def in_memory_world() -> SinkWorld:
     return SinkWorld(InMemoryCluster(now_ms=clock.now_ms), clock)
 
 
+def one_by_one_world() -> SinkWorld:
+    """As at a broker: transactions that are ended together are ended one after the other, a step between them."""
+    clock = SettableClock()
+    cluster = InMemoryCluster(now_ms=clock.now_ms, ends_together=False)
+    cluster.between_ends = lambda: log_step(Step.DECIDED_ENDED)
+    return SinkWorld(cluster, clock)
+
+
 @pytest.fixture
 def embedded_world(tmp_path):
     clock = SettableClock()
@@ -55,6 +64,8 @@ def embedded_world(tmp_path):
         yield SinkWorld(cluster, clock)
 
 
-@pytest.fixture(params=["in memory", "embedded"])
+@pytest.fixture(params=["in memory", "one by one", "embedded"])
 def world(request):
-    return in_memory_world() if request.param == "in memory" else request.getfixturevalue("embedded_world")
+    if request.param == "embedded":
+        return request.getfixturevalue("embedded_world")
+    return in_memory_world() if request.param == "in memory" else one_by_one_world()

@@ -73,6 +73,10 @@ class ClusterClient:
         self._transactions = Transactions(self._router, self._listing)
         self._groups = GroupOffsets(self._router)
 
+    @property
+    def ends_together(self) -> bool:
+        return False
+
     # -- topics --
 
     def describe_topics(self, names: Collection[str] | None = None) -> dict[str, TopicDescription]:

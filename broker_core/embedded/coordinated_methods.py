@@ -24,6 +24,10 @@ class CoordinatedMethods(ABC):
     @abstractmethod
     def _changing(self) -> OwnLog: ...
 
+    @property
+    def ends_together(self) -> bool:
+        return True
+
     def init_producer(
         self,
         transactional_id: str | None = None,

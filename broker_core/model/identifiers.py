@@ -22,6 +22,10 @@ SINGLE_USE_ID_PREFIX = "streamlog-write-"
 """Transactional ids that begin so serve one batch write and are never used again: a coordinator of ours forgets them
 soon (limits.SINGLE_USE_ID_EXPIRATION_MS)."""
 
+SINK_GROUP_PREFIX = "streamlog-sink-"
+"""Groups of this name hold what exactly-once sinks have decided. A coordinator of ours never lets it expire: a query may
+stand still for a year, and would then write its last batch a second time."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:

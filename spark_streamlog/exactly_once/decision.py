@@ -4,9 +4,13 @@
     metadata    JSON, for whoever repeats, finishes or questions the decision:
                   driver     [producer id, epoch] of the driver that decided
                   tasks      how many tasks the batch had
-                  attempts   {task: attempt} of those whose transaction is not that of attempt 0; missing where the text
-                             would not fit
+                  attempts   {task: attempt} of those whose transaction is not that of attempt 0; in a directory, where
+                             nobody has to know, missing if the text would not fit
                   input      fingerprint of the input's offsets, where the driver could read them
+                and at brokers, so that what a dead driver has decided can be ended by another one:
+                  turn       1 where the tasks' transactional ids are those of every second batch
+                  idle       tasks that wrote nothing and have no transaction, as 0-3,7
+                  epochs     producer epochs of the other tasks' transactions in order, as 4*2,7 for 4, 4, 7
 
 Metadata that is not ours (somebody committed an offset by hand) leaves only the offset to go by.
 """
@@ -14,14 +18,18 @@ Metadata that is not ours (somebody committed an offset by hand) leaves only the
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from broker_core.cluster import Cluster, GroupOffset, TransactionalProducer
 from broker_core.model.identifiers import ProducerIdAndEpoch
 from broker_core.model.limits import MAX_OFFSET_METADATA_BYTES
 from spark_streamlog.exactly_once.sink_identity import DECISION_PARTITION, SinkIdentity
 from spark_streamlog.sink_conditions import sink_error
+
+_MAX_TASK_COUNT = 1_000_000
+"""Of one batch; Spark's schedulers know of no such job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +40,23 @@ class Decision:
     decided_by: ProducerIdAndEpoch | None = None
     task_count: int = 0
     attempts: Mapping[int, int] = field(default_factory=dict)
+    turn: int = 0
+    idle_tasks: frozenset[int] = frozenset()
+    epochs: tuple[int, ...] = ()
     input_fingerprint: str = ""
 
     def is_by(self, driver: TransactionalProducer) -> bool:
         return self.decided_by == ProducerIdAndEpoch(
             producer_id=driver.producer_id, producer_epoch=driver.producer_epoch
         )
+
+    def transactions(self, identity: SinkIdentity) -> dict[str, int]:
+        """The tasks' transactions that were decided: producer epochs by transactional id. Empty in a directory."""
+        tasks = (task for task in range(self.task_count) if task not in self.idle_tasks)
+        return {
+            identity.task_id(task, self.attempts.get(task, 0), self.turn): epoch
+            for task, epoch in zip(tasks, self.epochs, strict=False)
+        }
 
 
 def last_decision(cluster: Cluster, identity: SinkIdentity) -> Decision | None:
@@ -64,15 +83,32 @@ def find_decision(
     return decided
 
 
+def next_turn(cluster: Cluster, identity: SinkIdentity) -> int:
+    """Of the batch behind the last decided one."""
+    if cluster.ends_together:
+        return 0
+    decided = last_decision(cluster, identity)
+    return 0 if decided is None else 1 - decided.turn
+
+
 def encode_decision(decision: Decision) -> GroupOffset:
+    """Raises STREAMLOG_TOO_MANY_TASKS where others must know all of it and it does not fit."""
     document: dict[str, object] = {"tasks": decision.task_count}
     if decision.decided_by is not None:
         document["driver"] = [decision.decided_by.producer_id, decision.decided_by.producer_epoch]
     if decision.input_fingerprint:
         document["input"] = decision.input_fingerprint
+    if decision.epochs:
+        document |= {
+            "turn": decision.turn,
+            "idle": _ranges_text(decision.idle_tasks),
+            "epochs": _runs_text(decision.epochs),
+        }
     retried = {str(task): attempt for task, attempt in sorted(decision.attempts.items()) if attempt}
     metadata = _compact({**document, "attempts": retried} if retried else document)
     if len(metadata.encode()) > MAX_OFFSET_METADATA_BYTES:
+        if decision.epochs:
+            raise sink_error("STREAMLOG_TOO_MANY_TASKS", batch=decision.batch, task_count=decision.task_count)
         metadata = _compact(document)
     return GroupOffset(offset=decision.batch, metadata=metadata)
 
@@ -86,6 +122,9 @@ def decode_decision(committed: GroupOffset) -> Decision:
             decided_by=driver and ProducerIdAndEpoch(producer_id=int(driver[0]), producer_epoch=int(driver[1])),
             task_count=int(document["tasks"]),
             attempts={int(task): int(attempt) for task, attempt in document.get("attempts", {}).items()},
+            turn=int(bool(document.get("turn", 0))),
+            idle_tasks=frozenset(_numbers_in_ranges(document.get("idle", ""))),
+            epochs=tuple(_numbers_in_runs(document.get("epochs", ""))),
             input_fingerprint=str(document.get("input", "")),
         )
     except (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError):
@@ -102,6 +141,40 @@ def _refuse_another_history(identity: SinkIdentity, decided: Decision, batch: in
     raise sink_error(
         "STREAMLOG_BATCH_NOT_NEXT", who=identity.title, batch=batch, reason=reason, group=identity.decision_group
     )
+
+
+def _ranges_text(numbers: Collection[int]) -> str:
+    ranges: list[list[int]] = []
+    for number in sorted(numbers):
+        if ranges and number == ranges[-1][1] + 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
+
+
+def _numbers_in_ranges(text: str) -> Iterator[int]:
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield from _bounded(range(int(first), int(last or first) + 1))
+
+
+def _runs_text(numbers: Sequence[int]) -> str:
+    runs = ((number, sum(1 for _ in run)) for number, run in groupby(numbers))
+    return ",".join(str(number) if count == 1 else f"{number}*{count}" for number, count in runs)
+
+
+def _numbers_in_runs(text: str) -> Iterator[int]:
+    for part in filter(None, text.split(",")):
+        number, _, count = part.partition("*")
+        yield from (int(number) for _ in _bounded(range(int(count or 1))))
+
+
+def _bounded(numbers: range) -> range:
+    """What somebody has written by hand must not make more of it."""
+    if len(numbers) > _MAX_TASK_COUNT:
+        raise ValueError(f"no batch has {len(numbers)} tasks")
+    return numbers
 
 
 def _compact(document: object) -> str:

@@ -9,6 +9,11 @@ A driver that has been fenced without knowing it must do no harm. So transaction
 epoch, never by their name alone: names are used again from batch to batch, epochs are not. And leftovers are listed
 first, then it is asked whether this driver is still the current one, then they are ended: what was open while it was
 current is not a newer driver's. What is opened after the list is refused by `TaskTransaction.add_partitions`.
+
+Where transactions are not ended together (at brokers) a driver may die between the decision and the last end. The next
+one commits what is left of that batch, by the names in the decision, before it does anything else (`finish_decided`).
+What is open under those names cannot be of a later batch, since batches take turns with two sets of ids: those of batch
+n are used again by batch n + 2, and that begins when batch n + 1 is decided.
 """
 
 from __future__ import annotations
@@ -16,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 from broker_core.cluster import Cluster, TransactionalProducer, TransactionDescription
 from broker_core.model.exceptions import (
@@ -27,7 +33,13 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import ProducerIdAndEpoch
 from broker_core.model.transaction_state import TransactionState
 from spark_streamlog.errors import ConditionError
-from spark_streamlog.exactly_once.decision import Decision, encode_decision, find_decision
+from spark_streamlog.exactly_once.decision import (
+    Decision,
+    encode_decision,
+    find_decision,
+    last_decision,
+    next_turn,
+)
 from spark_streamlog.exactly_once.sink_identity import DECISION_PARTITION, SinkIdentity
 from spark_streamlog.exactly_once.steps import Step, log_step, logger
 from spark_streamlog.exactly_once.task_transaction import (
@@ -39,6 +51,8 @@ from spark_streamlog.exactly_once.task_transaction import (
     require_current,
 )
 from spark_streamlog.sink_conditions import sink_error
+
+_ABORTED: Final = frozenset({TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT})
 
 
 class SinkDriver:
@@ -57,6 +71,7 @@ class SinkDriver:
         """Before the tasks start. The next call of `decide` needs what is returned."""
         log_step(Step.PLANNING, driver_id=self._identity.driver_id)
         driver = self._fence_older_drivers()
+        self._finish_decided()
         self._abort_leftovers(lambda: self._is_current(driver))
         log_step(Step.PLANNED, **ids_of(driver))
         return driver
@@ -73,6 +88,8 @@ class SinkDriver:
         assert self._identity.decision_group is not None, "a single write is published, not decided"
         log_step(Step.COMMITTING, driver_id=self._identity.driver_id, batch=decision.batch, tasks=len(opened))
         decider = driver or self._fence_older_drivers()
+        if driver is None:
+            self._finish_decided()
         found = find_decision(
             self._cluster, self._identity, decision.batch, input_fingerprint=decision.input_fingerprint
         )
@@ -81,7 +98,7 @@ class SinkDriver:
                 self._cluster.commit_offsets_in_transaction(
                     decider,
                     self._identity.decision_group,
-                    {DECISION_PARTITION: encode_decision(_signed(decision, decider))},
+                    {DECISION_PARTITION: encode_decision(self._signed(decision, opened, decider))},
                 )
                 log_step(Step.DECISION_WRITTEN, **ids_of(decider), batch=decision.batch)
                 self._commit_together([decider, *(transaction.producer for transaction in opened)])
@@ -149,6 +166,63 @@ class SinkDriver:
 
     # -- the tasks' transactions --
 
+    def _finish_decided(self) -> None:
+        """Commits what a dead driver had decided and not ended. Raises STREAMLOG_BATCH_INCOMPLETE where that is too
+        late: a transaction timed out in between, or somebody ended it."""
+        if self._cluster.ends_together:
+            return
+        decided = last_decision(self._cluster, self._identity)
+        epochs = {} if decided is None else decided.transactions(self._identity)
+        if decided is None or not epochs:
+            return
+        described = self._cluster.describe_transactions(epochs)
+        if last_decision(self._cluster, self._identity) != decided:
+            return  # a newer driver is at work, and has finished this batch before it decided the next one
+        lost = []
+        for name, found in described.items():
+            producer = TransactionalProducer(
+                transactional_id=name, producer_id=found.producer_id, producer_epoch=epochs[name]
+            )
+            if is_open(found, producer):
+                self._cluster.end_transaction(producer, commit=True)
+                log_step(Step.DECIDED_ENDED, **ids_of(producer), batch=decided.batch)
+            elif found.producer_epoch == epochs[name] + 1 and found.state in _ABORTED:
+                lost.append(name)
+        if lost:
+            raise sink_error(
+                "STREAMLOG_BATCH_INCOMPLETE",
+                who=self._identity.title,
+                batch=decided.batch,
+                lost=", ".join(sorted(lost)),
+                group=self._identity.decision_group,
+            )
+
+    def _decided_ids(self) -> frozenset[str]:
+        """Of transactions that must not be aborted, open as they may be."""
+        decided = None if self._cluster.ends_together else last_decision(self._cluster, self._identity)
+        return frozenset(() if decided is None else decided.transactions(self._identity))
+
+    def _signed(
+        self, decision: Decision, opened: Sequence[OpenTransaction], decider: TransactionalProducer
+    ) -> Decision:
+        """With who decides; where others may have to end it, also with which transactions it is about."""
+        signed = replace(
+            decision,
+            decided_by=ProducerIdAndEpoch(producer_id=decider.producer_id, producer_epoch=decider.producer_epoch),
+        )
+        if self._cluster.ends_together:
+            return signed
+        attempts = {one.task: one.attempt for one in opened}
+        task_count = max(decision.task_count, *(task + 1 for task in attempts), 0)
+        return replace(
+            signed,
+            task_count=task_count,
+            attempts=attempts,
+            turn=next_turn(self._cluster, self._identity),
+            idle_tasks=frozenset(range(task_count)) - attempts.keys(),
+            epochs=tuple(one.producer.producer_epoch for one in sorted(opened, key=lambda one: one.task)),
+        )
+
     def _abort_leftovers(self, is_still_current: Callable[[], bool]) -> None:
         """All that is open under this sink's prefix; in the ordinary case there is nothing, and nothing is asked."""
         leftovers = [
@@ -162,7 +236,8 @@ class SinkDriver:
             )
         ]
         if leftovers and is_still_current():
-            self._abort_all(leftovers)
+            decided_ids = self._decided_ids()
+            self._abort_all([left for left in leftovers if left.transactional_id not in decided_ids])
 
     def _commit_together(self, producers: Sequence[TransactionalProducer]) -> None:
         """Trouble after the decision (a disk that is full when the markers are written) is no failure: nobody can take
@@ -245,11 +320,4 @@ def _is_decided(found: TransactionDescription | None, producer: TransactionalPro
         found is not None
         and found.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)
         and (found.producer_id, found.producer_epoch) == (producer.producer_id, producer.producer_epoch + 1)
-    )
-
-
-def _signed(decision: Decision, decider: TransactionalProducer) -> Decision:
-    return replace(
-        decision,
-        decided_by=ProducerIdAndEpoch(producer_id=decider.producer_id, producer_epoch=decider.producer_epoch),
     )

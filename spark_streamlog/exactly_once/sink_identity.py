@@ -7,6 +7,7 @@
     a single batch write                 streamlog-write-<random id>-…                none: nothing comes after it
 
     … is driver, or <task>-<attempt>: a speculative or a retried attempt does not fence the one that finished.
+    At brokers batches take turns with two sets of ids, <task>-<attempt> and <task>-<attempt>-b: see `sink_driver`.
 
 All ids of one sink begin with its prefix, and no other sink's ids do: a query id and a hash have one length, and the
 name of an application, which is a user's text, stands behind the hash. In the group it is percent-encoded, so that it
@@ -22,15 +23,14 @@ from typing import Final
 from urllib.parse import quote
 from uuid import UUID
 
-from broker_core.model.identifiers import SINGLE_USE_ID_PREFIX, TopicPartition
+from broker_core.model.identifiers import SINGLE_USE_ID_PREFIX, SINK_GROUP_PREFIX, TopicPartition
 from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC
 
 DECISION_PARTITION: Final = TopicPartition(CONSUMER_OFFSETS_TOPIC, 0)
 """The group's offset in this partition is the last decided batch: it exists wherever groups do, and nobody reads it by
 a group."""
 
-SINK_GROUP_PREFIX: Final = "streamlog-sink-"
-"""Groups of this name hold what sinks have decided."""
+_OF_TURN: Final = ("", "-b")
 
 _NAME_CHARACTERS: Final = 40
 """Of an application's name in its transactional ids, where it only serves the reader of a list."""
@@ -55,8 +55,8 @@ class SinkIdentity:
     def driver_id(self) -> str:
         return f"{self.prefix}{self.name}driver"
 
-    def task_id(self, task: int, attempt: int) -> str:
-        return f"{self.prefix}{self.name}{task}-{attempt}"
+    def task_id(self, task: int, attempt: int, turn: int = 0) -> str:
+        return f"{self.prefix}{self.name}{task}-{attempt}{_OF_TURN[turn]}"
 
 
 def query_identity(query_id: str) -> SinkIdentity:

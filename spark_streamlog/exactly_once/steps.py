@@ -61,13 +61,17 @@ class Step(enum.Enum):
     """What the batch had open is ended."""
 
     # -- whenever it happens --
+    DECIDED_ENDED = "decided transaction ended"
+    """A dead driver had decided it and not committed it yet (at brokers)."""
     LEFTOVER_ENDED = "leftover ended"
     """A transaction that nobody would have ended before its timeout."""
     FENCED = "fenced"
     """Somebody newer has taken over, or the transaction was ended from outside."""
 
 
-_AT_INFO = frozenset({Step.DECIDED, Step.ALREADY_DECIDED, Step.ABORTED, Step.LEFTOVER_ENDED, Step.FENCED})
+_AT_INFO = frozenset(
+    {Step.DECIDED, Step.ALREADY_DECIDED, Step.ABORTED, Step.DECIDED_ENDED, Step.LEFTOVER_ENDED, Step.FENCED}
+)
 
 
 def log_step(step: Step, **ids: object) -> None:

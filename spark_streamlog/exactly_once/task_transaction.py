@@ -29,7 +29,7 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import DEFAULT_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState
 from spark_streamlog.errors import ConditionError
-from spark_streamlog.exactly_once.decision import find_decision
+from spark_streamlog.exactly_once.decision import find_decision, next_turn
 from spark_streamlog.exactly_once.sink_identity import SinkIdentity
 from spark_streamlog.exactly_once.steps import Step, log_step
 from spark_streamlog.sink_conditions import sink_error
@@ -65,6 +65,8 @@ class TaskTransaction:
         self._attempt = attempt
         self._timeout_ms = timeout_ms
         self._now_ms = now_ms
+        self._turn = 0
+        self._batch: int | None = None
         self._driver: TransactionalProducer | None = None
         self._producer: TransactionalProducer | None = None
         self.opened: OpenTransaction | None = None
@@ -72,7 +74,8 @@ class TaskTransaction:
 
     @property
     def transactional_id(self) -> str:
-        return self._identity.task_id(self._task, self._attempt)
+        """Known once `may_write` has looked whose turn it is."""
+        return self._identity.task_id(self._task, self._attempt, self._turn)
 
     def may_write(self, batch: int | None, driver: TransactionalProducer | None) -> bool:
         """Before anything else. False: the batch is decided, the task only drains its input.
@@ -83,11 +86,12 @@ class TaskTransaction:
         Raises STREAMLOG_DRIVER_FENCED and STREAMLOG_BATCH_NOT_NEXT.
         """
         log_step(Step.TASK_STARTED, transactional_id=self.transactional_id, batch=batch)
-        self._driver = driver
+        self._driver, self._batch = driver, batch
         self._require_current_driver()
         if batch is not None and find_decision(self._cluster, self._identity, batch) is not None:
             log_step(Step.TASK_SKIPS, transactional_id=self.transactional_id, batch=batch)
             return False
+        self._turn = next_turn(self._cluster, self._identity)
         log_step(Step.TASK_MAY_WRITE, transactional_id=self.transactional_id, batch=batch)
         return True
 
@@ -120,6 +124,7 @@ class TaskTransaction:
         log_step(Step.PARTITIONS_ADDED, **ids_of(self._producer), partitions=",".join(map(str, sorted(partitions))))
         if is_first:
             self._require_current_driver()
+            self._require_undecided()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -141,6 +146,18 @@ class TaskTransaction:
     def _require_current_driver(self) -> None:
         if self._driver is not None:
             require_current(self._cluster, self._identity, self._driver)
+
+    def _require_undecided(self) -> None:
+        """Where no driver is known, and transactions are not ended together: what is open under a decided name is taken
+        for a part of the decision, so an attempt that comes too late must not write under one."""
+        if self._driver is not None or self._batch is None or self._cluster.ends_together:
+            return
+        if find_decision(self._cluster, self._identity, self._batch) is not None:
+            raise sink_error(
+                "STREAMLOG_DRIVER_FENCED",
+                who=self._identity.title,
+                found=f"batch {self._batch} was decided while this task was about to write it",
+            )
 
     def _give_up(self) -> None:
         if self.opened is None:

@@ -14,7 +14,9 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 def test_every_method_of_cluster_on_transactions_and_groups_is_there():
     names = {
-        name for name in vars(Cluster) if any(word in name for word in ("transaction", "group", "offsets", "producer"))
+        name
+        for name in vars(Cluster)
+        if any(word in name for word in ("transaction", "group", "offsets", "producer", "ends_"))
     } - {"list_offsets"}
     assert {name for name in vars(CoordinatedMethods) if not name.startswith("_")} == names
     as_promised: Cluster = EmbeddedCluster.__new__(EmbeddedCluster)

@@ -118,3 +118,29 @@ def test_a_decision_knows_its_driver():
     assert decision.is_by(driver)
     assert not decision.is_by(TransactionalProducer(transactional_id="d", producer_id=1, producer_epoch=3))
     assert not Decision(batch=0).is_by(driver)
+
+
+def test_what_others_must_know_to_end_a_decided_batch_is_written_short_and_read_back():
+    decision = Decision(
+        batch=3, task_count=7, attempts={2: 1}, turn=1, idle_tasks=frozenset({0, 1, 5}), epochs=(4, 4, 4, 9)
+    )
+    stored = encode_decision(decision)
+    assert '"turn":1,"idle":"0-1,5","epochs":"4*3,9"' in stored.metadata
+    assert decode_decision(stored) == decision
+    assert decision.transactions(QUERY) == {
+        QUERY.task_id(2, 1, 1): 4,
+        QUERY.task_id(3, 0, 1): 4,
+        QUERY.task_id(4, 0, 1): 4,
+        QUERY.task_id(6, 0, 1): 9,
+    }
+
+
+def test_a_batch_whose_transactions_cannot_all_be_named_is_refused_before_it_is_decided():
+    epochs = tuple(range(2000))
+    with pytest.raises(ConditionError, match="STREAMLOG_TOO_MANY_TASKS"):
+        encode_decision(Decision(batch=1, task_count=2000, epochs=epochs))
+
+
+@pytest.mark.parametrize("metadata", ['{"tasks":1,"idle":"0-99999999999"}', '{"tasks":1,"epochs":"1*99999999999"}'])
+def test_counts_that_somebody_wrote_by_hand_make_nothing_large(metadata):
+    assert decode_decision(GroupOffset(offset=5, metadata=metadata)) == Decision(batch=5)
