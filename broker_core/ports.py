@@ -1,4 +1,4 @@
-"""What the house needs from the outside world, as protocols: a clock, dice, files.
+"""What the house needs from the outside world, as protocols: a clock, dice, files, and somebody to wait elsewhere.
 
 Machines take time and dice as arguments; drivers are handed these. `storage/os_file_system.py` is the real
 FileSystem; tests put a faulty twin in its place (disk full, torn write, lost unsynced bytes, kill between two calls).
@@ -6,9 +6,12 @@ FileSystem; tests put a faulty twin in its place (disk full, torn write, lost un
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from typing_extensions import Buffer
+
+Value = TypeVar("Value")
 
 
 class Clock(Protocol):
@@ -21,6 +24,19 @@ class Entropy(Protocol):
     """Source of random bytes for ids."""
 
     def random_bytes(self, count: int) -> bytes: ...
+
+
+class Jobs(Protocol):
+    """Does what may block, away from the loop that owns a node's state, and comes back to it.
+
+    A server runs jobs in threads, a simulation one after the other as its seed says.
+    """
+
+    def submit(
+        self, work: Callable[[], Value], on_value: Callable[[Value], None], on_trouble: Callable[[Exception], None]
+    ) -> None:
+        """Runs `work()` elsewhere; then one of the other two runs on the loop, never inside of this call."""
+        ...
 
 
 class File(Protocol):
@@ -78,3 +94,7 @@ class FileSystem(Protocol):
         ...
 
     def free_bytes(self, path: str) -> int: ...
+
+    def total_bytes(self, path: str) -> int:
+        """Of the device that holds the path."""
+        ...

@@ -288,6 +288,9 @@ class FaultyFileSystem:
     def free_bytes(self, path: str) -> int:
         return 2**40 if self._free_bytes is None else self._free_bytes
 
+    def total_bytes(self, path: str) -> int:
+        return 2**41
+
     # -- for tests --
     def content(self, path: str) -> bytes:
         inode = self._names[path]

@@ -39,6 +39,16 @@ def why_unavailable() -> str | None:
     return None
 
 
+def kafka_tool(*arguments: str) -> str:
+    """What one of Kafka's own programs says: the name of its class, and what stands behind it on its command line."""
+    java = ["java", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    result = subprocess.run(
+        [*java, "-cp", f"{JARS}/*", *arguments], capture_output=True, text=True, timeout=180, check=False
+    )
+    assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
+    return result.stdout
+
+
 def dump_log_segments(*files: Path, decoder: str | None = None) -> str:
     """Deep iteration over .log files and index checks; every complaint of the tool fails the caller."""
     arguments = ["--deep-iteration", "--files", ",".join(str(f) for f in files)]

@@ -7,7 +7,6 @@ names.
 from __future__ import annotations
 
 import base64
-import itertools
 import os
 import re
 import signal
@@ -17,69 +16,33 @@ import time
 import uuid
 from pathlib import Path
 
-import pytest
-from kafka_tools import JARS, why_unavailable
+from kafka_tools import JARS, kafka_tool
+from reachable_broker import LISTENERS, PASSWORD, PEMS, USER, ReachableBroker, free_ports
 
-from broker_core.client.cluster_client import open_remote
-from broker_core.model.client_settings import parse_client_settings
-
-PEMS = Path(__file__).parent / "golden" / "tls"
-USER, PASSWORD = "ann", "s3cret/+*!"
 START_SECONDS = 120
-LISTENERS = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "SASL_SSL")
-_LOGIN = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": USER, "sasl.password": PASSWORD}
-_TRUST = {"ssl.truststore.location": str(PEMS / "authority.pem")}
+JAVA = ("java", "-Xmx512M", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 
 
-def free_ports(count):
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
-        listener.close()
-    return ports
-
-
-class RealKafka:
+class RealKafka(ReachableBroker):
     """Formatted and started when made."""
 
     def __init__(self, folder: Path, settings=()):
+        super().__init__(dict(zip((*LISTENERS, "CONTROLLER"), free_ports(5), strict=True)))
         self.folder = folder
-        self.ports = dict(zip((*LISTENERS, "CONTROLLER"), free_ports(5), strict=True))
         self._process = None
-        self._names = itertools.count()
         folder.mkdir(parents=True)
         self._configuration = folder / "server.properties"
         self._configuration.write_text("\n".join([*self._lines(), *settings]) + "\n")
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         scram = [f"SCRAM-SHA-{size}=[name={USER},password={PASSWORD}]" for size in (256, 512)]
         adding = [argument for one in scram for argument in ("--add-scram", one)]
-        self._java("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._configuration), *adding)
+        kafka_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._configuration), *adding)
         self.start()
-
-    def bootstrap(self, listener="PLAINTEXT"):
-        return f"127.0.0.1:{self.ports[listener]}"
-
-    def settings(self, listener="PLAINTEXT", **given):
-        """What a client needs for a listener; `__` in a name stands for a dot."""
-        named = {name.replace("__", "."): str(value) for name, value in given.items()}
-        base = {"bootstrap.servers": self.bootstrap(listener), "security.protocol": listener}
-        if listener.startswith("SASL"):
-            base |= _LOGIN | {"security.protocol": listener, "sasl.mechanism": "SCRAM-SHA-512"}
-        if listener.endswith("SSL"):
-            base |= _TRUST
-        return base | named
-
-    def client(self, listener="PLAINTEXT", **given):
-        return open_remote(parse_client_settings(self.settings(listener, **given)))
-
-    def name(self, prefix="t"):
-        """One that nobody has used."""
-        return f"{prefix}-{next(self._names)}"
 
     def start(self):
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._command("-Xmx512M", "-XX:+UseSerialGC"), "kafka.Kafka", str(self._configuration)],
+                [*JAVA, "-cp", f"{JARS}/*", "kafka.Kafka", str(self._configuration)],
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -101,9 +64,10 @@ class RealKafka:
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
-    def tool(self, name, *arguments):
-        """What a class of Kafka's own tools says."""
-        return self._java(name, *arguments)
+    def restart(self):
+        """Kills it and starts it again at once."""
+        self.kill()
+        self.start()
 
     def _lines(self):
         pem = str(PEMS / "broker.pem")
@@ -137,17 +101,6 @@ class RealKafka:
             *sasl,
         ]  # fmt: skip
 
-    def _command(self, *options):
-        return ["java", *options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", f"{JARS}/*"]
-
-    def _java(self, *arguments):
-        result = subprocess.run(
-            [*self._command("-Xmx256M", "-XX:TieredStopAtLevel=1"), *arguments],
-            capture_output=True, text=True, timeout=180, check=False,
-        )  # fmt: skip
-        assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
-        return result.stdout
-
     def _is_listening(self):
         for name in LISTENERS:
             try:
@@ -159,14 +112,3 @@ class RealKafka:
     def _log_end(self):
         lines = (self.folder / "broker.log").read_text(errors="replace").splitlines()
         return "\n".join([line for line in lines if re.search(r"ERROR|Exception|WARN", line)][-20:] or lines[-20:])
-
-
-@pytest.fixture(scope="session")
-def kafka(tmp_path_factory):
-    """One for the whole run."""
-    reason = why_unavailable()
-    if reason:
-        pytest.skip(reason)
-    running = RealKafka(tmp_path_factory.mktemp("kafka") / "node")
-    yield running
-    running.stop()

@@ -20,6 +20,7 @@ ENTRY_MODULES = {
     "spark_streamlog.functions",  # for users
     "spark_streamlog.java_check",  # for the examples and the tests, before there is a session
     "broker_core.cli.main",
+    "broker_core.server.pytest_plugin",  # for pytest, by its entry point
 }
 TOP_LEVEL = {
     "pyproject.toml", "README.md", "LICENSE", "spark_streamlog", "broker_core", "tests", "examples", "conf",

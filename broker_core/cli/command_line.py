@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from broker_core.cli import (
+    broker_command,
     consume_command,
     group_commands,
     log_commands,
@@ -45,6 +46,7 @@ app.add_typer(topic_commands.app, name="topic")
 app.add_typer(log_commands.app, name="log")
 app.add_typer(group_commands.app, name="group")
 app.add_typer(transaction_commands.app, name="transactions")
+app.command("broker", epilog=broker_command.EXAMPLE)(broker_command.broker)
 app.command("produce", epilog=produce_command.EXAMPLE)(produce_command.produce)
 app.command("consume", epilog=consume_command.EXAMPLE)(consume_command.consume)
 

@@ -12,7 +12,8 @@ from typing import Final
 from uuid import UUID
 
 from broker_core.cluster import GroupOffset, TopicDescription, TransactionalProducer
-from broker_core.embedded.coordinator_log import CoordinatorLog, build_coordinator_batch
+from broker_core.coordinator.coordinator_batch import build_coordinator_batch
+from broker_core.embedded.coordinator_log import CoordinatorLog
 from broker_core.embedded.transactions import Transactions
 from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import GroupRecord, encode_group_record

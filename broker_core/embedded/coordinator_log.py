@@ -13,35 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.coordinator.coordinator_batch import Encoding, build_coordinator_batch
 from broker_core.embedded.coordinator_state import CoordinatorState
 from broker_core.log_directory.internal_topics import InternalTopics
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.model.exceptions import UnknownTopicError
-from broker_core.model.identifiers import CompressionType, TopicPartition
+from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import Clock
-from broker_core.record.batch_builder import build_batch
-from broker_core.record.batch_reader import Record
 from broker_core.storage.partition_store import AppendOutcome, PartitionStore
 
 Machine = TypeVar("Machine")
 Planned = TypeVar("Planned")
-Encoded = TypeVar("Encoded", contravariant=True)
 Reply = TypeVar("Reply")
 
 _ATTEMPT_COUNT: Final = 3
 """Times that somebody may delete the internal topic during one change."""
-
-_COMPRESSED_FROM_BYTES: Final = 256 * 1024
-"""A batch may not exceed segment.bytes; ids and partitions of thousands of transactions deflate to a twentieth."""
-
-
-class Encoding(Protocol[Encoded]):
-    """Makes a planned record one of the log's."""
-
-    def __call__(self, record: Encoded, /, *, timestamp_ms: int) -> Record: ...
 
 
 def never(reply: object) -> bool:
@@ -113,18 +102,3 @@ class CoordinatorLog(Generic[Machine, Planned]):
         outcome = store.append_control(batch, now_ms=now_ms, is_synced=not may_be_lost(result.reply))
         self.state.follow(store)
         return result.reply, outcome
-
-
-def build_coordinator_batch(
-    records: list[Record], *, producer_id: int = -1, producer_epoch: int = -1, is_transactional: bool = False
-) -> bytearray:
-    """The records as one batch, deflated when it is a large one."""
-    build = partial(
-        build_batch,
-        records,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        is_transactional=is_transactional,
-    )
-    batch = build()
-    return batch if len(batch) < _COMPRESSED_FROM_BYTES else build(compression=CompressionType.ZSTD)

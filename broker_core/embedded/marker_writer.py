@@ -33,7 +33,8 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import Clock
 from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
 from broker_core.storage.partition_store import AppendOutcome, PartitionStore
-from broker_core.txn.transaction_coordinator import EndingTransaction, TransactionCoordinator
+from broker_core.txn.transaction_coordinator import TransactionCoordinator
+from broker_core.txn.transaction_replies import EndingTransaction
 
 _log: Final = logging.getLogger(__name__)
 

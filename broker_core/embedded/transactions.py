@@ -36,7 +36,8 @@ from broker_core.model.transaction_state import TransactionState
 from broker_core.ports import Clock
 from broker_core.record.batch_header import HEADER_BYTES, read_header
 from broker_core.storage.partition_store import PartitionStore
-from broker_core.txn.transaction_coordinator import EndingTransaction, InitReply, TransactionCoordinator
+from broker_core.txn.transaction_coordinator import TransactionCoordinator
+from broker_core.txn.transaction_replies import EndingTransaction, InitReply
 from broker_core.txn.txn_records import TransactionRecord
 
 Answer = TypeVar("Answer")

@@ -85,14 +85,16 @@ def validate_batches(
             if not header.is_control:
                 _validate_data(batches, position, header, config, now_ms, name)
         batches = _in_codec(batches, found, config)
+        if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+            for position, _ in iter_headers(batches):
+                write_log_append_time(batches, position, now_ms)
+        # As they are now: with other timestamps, or in another codec.
         found = list(iter_headers(batches))
-    for position, header in found:
+    for _, header in found:
         if not header.is_control:
             _check_size(name, header, config)
-        if origin is not AppendOrigin.REPLICATION and config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
-            write_log_append_time(batches, position, now_ms)
     positions = tuple(position for position, _ in found)
-    headers = tuple(read_header(batches, position) for position in positions)
+    headers = tuple(header for _, header in found)
     is_log_append = headers[0].timestamp_type is TimestampType.LOG_APPEND_TIME
     return ValidatedBatches(
         buffer=batches,

@@ -9,7 +9,7 @@ other processes' appends) come in through `replay`. See `append_plan` for where 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from broker_core.cluster import AppendResult, PartitionBounds
 from broker_core.log.append_plan import AppendPlan, PlacedBatch, plan_runs
@@ -32,7 +32,7 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.limits import MAX_OFFSET
 from broker_core.model.topic_config import TopicConfig
-from broker_core.record.batch_header import BatchHeader, write_placement
+from broker_core.record.batch_header import BatchHeader, placed_header, write_placement
 from broker_core.record.control_records import EndTransactionMarker
 
 
@@ -173,13 +173,16 @@ class PartitionLog:
         completed = self.producers.replay(header, marker=marker)
         if header.partition_leader_epoch >= 0:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+        feed, active = self.feed, self.segments.active
         self.segments.put(
-            replace(
-                self.segments.active,
-                next_offset=self.feed.next_offset,
-                size_bytes=self.feed.size_bytes,
-                max_timestamp_ms=self.feed.largest.timestamp_ms,
-                first_timestamp_ms=self.feed.first_timestamp_ms,
+            Segment(
+                base_offset=active.base_offset,
+                next_offset=feed.next_offset,
+                size_bytes=feed.size_bytes,
+                max_timestamp_ms=feed.largest.timestamp_ms,
+                first_timestamp_ms=feed.first_timestamp_ms,
+                modified_ms=active.modified_ms,
+                index_size_bytes=active.index_size_bytes,
             )
         )
         if self._high_watermark is None:
@@ -224,8 +227,8 @@ class PartitionLog:
         return True
 
     def advance_log_start_offset(self, log_start_offset: int) -> bool:
-        """Raises OffsetOutOfRangeError above the high watermark; False when it is not higher than now."""
-        if log_start_offset > self.high_watermark:
+        """Raises OffsetOutOfRangeError below 0 and above the high watermark; False when it is not higher than now."""
+        if not 0 <= log_start_offset <= self.high_watermark:
             raise OffsetOutOfRangeError(
                 f"{self.name}: records can be deleted up to the high watermark {self.high_watermark},"
                 f" not up to {log_start_offset}",
@@ -247,7 +250,7 @@ class PartitionLog:
         next_offset = self.log_end_offset
         for header in validated.headers[known_count:]:
             if origin is not AppendOrigin.REPLICATION:
-                header = replace(header, base_offset=next_offset, partition_leader_epoch=leader_epoch)
+                header = placed_header(header, base_offset=next_offset, leader_epoch=leader_epoch)
             self._check_place(header, next_offset)
             headers.append(header)
             next_offset = header.next_offset

@@ -7,7 +7,6 @@ beginning gives the same entries, which is how a lost index is rebuilt.
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 
 from broker_core.log.sparse_index import OffsetPosition, TimestampOffset
@@ -90,7 +89,9 @@ class SegmentIndexFeed:
         return self._maybe_time_entry()
 
     def copy(self) -> SegmentIndexFeed:
-        return copy.copy(self)
+        twin = object.__new__(SegmentIndexFeed)
+        vars(twin).update(vars(self))
+        return twin
 
     def _maybe_time_entry(self) -> TimestampOffset | None:
         if self.largest.timestamp_ms <= self.last_time_entry.timestamp_ms:

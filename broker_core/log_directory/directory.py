@@ -2,6 +2,7 @@
 
     .lock               a broker holds it exclusively, embedded processes share it, for as long as they have it open
     meta.properties     see `meta_properties`; written last when a directory becomes a log, so that it marks a whole one
+    .kafka_cleanshutdown    Kafka's, see `clean_shutdown`; who shares the directory takes it away before a write
 
 What a path may be:
 
@@ -25,6 +26,7 @@ import stat
 import time
 from typing import Final
 
+from broker_core.log_directory.clean_shutdown import remove_clean_shutdown
 from broker_core.log_directory.meta_properties import (
     META_PROPERTIES_FILE_NAME,
     NODE_ID,
@@ -66,10 +68,22 @@ class LogDirectory:
     DirectoryReadOnlyError when it may not be read; DirectoryLockedError while a broker serves it.
     """
 
-    def __init__(self, fs: FileSystem, path: str, *, create: bool, entropy: Entropy) -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        path: str,
+        *,
+        create: bool,
+        entropy: Entropy,
+        lock_mode: LockMode = LockMode.SHARED,
+        node_id: int = NODE_ID,
+    ) -> None:
+        """`lock_mode`: a broker wants the directory for itself, EXCLUSIVE. `node_id`: of a log that is made."""
         self.path = path
         self._fs = fs
         self._create = create
+        self._lock_mode = lock_mode
+        self._node_id = node_id
         self._entropy = entropy
         self._lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}")
         self._holds_lock = False
@@ -89,6 +103,11 @@ class LogDirectory:
         return self._is_writable
 
     @property
+    def is_held_alone(self) -> bool:
+        """No other process has the directory open, or can open it."""
+        return self._holds_lock and self._lock_mode is LockMode.EXCLUSIVE
+
+    @property
     def properties(self) -> MetaProperties:
         """Of a directory that is OURS."""
         assert self._properties is not None, f"{self.path} is {self._kind}"
@@ -100,7 +119,7 @@ class LogDirectory:
         self._kind, self._properties = self._examine()
         self._is_writable = self._kind is DirectoryKind.ABSENT and self._create
         if self._kind is DirectoryKind.OURS:
-            self._share_lock()
+            self._take_lock()
         self._identity = self._current_identity()
 
     def has_changed(self) -> bool:
@@ -132,7 +151,7 @@ class LogDirectory:
                 self._lock_to_make()
                 if self._kind is DirectoryKind.ABSENT:
                     self._write_properties()
-                    self._lock.downgrade()
+                    self._keep_lock()
         except BaseException:
             self._release()
             self._identity = None
@@ -143,7 +162,7 @@ class LogDirectory:
         properties = MetaProperties(
             cluster_id=encode_id(random_id(self._entropy)),
             directory_id=random_id(self._entropy),
-            node_id=NODE_ID,
+            node_id=self._node_id,
             is_ours=True,
         )
         path = f"{self.path}/{META_PROPERTIES_FILE_NAME}"
@@ -210,8 +229,13 @@ class LogDirectory:
             return False
         return any(file_name.endswith(".log") or file_name == "partition.metadata" for file_name in inside)
 
-    def _share_lock(self) -> None:
-        """Shares the root lock. Without write access a lock file that is missing is not needed: nobody else writes."""
+    def _keep_lock(self) -> None:
+        """The lock is held exclusively, to make the directory."""
+        if self._lock_mode is LockMode.SHARED:
+            self._lock.downgrade()
+
+    def _take_lock(self) -> None:
+        """Takes the root lock. Without write access a lock file that is missing is not needed: nobody else writes."""
         try:
             self._fs.open(self._lock.path, writable=True, create=True).close()
             self._is_writable = True
@@ -220,16 +244,28 @@ class LogDirectory:
                 raise StorageError(f"Cannot lock {self.path}: {trouble}", directory=self.path) from trouble
             self._is_writable = False
         try:
-            if not self._lock.acquire(LockMode.SHARED, timeout_seconds=_LOCK_WAIT_SECONDS):
-                raise DirectoryLockedError(
-                    f"{self.path} is served by a broker, which holds {self._lock.path}: connect to the broker with"
-                    " kafka.bootstrap.servers, or stop it.",
-                    directory=self.path,
-                )
+            if not self._lock.acquire(self._lock_mode, timeout_seconds=_LOCK_WAIT_SECONDS):
+                raise self._locked()
             self._holds_lock = True
+            if self._is_writable and self._lock_mode is LockMode.SHARED:
+                remove_clean_shutdown(self._fs, self.path)
         except OSError as trouble:
-            if self._is_writable:
+            if self._is_writable or self._lock_mode is LockMode.EXCLUSIVE:
                 raise StorageError(f"Cannot lock {self.path}: {trouble}", directory=self.path) from trouble
+
+    def _locked(self) -> DirectoryLockedError:
+        if self._lock_mode is LockMode.EXCLUSIVE:
+            return DirectoryLockedError(
+                f"{self.path} is open in another process, which holds {self._lock.path}: a broker needs its directory"
+                " (log.dirs) for itself. Stop the other broker, or the programs that read or write the directory"
+                " without one; they can connect to the broker with kafka.bootstrap.servers.",
+                directory=self.path,
+            )
+        return DirectoryLockedError(
+            f"{self.path} is served by a broker, which holds {self._lock.path}: connect to the broker with"
+            " kafka.bootstrap.servers, or stop it.",
+            directory=self.path,
+        )
 
     def _make_folders(self) -> None:
         missing = []
@@ -252,7 +288,7 @@ class LogDirectory:
                 self._holds_lock = True
                 self._kind, self._properties = self._examine()
                 if self._kind is not DirectoryKind.ABSENT:
-                    self._lock.downgrade()
+                    self._keep_lock()
                     self.require_writable()
                 return
             self._kind, self._properties = self._examine()

@@ -95,18 +95,28 @@ class MetadataLog:
                     self._make_folder()
                 self._writer = self._open_writer()
 
-    def change(self, plan: Callable[[MetadataController], CoordinatorResult[MetadataRecord, Reply]]) -> Reply:
-        """Plans under the lock, appends and replays. Returns the plan's reply, durable. Raises what the plan raises."""
+    def change(
+        self,
+        plan: Callable[[MetadataController], CoordinatorResult[MetadataRecord, Reply]],
+        *,
+        on_appended: Callable[[tuple[MetadataRecord, ...]], object] | None = None,
+    ) -> Reply:
+        """Plans under the lock, appends and replays. Returns the plan's reply, durable. Raises what the plan raises.
+
+        `on_appended` hears of all records that were appended, also where the plan then raises.
+        """
         with self.locked():
             writer = self._held_writer()
-            properties = self._directory.properties
-            controller = MetadataController(
-                self._image, broker_id=properties.node_id, directory_id=properties.directory_id
-            )
-            self._append(writer, controller.plan_bootstrap().records)
+            controller = self.controller_for(self._image)
+            self._append(writer, controller.plan_bootstrap().records, on_appended)
             result = plan(controller)
-            self._append(writer, result.records)
+            self._append(writer, result.records, on_appended)
             return result.reply
+
+    def controller_for(self, image: MetadataImage) -> MetadataController:
+        """Plans on an image for the node that the directory belongs to."""
+        properties = self._directory.properties
+        return MetadataController(image, broker_id=properties.node_id, directory_id=properties.directory_id)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -133,12 +143,19 @@ class MetadataLog:
         assert self._writer is not None, "make() comes first"
         return self._writer
 
-    def _append(self, writer: _Writer, records: tuple[MetadataRecord, ...]) -> None:
+    def _append(
+        self,
+        writer: _Writer,
+        records: tuple[MetadataRecord, ...],
+        on_appended: Callable[[tuple[MetadataRecord, ...]], object] | None,
+    ) -> None:
         if not records:
             return
         now_ms = self._clock.now_ms()
         writer.store.append(build_metadata_batch(records, now_ms=now_ms), now_ms=now_ms)
         self.refresh()
+        if on_appended is not None:
+            on_appended(records)
 
     def _open_reader(self) -> bool:
         try:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from broker_core.cluster import TopicDescription
@@ -88,8 +89,11 @@ class PartitionAccess:
         folders: PartitionFolders | None,
         *,
         max_open_count: int = MAX_OPEN_PARTITION_COUNT,
+        topic_defaults: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        """`topic_defaults`: what topics are set to where they say nothing themselves."""
         self._fs = fs
+        self._topic_defaults = topic_defaults
         self._directory = directory
         self._catalog = catalog
         self._folders = folders
@@ -105,7 +109,7 @@ class PartitionAccess:
 
     def config_of(self, partition: TopicPartition) -> TopicConfig:
         """The settings of the partition's topic. Raises UnknownTopicError, UnknownPartitionError."""
-        return TopicConfig.from_stored(topic_of(self._catalog, partition).configs)
+        return self._config(topic_of(self._catalog, partition))
 
     def read(self, partition: TopicPartition, operation: Callable[[PartitionStore], Answer]) -> Answer:
         """The operation's answer, of the topic that exists when it returns.
@@ -138,11 +142,15 @@ class PartitionAccess:
         raise self._restless(partition)
 
     def write(self, partition: TopicPartition, operation: Callable[[PartitionStore], Answer]) -> Answer:
-        """The same under the partition's lock, on a store that has learnt what other processes did."""
+        """The same under the partition's lock, on a store that has learnt what other processes did. Who has the whole
+        directory for himself need neither lock nor learn."""
         for _ in range(_ATTEMPT_COUNT):
             topic = topic_of(self._catalog, partition)
             try:
                 with self._writers.use(partition, topic) as writer:
+                    if self._directory.is_held_alone:
+                        writer.store.load()
+                        return operation(writer.store)
                     assert writer.lock is not None, f"{partition} is open for reading"
                     with writer.lock.exclusive():
                         self._catalog.refresh()
@@ -214,7 +222,7 @@ class PartitionAccess:
 
     def _open_store(self, partition: TopicPartition, topic: TopicDescription, *, writable: bool) -> PartitionStore:
         path = self.path_of(partition)
-        config = TopicConfig.from_stored(topic.configs)
+        config = self._config(topic)
         # Topics of an old Kafka have no id, and a real Kafka's folder is taken for what it says it is.
         topic_id = None if self._folders is None else topic.topic_id
         try:
@@ -224,6 +232,9 @@ class PartitionAccess:
                 raise
         self._folders.make(topic, partition)
         return PartitionStore.open(self._fs, path, partition, config=config, topic_id=topic_id, writable=writable)
+
+    def _config(self, topic: TopicDescription) -> TopicConfig:
+        return TopicConfig.from_stored({**self._topic_defaults, **topic.configs})
 
     def _restless(self, partition: TopicPartition) -> UnknownTopicError:
         return UnknownTopicError(

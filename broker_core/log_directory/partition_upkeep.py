@@ -11,6 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Final
 
+from broker_core.log.retention import plan_retention
+from broker_core.log.segment_table import Segment
 from broker_core.log_directory.key_filter_upkeep import KeyFilterUpkeep
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.partition_lock import PartitionLock
@@ -58,6 +60,37 @@ class PartitionUpkeep:
         self._key_filters = KeyFilterUpkeep(access)
         self._clock = clock
         self._entropy = entropy
+
+    def is_due(self, partition: TopicPartition) -> bool:
+        """Whether `look_after` could find anything to do. Takes no lock and reads no batch, so that a round over
+        thousands of partitions costs little."""
+        config = self._access.config_of(partition)
+        now_ms, pinned_offset = self._clock.now_ms(), self._pinned_offset(partition)
+
+        def look(store: PartitionStore) -> bool:
+            bounds, segments = store.bounds(), store.segments()
+            if config.is_compacted and len(segments) > 1:
+                return True
+            retained = plan_retention(
+                [
+                    Segment(
+                        base_offset=each.base_offset,
+                        next_offset=each.next_offset,
+                        size_bytes=each.size_bytes,
+                        # Without any time in it the file's own counts, which the writer knows.
+                        max_timestamp_ms=max(each.max_timestamp_ms, 0),
+                    )
+                    for each in segments
+                ],
+                config=config,
+                now_ms=now_ms,
+                log_start_offset=bounds.log_start_offset,
+                high_watermark=bounds.high_watermark,
+                pinned_offset=pinned_offset,
+            )
+            return retained is not None or bool(store.plan_key_filters(1))
+
+        return self._access.read(partition, look)
 
     def look_after(self, partition: TopicPartition, *, max_filter_bytes: int | None = None) -> UpkeepReport:
         """Retention first, so that nothing is compacted that goes anyway, and key filters last, of what is left.

@@ -2,7 +2,7 @@
 
 Every `plan_*` looks at the image and returns the records to append with the reply that holds once they are durable;
 none of them changes anything (see `coordinator.contract`). Checks and their order are those of Kafka's
-ReplicationControlManager: name, then existence, then collision, then counts, then settings.
+ReplicationControlManager: name, then existence, then collision, then settings, then counts.
 """
 
 from __future__ import annotations
@@ -86,6 +86,11 @@ class MetadataController:
         self._broker_id = broker_id
         self._directory_id = directory_id
 
+    @property
+    def image(self) -> MetadataImage:
+        """What the plans look at; for plans that stand elsewhere."""
+        return self._image
+
     def plan_bootstrap(self) -> CoordinatorResult[MetadataRecord, None]:
         """The record that a new metadata log begins with; nothing once it is there."""
         if self._image.metadata_version is not None:
@@ -105,8 +110,8 @@ class MetadataController:
         other = self._image.topic_that_collides(name)
         if other is not None:
             raise InvalidTopicNameError(f"Topic '{name}' collides with existing topic: {other}", topic=name)
-        _check_partition_count(name, partition_count)
         TopicConfig.from_strings(configs)
+        _check_partition_count(name, partition_count)
         topic = TopicDescription(
             name=name,
             topic_id=random_id(entropy),

@@ -1,4 +1,4 @@
-"""What the metadata log adds up to: the topics with their settings, and the next free producer id.
+"""What the metadata log adds up to: topics and brokers with their settings, users, access rules, the next producer id.
 
 The image is a fold over the log's records. `replay` is the only method that changes it, so an image that was fed record
 by record while running equals one that was fed from the log's start. Records between a begin and an end marker
@@ -15,18 +15,24 @@ from types import MappingProxyType
 from uuid import UUID
 
 from broker_core.cluster import TopicDescription
+from broker_core.metadata.access_control_list import AccessControlList
 from broker_core.metadata.metadata_records import (
     METADATA_VERSION_FEATURE,
+    AccessControlEntryRecord,
     ConfigRecord,
     ConfigResource,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     TransactionRecord,
+    UserScramCredentialRecord,
 )
+from broker_core.metadata.scram_credentials import ScramCredentials
 from broker_core.model.topic_name import folded_name, is_internal_topic
 
 
@@ -38,6 +44,9 @@ class MetadataImage:
         self._names_by_id: dict[UUID, str] = {}
         self._names_by_folded_name: dict[str, str] = {}
         self._removed_topic_ids: set[UUID] = set()
+        self._broker_configs: dict[str, dict[str, str]] = {}
+        self.scram_credentials = ScramCredentials()
+        self.access_control = AccessControlList()
         self._next_producer_id = 0
         self._metadata_version: int | None = None
         self._held_back: list[MetadataRecord] | None = None
@@ -46,6 +55,11 @@ class MetadataImage:
     def topics(self) -> Mapping[str, TopicDescription]:
         """By name."""
         return MappingProxyType(self._topics)
+
+    @property
+    def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """Settings given while running, by broker id as text; "" holds those that count for all brokers."""
+        return MappingProxyType(self._broker_configs)
 
     @property
     def next_producer_id(self) -> int:
@@ -71,7 +85,7 @@ class MetadataImage:
         return topic_id in self._removed_topic_ids
 
     def replay(self, record: MetadataRecord) -> None:
-        """Changes the image by one committed record; types that say nothing about topics change nothing."""
+        """Changes the image by one committed record; types that have no place in it change nothing."""
         if isinstance(record, TransactionRecord):
             self._replay_transaction(record)
         elif self._held_back is not None:
@@ -99,6 +113,10 @@ class MetadataImage:
                 self._remove_topic(record)
             case ProducerIdsRecord():
                 self._next_producer_id = record.next_producer_id
+            case UserScramCredentialRecord() | RemoveUserScramCredentialRecord():
+                self.scram_credentials.replay(record)
+            case AccessControlEntryRecord() | RemoveAccessControlEntryRecord():
+                self.access_control.replay(record)
             case FeatureLevelRecord():
                 if record.name == METADATA_VERSION_FEATURE:
                     self._metadata_version = record.feature_level
@@ -121,6 +139,9 @@ class MetadataImage:
             self._topics[topic.name] = replace(topic, partition_count=record.partition_id + 1)
 
     def _set_config(self, record: ConfigRecord) -> None:
+        if record.resource_type == ConfigResource.BROKER:
+            self._set_broker_config(record)
+            return
         topic = self._topics.get(record.resource_name)
         if topic is None or record.resource_type != ConfigResource.TOPIC:
             return
@@ -130,6 +151,17 @@ class MetadataImage:
         else:
             configs[record.name] = record.value
         self._topics[topic.name] = replace(topic, configs=configs)
+
+    def _set_broker_config(self, record: ConfigRecord) -> None:
+        configs = dict(self._broker_configs.get(record.resource_name, {}))
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+        if configs:
+            self._broker_configs[record.resource_name] = configs
+        else:
+            self._broker_configs.pop(record.resource_name, None)
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         self._removed_topic_ids.add(record.topic_id)

@@ -18,6 +18,7 @@ from uuid import UUID
 
 from kio.serial.readers import (
     read_compact_string,
+    read_compact_string_as_bytes,
     read_compact_string_nullable,
     read_int8,
     read_int16,
@@ -41,15 +42,19 @@ from kio.serial.writers import (
 
 from broker_core.coordinator.record_fields import FieldReader
 from broker_core.metadata.metadata_records import (
+    AccessControlEntryRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
     OtherRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     TransactionRecord,
+    UserScramCredentialRecord,
 )
 from broker_core.model.exceptions import UnsupportedFormatError
 
@@ -123,8 +128,35 @@ def _write_fields(put: Any, record: MetadataRecord) -> None:
             write_int32(put, record.broker_id)  # type: ignore[arg-type]
             write_int64(put, record.broker_epoch)  # type: ignore[arg-type]
             write_int64(put, record.next_producer_id)  # type: ignore[arg-type]
-        case TransactionRecord() | OtherRecord():
-            pass
+        case _:
+            _write_security_fields(put, record)
+
+
+def _write_security_fields(put: Any, record: MetadataRecord) -> None:
+    match record:
+        case UserScramCredentialRecord():
+            write_compact_string(put, record.name)
+            write_int8(put, record.mechanism)  # type: ignore[arg-type]
+            for content in (record.salt, record.stored_key, record.server_key):
+                write_unsigned_varint(put, len(content) + 1)  # type: ignore[arg-type]
+                put.write(content)
+            write_int32(put, record.iterations)  # type: ignore[arg-type]
+        case RemoveUserScramCredentialRecord():
+            write_compact_string(put, record.name)
+            write_int8(put, record.mechanism)  # type: ignore[arg-type]
+        case AccessControlEntryRecord():
+            write_uuid(put, record.id)
+            write_int8(put, record.resource_type)  # type: ignore[arg-type]
+            write_compact_string(put, record.resource_name)
+            write_int8(put, record.pattern_type)  # type: ignore[arg-type]
+            write_compact_string(put, record.principal)
+            write_compact_string(put, record.host)
+            write_int8(put, record.operation)  # type: ignore[arg-type]
+            write_int8(put, record.permission_type)  # type: ignore[arg-type]
+        case RemoveAccessControlEntryRecord():
+            write_uuid(put, record.id)
+        case _:
+            pass  # transactions' marks have none
 
 
 def _write_array(put: Any, items: tuple[Any, ...], write_item: Callable[[Any, Any], None]) -> None:
@@ -191,6 +223,38 @@ def _read_producer_ids(body: FieldReader, version: int) -> ProducerIdsRecord:
     )
 
 
+def _read_scram_credential(body: FieldReader, version: int) -> UserScramCredentialRecord:
+    return UserScramCredentialRecord(
+        name=body.take(read_compact_string),
+        mechanism=body.take(read_int8),
+        salt=body.take(read_compact_string_as_bytes),
+        stored_key=body.take(read_compact_string_as_bytes),
+        server_key=body.take(read_compact_string_as_bytes),
+        iterations=body.take(read_int32),
+    )
+
+
+def _read_remove_scram_credential(body: FieldReader, version: int) -> RemoveUserScramCredentialRecord:
+    return RemoveUserScramCredentialRecord(name=body.take(read_compact_string), mechanism=body.take(read_int8))
+
+
+def _read_access_control_entry(body: FieldReader, version: int) -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        id=_required_uuid(body),
+        resource_type=body.take(read_int8),
+        resource_name=body.take(read_compact_string),
+        pattern_type=body.take(read_int8),
+        principal=body.take(read_compact_string),
+        host=body.take(read_compact_string),
+        operation=body.take(read_int8),
+        permission_type=body.take(read_int8),
+    )
+
+
+def _read_remove_access_control_entry(body: FieldReader, version: int) -> RemoveAccessControlEntryRecord:
+    return RemoveAccessControlEntryRecord(id=_required_uuid(body))
+
+
 def _transaction_reader(api_key: int) -> Callable[[FieldReader, int], TransactionRecord]:
     return lambda body, version: TransactionRecord(api_key=api_key)
 
@@ -202,6 +266,10 @@ _READERS: Final[dict[int, tuple[int, Callable[[FieldReader, int], MetadataRecord
     RemoveTopicRecord.api_key: (0, _read_remove_topic),
     FeatureLevelRecord.api_key: (0, _read_feature_level),
     ProducerIdsRecord.api_key: (0, _read_producer_ids),
+    UserScramCredentialRecord.api_key: (0, _read_scram_credential),
+    RemoveUserScramCredentialRecord.api_key: (0, _read_remove_scram_credential),
+    AccessControlEntryRecord.api_key: (0, _read_access_control_entry),
+    RemoveAccessControlEntryRecord.api_key: (0, _read_remove_access_control_entry),
     **{
         api_key: (0, _transaction_reader(api_key))
         for api_key in (TransactionRecord.BEGIN, TransactionRecord.END, TransactionRecord.ABORT)

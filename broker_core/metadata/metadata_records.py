@@ -1,15 +1,17 @@
 """KRaft's metadata records, as values. Field names are those of Kafka 4.3's `common/metadata/*.json`.
 
 `metadata_record_codec` turns them into the bytes of `__cluster_metadata` and back. Record types that the image has no
-use for (brokers, quotas, credentials, in-sync sets) are kept as `OtherRecord`.
+use for (brokers, quotas, tokens, in-sync sets) are kept as `OtherRecord`.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 from uuid import UUID
+
+from broker_core.model.access_control import AccessRule, Operation, PatternType, Permission, ResourceType
 
 METADATA_VERSION_FEATURE: Final = "metadata.version"
 METADATA_VERSION_LEVEL: Final = 30
@@ -71,6 +73,20 @@ class RemoveTopicRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UserScramCredentialRecord:
+    """A user may log in by a SCRAM mechanism (by Kafka's number); its keys replace those that he had for it."""
+
+    api_key: ClassVar[int] = 11
+    version: ClassVar[int] = 0
+    name: str
+    mechanism: int
+    salt: bytes = field(repr=False)
+    stored_key: bytes = field(repr=False)
+    server_key: bytes = field(repr=False)
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureLevelRecord:
     """The level of a feature; every metadata log begins with that of `metadata.version`."""
 
@@ -89,6 +105,66 @@ class ProducerIdsRecord:
     broker_id: int
     broker_epoch: int = -1
     next_producer_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccessControlEntryRecord:
+    """A rule of the access control list begins to hold. The numbers are Kafka's, also those not known here."""
+
+    api_key: ClassVar[int] = 18
+    version: ClassVar[int] = 0
+    id: UUID
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+    @classmethod
+    def of(cls, rule_id: UUID, rule: AccessRule) -> AccessControlEntryRecord:
+        return cls(
+            id=rule_id,
+            resource_type=rule.resource_type,
+            resource_name=rule.resource_name,
+            pattern_type=rule.pattern_type,
+            principal=rule.principal,
+            host=rule.host,
+            operation=rule.operation,
+            permission_type=rule.permission,
+        )
+
+    @property
+    def rule(self) -> AccessRule:
+        return AccessRule(
+            resource_type=ResourceType(self.resource_type),
+            resource_name=self.resource_name,
+            pattern_type=PatternType(self.pattern_type),
+            principal=self.principal,
+            host=self.host,
+            operation=Operation(self.operation),
+            permission=Permission(self.permission_type),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveAccessControlEntryRecord:
+    """A rule of the access control list holds no more."""
+
+    api_key: ClassVar[int] = 19
+    version: ClassVar[int] = 0
+    id: UUID
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemoveUserScramCredentialRecord:
+    """A user's credential for one SCRAM mechanism is gone."""
+
+    api_key: ClassVar[int] = 22
+    version: ClassVar[int] = 0
+    name: str
+    mechanism: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +193,12 @@ MetadataRecord = (
     | PartitionRecord
     | ConfigRecord
     | RemoveTopicRecord
+    | UserScramCredentialRecord
     | FeatureLevelRecord
     | ProducerIdsRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
+    | RemoveUserScramCredentialRecord
     | TransactionRecord
     | OtherRecord
 )

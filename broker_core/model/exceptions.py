@@ -30,6 +30,9 @@
     │   ├── InvalidProducerIdMappingError  another producer id than the transactional id has
     │   ├── InvalidTransactionStateError   what is asked does not fit the state of the producer's transaction
     │   └── ConcurrentTransactionsError    its last transaction is still being ended: ask again
+    ├── CoordinatorError                 a broker's coordinator cannot tell now: ask again
+    │   ├── CoordinatorLoadingError        it is reading its log
+    │   └── CoordinatorNotAvailableError   its log could not be written, or not be read
     ├── StorageError                     the directory or the disk
     │   ├── DiskFullError
     │   ├── DirectoryLockedError           a broker holds the directory
@@ -192,6 +195,18 @@ class InvalidTransactionStateError(ProducerError):
 
 class ConcurrentTransactionsError(ProducerError):
     error_code = ErrorCode.concurrent_transactions
+
+
+class CoordinatorError(StreamlogError):
+    error_code = ErrorCode.coordinator_not_available
+
+
+class CoordinatorLoadingError(CoordinatorError):
+    error_code = ErrorCode.coordinator_load_in_progress
+
+
+class CoordinatorNotAvailableError(CoordinatorError):
+    pass
 
 
 class StorageError(StreamlogError):

@@ -1,6 +1,7 @@
-"""User and password out of `sasl.jaas.config`, which Kafka's clients take from Java's own login configuration.
+"""Users and passwords out of `sasl.jaas.config`, which Kafka takes from Java's own login configuration.
 
     org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" password="s3cret";
+    org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="s3cret" user_bob="…";      at a broker
 
 Module, control flag, options `name=value` and a semicolon; a value stands in double or single quotes, with backslash
 escapes, or bare. A message never repeats the text: it holds the password.
@@ -14,18 +15,19 @@ from typing import Final
 
 from broker_core.model.exceptions import InvalidConfigError
 
+_PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 LOGIN_MODULES: Final = {
-    "org.apache.kafka.common.security.plain.PlainLoginModule": ("PLAIN",),
+    _PLAIN_MODULE: ("PLAIN",),
     "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
 }
 """Those that a name and a password are enough for, with the mechanisms they serve."""
 
 _ENTRY: Final = re.compile(
-    r"\s*(?P<module>[\w.$]+)\s+(?P<flag>required|requisite|sufficient|optional)\s(?P<options>.*?);\s*",
+    r"\s*(?P<module>[\w.$]+)\s+(?P<flag>required|requisite|sufficient|optional)(?P<options>(?:\s.*?)?);\s*",
     re.DOTALL | re.IGNORECASE,
 )
 _OPTION: Final = re.compile(
-    r"""\s*(?P<name>[\w.]+)\s*=\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s;"']+))""",
+    r"""\s*(?P<name>[\w.$-]+)\s*=\s*(?:"(?P<double>(?:[^"\\]|\\.)*)"|'(?P<single>(?:[^'\\]|\\.)*)'|(?P<bare>[^\s;"']+))""",
     re.DOTALL,
 )
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
@@ -57,6 +59,19 @@ def parse_jaas_config(text: str) -> JaasLogin:
         if name not in options:
             raise InvalidConfigError(f"sasl.jaas.config has no {name}")
     return JaasLogin(mechanisms=LOGIN_MODULES[module], username=options["username"], password=options["password"])
+
+
+def parse_jaas_users(text: str) -> dict[str, str]:
+    """The passwords of all users of PLAIN, as a broker is given them. Raises InvalidConfigError, without the text."""
+    entry = _ENTRY.fullmatch(text)
+    if entry is None:
+        raise InvalidConfigError('sasl.jaas.config must be of the form: <login module> required user_<name>="…";')
+    if "PLAIN" not in LOGIN_MODULES.get(entry["module"], ()):
+        raise InvalidConfigError(
+            f"sasl.jaas.config names the login module {entry['module']}; users of PLAIN stand behind {_PLAIN_MODULE}"
+        )
+    options = _options(entry["options"])
+    return {name.removeprefix("user_"): value for name, value in options.items() if name.startswith("user_")}
 
 
 def _options(text: str) -> dict[str, str]:

@@ -45,6 +45,16 @@ MAX_OPEN_PARTITION_COUNT = 100
 """Partitions that one process keeps open for reading, three files each, and as many for writing, six files each: of a
 usual 1,024."""
 
+MAX_APPEND_GROUP_BYTES = 16 * 1024 * 1024
+"""Batches that a broker writes to a partition with one sync; what is queued behind them does not wait for long."""
+
+MAX_WRITING_BYTES = 64 * 1024 * 1024
+"""Batches that a broker is writing at one time, of all partitions: some groups, as many as a disk can take at once."""
+
+MAX_QUEUED_APPEND_BYTES = 256 * 1024 * 1024
+"""Batches that a broker holds in memory, written or waiting to be, before it reads no more from producers: beyond what
+a disk takes in some seconds a longer queue only adds to the delay."""
+
 COMPACTION_MEMORY_BYTES = 64 * 1024 * 1024
 """For the keys that one pass of a compaction remembers; half of Kafka's log.cleaner.dedupe.buffer.size, in a worker."""
 
@@ -100,8 +110,44 @@ MAX_ARRAY_ELEMENT_COUNT = 1_000_000
 MAX_TAGGED_FIELD_COUNT = 10_000
 """Of one structure of a message; Kafka 4.4 refuses more."""
 
+MAX_SASL_TOKEN_BYTES = 64 * 1024
+"""One message of a login at a broker: a name and a password, or a proof. Thousands of connections may send one."""
+
+MIN_SCRAM_ITERATION_COUNT = 4096
+"""Of a credential that a broker takes: RFC 7677's least, and Kafka's."""
+
+MAX_STORED_SCRAM_ITERATION_COUNT = 16_384
+"""The most, as in Kafka: every login makes the client do so much work."""
+
+MAX_ACCESS_RECORD_COUNT = 10_000
+"""Metadata records that one request may cause, as in Kafka: access rules and credentials are written as one batch."""
+
+MIN_REAUTHENTICATION_INTERVAL_MS = 1_000
+"""Kafka's: a client that logs in anew on its connection more often than this is refused."""
+
 MAX_SCRAM_ITERATION_COUNT = 1_000_000
 """What a server may ask of a client's processor for one login, half a second; Kafka's own servers stop at 16,384."""
 
 MAX_IN_FLIGHT_REQUEST_COUNT = 5
 """Produce requests of one partition on their way at once: a broker remembers as many batches of a producer."""
+
+MAX_CONNECTION_REQUEST_COUNT = 32
+"""Requests of one connection that a broker works at at a time. Java's clients have five on their way at most."""
+
+MAX_CONNECTION_REQUEST_BYTES = 32 * 1024 * 1024
+"""The same in bytes; one request is always taken, however large."""
+
+MAX_TURN_REQUEST_COUNT = 32
+"""Requests of one connection before the others get their turn: some milliseconds' work."""
+
+MAX_WRITE_BUFFER_BYTES = 1024 * 1024
+"""Of answers of one connection that its client does not fetch; with more, no further request of it is taken."""
+
+MAX_UNSENT_ANSWER_BYTES = 512 * 1024 * 1024
+"""The same of all connections together: nine of the largest answers to a fetch."""
+
+MAX_STALLED_MS_WHEN_FULL = 5_000
+"""Who fetches nothing of his answers for so long is closed while the bound above is reached."""
+
+MAX_TLS_HANDSHAKE_MS = 10_000
+"""As long as clients give it (socket.connection.setup.timeout.ms)."""

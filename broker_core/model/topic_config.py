@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.identifiers import CompressionType, TimestampType
-from broker_core.model.topic_settings import LONG_MAX, SETTINGS, unknown_setting
+from broker_core.model.setting_parsers import LONG_MAX
+from broker_core.model.topic_settings import SETTINGS, unknown_setting
 
 _CODECS: Final[dict[str, CompressionType | None]] = {
     "producer": None,

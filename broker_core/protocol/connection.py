@@ -56,6 +56,8 @@ class Request:
     correlation_id: int
     client_id: str | None
     message: Any | None
+    size_bytes: int = 0
+    """Of its frame, without the size before it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,21 +152,24 @@ class ServerConnection(_Side):
         api_key, version, correlation_id = _REQUEST_START.unpack_from(frame)
         if version not in versions_with_schemas(api_key):
             return Request(
-                api_key=api_key, api_version=version, correlation_id=correlation_id, client_id=None, message=None
+                api_key=api_key,
+                api_version=version,
+                correlation_id=correlation_id,
+                client_id=None,
+                message=None,
+                size_bytes=len(frame),
             )
         types = message_types(api_key, version)
         header, position = decode(types.request_header, frame)
-        message, end = decode(types.request, frame, position)
-        if end != len(frame):
-            raise MalformedMessageError(
-                f"{len(frame) - end} bytes behind a {api_label(api_key)} request of version {version}"
-            )
+        # Bytes behind it are passed over, as in Kafka: librdkafka 2.16 sends some behind its Metadata requests.
+        message, _ = decode(types.request, frame, position)
         return Request(
             api_key=api_key,
             api_version=version,
             correlation_id=correlation_id,
             client_id=header.client_id,
             message=message,
+            size_bytes=len(frame),
         )
 
     def send_response(self, request: Request, message: ResponsePayload) -> None:

@@ -23,6 +23,7 @@ SCRATCH_BYTES: Final = 64 * 1024
 """What is received at a time as long as nothing large is expected."""
 
 _SIZE: Final = struct.Struct(">i")
+_HTTP_REQUESTS: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PRI "})
 
 
 class FrameReader:
@@ -105,6 +106,8 @@ class FrameReader:
         start = bytes(self._size)
         if start == b"HTTP":
             return ": the other side answers in HTTP, which is not a Kafka port"
+        if start in _HTTP_REQUESTS:
+            return ": the other side asks in HTTP, and this is a Kafka port"
         if start[:2] in (b"\x15\x03", b"\x16\x03"):
             return ": the other side speaks TLS, and this one does not (security.protocol)"
         return ""

@@ -143,6 +143,17 @@ def header_of_fields(fields: tuple[int, ...]) -> BatchHeader:
     return header
 
 
+def placed_header(header: BatchHeader, *, base_offset: int, leader_epoch: int) -> BatchHeader:
+    """The header with the place that an append gives it."""
+    return header_of_fields(
+        (
+            base_offset, header.batch_length, leader_epoch, header.magic, header.crc, header.attributes,
+            header.last_offset_delta, header.base_timestamp, header.max_timestamp, header.producer_id,
+            header.producer_epoch, header.base_sequence, header.record_count,
+        )
+    )  # fmt: skip
+
+
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`, its numbers checked for sense but not the CRC.
 

@@ -11,6 +11,7 @@ from itertools import pairwise
 from broker_core.log.partition_log import TruncatePlan
 from broker_core.log.retention import plan_retention
 from broker_core.log.segment_table import Segment
+from broker_core.storage.append_group import roll_segment
 from broker_core.storage.checkpoints import LOG_START_OFFSET_FILE_NAME, write_offset_checkpoint
 from broker_core.storage.partition_writer import PartitionWriter
 from broker_core.storage.segment_files import SegmentFiles
@@ -23,7 +24,7 @@ from broker_core.storage.storage_errors import translated
 def delete_records(writer: PartitionWriter, before_offset: int) -> int:
     """Moves the log start offset up to `before_offset`, -1 for the log end. Returns the log start offset.
 
-    Raises OffsetOutOfRangeError above the high watermark.
+    Raises OffsetOutOfRangeError above the high watermark, and below -1.
     """
     log = writer.log
     offset = log.high_watermark if before_offset == -1 else before_offset
@@ -49,7 +50,7 @@ def apply_retention(writer: PartitionWriter, now_ms: int, *, pinned_offset: int 
     if plan is None:
         return 0
     if plan.must_roll:
-        writer.roll(now_ms)
+        roll_segment(writer, now_ms)
     with translated("applying retention", writer.directory), writer.changing():
         log.advance_log_start_offset(plan.log_start_offset)
         _publish_log_start(writer)

@@ -107,3 +107,7 @@ class OsFileSystem:
     def free_bytes(self, path: str) -> int:
         state = os.statvfs(path)
         return state.f_bavail * state.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        state = os.statvfs(path)
+        return state.f_blocks * state.f_frsize

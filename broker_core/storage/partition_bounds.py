@@ -36,6 +36,8 @@ BOUNDS_FILE_BYTES = 1024
 _SLOT_STRIDE_BYTES = 512
 _SLOT = struct.Struct(">4shh11q")
 _CRC = struct.Struct(">I")
+_SEQUENCE = struct.Struct(">q")
+_SEQUENCE_POSITION = 8
 _MAGIC = b"SLPB"
 _VERSION = 1
 
@@ -79,8 +81,22 @@ class PublishedBounds:
 
 def decode_bounds(data: bytes) -> PublishedBounds | None:
     """The newer valid slot of a bounds file's bytes; None when neither is valid."""
-    slots = [slot for position in (0, _SLOT_STRIDE_BYTES) if (slot := _decode_slot(data, position)) is not None]
-    return max(slots, key=lambda slot: slot.sequence, default=None)
+    if len(data) < BOUNDS_FILE_BYTES:
+        data = data.ljust(BOUNDS_FILE_BYTES, b"\0")
+    # The one that claims to be newer first: if it is valid the other is not looked at.
+    positions = (0, _SLOT_STRIDE_BYTES)
+    if _claimed_sequence(data, 0) < _claimed_sequence(data, _SLOT_STRIDE_BYTES):
+        positions = (_SLOT_STRIDE_BYTES, 0)
+    for position in positions:
+        slot = _decode_slot(data, position)
+        if slot is not None:
+            return slot
+    return None
+
+
+def _claimed_sequence(data: bytes, position: int) -> int:
+    sequence: int = _SEQUENCE.unpack_from(data, position + _SEQUENCE_POSITION)[0]
+    return sequence
 
 
 def _decode_slot(data: bytes, position: int) -> PublishedBounds | None:

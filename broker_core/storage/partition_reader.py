@@ -57,7 +57,7 @@ class PartitionReader:
         self._aborted = AbortedTransactionLookup()
 
     def bounds(self) -> PartitionBounds:
-        return self._retrying(_partition_bounds)
+        return self._retrying(partition_bounds)
 
     def has_unpublished(self) -> bool:
         return self._retrying(self._view.has_unpublished)
@@ -193,7 +193,7 @@ class PartitionReader:
         until_offset: int | None,
         isolation: IsolationLevel,
     ) -> FetchedBatches:
-        bounds = _partition_bounds(published)
+        bounds = partition_bounds(published)
         if not bounds.log_start_offset <= from_offset <= bounds.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"{self._topic_partition}: offset {from_offset} is outside the log, which holds"
@@ -317,7 +317,7 @@ class PartitionReader:
         self._aborted.forget()
 
 
-def _partition_bounds(published: PublishedBounds) -> PartitionBounds:
+def partition_bounds(published: PublishedBounds) -> PartitionBounds:
     return PartitionBounds(
         log_start_offset=published.log_start_offset,
         last_stable_offset=published.last_stable_offset,

@@ -7,22 +7,23 @@
         00000000000000000000.keyfilter                                      which keys a closed segment may hold
         partition.bounds                                                    published bounds (see `partition_bounds`)
 
-The store takes no lock. The door does: `refresh`, `append`, `append_control`, `delete_records`, `apply_retention`,
-`plan_compaction`, `swap_compaction`, `compact`, `truncate_to` and `place_key_filter` want the partition's exclusive
-lock; everything else wants none. `refresh` comes first every time the lock was taken.
+The store takes no lock. The door does: `refresh`, `append`, `append_control`, `append_group`, `flush`,
+`producer_entry`, `producer_entries`, `open_transactions`, `delete_records`, `apply_retention`, `roll`, `truncate_to`,
+`plan_compaction`, `swap_compaction`, `compact` and `place_key_filter` want the partition's exclusive lock; everything
+else wants none. `refresh` comes first every time the lock was taken.
 
 A store is not thread-safe: threads of one process share it under the door's mutex, or open one each.
+
+Longer than 400 lines because all that may be asked of a folder stands in one place, each method one call deep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from uuid import UUID
 
 from broker_core.cluster import (
-    AppendResult,
     FetchedBatches,
     KeyRanges,
     OffsetAndTimestamp,
@@ -30,16 +31,25 @@ from broker_core.cluster import (
     SegmentDescription,
 )
 from broker_core.log.key_filter import ClosedSegment
+from broker_core.log.leader_epochs import LeaderEpochs
 from broker_core.log.producer_state import AppendOrigin, ProducerEntry
-from broker_core.model.exceptions import DirectoryFormatError, DirectoryReadOnlyError, UnknownPartitionError
+from broker_core.model.exceptions import (
+    DirectoryFormatError,
+    DirectoryReadOnlyError,
+    StorageError,
+    StreamlogError,
+    UnknownPartitionError,
+)
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import FileSystem
 from broker_core.storage import maintenance
+from broker_core.storage.append_group import AppendOutcome, GroupedAppend, append_group, roll_segment
 from broker_core.storage.checkpoints import (
     LEADER_EPOCH_FILE_NAME,
     PARTITION_METADATA_FILE_NAME,
     read_partition_metadata,
+    read_small_file,
     write_atomically,
     write_partition_metadata,
 )
@@ -58,7 +68,7 @@ from broker_core.storage.key_filter_files import (
     write_key_filter,
 )
 from broker_core.storage.partition_bounds import PublishedBounds
-from broker_core.storage.partition_reader import PartitionReader
+from broker_core.storage.partition_reader import PartitionReader, partition_bounds
 from broker_core.storage.partition_writer import PartitionWriter
 from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 from broker_core.storage.storage_errors import translated
@@ -78,16 +88,9 @@ __all__ = [
     "CompactionReport",
     "DumpedBatch",
     "Finding",
+    "GroupedAppend",
     "PartitionStore",
 ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendOutcome:
-    """What an append did: where it landed, and whether a new segment was begun (time for maintenance)."""
-
-    result: AppendResult
-    rolled: bool
 
 
 class PartitionStore:
@@ -211,6 +214,12 @@ class PartitionStore:
         """The range without the closed segments whose key filter denies the key; None asks for records without one."""
         return self._reader.ranges_with_key(key, from_offset, until_offset)
 
+    def leader_epochs(self) -> LeaderEpochs:
+        """Which leader wrote from which offset on. Raises CorruptDataError for a damaged checkpoint."""
+        with translated("reading", self.directory):
+            data = read_small_file(self._fs, f"{self.directory}/{LEADER_EPOCH_FILE_NAME}")
+        return LeaderEpochs() if data is None else LeaderEpochs.decode(data.decode("utf-8", "replace"))
+
     def segments(self) -> tuple[SegmentDescription, ...]:
         """All segments in offset order."""
 
@@ -257,6 +266,10 @@ class PartitionStore:
         """
         self._writable().refresh()
 
+    def load(self) -> None:
+        """The same where nobody else writes: only once, and after trouble."""
+        self._writable().loaded()
+
     def append(self, batches: bytearray, *, now_ms: int) -> AppendOutcome:
         """Validates, places (in `batches`, in place), writes, syncs, publishes: all of it or nothing.
 
@@ -271,6 +284,29 @@ class PartitionStore:
         `is_synced` False: visible to all processes, on the device with the next append that is synced.
         """
         return self._append(batches, now_ms, AppendOrigin.COORDINATOR, is_synced=is_synced)
+
+    def append_group(
+        self, appends: Sequence[GroupedAppend], *, now_ms: int, is_synced: bool
+    ) -> list[AppendOutcome | StreamlogError]:
+        """Several appends with one sync and one publish, see `append_group`. What became of each, in order: a refused
+        one fails alone; when the disk refuses, nothing of any of them is kept and each has that StorageError."""
+        try:
+            outcomes = append_group(self._loaded(), appends, now_ms=now_ms, is_synced=is_synced)
+        except StorageError as trouble:
+            return [trouble] * len(appends)
+        return [each if isinstance(each, StreamlogError) else AppendOutcome.of(each) for each in outcomes]
+
+    def written_bounds(self) -> PartitionBounds:
+        """The published bounds as of the last refresh or append: what `bounds` would read under the lock."""
+        return partition_bounds(self._writable().published)
+
+    def flush(self) -> None:
+        """Puts what is published on the device, and the bounds that name it."""
+        self._loaded().flush()
+
+    def producer_entries(self) -> dict[int, ProducerEntry]:
+        """All producers that the partition remembers, as of the last refresh or append; a copy."""
+        return dict(self._loaded().log.producers.entries)
 
     def producer_entry(self, producer_id: int) -> ProducerEntry | None:
         """What the partition remembers of a producer, as of the last refresh or append."""
@@ -296,7 +332,7 @@ class PartitionStore:
 
     def roll(self, now_ms: int) -> bool:
         """Begins a new segment; False when the active one is empty."""
-        return self._loaded().roll(now_ms)
+        return roll_segment(self._loaded(), now_ms)
 
     def truncate_to(self, offset: int) -> None:
         """Removes every batch that reaches `offset` or begins behind it."""
@@ -366,8 +402,11 @@ class PartitionStore:
     def _append(
         self, batches: bytearray, now_ms: int, origin: AppendOrigin, *, is_synced: bool = True
     ) -> AppendOutcome:
-        plan = self._loaded().append(batches, now_ms=now_ms, origin=origin, is_synced=is_synced)
-        return AppendOutcome(result=plan.result, rolled=plan.has_roll)
+        appends = [GroupedAppend(batches=batches, origin=origin)]
+        (outcome,) = append_group(self._loaded(), appends, now_ms=now_ms, is_synced=is_synced)
+        if isinstance(outcome, StreamlogError):
+            raise outcome
+        return AppendOutcome.of(outcome)
 
     def _loaded(self) -> PartitionWriter:
         return self._writable().loaded()

@@ -1,39 +1,28 @@
 """The one writer of a partition's folder at a time: whoever holds the partition's lock.
 
-What it keeps in memory is a cache of the folder; `refresh` brings it up to date every time the lock was taken. An
-append goes: plan, write batches and indexes, fdatasync, publish bounds. Before the last step nothing of it is visible;
-if any step fails everything is taken back. If the process dies, `refresh` of the next writer finds the log longer than
-was published and keeps what is whole of it.
+What it keeps in memory is a cache of the folder; `refresh` brings it up to date every time the lock was taken. How the
+log grows stands in `append_group`, how it is shortened in `maintenance`, how it is compacted in `compaction_run`: each
+ends with `publish`, before which nothing is visible. If the process dies, `refresh` of the next writer finds the log
+longer than was published and keeps what is whole of it.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import replace
 
-from broker_core.log.append_plan import AppendPlan
-from broker_core.log.leader_epochs import LeaderEpochs
 from broker_core.log.partition_log import PartitionLog
-from broker_core.log.producer_snapshot import encode_snapshot
-from broker_core.log.producer_state import AppendOrigin, ProducerState
 from broker_core.log.segment_table import Segment
-from broker_core.log.sparse_index import TimestampOffset
-from broker_core.model.exceptions import StorageError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import File, FileSystem
 from broker_core.storage.batch_walk import marker_at, walk_headers
-from broker_core.storage.checkpoints import LEADER_EPOCH_FILE_NAME, write_atomically
 from broker_core.storage.partition_bounds import BoundsFile, PublishedBounds
 from broker_core.storage.partition_mending import mend_partition
 from broker_core.storage.recovery import load_partition
-from broker_core.storage.segment_appender import AppendMark, SegmentAppender
+from broker_core.storage.segment_appender import SegmentAppender
 from broker_core.storage.segment_leftovers import delete_segments, finish_leftovers
-from broker_core.storage.segment_names import LOG, SNAPSHOT, FolderListing, segment_path
+from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 from broker_core.storage.storage_errors import translated
-
-PRODUCER_ID_EXPIRATION_MS = 86_400_000
-"""Kafka's producer.id.expiration.ms: a producer silent for a day, without an open transaction, is forgotten."""
 
 
 class PartitionWriter:
@@ -83,48 +72,29 @@ class PartitionWriter:
             elif published.sequence != self._published.sequence:
                 self._catch_up(published)
 
-    def append(self, batches: bytearray, *, now_ms: int, origin: AppendOrigin, is_synced: bool = True) -> AppendPlan:
-        plan = self.log.plan_append(batches, now_ms=now_ms, origin=origin)
-        if not plan.runs:
-            return plan
-        appender, before = self.appender, self._published
-        with translated("appending", self.directory):
-            mark = appender.mark(self.log.feed.size_bytes)
-            opened: list[SegmentAppender] = []
-            try:
-                is_synced = self._write(plan, appender, opened, is_synced=is_synced)
-                self.log.on_appended(plan)
-                if opened:
-                    self._appender = opened[-1]
-                self.publish(is_synced=is_synced, is_new_generation=plan.has_roll)
-            except BaseException:
-                new_bases = [run.base_offset for run in plan.runs if run.is_roll]
-                self._take_back(before, appender, mark, opened, new_bases)
-                raise
-            for replaced in [appender, *opened[:-1]] if opened else []:
-                replaced.close()
-        return plan
+    def is_sync_due(self, now_ms: int) -> bool:
+        """Whether the topic's settings want what is in the log now on the device."""
+        if self.config.is_synced_per_batch:
+            return True
+        unsynced_bytes = self._published.active_size_bytes - self._published.flushed_size_bytes
+        if unsynced_bytes == 0:
+            self._last_sync_ms = now_ms
+        unsynced_count = self.log.log_end_offset - self._published.active_base_offset if unsynced_bytes else 0
+        waited_ms = now_ms - self._last_sync_ms
+        # Negative: the clock was put back, and how long it was nobody knows.
+        return unsynced_count >= self.config.flush_messages or not 0 <= waited_ms < self.config.flush_ms
 
-    def roll(self, now_ms: int) -> bool:
-        """Closes the active segment and begins a new one; False when it is empty."""
-        plan = self.log.plan_roll()
-        if plan is None:
-            return False
-        old, before = self.appender, self._published
-        with translated("rolling", self.directory):
-            mark = old.mark(self.log.feed.size_bytes)
-            opened: list[SegmentAppender] = []
-            try:
-                self.log.producers.expire(now_ms, producer_id_expiration_ms=PRODUCER_ID_EXPIRATION_MS)
-                opened.append(self._begin_segment(old, plan.base_offset, plan.closing_time_entry, self.log.producers))
-                self.log.on_rolled(plan.base_offset, now_ms=now_ms)
-                self._appender = opened[0]
-                self.publish(is_synced=True, is_new_generation=True)
-            except BaseException:
-                self._take_back(before, old, mark, opened, [plan.base_offset])
-                raise
-            old.close()
-        return True
+    def on_synced(self, now_ms: int) -> None:
+        self._last_sync_ms = now_ms
+
+    def flush(self) -> None:
+        """Puts what is published on the device, and with it the bounds that name it."""
+        with translated("flushing", self.directory):
+            if not self.is_synced:
+                self.appender.sync()
+                self.publish(is_synced=True, is_new_generation=False)
+            assert self._bounds_file is not None, f"{self.topic_partition}: refresh() comes before any write"
+            self._bounds_file.sync()
 
     def publish(self, *, is_synced: bool, is_new_generation: bool) -> None:
         """Makes the machine's state the one that readers see. A new generation is synced: it names other files."""
@@ -169,6 +139,14 @@ class PartitionWriter:
             is_new_generation=True,
         )
 
+    def unpublish(self, before: PublishedBounds) -> None:
+        """Readers see `before` again, if they were told of anything newer."""
+        after = self._published
+        if after.sequence != before.sequence:
+            self._publish(
+                replace(before, sequence=after.sequence + 1, generation=after.generation + 1), is_new_generation=True
+            )
+
     def drop_segments(self, base_offsets: tuple[int, ...]) -> None:
         """Deletes the files of segments that the published log start has left behind, and forgets them."""
         delete_segments(self.fs, self.directory, base_offsets)
@@ -190,6 +168,10 @@ class PartitionWriter:
     def appender(self) -> SegmentAppender:
         assert self._appender is not None, f"{self.topic_partition}: refresh() comes before any write"
         return self._appender
+
+    def use_appender(self, appender: SegmentAppender) -> None:
+        """The segment that is active from now on."""
+        self._appender = appender
 
     def close(self) -> None:
         self.forget()
@@ -268,66 +250,6 @@ class PartitionWriter:
                 self._appender = SegmentAppender(self.fs, self.directory, published.active_base_offset)
             self._published = published
 
-    def _write(
-        self, plan: AppendPlan, appender: SegmentAppender, opened: list[SegmentAppender], *, is_synced: bool
-    ) -> bool:
-        """Says whether the active segment was synced: if that was asked for and the topic's settings want it."""
-        buffer = memoryview(plan.buffer)
-        producers = self.log.producers
-        for slot, run in enumerate(plan.runs):
-            if run.is_roll:
-                if slot == 0:
-                    producers.expire(plan.now_ms, producer_id_expiration_ms=PRODUCER_ID_EXPIRATION_MS)
-                else:
-                    producers = _after_runs(self.log.producers, plan, slot, str(self.topic_partition))
-                last = opened[-1] if opened else appender
-                opened.append(self._begin_segment(last, run.base_offset, run.closing_time_entry, producers))
-            (opened[-1] if opened else appender).write(run, buffer)
-        if plan.is_new_leader_epoch:
-            self._write_leader_epochs(plan)
-        is_synced = is_synced and self._is_sync_due(plan)
-        if is_synced:
-            (opened[-1] if opened else appender).sync()
-            self._last_sync_ms = plan.now_ms
-        return is_synced
-
-    def _is_sync_due(self, plan: AppendPlan) -> bool:
-        if self.config.is_synced_per_batch:
-            return True
-        unsynced_bytes = self._published.active_size_bytes - self._published.flushed_size_bytes
-        if unsynced_bytes == 0:
-            self._last_sync_ms = plan.now_ms
-        unsynced_count = plan.log_end_offset - self._published.active_base_offset if unsynced_bytes else 0
-        waited_ms = plan.now_ms - self._last_sync_ms
-        # Negative: the clock was put back, and how long it was nobody knows.
-        return unsynced_count >= self.config.flush_messages or not 0 <= waited_ms < self.config.flush_ms
-
-    def _begin_segment(
-        self,
-        last: SegmentAppender,
-        base_offset: int,
-        closing_time_entry: TimestampOffset | None,
-        producers: ProducerState,
-    ) -> SegmentAppender:
-        last.finish(closing_time_entry)
-        snapshot_path = segment_path(self.directory, base_offset, SNAPSHOT)
-        write_atomically(self.fs, snapshot_path, encode_snapshot(producers.entries.values()))
-        appender = SegmentAppender(self.fs, self.directory, base_offset)
-        try:
-            self.fs.sync_directory(self.directory)
-        except BaseException:
-            appender.close()
-            raise
-        return appender
-
-    def _write_leader_epochs(self, plan: AppendPlan) -> None:
-        epochs = LeaderEpochs(self.log.leader_epochs.entries)
-        for run in plan.runs:
-            for header in run.headers:
-                if header.partition_leader_epoch > epochs.latest_epoch:
-                    epochs.assign(header.partition_leader_epoch, header.base_offset)
-        write_atomically(self.fs, f"{self.directory}/{LEADER_EPOCH_FILE_NAME}", epochs.encode().encode())
-
     def publish_gaps(self, until_offset: int) -> None:
         """From now on offsets may be missing below `until_offset`: a compaction is about to be put in place."""
         before = self._published
@@ -352,30 +274,6 @@ class PartitionWriter:
             self._bounds_file.publish(self._published)
             self._bounds_file.sync()
 
-    def _take_back(
-        self,
-        before: PublishedBounds,
-        appender: SegmentAppender,
-        mark: AppendMark,
-        opened: list[SegmentAppender],
-        new_bases: list[int],
-    ) -> None:
-        """As much as the disk lets us; the next refresh reads the folder and does the rest."""
-        for new in opened:
-            new.close()
-        with suppress(OSError, StorageError):
-            after = self._published
-            if after.sequence != before.sequence:
-                # Nothing that readers were told of may go before they are told otherwise.
-                self._publish(
-                    replace(before, sequence=after.sequence + 1, generation=after.generation + 1),
-                    is_new_generation=True,
-                )
-            delete_segments(self.fs, self.directory, new_bases)
-            appender.cut_back(mark)
-        self._appender = appender
-        self.forget()
-
 
 class _Changing:
     """Forgets the writer's cache when the block fails."""
@@ -389,12 +287,3 @@ class _Changing:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if kind is not None:
             self._writer.forget()
-
-
-def _after_runs(producers: ProducerState, plan: AppendPlan, slot: int, name: str) -> ProducerState:
-    """The producers after the first `slot` runs of an append that is not in the log yet."""
-    ahead = ProducerState(name, producers.entries.values(), end_offset=producers.end_offset)
-    for run in plan.runs[:slot]:
-        for header, marker in zip(run.headers, run.markers, strict=True):
-            ahead.replay(header, marker=marker)
-    return ahead

@@ -75,6 +75,9 @@ class SwapsFinished:
     def free_bytes(self, path: str) -> int:
         return self._inner.free_bytes(path)
 
+    def total_bytes(self, path: str) -> int:
+        return self._inner.total_bytes(path)
+
     def _is_swapped(self, path: str) -> bool:
         if not self._inner.exists(path + SWAP):
             return False

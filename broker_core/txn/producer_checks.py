@@ -17,9 +17,11 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.limits import MAX_TRANSACTION_TIMEOUT_MS, NO_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState
-from broker_core.txn.transaction_steps import LAST_GIVEN_EPOCH
+from broker_core.txn.transaction_steps import CLIENT_VERSION, LAST_GIVEN_EPOCH
 from broker_core.txn.txn_records import TransactionValue
-from broker_core.txn.txn_states import COMMITS, PREPARED
+from broker_core.txn.txn_states import COMMITS, COMPLETION, PREPARED
+
+_COMPLETE = frozenset(COMPLETION.values())
 
 
 def check_transactional_id(transactional_id: str) -> None:
@@ -43,22 +45,43 @@ def checked_timeout_ms(timeout_ms: int, *, is_two_phase: bool, longest_ms: int =
     return timeout_ms
 
 
-def is_repeated_end(producer: TransactionalProducer, value: TransactionValue, *, commit: bool) -> bool:
-    """Whether the end is a retry of one that was decided before. Raises when it may not be."""
-    asked = "commit" if commit else "abort"
-    who = f"transactional id {producer.transactional_id!r}"
-    if _is_retry(producer, value):
-        if (value.state in COMMITS) != commit:
-            was = "committed" if value.state in COMMITS else "aborted, by its producer or because it was fenced"
-            raise InvalidTransactionStateError(f"{who} cannot {asked}: its transaction was {was} ({value.state.label})")
+def is_repeated_end(
+    producer: TransactionalProducer, value: TransactionValue, *, commit: bool, client_version: int = CLIENT_VERSION
+) -> bool:
+    """Whether the end is a retry of one that was decided before. Raises when it may not be.
+
+    Ends of older clients bump no epoch: the same end once more is their retry, and nothing open is nothing to abort.
+    """
+    if client_version < CLIENT_VERSION:
+        check_owner(producer, value)
+        check_not_ending(producer.transactional_id, value)
+        if value.state in _COMPLETE:
+            _check_decided_so(producer.transactional_id, value, commit=commit)
+            return True
+    elif _is_retry(producer, value):
+        _check_decided_so(producer.transactional_id, value, commit=commit)
         return True
     check_owner(producer, value)
     check_not_ending(producer.transactional_id, value)
-    if commit and value.state is not TransactionState.ONGOING:
+    if (commit or client_version < CLIENT_VERSION) and value.state is not TransactionState.ONGOING:
         raise InvalidTransactionStateError(
-            f"{who} cannot commit: no transaction is open, since no partition was added to one ({value.state.label})"
+            f"transactional id {producer.transactional_id!r} cannot {_verb(commit)}: no transaction is open, since no"
+            f" partition was added to one ({value.state.label})"
         )
     return False
+
+
+def _check_decided_so(transactional_id: str, value: TransactionValue, *, commit: bool) -> None:
+    if (value.state in COMMITS) != commit:
+        was = "committed" if value.state in COMMITS else "aborted, by its producer or because it was fenced"
+        raise InvalidTransactionStateError(
+            f"transactional id {transactional_id!r} cannot {_verb(commit)}: its transaction was {was}"
+            f" ({value.state.label})"
+        )
+
+
+def _verb(commit: bool) -> str:
+    return "commit" if commit else "abort"
 
 
 def _is_retry(producer: TransactionalProducer, value: TransactionValue) -> bool:

@@ -18,12 +18,14 @@ Judgement, as Kafka's with transactions version 2:
     commit where nothing is open        InvalidTransactionStateError
     abort where nothing is open         accepted: bumps the epoch, with no marker to write
     while it is being ended             ConcurrentTransactionsError
+
+A broker has older clients too, whose ends bump no epoch (`client_version` below 2): the end that was is their retry,
+and an abort where nothing is open is refused. Producers may ask for their next epoch: `producer_renewal`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from broker_core.cluster import TransactionalProducer, TransactionDescription
 from broker_core.coordinator.contract import CoordinatorResult
@@ -36,14 +38,11 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import (
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
-    SINGLE_USE_ID_PREFIX,
     ProducerIdAndEpoch,
     TopicPartition,
 )
 from broker_core.model.limits import (
     MAX_TRANSACTION_TIMEOUT_MS,
-    NO_TRANSACTION_TIMEOUT_MS,
-    SINGLE_USE_ID_EXPIRATION_MS,
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
 from broker_core.model.transaction_state import TransactionState
@@ -56,39 +55,31 @@ from broker_core.txn.producer_checks import (
     checked_timeout_ms,
     is_repeated_end,
 )
+from broker_core.txn.producer_renewal import Renewal, check_expected_id, is_repeated_renewal
+from broker_core.txn.transaction_expiry import expiry_ms, has_timeout, is_expired, is_idle
+from broker_core.txn.transaction_replies import EndingTransaction, EndReply, InitReply
 from broker_core.txn.txn_records import TransactionRecord, TransactionValue
 from broker_core.txn.txn_states import COMMITS, PREPARED
 
 _OPEN_OR_ENDING = PREPARED | {TransactionState.ONGOING}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InitReply:
-    """`producer` None: the id's last transaction must be ended first (see `ending`); then plan again."""
-
-    producer: ProducerIdAndEpoch | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndingTransaction:
-    """A decided transaction whose markers are owed: one in each partition, with this producer id and epoch."""
-
-    transactional_id: str
-    producer_id: int
-    producer_epoch: int
-    is_commit: bool
-    partitions: tuple[TopicPartition, ...]
-    coordinator_epoch: int
-
-
 class TransactionCoordinator:
     """Of one partition of `__transaction_state`. `coordinator_epoch` is that partition's leader epoch.
 
-    `longest_timeout_ms` is the longest timeout that a producer may ask for (transaction.max.timeout.ms).
+    `longest_timeout_ms`: that a producer may ask for (transaction.max.timeout.ms). `id_expiration_ms`: how long an id
+    is kept that nobody uses (transactional.id.expiration.ms).
     """
 
-    def __init__(self, *, coordinator_epoch: int = 0, longest_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS) -> None:
+    def __init__(
+        self,
+        *,
+        coordinator_epoch: int = 0,
+        longest_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+        id_expiration_ms: int = TRANSACTIONAL_ID_EXPIRATION_MS,
+    ) -> None:
         self._coordinator_epoch = coordinator_epoch
+        self._id_expiration_ms = id_expiration_ms
         self._longest_timeout_ms = longest_timeout_ms
         self._values: dict[str, TransactionValue] = {}
         self._ids_by_producer: dict[int, str] = {}
@@ -104,7 +95,7 @@ class TransactionCoordinator:
     def next_expiry_ms(self) -> int | None:
         """When the next open transaction times out; None: none will."""
         open_values = (self._values[key] for key in self._ongoing)
-        return min((_expiry_ms(value) for value in open_values if _has_timeout(value)), default=None)
+        return min((expiry_ms(value) for value in open_values if has_timeout(value)), default=None)
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
         """By id; ids that are not known are missing."""
@@ -119,6 +110,27 @@ class TransactionCoordinator:
             for key, value in sorted(self._values.items())
             if key.startswith(prefix) and (states is None or value.state in states)
         )
+
+    def find(self, is_wanted: Callable[[str, TransactionValue], bool]) -> dict[str, TransactionValue]:
+        """By id, ordered."""
+        return {key: value for key, value in sorted(self._values.items()) if is_wanted(key, value)}
+
+    def value(self, transactional_id: str) -> TransactionValue | None:
+        """What is known of the id."""
+        return self._values.get(transactional_id)
+
+    def partitions_outside(
+        self, producer: TransactionalProducer, partitions: Iterable[TopicPartition]
+    ) -> frozenset[TopicPartition]:
+        """Which of these the producer may not write to: it has no transaction open that holds them.
+
+        Raises UnknownTransactionalIdError, InvalidProducerIdMappingError, ProducerFencedError,
+        ConcurrentTransactionsError.
+        """
+        value = self._known(producer.transactional_id)
+        check_owner(producer, value)
+        check_not_ending(producer.transactional_id, value)
+        return frozenset(partitions) - frozenset(value.partitions)
 
     def check_append(self, producer_id: int, producer_epoch: int, partition: TopicPartition) -> None:
         """Whether a transactional batch may be written now (KIP-890): it must belong to an open transaction.
@@ -155,23 +167,30 @@ class TransactionCoordinator:
         is_two_phase: bool,
         new_producer_id: Callable[[], int],
         now_ms: int,
+        expected: ProducerIdAndEpoch | None = None,
+        last_renewal: Renewal | None = None,
     ) -> CoordinatorResult[TransactionRecord, InitReply]:
         """The next producer instance takes over; what the last one left open goes to PrepareAbort, and it is fenced.
 
-        `new_producer_id` is called at most once. Raises InvalidRequestError for an id that cannot be stored,
-        InvalidTransactionTimeoutError.
+        `expected`: the producer that asks is this one and wants its next epoch; `last_renewal` is what the last one
+        that asked so was given. `new_producer_id` is called at most once. Raises InvalidRequestError for an id that
+        cannot be stored, InvalidTransactionTimeoutError, ProducerFencedError for an expected producer that was fenced.
         """
         check_transactional_id(transactional_id)
         stored_timeout_ms = checked_timeout_ms(
             timeout_ms, is_two_phase=is_two_phase, longest_ms=self._longest_timeout_ms
         )
         value = self._values.get(transactional_id)
+        if expected is not None and value is not None:
+            check_expected_id(transactional_id, value, expected)
         if value is None:
             initialised = steps.first(new_producer_id(), timeout_ms=stored_timeout_ms, now_ms=now_ms)
         elif value.state in PREPARED:
             return CoordinatorResult(reply=InitReply(producer=None))
         elif value.state is TransactionState.ONGOING:
             return CoordinatorResult(records=(_fence(transactional_id, value, now_ms),), reply=InitReply(producer=None))
+        elif expected and is_repeated_renewal(transactional_id, value, expected, last_renewal):
+            initialised = steps.kept(value, timeout_ms=stored_timeout_ms, now_ms=now_ms)
         elif steps.is_exhausted(value):
             initialised = steps.rotated(value, new_producer_id(), timeout_ms=stored_timeout_ms, now_ms=now_ms)
         else:
@@ -183,7 +202,12 @@ class TransactionCoordinator:
         )
 
     def plan_add_partitions(
-        self, producer: TransactionalProducer, partitions: Collection[TopicPartition], *, now_ms: int
+        self,
+        producer: TransactionalProducer,
+        partitions: Collection[TopicPartition],
+        *,
+        now_ms: int,
+        client_version: int = steps.CLIENT_VERSION,
     ) -> CoordinatorResult[TransactionRecord, None]:
         """Opens the producer's transaction if it is not open. No records when all the partitions are in it already.
 
@@ -195,7 +219,7 @@ class TransactionCoordinator:
         check_not_ending(producer.transactional_id, value)
         if set(partitions) <= set(value.partitions):
             return CoordinatorResult(reply=None)
-        opened = steps.with_partitions(value, partitions, now_ms=now_ms)
+        opened = steps.with_partitions(value, partitions, now_ms=now_ms, client_version=client_version)
         record = TransactionRecord(transactional_id=producer.transactional_id, value=opened)
         return CoordinatorResult(records=(record,), reply=None)
 
@@ -206,6 +230,7 @@ class TransactionCoordinator:
         commit: bool,
         new_producer_id: Callable[[], int],
         now_ms: int,
+        client_version: int = steps.CLIENT_VERSION,
     ) -> CoordinatorResult[TransactionRecord, tuple[EndingTransaction, ...]]:
         """Decides all these transactions alike, or raises and decides none.
 
@@ -219,19 +244,48 @@ class TransactionCoordinator:
         judged: list[tuple[str, TransactionValue, bool]] = []
         for producer in producers:
             value = self._known(producer.transactional_id)
-            judged.append((producer.transactional_id, value, is_repeated_end(producer, value, commit=commit)))
+            was_ended = is_repeated_end(producer, value, commit=commit, client_version=client_version)
+            judged.append((producer.transactional_id, value, was_ended))
         target = TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT
         records: list[TransactionRecord] = []
         endings: list[EndingTransaction] = []
         for transactional_id, value, was_ended in judged:
             decided = value
             if not was_ended:
-                next_id = new_producer_id() if steps.is_exhausted(value) else NO_PRODUCER_ID
-                decided = steps.prepared(value, target, next_producer_id=next_id, now_ms=now_ms)
+                bumps = client_version >= steps.CLIENT_VERSION
+                next_id = new_producer_id() if bumps and steps.is_exhausted(value) else NO_PRODUCER_ID
+                decided = steps.prepared(
+                    value, target, next_producer_id=next_id, now_ms=now_ms, client_version=client_version
+                )
                 records.append(TransactionRecord(transactional_id=transactional_id, value=decided))
             if decided.state in PREPARED:
                 endings.append(self._ending(transactional_id, decided))
         return CoordinatorResult(records=tuple(records), reply=tuple(endings))
+
+    def plan_end_one(
+        self,
+        producer: TransactionalProducer,
+        *,
+        commit: bool,
+        new_producer_id: Callable[[], int],
+        now_ms: int,
+        client_version: int,
+    ) -> CoordinatorResult[TransactionRecord, EndReply]:
+        """As `plan_end`; a retry while markers are owed is asked to come again, as Kafka does it."""
+        planned = self.plan_end(
+            (producer,), commit=commit, new_producer_id=new_producer_id, now_ms=now_ms, client_version=client_version
+        )
+        decided = planned.records[0].value if planned.records else self._known(producer.transactional_id)
+        assert decided is not None, producer
+        if not planned.records:
+            check_not_ending(producer.transactional_id, decided)
+        changes_id = decided.next_producer_id != NO_PRODUCER_ID
+        following = ProducerIdAndEpoch(
+            producer_id=decided.next_producer_id if changes_id else decided.producer_id,
+            producer_epoch=0 if changes_id else decided.producer_epoch,
+        )
+        ending = planned.reply[0] if planned.reply else None
+        return CoordinatorResult(records=planned.records, reply=EndReply(producer=following, ending=ending))
 
     def plan_complete(
         self, endings: Iterable[EndingTransaction], *, now_ms: int
@@ -271,12 +325,13 @@ class TransactionCoordinator:
         fenced = tuple(
             _fence(key, self._values[key], now_ms)
             for key in sorted(self._ongoing)
-            if _is_expired(self._values[key], now_ms)
+            if is_expired(self._values[key], now_ms)
         )
         forgotten = tuple(
             TransactionRecord(transactional_id=key)
             for key, value in sorted(self._values.items())
-            if value.state not in _OPEN_OR_ENDING and value.last_update_ms <= now_ms - _expiration_ms(key)
+            if value.state not in _OPEN_OR_ENDING
+            and is_idle(key, value, now_ms, id_expiration_ms=self._id_expiration_ms)
         )
         endings = tuple(self._ending(record.transactional_id, record.value) for record in fenced if record.value)
         return CoordinatorResult(records=fenced + forgotten, reply=endings)
@@ -305,7 +360,7 @@ class TransactionCoordinator:
         if value is None:
             raise UnknownTransactionalIdError(
                 f"Nothing is known of transactional id {transactional_id!r}: it was never initialised, or was forgotten"
-                f" after {TRANSACTIONAL_ID_EXPIRATION_MS} ms without a transaction",
+                f" after {self._id_expiration_ms} ms without a transaction",
                 transactional_id=transactional_id,
             )
         return value
@@ -328,23 +383,6 @@ class TransactionCoordinator:
 def _fence(transactional_id: str, value: TransactionValue, now_ms: int) -> TransactionRecord:
     aborted = steps.prepared(value, TransactionState.PREPARE_ABORT, now_ms=now_ms)
     return TransactionRecord(transactional_id=transactional_id, value=aborted)
-
-
-def _has_timeout(value: TransactionValue) -> bool:
-    return value.timeout_ms != NO_TRANSACTION_TIMEOUT_MS
-
-
-def _expiration_ms(transactional_id: str) -> int:
-    is_single_use = transactional_id.startswith(SINGLE_USE_ID_PREFIX)
-    return SINGLE_USE_ID_EXPIRATION_MS if is_single_use else TRANSACTIONAL_ID_EXPIRATION_MS
-
-
-def _expiry_ms(value: TransactionValue) -> int:
-    return value.start_ms + value.timeout_ms
-
-
-def _is_expired(value: TransactionValue, now_ms: int) -> bool:
-    return _has_timeout(value) and _expiry_ms(value) <= now_ms
 
 
 def _description(transactional_id: str, value: TransactionValue) -> TransactionDescription:

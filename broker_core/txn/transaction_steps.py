@@ -4,6 +4,8 @@ Epochs, by transactions version 2 (KIP-890): each end bumps the epoch, and the m
 what the producer sent before its end and arrives late is fenced by the partition. 32766 is the last epoch a producer is
 given: 32767 remains for ending and fencing it. An end with 32766 notes the producer id that comes next, and its
 completion changes to that one with epoch 0; after a fence the next init draws a new id.
+
+A client that knows no version 2 is not told of a bumped epoch, so its own ends bump nothing; fencing it always does.
 """
 
 from __future__ import annotations
@@ -23,6 +25,9 @@ LAST_GIVEN_EPOCH: Final = MAX_PRODUCER_EPOCH - 1
 
 CLIENT_VERSION: Final = 2
 """Transactions version 2: each end bumps the epoch."""
+
+OLD_CLIENT_VERSION: Final = 0
+"""What Kafka records for requests of clients that know no version 2."""
 
 
 def is_exhausted(value: TransactionValue) -> bool:
@@ -52,25 +57,53 @@ def rotated(value: TransactionValue, producer_id: int, *, timeout_ms: int, now_m
     return _taken_over(value, producer_id, 0, timeout_ms=timeout_ms, now_ms=now_ms)
 
 
-def with_partitions(value: TransactionValue, partitions: Iterable[TopicPartition], *, now_ms: int) -> TransactionValue:
+def kept(value: TransactionValue, *, timeout_ms: int, now_ms: int) -> TransactionValue:
+    """The same producer instance goes on, with an epoch that it was given before and did not hear of (KIP-360)."""
+    return _taken_over(
+        value,
+        value.producer_id,
+        value.producer_epoch,
+        timeout_ms=timeout_ms,
+        now_ms=now_ms,
+        previous_producer_id=value.previous_producer_id,
+    )
+
+
+def with_partitions(
+    value: TransactionValue, partitions: Iterable[TopicPartition], *, now_ms: int, client_version: int = CLIENT_VERSION
+) -> TransactionValue:
     """Opens the transaction if it is not."""
     start_ms = value.start_ms if value.state is TransactionState.ONGOING else now_ms
     together = tuple(sorted({*value.partitions, *partitions}))
-    return _step(value, TransactionState.ONGOING, now_ms, partitions=together, start_ms=start_ms)
+    return _step(
+        value,
+        TransactionState.ONGOING,
+        now_ms,
+        partitions=together,
+        start_ms=start_ms,
+        client_version=client_version,
+    )
 
 
 def prepared(
-    value: TransactionValue, state: TransactionState, *, next_producer_id: int = NO_PRODUCER_ID, now_ms: int
+    value: TransactionValue,
+    state: TransactionState,
+    *,
+    next_producer_id: int = NO_PRODUCER_ID,
+    now_ms: int,
+    client_version: int = CLIENT_VERSION,
 ) -> TransactionValue:
-    """Decides the end, with the epoch bumped. An abort of nothing begins and ends now."""
+    """Decides the end, with the epoch bumped from client version 2 on. An abort of nothing begins and ends now."""
     assert value.producer_epoch < MAX_PRODUCER_EPOCH or state is TransactionState.PREPARE_ABORT, value
+    bump = 1 if client_version >= CLIENT_VERSION else 0
     return _step(
         value,
         state,
         now_ms,
-        producer_epoch=min(value.producer_epoch + 1, MAX_PRODUCER_EPOCH),
+        producer_epoch=min(value.producer_epoch + bump, MAX_PRODUCER_EPOCH),
         next_producer_id=next_producer_id,
         start_ms=value.start_ms if value.state is TransactionState.ONGOING else now_ms,
+        client_version=client_version,
     )
 
 
@@ -85,11 +118,18 @@ def completed(value: TransactionValue, *, now_ms: int) -> TransactionValue:
         producer_epoch=0 if changes_id else value.producer_epoch,
         next_producer_id=NO_PRODUCER_ID,
         partitions=(),
+        client_version=value.client_version,
     )
 
 
 def _taken_over(
-    value: TransactionValue, producer_id: int, producer_epoch: int, *, timeout_ms: int, now_ms: int
+    value: TransactionValue,
+    producer_id: int,
+    producer_epoch: int,
+    *,
+    timeout_ms: int,
+    now_ms: int,
+    previous_producer_id: int | None = None,
 ) -> TransactionValue:
     check_transition(value.state, TransactionState.EMPTY)
     return replace(
@@ -101,7 +141,7 @@ def _taken_over(
         partitions=(),
         last_update_ms=now_ms,
         start_ms=NO_TIMESTAMP,
-        previous_producer_id=value.producer_id,
+        previous_producer_id=value.producer_id if previous_producer_id is None else previous_producer_id,
         next_producer_id=NO_PRODUCER_ID,
         next_producer_epoch=NO_PRODUCER_EPOCH,
     )
@@ -117,6 +157,7 @@ def _step(
     producer_epoch: int | None = None,
     next_producer_id: int = NO_PRODUCER_ID,
     partitions: tuple[TopicPartition, ...] | None = None,
+    client_version: int,
 ) -> TransactionValue:
     check_transition(value.state, state)
     return replace(
@@ -129,5 +170,5 @@ def _step(
         start_ms=value.start_ms if start_ms is None else start_ms,
         previous_producer_id=value.producer_id,
         next_producer_id=next_producer_id,
-        client_version=CLIENT_VERSION,
+        client_version=client_version,
     )

@@ -5,15 +5,12 @@ import pytest
 from transacting import SetClock
 
 from broker_core.coordinator.contract import CoordinatorResult
-from broker_core.embedded.coordinator_log import build_coordinator_batch
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import OffsetCommitRecord, OffsetCommitValue
 from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import DiskFullError, InvalidGroupError, RecordTooLargeError, UnknownTopicError
-from broker_core.model.identifiers import CompressionType, TopicPartition
-from broker_core.record.batch_header import read_header
-from broker_core.record.batch_reader import Record, records_of
+from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.os_file_system import OsFileSystem
 
 T0 = TopicPartition("t", 0)
@@ -183,12 +180,3 @@ def test_somebody_who_deletes_the_log_over_and_over_is_answered_with_words(clust
     with pytest.raises(UnknownTopicError):
         log.change(putting(a_record(2)))
     assert len(attempts) == 3
-
-
-def test_small_batches_stay_as_they_are_and_large_ones_are_deflated():
-    small = build_coordinator_batch([Record(key=b"k", value=b"x" * 1000)])
-    large = build_coordinator_batch([Record(key=b"%d" % n, value=b"x" * 1000) for n in range(300)], producer_id=3)
-    assert read_header(small).compression_type is CompressionType.NONE
-    assert read_header(large).compression_type is CompressionType.ZSTD
-    assert (len(large) < 30_000, read_header(large).producer_id) == (True, 3)
-    assert sum(1 for _ in records_of(large, 0)) == 300

@@ -13,7 +13,7 @@ from broker_core.record.control_records import (
     build_end_transaction_marker,
     read_end_transaction_marker,
 )
-from broker_core.txn.transaction_coordinator import EndingTransaction
+from broker_core.txn.transaction_replies import EndingTransaction
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

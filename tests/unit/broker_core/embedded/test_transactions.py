@@ -35,7 +35,8 @@ from broker_core.model.transaction_state import TransactionState
 from broker_core.record.batch_reader import records_of
 from broker_core.storage.os_file_system import OsFileSystem
 from broker_core.storage.partition_store import PartitionStore
-from broker_core.txn.transaction_coordinator import InitReply, TransactionCoordinator
+from broker_core.txn.transaction_coordinator import TransactionCoordinator
+from broker_core.txn.transaction_replies import InitReply
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 

@@ -141,3 +141,26 @@ def test_a_topic_made_again_while_its_old_segments_were_cleaned_is_left_alone(cl
     assert hits
     assert report.compaction == CompactionReport()
     assert offsets_in(cluster) == list(range(21))
+
+
+def test_upkeep_is_due_while_it_would_find_something_and_not_afterwards(cluster):
+    cluster.create_topic("t", configs={**SMALL, "retention.bytes": "1000"})
+    upkeep = cluster._own().upkeep
+    assert not upkeep.is_due(T0)
+    fill(cluster, 1)
+    assert not upkeep.is_due(T0)
+    fill(cluster, 20)
+    assert upkeep.is_due(T0)
+    cluster.maintain(["t"])
+    assert not upkeep.is_due(T0)
+    cluster.alter_topic_configs("t", {"retention.bytes": None, "retention.ms": "1000"})
+    assert upkeep.is_due(T0)
+
+
+def test_a_compacted_partition_is_due_when_it_has_closed_segments(cluster):
+    cluster.create_topic("t", configs=COMPACTED)
+    upkeep = cluster._own().upkeep
+    fill(cluster, 1)
+    assert not upkeep.is_due(T0)
+    fill(cluster, 5)
+    assert upkeep.is_due(T0)

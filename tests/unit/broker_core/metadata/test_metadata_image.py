@@ -2,14 +2,18 @@ from uuid import UUID
 
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import (
+    AccessControlEntryRecord,
     ConfigRecord,
     FeatureLevelRecord,
     OtherRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     TransactionRecord,
+    UserScramCredentialRecord,
 )
 
 T_ID, U_ID = UUID(int=1000), UUID(int=2000)
@@ -130,3 +134,34 @@ def test_a_transaction_that_a_dead_controller_left_open_is_dropped_by_the_next()
     image = an_image(mark(TransactionRecord.BEGIN), *a_topic(), mark(TransactionRecord.BEGIN), *a_topic("u", U_ID))
     image.replay(mark(TransactionRecord.END))
     assert list(image.topics) == ["u"]
+
+
+def test_a_brokers_settings_are_kept_by_its_id():
+    image = an_image(
+        a_setting("log.retention.ms", "7", topic="", resource_type=4),
+        a_setting("log.retention.ms", "8", topic="1", resource_type=4),
+        a_setting("x", "9", topic="1", resource_type=4),
+        a_setting("log.retention.ms", None, topic="1", resource_type=4),
+    )
+    assert image.broker_configs == {"": {"log.retention.ms": "7"}, "1": {"x": "9"}}
+    image.replay(a_setting("x", None, topic="1", resource_type=4))
+    assert image.broker_configs == {"": {"log.retention.ms": "7"}}
+
+
+def test_users_and_access_rules_are_part_of_it_and_of_its_transactions():
+    credential = UserScramCredentialRecord(
+        name="ann", mechanism=1, salt=b"s", stored_key=b"st", server_key=b"se", iterations=4096
+    )
+    rule = AccessControlEntryRecord(
+        id=UUID(int=1), resource_type=2, resource_name="t", pattern_type=3, principal="User:ann", host="*",
+        operation=3, permission_type=3,
+    )  # fmt: skip
+    image = an_image(mark(TransactionRecord.BEGIN), credential, rule)
+    assert image.scram_credentials.users == []
+    image.replay(mark(TransactionRecord.END))
+    assert image.scram_credentials.users == ["ann"]
+    assert list(image.access_control.rules.values()) == [rule.rule]
+    image.replay(RemoveUserScramCredentialRecord(name="ann", mechanism=1))
+    image.replay(RemoveAccessControlEntryRecord(id=UUID(int=1)))
+    assert image.scram_credentials.users == []
+    assert not image.access_control.rules

@@ -6,14 +6,18 @@ from hypothesis import strategies as st
 
 from broker_core.metadata.metadata_record_codec import decode_metadata_record, encode_metadata_record
 from broker_core.metadata.metadata_records import (
+    AccessControlEntryRecord,
     ConfigRecord,
     FeatureLevelRecord,
     OtherRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     TransactionRecord,
+    UserScramCredentialRecord,
 )
 from broker_core.model.exceptions import CorruptBatchError, UnsupportedFormatError
 
@@ -45,6 +49,36 @@ WRITTEN_BY_KAFKA_4_3 = [
         "010f0000000001000000000000000b00000000000003e800",
         ProducerIdsRecord(broker_id=1, broker_epoch=11, next_producer_id=1000),
     ),
+    (
+        "010b0004626f62010d73616c7473616c7473616c7421f4695af4c64263f1e68abd850edb59b206bded8ce10d6fdd8b8af9a1db8007fd"
+        "21ef1ec68ad1add5f3f8fd010997d9bf074025de4bbfb9a818d835d310a0f864690000400000",
+        UserScramCredentialRecord(
+            name="bob",
+            mechanism=1,
+            salt=b"saltsaltsalt",
+            stored_key=bytes.fromhex("f4695af4c64263f1e68abd850edb59b206bded8ce10d6fdd8b8af9a1db8007fd"),
+            server_key=bytes.fromhex("ef1ec68ad1add5f3f8fd010997d9bf074025de4bbfb9a818d835d310a0f86469"),
+            iterations=16384,
+        ),
+    ),
+    ("01160004626f620100", RemoveUserScramCredentialRecord(name="bob", mechanism=1)),
+    (
+        "011200d0cb2b1624da477aa2063e1d9f427dca0202740309557365723a626f62022a0f0300",
+        AccessControlEntryRecord(
+            id=UUID("d0cb2b16-24da-477a-a206-3e1d9f427dca"),
+            resource_type=2,
+            resource_name="t",
+            pattern_type=3,
+            principal="User:bob",
+            host="*",
+            operation=15,
+            permission_type=3,
+        ),
+    ),
+    (
+        "011300a4e61ff5b0ed4800be01fab4a1803a9900",
+        RemoveAccessControlEntryRecord(id=UUID("a4e61ff5-b0ed-4800-be01-fab4a1803a99")),
+    ),
     ("01180000", TransactionRecord(api_key=TransactionRecord.END)),
     ("01140000", OtherRecord(api_key=20, version=0, body=b"\0")),
 ]
@@ -69,6 +103,7 @@ def test_a_partition_of_an_older_kafka_has_no_directories():
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+int8s = st.integers(-128, 127)
 int32s = st.integers(-(2**31), 2**31 - 1)
 int64s = st.integers(-(2**63), 2**63 - 1)
 ids = st.uuids().filter(lambda uuid: uuid.int != 0)
@@ -85,6 +120,16 @@ records = st.one_of(
     ),
     st.builds(RemoveTopicRecord, topic_id=ids),
     st.builds(FeatureLevelRecord, name=texts, feature_level=st.integers(-(2**15), 2**15 - 1)),
+    st.builds(
+        UserScramCredentialRecord, name=texts, mechanism=int8s, salt=st.binary(max_size=20),
+        stored_key=st.binary(max_size=64), server_key=st.binary(max_size=64), iterations=int32s,
+    ),
+    st.builds(RemoveUserScramCredentialRecord, name=texts, mechanism=int8s),
+    st.builds(
+        AccessControlEntryRecord, id=ids, resource_type=int8s, resource_name=texts, pattern_type=int8s,
+        principal=texts, host=texts, operation=int8s, permission_type=int8s,
+    ),
+    st.builds(RemoveAccessControlEntryRecord, id=ids),
     st.builds(ProducerIdsRecord, broker_id=int32s, broker_epoch=int64s, next_producer_id=int64s),
 )  # fmt: skip
 

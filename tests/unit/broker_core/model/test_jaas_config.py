@@ -1,7 +1,7 @@
 import pytest
 
 from broker_core.model.exceptions import InvalidConfigError
-from broker_core.model.jaas_config import parse_jaas_config
+from broker_core.model.jaas_config import parse_jaas_config, parse_jaas_users
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -46,3 +46,18 @@ def test_what_is_wrong_is_said_without_the_secret(text, said):
 
 def test_the_password_is_not_shown():
     assert "s3cret" not in repr(parse_jaas_config(f'{PLAIN} required username="a" password="s3cret";'))
+
+
+def test_a_broker_is_given_all_users_of_plain_in_one_text():
+    text = f'{PLAIN} required username="admin" password="x" user_admin="x" user_my-app.1="y;z" user_empty="";'
+    assert parse_jaas_users(text) == {"admin": "x", "my-app.1": "y;z", "empty": ""}
+    assert parse_jaas_users(f"{PLAIN} required;") == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [(f'{PLAIN} required user_a="topsecret"', "must be of the form"), (f"{SCRAM} required;", "Scram")]
+)
+def test_what_is_wrong_with_a_brokers_users_is_said_without_their_passwords(text, said):
+    with pytest.raises(InvalidConfigError, match=said) as caught:
+        parse_jaas_users(text)
+    assert "topsecret" not in str(caught.value)

@@ -25,6 +25,8 @@ def test_deleted_records_are_gone_for_every_reader_and_their_segments_from_disk(
     assert store.delete_records(5) == 20
     with pytest.raises(OffsetOutOfRangeError):
         store.delete_records(37)
+    with pytest.raises(OffsetOutOfRangeError):
+        store.delete_records(-2)
     assert store.delete_records(-1) == 36
     assert offsets_in(store) == []
     assert append(store).result.base_offset == 36

@@ -51,3 +51,17 @@ def test_a_file_that_is_missing_short_or_of_another_version_says_nothing(fs):
     assert decode_bounds(b"") is None
     assert decode_bounds(bounds(1).encode()[:-1]) is None
     assert decode_bounds(bounds(1).encode()) == bounds(1)
+
+
+def test_a_damaged_slot_that_claims_to_be_newer_leaves_the_other_one():
+    for newer in (4, 5):
+        data = bytearray(BOUNDS_FILE_BYTES)
+        for sequence in (newer - 1, newer):
+            at = sequence % 2 * 512
+            content = bounds(sequence).encode()
+            data[at : at + len(content)] = content
+        assert decode_bounds(bytes(data)).sequence == newer
+        data[newer % 2 * 512 + 40] ^= 1
+        assert decode_bounds(bytes(data)).sequence == newer - 1
+        data[(newer - 1) % 2 * 512 + 40] ^= 1
+        assert decode_bounds(bytes(data)) is None

@@ -20,7 +20,8 @@ from broker_core.model.limits import (
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
 from broker_core.model.transaction_state import TransactionState
-from broker_core.txn.transaction_coordinator import EndingTransaction, TransactionCoordinator
+from broker_core.txn.transaction_coordinator import TransactionCoordinator
+from broker_core.txn.transaction_replies import EndingTransaction
 
 
 @pytest.fixture

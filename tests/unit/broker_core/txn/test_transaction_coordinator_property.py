@@ -7,10 +7,12 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from broker_core.cluster import TransactionalProducer
+from broker_core.model.identifiers import ProducerIdAndEpoch
 from broker_core.model.limits import TRANSACTIONAL_ID_EXPIRATION_MS
 from broker_core.model.transaction_state import TransactionState
+from broker_core.txn.transaction_steps import OLD_CLIENT_VERSION
 from broker_core.txn.txn_records import TransactionRecord, TransactionValue, decode_transaction_record
-from broker_core.txn.txn_states import VALID_PREDECESSORS
+from broker_core.txn.txn_states import COMPLETION, PREPARED, VALID_PREDECESSORS
 
 IDS = ["a", "b", "c"]
 ids = st.sampled_from(IDS)
@@ -23,6 +25,9 @@ requests = st.one_of(
     st.tuples(st.just("init"), ids, st.sampled_from([1, 1000, 900_000, 0, 900_001]), st.booleans()),
     st.tuples(st.just("add"), askers, partitions),
     st.tuples(st.just("end"), st.lists(askers, max_size=3), st.booleans()),
+    st.tuples(st.just("renew"), askers),
+    st.tuples(st.just("add of an old client"), askers, partitions),
+    st.tuples(st.just("end of an old client"), askers, st.booleans()),
     st.tuples(st.just("complete"), st.integers(0, 3)),
     st.tuples(st.just("abort"), ids),
     st.tuples(st.just("expire"), st.sampled_from([0, 1, 999, 60_000, TRANSACTIONAL_ID_EXPIRATION_MS])),
@@ -47,6 +52,36 @@ def ask(runner, request):
             runner.add(asker(runner, who), *wanted)
         case ("end", whom, commit):
             runner.decide(*(asker(runner, who) for who in whom), commit=commit)
+        case ("renew", who):
+            producer = asker(runner, who)
+            runner.run(
+                runner.coordinator.plan_init_producer(
+                    producer.transactional_id,
+                    timeout_ms=1000,
+                    is_two_phase=False,
+                    new_producer_id=runner.new_producer_id,
+                    now_ms=runner.now_ms,
+                    expected=ProducerIdAndEpoch(
+                        producer_id=producer.producer_id, producer_epoch=producer.producer_epoch
+                    ),
+                )
+            )
+        case ("add of an old client", who, wanted):
+            runner.run(
+                runner.coordinator.plan_add_partitions(
+                    asker(runner, who), wanted, now_ms=runner.now_ms, client_version=OLD_CLIENT_VERSION
+                )
+            )
+        case ("end of an old client", who, commit):
+            runner.run(
+                runner.coordinator.plan_end_one(
+                    asker(runner, who),
+                    commit=commit,
+                    new_producer_id=runner.new_producer_id,
+                    now_ms=runner.now_ms,
+                    client_version=OLD_CLIENT_VERSION,
+                )
+            )
         case ("complete", count):
             runner.run(runner.coordinator.plan_complete(runner.coordinator.ending()[:count], now_ms=runner.now_ms))
         case ("abort", transactional_id):
@@ -126,7 +161,10 @@ def follows(before: TransactionValue | None, after: TransactionValue | None) -> 
         assert before.producer_epoch >= 32_766
         assert after.state.label in {"Empty", "CompleteCommit", "CompleteAbort"}
     else:
-        assert after.producer_epoch == before.producer_epoch + (after.state in bumped)
+        is_kept = after.state is TransactionState.EMPTY and before.state in COMPLETION.values()
+        is_old = after.state in PREPARED and after.client_version < 2
+        steps = {0, 1} if is_kept else {0} if is_old else {int(after.state in bumped)}
+        assert after.producer_epoch - before.producer_epoch in steps
         assert after.producer_epoch <= (32_767 if after.state.label.endswith(("Commit", "Abort")) else 32_766)
     if after.state.label.startswith("Prepare"):
         assert after.partitions == before.partitions, "a marker for each partition, and no other"

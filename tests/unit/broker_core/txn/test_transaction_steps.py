@@ -13,6 +13,7 @@ from broker_core.txn.transaction_steps import (
     first,
     initialised,
     is_exhausted,
+    kept,
     prepared,
     rotated,
     with_partitions,
@@ -174,3 +175,34 @@ def test_the_highest_epoch_can_still_be_aborted_and_never_overflows():
     assert prepared(stuck, ABORT, now_ms=1).producer_epoch == MAX_PRODUCER_EPOCH
     with pytest.raises(AssertionError):
         prepared(stuck, COMMIT, now_ms=1)
+
+
+def test_an_older_clients_transaction_keeps_its_epoch_in_each_record():
+    """As a real Kafka 4.3.1 wrote it for AddPartitionsToTxn 3 and EndTxn 3: no client version, no bump."""
+    empty = initialised(first(14, timeout_ms=60_000, now_ms=1), timeout_ms=60_000, now_ms=2)
+    opened = with_partitions(empty, [ORDERS_1], now_ms=3, client_version=0)
+    decided = prepared(opened, COMMIT, now_ms=4, client_version=0)
+    ended = completed(decided, now_ms=5)
+    written = [
+        (each.state.label, each.producer_epoch, each.client_version, each.start_ms)
+        for each in (empty, opened, decided, ended)
+    ]
+    assert written == [
+        ("Empty", 1, 0, -1),
+        ("Ongoing", 1, 0, 3),
+        ("PrepareCommit", 1, 0, 3),
+        ("CompleteCommit", 1, 0, 3),
+    ]
+
+
+def test_fencing_an_older_client_bumps_its_epoch():
+    """As written by a real Kafka 4.3.1 for InitProducerId during such a transaction: version 2 from there on."""
+    opened = with_partitions(first(49, timeout_ms=60_000, now_ms=1), [ORDERS_1], now_ms=3, client_version=0)
+    fenced = prepared(opened, ABORT, now_ms=4)
+    assert (fenced.producer_epoch, fenced.client_version) == (1, 2)
+    assert completed(fenced, now_ms=5).client_version == 2
+
+
+def test_an_epoch_that_was_given_before_is_kept():
+    given = initialised(first(49, timeout_ms=60_000, now_ms=1), timeout_ms=60_000, now_ms=2)
+    assert kept(given, timeout_ms=60_000, now_ms=3) == replace(given, last_update_ms=3)

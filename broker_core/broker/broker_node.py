@@ -1,0 +1,267 @@
+"""One node: a log directory, its topics, replicas and coordinators, put together. Sockets, threads and time are the
+driver's (`server`), or a test's.
+
+    node = BrokerNode(config, ports)
+    node.start(on_ready, on_trouble)        opens, recovers and loads, through jobs
+    node.on_time(now_ms), node.next_timer_ms()
+    node.stop(on_done)                      flushes, writes the clean-shutdown marker, gives back the directory
+
+Everything but the jobs themselves runs on one loop. Requests come by `handlers.dispatch`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from broker_core.broker.broker_config import BrokerConfig
+from broker_core.broker.coordinators import NodeCoordinators
+from broker_core.broker.group_service import GroupService
+from broker_core.broker.node_directory import NodeDirectory
+from broker_core.broker.replica_manager import ReplicaManager
+from broker_core.broker.timer_queue import TimerQueue
+from broker_core.broker.topic_store import TopicStore
+from broker_core.broker.transaction_service import TransactionService
+from broker_core.cluster import TopicDescription
+from broker_core.fetch.fetch_session import FetchSessionCache
+from broker_core.fetch.purgatory import ParkedRequest, Purgatory
+from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.metadata.authorizer import Authorizer
+from broker_core.metadata.metadata_image import MetadataImage
+from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.exceptions import InvalidConfigError, StreamlogError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.ports import Clock, Entropy, FileSystem, Jobs
+
+LEADER_EPOCH: Final = 0
+"""Of every partition: a node alone has no other leaders."""
+
+_SESSION_ID_BYTES: Final = 4
+_SESSION_ID_MASK: Final = 2**31 - 1
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePorts:
+    """The outside world of a node."""
+
+    jobs: Jobs
+    clock: Clock
+    entropy: Entropy
+    file_system: FileSystem
+
+
+class WaitingFetch(ParkedRequest, Protocol):
+    """A fetch that waits for records."""
+
+    def give_up_waiting(self) -> None:
+        """Its time is up: it answers with what there is."""
+        ...
+
+
+class BrokerNode:
+    """See the module. The attributes below are there once the node is ready."""
+
+    topics: TopicStore
+    replicas: ReplicaManager
+    groups: GroupService
+    transactions: TransactionService
+    authorizer: Authorizer | None
+    cluster_id: str
+    directory_path: str
+
+    def __init__(self, config: BrokerConfig, ports: NodePorts) -> None:
+        self.config = config
+        self.jobs = ports.jobs
+        self.clock = ports.clock
+        self.entropy = ports.entropy
+        self.timers = TimerQueue()
+        self.node_id = config.node_id
+        self.leader_epoch = LEADER_EPOCH
+        self.fetch_sessions = FetchSessionCache(
+            max_session_count=config.max_incremental_fetch_session_cache_slots, new_id=self._new_session_id
+        )
+        self.purgatory = Purgatory()
+        """Of fetches."""
+        self._file_system = ports.file_system
+        self._directory: NodeDirectory | None = None
+        self._being_made: dict[str, list[Callable[[], None]]] = {}
+
+    @property
+    def endpoints(self) -> Mapping[str, BrokerAddress]:
+        """Where clients of each listener find this node."""
+        return self.config.endpoints
+
+    # -- life --
+
+    def start(self, on_ready: Callable[[], None], on_trouble: Callable[[Exception], None]) -> None:
+        """`on_trouble` gets what the directory raises: locked, not ours, not writable, of another node."""
+
+        def opened(found: tuple[NodeDirectory, MetadataImage]) -> None:
+            directory, image = found
+            self._directory = directory
+            self._put_together(directory, image)
+            directory.recover(self.jobs, recovered)
+
+        def recovered(troubles: Mapping[TopicPartition, StreamlogError]) -> None:
+            self.replicas.start(self.clock.now_ms(), troubles=troubles)
+            self._coordinators.start()
+            on_ready()
+
+        self.jobs.submit(self._open, opened, on_trouble)
+
+    def next_timer_ms(self) -> int | None:
+        """When `on_time` is due; None: nothing is to happen."""
+        return self.timers.next_ms()
+
+    def on_time(self, now_ms: int) -> None:
+        self.timers.fire(now_ms)
+
+    @property
+    def is_full(self) -> bool:
+        """Appends that wait for the disk hold as much memory as they should: take no more requests for now."""
+        return self.replicas.budget.is_full
+
+    def stop(self, on_done: Callable[[], None]) -> None:
+        """Waits for what is queued. Parked requests are not answered any more."""
+        directory = self._directory
+        if directory is None:
+            on_done()
+            return
+
+        def failed(trouble: Exception) -> None:
+            _log.error("directory=%s was not closed cleanly: %s", directory.path, trouble)
+            on_done()
+
+        def flushed() -> None:
+            is_clean = self.replicas.is_flushed
+            self.jobs.submit(lambda: directory.close(is_clean=is_clean), lambda _: on_done(), failed)
+
+        self.replicas.stop(flushed)
+
+    def abandon(self) -> None:
+        """Closes files and gives the directory back without a flush or a mark: the next start recovers. Blocks."""
+        if self._directory is not None:
+            self._directory.close(is_clean=False)
+
+    # -- what handlers ask of the whole node --
+
+    def park_fetch(self, fetch: WaitingFetch, partitions: Iterable[TopicPartition], *, until_ms: int) -> None:
+        """Until one of the partitions gives it enough, or the time is up."""
+        parked = _ParkedFetch(self, fetch)
+        self.purgatory.park(parked, partitions)
+        self.timers.set(parked, until_ms, parked.on_time)
+
+    def make_topic_automatically(self, name: str, when_over: Callable[[], None] | None = None) -> None:
+        """Begins to; a second request while it is made changes nothing. `when_over` is called also if it was refused:
+        the image tells."""
+        callbacks = [] if when_over is None else [when_over]
+        if name in self._being_made:
+            self._being_made[name] += callbacks
+            return
+        self._being_made[name] = callbacks
+
+        def over() -> None:
+            for callback in self._being_made.pop(name):
+                callback()
+
+        def made(topic: TopicDescription) -> None:
+            over()
+
+        def refused(trouble: StreamlogError) -> None:
+            _log.warning("topic=%s could not be made for the client that asked for it: %s", name, trouble)
+            over()
+
+        self._coordinators.make_topic(
+            name, partition_count=self.config.num_partitions, on_reply=made, on_trouble=refused
+        )
+
+    def on_topic_deleted(self, topic: TopicDescription) -> None:
+        self.groups.forget_topic(topic.name, topic_id=topic.topic_id)
+
+    # -- putting it together --
+
+    def _open(self) -> tuple[NodeDirectory, MetadataImage]:
+        """In a job."""
+        directory = NodeDirectory.open(
+            self._file_system,
+            self.config.log_dir,
+            self.clock,
+            self.entropy,
+            node_id=self.config.node_id,
+            topic_defaults=self.config.topic_defaults,
+        )
+        try:
+            if directory.properties.node_id != self.config.node_id:
+                raise InvalidConfigError(
+                    f"node.id={self.config.node_id}, and the log in {directory.path} is that of node"
+                    f" {directory.properties.node_id} (meta.properties): set node.id to it, or log.dirs to another one"
+                )
+            # The loop's own image: nobody else replays to it.
+            reading = MetadataLog(self._file_system, directory.directory, self.clock)
+            reading.refresh()
+            reading.close()
+        except BaseException:
+            directory.close(is_clean=directory.was_clean)
+            raise
+        return directory, reading.image
+
+    def _put_together(self, directory: NodeDirectory, image: MetadataImage) -> None:
+        config = self.config
+        self.cluster_id = directory.properties.cluster_id
+        self.directory_path = directory.path
+        self.topics = TopicStore(
+            image,
+            directory.metadata_log,
+            directory.folders,
+            self.jobs,
+            self.entropy,
+            topic_defaults=config.topic_defaults,
+        )
+        self.replicas = ReplicaManager(
+            directory,
+            self.topics,
+            self.jobs,
+            self.timers,
+            self.clock,
+            self.entropy,
+            retention_check_interval_ms=config.log_retention_check_interval_ms,
+            pinned_offset=lambda partition: self._coordinators.pinned_offset(partition),
+        )
+        self.replicas.on_advance(self.purgatory.wake)
+        self._coordinators = NodeCoordinators(
+            config, self.topics, self.replicas, self.jobs, self.timers, self.clock, self.entropy
+        )
+        self.groups = self._coordinators.groups
+        self.transactions = self._coordinators.transactions
+        self.authorizer = None
+        if config.has_authorizer:
+            self.authorizer = Authorizer(
+                lambda: self.topics.image.access_control,
+                super_users=config.super_users,
+                allow_if_no_rules=config.allow_everyone_if_no_acl_found,
+            )
+
+    def _new_session_id(self) -> int:
+        return int.from_bytes(self.entropy.random_bytes(_SESSION_ID_BYTES), "big") & _SESSION_ID_MASK
+
+
+class _ParkedFetch:
+    """A fetch in the purgatory, with its timer."""
+
+    def __init__(self, node: BrokerNode, fetch: WaitingFetch) -> None:
+        self._node = node
+        self._fetch = fetch
+
+    def maybe_complete(self) -> bool:
+        if not self._fetch.maybe_complete():
+            return False
+        self._node.timers.cancel(self)
+        return True
+
+    def on_time(self, now_ms: int) -> None:
+        if self._node.purgatory.remove(self):
+            self._fetch.give_up_waiting()

@@ -1,0 +1,195 @@
+"""The log directory of a node, which nobody else may open meanwhile, and everything that is open of it.
+
+    open      takes the root lock, makes the directory if there is none, takes away the mark of a clean shutdown
+    recover   without that mark: every partition is opened as a writer does, in jobs; missing folders are made
+    close     writes the mark if everything is on the device, gives the lock back
+
+Opening, sweeping and closing block: they are for jobs, or for a process that does nothing else yet.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from broker_core.log_directory.clean_shutdown import remove_clean_shutdown, write_clean_shutdown
+from broker_core.log_directory.directory import DirectoryKind, LogDirectory
+from broker_core.log_directory.meta_properties import NODE_ID, MetaProperties
+from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.partition_folders import PartitionFolders
+from broker_core.log_directory.partition_lock import LockMode
+from broker_core.model.exceptions import DirectoryReadOnlyError, StreamlogError, UnknownTopicError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
+from broker_core.ports import Clock, Entropy, FileSystem, Jobs
+from broker_core.storage.partition_store import PartitionStore
+
+RecoveryProgress = Callable[[int, int], None]
+"""Called on the loop with how many partitions are recovered, and how many there are."""
+
+_RECOVERY_JOB_COUNT: Final = 2
+"""At a time; Kafka's num.recovery.threads.per.data.dir."""
+_BROKER_EPOCH: Final = -1
+"""What Kafka writes when it knows none: a node alone has no registration that could be fenced."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDirectory:
+    """Made by `open`. `was_clean`: nothing needs to be recovered."""
+
+    fs: FileSystem
+    directory: LogDirectory
+    metadata_log: MetadataLog
+    folders: PartitionFolders
+    access: PartitionAccess
+    max_open_count: int
+    was_clean: bool
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        path: str,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        node_id: int = NODE_ID,
+        topic_defaults: Mapping[str, str] = MappingProxyType({}),
+        max_open_count: int = MAX_OPEN_PARTITION_COUNT,
+    ) -> NodeDirectory:
+        """Raises DirectoryLockedError when anybody else has it open, DirectoryReadOnlyError for a real Kafka's or one
+        without write access, DirectoryFormatError for what is no log directory."""
+        directory = LogDirectory(fs, path, create=True, entropy=entropy, lock_mode=LockMode.EXCLUSIVE, node_id=node_id)
+        try:
+            if directory.kind is DirectoryKind.FOREIGN:
+                raise DirectoryReadOnlyError(
+                    f"{path} was written by a real Kafka and is not served here: it would not be Kafka's any more."
+                    " Set log.dirs to a directory of its own; format('streamlog') reads this one as it is.",
+                    directory=path,
+                )
+            is_new = directory.kind is DirectoryKind.ABSENT
+            directory.make()
+            was_clean = remove_clean_shutdown(fs, path) or is_new
+            metadata_log = MetadataLog(fs, directory, clock)
+            folders = PartitionFolders(fs, path, metadata_log, entropy)
+            metadata_log.make()
+            metadata_log.refresh()
+            folders.sweep()
+        except BaseException:
+            directory.close()
+            raise
+        return cls(
+            fs=fs,
+            directory=directory,
+            metadata_log=metadata_log,
+            folders=folders,
+            access=PartitionAccess(
+                fs,
+                directory,
+                metadata_log,
+                folders,
+                max_open_count=max_open_count,
+                topic_defaults=topic_defaults,
+            ),
+            max_open_count=max_open_count,
+            was_clean=was_clean,
+        )
+
+    @property
+    def path(self) -> str:
+        return self.directory.path
+
+    @property
+    def properties(self) -> MetaProperties:
+        return self.directory.properties
+
+    def partitions(self) -> list[TopicPartition]:
+        """All that the metadata log names, as of its last refresh."""
+        return [
+            TopicPartition(topic.name, number)
+            for topic in self.metadata_log.topics().values()
+            for number in range(topic.partition_count)
+        ]
+
+    def recover(
+        self,
+        jobs: Jobs,
+        on_done: Callable[[Mapping[TopicPartition, StreamlogError]], None],
+        *,
+        on_progress: RecoveryProgress = lambda done_count, count: None,
+    ) -> None:
+        """Finishes what a crash left of each partition, unless the last shutdown was clean. `on_done` is told which
+        ones could not be opened, and why; it may be called before this returns."""
+        if self.was_clean:
+            on_done({})
+            return
+        _Recovery(self, jobs, on_done, on_progress).begin()
+
+    def close(self, *, is_clean: bool) -> None:
+        """`is_clean`: everything is on the device."""
+        self.access.close()
+        self.metadata_log.close()
+        try:
+            if is_clean:
+                write_clean_shutdown(self.fs, self.path, broker_epoch=_BROKER_EPOCH)
+        finally:
+            self.directory.close()
+
+
+class _Recovery:
+    def __init__(
+        self,
+        node_directory: NodeDirectory,
+        jobs: Jobs,
+        on_done: Callable[[Mapping[TopicPartition, StreamlogError]], None],
+        on_progress: RecoveryProgress,
+    ) -> None:
+        self._access = node_directory.access
+        self._path = node_directory.path
+        self._jobs = jobs
+        self._on_done = on_done
+        self._on_progress = on_progress
+        self._left = deque(node_directory.partitions())
+        self._count = len(self._left)
+        self._done_count = 0
+        self._troubles: dict[TopicPartition, StreamlogError] = {}
+
+    def begin(self) -> None:
+        _log.warning("directory=%s was not shut down cleanly: recovering its %d partitions", self._path, self._count)
+        if not self._left:
+            self._on_done({})
+        for _ in range(_RECOVERY_JOB_COUNT):
+            self._next()
+
+    def _next(self) -> None:
+        if not self._left:
+            return
+        partition = self._left.popleft()
+
+        def failed(trouble: Exception) -> None:
+            if not isinstance(trouble, UnknownTopicError):
+                _log.error("partition=%s could not be recovered: %s", partition, trouble)
+                known = trouble if isinstance(trouble, StreamlogError) else StreamlogError(repr(trouble))
+                self._troubles[partition] = known
+            self._end()
+
+        self._jobs.submit(lambda: self._access.write(partition, _is_there), lambda _: self._end(), failed)
+
+    def _end(self) -> None:
+        self._done_count += 1
+        self._on_progress(self._done_count, self._count)
+        if self._done_count == self._count:
+            self._on_done(self._troubles)
+        else:
+            self._next()
+
+
+def _is_there(store: PartitionStore) -> None:
+    """The store was refreshed, as before every write: that was it."""

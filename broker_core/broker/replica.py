@@ -1,0 +1,382 @@
+"""One partition on the node's loop: appends queue up, and what is queued is written by one job at a time.
+
+    append ─┐                      ┌─ job: lock, judge and write each, ONE sync, publish ─┐
+    append ─┼─ queue ── takes all ─┤                                                      ├─ bounds move, answers in
+    append ─┘                      └────────────── meanwhile others queue ────────────────┘  order, listeners, next job
+
+So the longer the disk takes, the more appends share a sync. Other changes (deleting records, flushing) queue up among
+the appends and have a job of their own. Reads happen on the loop, from what is published, and never look behind
+`bounds`, which are those of the last job that came back. They never go back, in whatever order jobs do.
+
+A job that finds the topic gone answers with UnknownTopicError. One that cannot open the partition (its folder, damage
+in what was published) takes it offline: `trouble` says why, until a job succeeds again. An append that the disk refuses
+does not: the store took it back, and the next one may find the disk well.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from broker_core.broker.replica_jobs import Changed, OnTrouble, PartitionTarget, QueuedAppend, QueuedChange
+from broker_core.broker.replica_means import ReplicaMeans
+from broker_core.cluster import (
+    AppendResult,
+    FetchedBatches,
+    OffsetAndTimestamp,
+    PartitionBounds,
+    SegmentDescription,
+    TopicDescription,
+)
+from broker_core.log.producer_state import AppendOrigin, ProducerEntry
+from broker_core.model.exceptions import (
+    DirectoryFormatError,
+    InvalidRecordError,
+    InvalidRequestError,
+    OffsetOutOfRangeError,
+    StorageError,
+    StreamlogError,
+    UnknownPartitionError,
+)
+from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
+from broker_core.model.limits import MAX_APPEND_GROUP_BYTES
+from broker_core.storage.partition_store import GroupedAppend, PartitionStore
+
+Answer = TypeVar("Answer")
+
+_log: Final = logging.getLogger(__name__)
+_NOTHING: Final = PartitionBounds(log_start_offset=0, last_stable_offset=0, high_watermark=0, log_end_offset=0)
+_BASE_OFFSET: Final = slice(0, 8)
+
+
+class Replica:
+    """Made by the manager. Methods are called on the loop and call back on the loop.
+
+    Its bounds are read when it is made: one small read. Without a folder (a crash left it unmade) it is empty, and the
+    first append makes it.
+    """
+
+    leader_epoch: int = 0
+
+    def __init__(self, topic_partition: TopicPartition, topic: TopicDescription, means: ReplicaMeans) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic.topic_id
+        self.config = means.config_of(topic)
+        self.bounds = _NOTHING
+        self.trouble: StorageError | None = None
+        """Why it is offline."""
+        self.is_dirty = False
+        """Something was appended since it was flushed."""
+        self._topic = topic
+        self._means = means
+        self._target = PartitionTarget(access=means.access, topic_partition=topic_partition, topic_id=topic.topic_id)
+        self._queue: deque[QueuedAppend | QueuedChange] = deque()
+        self._is_writing = False
+        self._is_waiting = False
+        self._producers: dict[int, ProducerEntry] | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._look_at_bounds()
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._is_writing and not self._queue
+
+    def on_advance(self, callback: Callable[[], None]) -> None:
+        """Called on the loop whenever the bounds have moved, and when the topic was deleted."""
+        self._listeners.append(callback)
+
+    # -- changes --
+
+    def append(
+        self,
+        batches: bytearray,
+        *,
+        origin: AppendOrigin,
+        on_done: Callable[[AppendResult], None],
+        on_trouble: OnTrouble,
+    ) -> None:
+        """Appends all of the batches or none, in the order of the calls. `on_done` when they are published: durable,
+        unless the topic's flush.policy leaves that to the operating system.
+
+        `on_trouble` has what `PartitionStore.append` raises, UnknownTopicError, or StorageError. From a client the
+        batch must claim no offset, as in Kafka: else InvalidRecordError.
+        """
+        refusal = None
+        if origin is AppendOrigin.CLIENT and any(batches[_BASE_OFFSET]):
+            claimed = int.from_bytes(batches[_BASE_OFFSET], "big", signed=True)
+            refusal = InvalidRecordError(
+                f"{self.topic_partition}: the base offset of a produced batch is 0; this one's is {claimed}"
+            )
+        self._means.budget.hold(len(batches))
+        self._queue.append(
+            QueuedAppend(
+                append=GroupedAppend(batches=batches, origin=origin),
+                refusal=refusal,
+                on_done=on_done,
+                on_trouble=on_trouble,
+            )
+        )
+        self._maybe_start()
+
+    def change(
+        self, work: Callable[[PartitionStore], Answer], on_done: Callable[[Answer], None], on_trouble: OnTrouble
+    ) -> None:
+        """Runs `work(store)` in a job under the partition's lock, behind what is queued."""
+        self._queue.append(QueuedChange(work=work, on_done=on_done, on_trouble=on_trouble))
+        self._maybe_start()
+
+    def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_trouble: OnTrouble) -> None:
+        """Moves the log start offset up, -1: to the high watermark. `on_done` has the new log start offset."""
+        self.change(lambda store: store.delete_records(before_offset), on_done, on_trouble)
+
+    def flush(self, on_done: Callable[[None], None], on_trouble: OnTrouble) -> None:
+        """Puts everything on the device, whatever flush.policy says."""
+
+        def flushed(_: None) -> None:
+            self.is_dirty = False
+            on_done(None)
+
+        self.change(PartitionStore.flush, flushed, on_trouble)
+
+    def learn_bounds(self, bounds: PartitionBounds) -> None:
+        """Somebody else changed the partition: its upkeep."""
+        if self._advance(bounds):
+            self._tell_listeners()
+
+    def set_topic(self, topic: TopicDescription) -> None:
+        """The topic's settings have changed, or their defaults."""
+        self._topic = topic
+        self.config = self._means.config_of(topic)
+        self._means.readers.drop(self.topic_partition)
+
+    def drop(self) -> None:
+        """The topic was deleted: what is queued is refused. A job that is under way finds out by itself."""
+        self._means.readers.drop(self.topic_partition)
+        while self._queue:
+            self._refuse(self._queue.popleft(), self._target.unknown_topic())
+        self._tell_listeners()
+
+    def go_offline(self, trouble: StreamlogError) -> None:
+        if self.trouble is None:
+            _log.error("partition=%s offline: %s", self.topic_partition, trouble)
+        self.trouble = StorageError(f"{self.topic_partition} is offline: {trouble}")
+
+    # -- reads --
+
+    def read(
+        self, from_offset: int, *, max_bytes: int, isolation: IsolationLevel, until_offset: int | None = None
+    ) -> FetchedBatches:
+        """See `PartitionStore.read`; ends at `bounds`. Raises OffsetOutOfRangeError, CorruptBatchError and
+        StorageError."""
+        bounds = self.bounds
+        if not bounds.log_start_offset <= from_offset <= bounds.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"{self.topic_partition}: offset {from_offset} is outside the log, which holds"
+                f" [{bounds.log_start_offset}, {bounds.log_end_offset})",
+                offset=from_offset,
+                log_start_offset=bounds.log_start_offset,
+                log_end_offset=bounds.log_end_offset,
+            )
+        end = bounds.readable_end(isolation)
+        stop = end if until_offset is None else min(end, until_offset)
+        if from_offset >= stop:
+            return FetchedBatches(buffer=memoryview(b""), next_offset=from_offset, bounds=bounds)
+        fetched = self._reader().read(from_offset, max_bytes=max_bytes, until_offset=stop, isolation=isolation)
+        return replace(fetched, bounds=bounds)
+
+    def find_offset(self, spec: OffsetSpec | int, isolation: IsolationLevel) -> OffsetAndTimestamp | None:
+        """For a spec, or the first record at or after a time in ms that the reader may see; None: there is none."""
+        if spec == OffsetSpec.EARLIEST:
+            return OffsetAndTimestamp(offset=self.bounds.log_start_offset, timestamp_ms=NO_TIMESTAMP)
+        readable_end = self.bounds.readable_end(isolation)
+        if spec == OffsetSpec.LATEST:
+            return OffsetAndTimestamp(offset=readable_end, timestamp_ms=NO_TIMESTAMP)
+        if self.bounds.log_start_offset == self.bounds.log_end_offset:
+            return None
+        if spec == OffsetSpec.MAX_TIMESTAMP:
+            return self._reader().find_max_timestamp()
+        return self._reader().find_offset_by_timestamp(spec, until_offset=readable_end)
+
+    def segments(self) -> tuple[SegmentDescription, ...]:
+        """All segments in offset order, as they are published now."""
+        try:
+            return self._reader().segments()
+        except UnknownPartitionError:
+            return ()
+
+    def producer_entries(self) -> Mapping[int, ProducerEntry]:
+        """All producers that the partition remembers, as of the last job. The first time after a start, when nothing
+        was appended yet, they are read from the log, here and now."""
+        if self._producers is None:
+            self._producers = self._means.access.write(self.topic_partition, PartitionStore.producer_entries)
+        return self._producers
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(the newest leader epoch at or below the one asked, the offset behind its last record); (-1, -1): unknown."""
+        end = self._reader().leader_epochs().end_of(leader_epoch, log_end_offset=self.bounds.log_end_offset)
+        return end.leader_epoch, end.end_offset
+
+    def _reader(self) -> PartitionStore:
+        return self._means.readers.get(self.topic_partition, topic_id=self.topic_id, config=self.config)
+
+    def _look_at_bounds(self) -> None:
+        try:
+            self.bounds = self._reader().bounds()
+        except (UnknownPartitionError, DirectoryFormatError):
+            return  # not made yet, or an older topic's that is in its place: the first append sees to it
+        except StreamlogError as trouble:
+            self.go_offline(trouble)
+
+    # -- jobs --
+
+    def _maybe_start(self) -> None:
+        """Hands what is queued to a job, if none is under way and the node's memory allows it."""
+        if self._is_writing or self._is_waiting or not self._queue:
+            return
+        first = self._queue[0]
+        if isinstance(first, QueuedChange):
+            self._queue.popleft()
+            self._start_change(first)
+            return
+        group, size_bytes = self._next_group()
+        if not self._means.budget.may_write(size_bytes, self._on_free):
+            self._is_waiting = True
+            return
+        for _ in group:
+            self._queue.popleft()
+        self._start_group(group, size_bytes)
+
+    def _next_group(self) -> tuple[list[QueuedAppend], int]:
+        """(the appends that the next job takes, their bytes): all up to the next other change, within the bound."""
+        group: list[QueuedAppend] = []
+        size_bytes = 0
+        for queued in self._queue:
+            if isinstance(queued, QueuedChange) or (group and size_bytes + queued.size_bytes > MAX_APPEND_GROUP_BYTES):
+                break
+            group.append(queued)
+            size_bytes += queued.size_bytes
+        return group, size_bytes
+
+    def _on_free(self) -> None:
+        self._is_waiting = False
+        self._maybe_start()
+
+    def _start_group(self, group: list[QueuedAppend], size_bytes: int) -> None:
+        target, wants_all = self._target, self._producers is None
+        clock = self._means.clock
+
+        def work() -> Changed:
+            return target.append(group, now_ms=clock.now_ms(), wants_all_producers=wants_all)
+
+        def done(changed: Changed) -> None:
+            self.is_dirty = True
+            self._on_changed(group, changed)
+            self._finish(size_bytes)
+
+        def failed(trouble: Exception) -> None:
+            self._on_failed(group, trouble)
+            self._finish(size_bytes)
+
+        self._is_writing = True
+        self._means.jobs.submit(work, done, failed)
+
+    def _start_change(self, queued: QueuedChange) -> None:
+        target = self._target
+
+        def done(changed: Changed) -> None:
+            self._on_changed([queued], changed)
+            self._finish(0)
+
+        def failed(trouble: Exception) -> None:
+            self._on_failed([queued], trouble)
+            self._finish(0)
+
+        self._is_writing = True
+        self._means.jobs.submit(lambda: target.change(queued), done, failed)
+
+    def _on_changed(self, group: Sequence[QueuedAppend | QueuedChange], changed: Changed) -> None:
+        if self.trouble is not None:
+            _log.warning("partition=%s is online again", self.topic_partition)
+            self.trouble = None
+        self._learn_producers(changed)
+        has_advanced = self._advance(changed.bounds)
+        refusal = next((answer for answer in changed.answers if isinstance(answer, StorageError)), None)
+        if refusal is not None:
+            _log.error("partition=%s: the disk refused: %s", self.topic_partition, refusal)
+        for queued, answer in zip(group, changed.answers, strict=True):
+            self._answer(queued, answer)
+        if has_advanced:
+            self._tell_listeners()
+        if changed.has_rolled:
+            self._means.on_rolled(self.topic_partition)
+
+    def _on_failed(self, group: Sequence[QueuedAppend | QueuedChange], trouble: Exception) -> None:
+        """The job did nothing: the topic is gone, or the partition could not be opened."""
+        if isinstance(trouble, InvalidRequestError):
+            known: StreamlogError = trouble
+        elif isinstance(trouble, StreamlogError):
+            self.go_offline(trouble)
+            known = self.trouble or trouble
+        else:
+            _log.error("partition=%s: a job failed", self.topic_partition, exc_info=trouble)
+            known = StreamlogError(f"{self.topic_partition}: {type(trouble).__name__}: {trouble}")
+        for queued in group:
+            self._refuse(queued, known)
+
+    def _finish(self, size_bytes: int) -> None:
+        self._is_writing = False
+        if size_bytes:
+            self._means.budget.written(size_bytes)
+        self._maybe_start()
+
+    def _answer(self, queued: QueuedAppend | QueuedChange, answer: Any) -> None:
+        if isinstance(answer, StreamlogError):
+            self._refuse(queued, answer)
+        elif isinstance(queued, QueuedAppend):
+            self._means.budget.let_go(queued.size_bytes)
+            self._call(queued.on_done, answer.result)
+        else:
+            self._call(queued.on_done, answer)
+
+    def _refuse(self, queued: QueuedAppend | QueuedChange, trouble: StreamlogError) -> None:
+        if isinstance(queued, QueuedAppend):
+            self._means.budget.let_go(queued.size_bytes)
+        self._call(queued.on_trouble, trouble)
+
+    def _call(self, callback: Callable[[Any], None], argument: Any) -> None:
+        """One that fails must not keep the others from their answers."""
+        try:
+            callback(argument)
+        except Exception:
+            _log.exception("partition=%s: an answer could not be given", self.topic_partition)
+
+    def _learn_producers(self, changed: Changed) -> None:
+        if changed.has_all_producers:
+            self._producers = {number: entry for number, entry in changed.producers.items() if entry is not None}
+        elif self._producers is not None:
+            for producer_id, entry in changed.producers.items():
+                if entry is not None:
+                    self._producers[producer_id] = entry
+
+    def _advance(self, bounds: PartitionBounds) -> bool:
+        """Whether anything moved. A job that looked earlier may come back later: nothing goes back."""
+        now = self.bounds
+        self.bounds = PartitionBounds(
+            log_start_offset=max(now.log_start_offset, bounds.log_start_offset),
+            last_stable_offset=max(now.last_stable_offset, bounds.last_stable_offset),
+            high_watermark=max(now.high_watermark, bounds.high_watermark),
+            log_end_offset=max(now.log_end_offset, bounds.log_end_offset),
+        )
+        return self.bounds != now
+
+    def _tell_listeners(self) -> None:
+        for listener in self._listeners:
+            self._call(_without_argument(listener), None)
+        self._call(self._means.on_advanced, self.topic_partition)
+
+
+def _without_argument(callback: Callable[[], None]) -> Callable[[object], None]:
+    return lambda _: callback()

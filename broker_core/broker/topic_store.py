@@ -1,0 +1,214 @@
+"""The topics of a node, users, access rules and settings: the metadata image on the loop, and how it is changed.
+
+A change is planned by the controller under the metadata log's lock, in a job, one after the other in the order of the
+calls; the records that it appended are then replayed to the loop's image. So the image on the loop is what is durable,
+a moment behind it at most, and never changes while somebody looks at it.
+
+    change(plan, on_reply, on_trouble, after=…)     `after(reply)` runs in the job behind the append: making folders
+
+What a crash leaves between the append and the folders is made at first use.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from broker_core.cluster import TopicDescription
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.log_directory.partition_folders import PartitionFolders
+from broker_core.metadata.controller import MetadataController
+from broker_core.metadata.metadata_image import MetadataImage
+from broker_core.metadata.metadata_records import MetadataRecord
+from broker_core.model.exceptions import StorageError, StreamlogError, UnknownTopicError
+from broker_core.model.topic_config import TopicConfig
+from broker_core.ports import Entropy, Jobs
+
+Reply = TypeVar("Reply")
+OnTrouble = Callable[[StreamlogError], None]
+TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, Reply]]
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    plan: TopicPlan[Any]
+    after: Callable[[Any], None] | None
+    on_reply: Callable[[Any], None]
+    on_trouble: OnTrouble
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Changed:
+    """`trouble`: the plan was refused; records may have been appended before it."""
+
+    records: tuple[MetadataRecord, ...]
+    reply: Any = None
+    trouble: Exception | None = None
+
+
+class TopicStore:
+    """Of one node. `image` is read on the loop and changed by this store alone."""
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        metadata_log: MetadataLog,
+        folders: PartitionFolders,
+        jobs: Jobs,
+        entropy: Entropy,
+        *,
+        topic_defaults: Mapping[str, str],
+    ) -> None:
+        self.image = image
+        self._metadata_log = metadata_log
+        self._folders = folders
+        self._jobs = jobs
+        self._entropy = entropy
+        self.topic_defaults = topic_defaults
+        """What a topic is set to where it says nothing itself: the broker's own settings."""
+        self._waiting: deque[_Change] = deque()
+        self._is_changing = False
+        self._listeners: list[Callable[[], None]] = []
+        self._configs: dict[str, tuple[TopicDescription, TopicConfig]] = {}
+
+    def topic(self, name: str) -> TopicDescription:
+        """Raises UnknownTopicError."""
+        topic = self.image.topics.get(name)
+        if topic is None:
+            raise UnknownTopicError(f"Topic '{name}' does not exist.", topic=name)
+        return topic
+
+    def config_of(self, topic: TopicDescription) -> TopicConfig:
+        """All settings of the topic, the broker's defaults filled in."""
+        known = self._configs.get(topic.name)
+        if known is None or known[0] is not topic:
+            known = topic, TopicConfig.from_stored({**self.topic_defaults, **topic.configs})
+            self._configs[topic.name] = known
+        return known[1]
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Called on the loop whenever the image has changed."""
+        self._listeners.append(callback)
+
+    # -- changes --
+
+    def change(
+        self,
+        plan: TopicPlan[Reply],
+        on_reply: Callable[[Reply], None],
+        on_trouble: OnTrouble,
+        *,
+        after: Callable[[Reply], None] | None = None,
+    ) -> None:
+        """Appends what the plan says; `on_reply` when it is durable and in the image. Trouble in `after` is logged: the
+        change holds."""
+        self._waiting.append(_Change(plan=plan, after=after, on_reply=on_reply, on_trouble=on_trouble))
+        self._go_on()
+
+    def create_topic(
+        self,
+        name: str,
+        *,
+        partition_count: int,
+        configs: Mapping[str, str],
+        on_reply: Callable[[TopicDescription], None],
+        on_trouble: OnTrouble,
+    ) -> None:
+        """Raises nothing: InvalidTopicNameError, TopicExistsError, InvalidPartitionsError, InvalidConfigError come by
+        `on_trouble`."""
+        self.change(
+            lambda controller: controller.plan_create_topic(
+                name, partition_count=partition_count, configs=configs, entropy=self._entropy
+            ),
+            on_reply,
+            on_trouble,
+            after=self._folders.make_all,
+        )
+
+    def check_create_topic(self, name: str, *, partition_count: int, configs: Mapping[str, str]) -> TopicDescription:
+        """Raises what `create_topic` would answer; changes nothing."""
+        return self.check(
+            lambda controller: controller.plan_create_topic(
+                name, partition_count=partition_count, configs=configs, entropy=self._entropy
+            )
+        )
+
+    def delete_topic(self, name: str, *, on_reply: Callable[[TopicDescription], None], on_trouble: OnTrouble) -> None:
+        self.change(
+            lambda controller: controller.plan_delete_topic(name), on_reply, on_trouble, after=self._folders.remove
+        )
+
+    def create_partitions(
+        self,
+        name: str,
+        total_count: int,
+        *,
+        on_reply: Callable[[TopicDescription], None],
+        on_trouble: OnTrouble,
+    ) -> None:
+        self.change(
+            lambda controller: controller.plan_create_partitions(name, total_count),
+            on_reply,
+            on_trouble,
+            after=self._folders.make_missing,
+        )
+
+    def check(self, plan: TopicPlan[Reply]) -> Reply:
+        """What the plan would answer now. Raises what it raises; changes nothing."""
+        return plan(self._controller()).reply
+
+    def _controller(self) -> MetadataController:
+        return self._metadata_log.controller_for(self.image)
+
+    def _go_on(self) -> None:
+        if self._is_changing or not self._waiting:
+            return
+        self._is_changing = True
+        change = self._waiting.popleft()
+
+        def done(changed: _Changed) -> None:
+            for record in changed.records:
+                self.image.replay(record)
+            self._is_changing = False
+            if changed.records:
+                for listener in self._listeners:
+                    listener()
+            if changed.trouble is None:
+                change.on_reply(changed.reply)
+            else:
+                change.on_trouble(_as_known(changed.trouble))
+            self._go_on()
+
+        def failed(trouble: Exception) -> None:
+            self._is_changing = False
+            change.on_trouble(_as_known(trouble))
+            self._go_on()
+
+        self._jobs.submit(lambda: self._carry_out(change), done, failed)
+
+    def _carry_out(self, change: _Change) -> _Changed:
+        """In a job."""
+        appended: list[MetadataRecord] = []
+        try:
+            reply = self._metadata_log.change(change.plan, on_appended=appended.extend)
+        except Exception as trouble:
+            return _Changed(records=tuple(appended), trouble=trouble)
+        if change.after is not None:
+            try:
+                change.after(reply)
+            except Exception as trouble:
+                _log.warning("what follows a change of the metadata log is left to the first use: %s", trouble)
+        return _Changed(records=tuple(appended), reply=reply)
+
+
+def _as_known(trouble: Exception) -> StreamlogError:
+    if isinstance(trouble, StreamlogError):
+        return trouble
+    _log.error("a change of the metadata log failed: %r", trouble)
+    return StorageError(f"The metadata log could not be changed: {trouble}")

@@ -1,0 +1,74 @@
+"""`streamlog broker`: serve a log directory to Kafka's clients, in the foreground."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from broker_core.cli.trouble import UsageTrouble
+from broker_core.model.exceptions import InvalidConfigError
+from broker_core.model.properties import parse_properties
+
+EXAMPLE = "Example: streamlog broker --config conf/broker.properties --set num.partitions=3"
+
+
+def broker(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", help="Settings by Kafka's names, as in server.properties."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="One more setting; it counts more than the file's."),
+    ] = None,
+    path: Annotated[
+        Path | None,
+        typer.Option("--path", metavar="DIR", help="The log directory.", show_default="a temporary one"),
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", min=0, max=65_535, help="Listen here, on 127.0.0.1.", show_default="a free one"),
+    ] = None,
+) -> None:
+    """Serve a log directory to Kafka's clients, until Ctrl-C or SIGTERM.
+
+    Without a configuration file: on 127.0.0.1 only, for development.
+    """
+    given = {} if config is None else parse_properties(config.read_text())
+    if config is None and path is None:
+        with tempfile.TemporaryDirectory(prefix="streamlog-") as folder:
+            _serve(given, settings or [], Path(folder), port or 0)
+        return
+    _serve(given, settings or [], path, port if config is not None else port or 0)
+
+
+def _serve(given: dict[str, str], settings: list[str], path: Path | None, port: int | None) -> None:
+    """`path` and `port`, where they are given, count more than the file's, and `settings` more than they."""
+    # Loaded here, so that other commands answer at once.
+    from broker_core.broker.broker_config import parse_broker_config
+    from broker_core.server.broker_process import run_broker
+    from broker_core.server.development import development_settings
+
+    if not given and path is not None:
+        given = development_settings(str(path.absolute()), port=port or 0)
+    elif path is not None:
+        given = {name: value for name, value in given.items() if name != "log.dir"}
+        given["log.dirs"] = str(path.absolute())
+    if given and port is not None:
+        given["listeners"] = f"PLAINTEXT://127.0.0.1:{port}"
+    for one in settings:
+        name, separator, value = one.partition("=")
+        if not separator or not name.strip():
+            raise UsageTrouble(f"--set {one} is not KEY=VALUE")
+        given[name.strip()] = value
+    try:
+        config = parse_broker_config(given)
+    except InvalidConfigError as trouble:
+        complaints = getattr(trouble, "complaints", (trouble.message,))
+        for line in complaints[:-1]:
+            typer.echo(f"streamlog: {line}", err=True)
+        raise InvalidConfigError(complaints[-1]) from trouble
+    run_broker(config)

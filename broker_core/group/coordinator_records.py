@@ -1,0 +1,22 @@
+"""Every record of `__consumer_offsets` that the coordinator knows: offsets, classic groups, groups of KIP-848."""
+
+from __future__ import annotations
+
+from broker_core.group.consumer_group_records import ConsumerGroupRecord
+from broker_core.group.consumer_record_codec import decode_consumer_group_record, encode_consumer_group_record
+from broker_core.group.group_records import GroupRecord, decode_group_record, encode_group_record
+from broker_core.record.batch_reader import Record
+
+AnyGroupRecord = GroupRecord | ConsumerGroupRecord
+
+
+def encode_coordinator_record(record: AnyGroupRecord, *, timestamp_ms: int) -> Record:
+    """The record of the log."""
+    if isinstance(record, ConsumerGroupRecord):
+        return encode_consumer_group_record(record, timestamp_ms=timestamp_ms)
+    return encode_group_record(record, timestamp_ms=timestamp_ms)
+
+
+def decode_coordinator_record(key: bytes, value: bytes | None) -> AnyGroupRecord | None:
+    """None for a type that nobody here knows. Raises what the two decoders raise."""
+    return decode_group_record(key, value) or decode_consumer_group_record(key, value)

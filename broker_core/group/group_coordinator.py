@@ -1,0 +1,278 @@
+"""The group coordinator of one partition of `__consumer_offsets`: its groups, and what they committed.
+
+    event (a request with its ticket, a timer)   ->  the group whose event it is, of whatever protocol
+                                                 <-  CoordinatorResult(records, GroupEffects)
+    replay(record)                               ->  offsets, classic groups, groups of KIP-848
+
+Which members wait, which deadlines run, and a rebalance under way are changed by the events; what is stored is changed
+by replay alone. Whoever runs the coordinator replays an event's records before the next event. If they cannot be
+appended, the coordinator is thrown away, with all that waits in it, and built anew from the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.group.classic_groups import ClassicGroups
+from broker_core.group.classic_messages import HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest
+from broker_core.group.classic_states import ClassicState
+from broker_core.group.consumer_effects import (
+    ConsumerHeartbeatReply,
+    ConsumerHeartbeatRequest,
+    DescribedConsumerGroup,
+)
+from broker_core.group.consumer_group_records import ConsumerGroupRecord
+from broker_core.group.coordinator_records import AnyGroupRecord
+from broker_core.group.group_descriptions import (
+    DeleteGroupReply,
+    DescribedGroup,
+    ListedGroup,
+    described,
+    listed,
+)
+from broker_core.group.group_effects import GroupEffects, GroupResult, answered, joined
+from broker_core.group.group_offsets import GroupOffsets
+from broker_core.group.group_records import GroupMetadataRecord, OffsetCommitRecord
+from broker_core.group.group_settings import GroupSettings
+from broker_core.group.modern_groups import ModernGroups
+from broker_core.group.offset_expiration import expired_offsets, expires_since_ms, since_commit
+from broker_core.group.offset_messages import (
+    CommitRequest,
+    DeleteOffsetsReply,
+    DeleteOffsetsRequest,
+    FetchReply,
+    FetchRequest,
+)
+from broker_core.group.offset_requests import (
+    classic_refusal,
+    fetched,
+    missing_group_refusal,
+    plan_commit,
+    plan_delete,
+    refused_commit,
+)
+from broker_core.group.timer_keys import classic_timer
+from broker_core.model.identifiers import NO_PRODUCER_ID
+
+_HEARD_OF_BY_COMMIT: Final = (ClassicState.STABLE, ClassicState.PREPARING_REBALANCE)
+
+
+class GroupCoordinator:
+    """`new_id` gives a text unlike any before, for member ids. `consumer_groups` is set by whoever serves KIP-848."""
+
+    def __init__(self, settings: GroupSettings, *, new_id: Callable[[], str]) -> None:
+        self.settings = settings
+        self.offsets = GroupOffsets()
+        self.classic_groups = ClassicGroups(settings, new_id)
+        self.consumer_groups: ModernGroups | None = None
+
+    # -- members of the classic protocol --
+
+    def on_join(self, ticket: int, request: JoinRequest, now_ms: int) -> GroupResult:
+        modern = self._modern(request.group_id)
+        if modern is None:
+            return self.classic_groups.on_join(ticket, request, now_ms)
+        if not modern.is_empty(request.group_id):
+            return modern.on_join(ticket, request, now_ms)
+        ended = CoordinatorResult(records=modern.tombstones(request.group_id), reply=GroupEffects())
+        return joined(ended, self.classic_groups.on_join(ticket, request, now_ms))
+
+    def on_sync(self, ticket: int, request: SyncRequest, now_ms: int) -> GroupResult:
+        return (self._modern(request.group_id) or self.classic_groups).on_sync(ticket, request, now_ms)
+
+    def on_heartbeat(self, ticket: int, request: HeartbeatRequest, now_ms: int) -> GroupResult:
+        return (self._modern(request.group_id) or self.classic_groups).on_heartbeat(ticket, request, now_ms)
+
+    def on_leave(self, ticket: int, request: LeaveRequest, now_ms: int) -> GroupResult:
+        return (self._modern(request.group_id) or self.classic_groups).on_leave(ticket, request, now_ms)
+
+    # -- members of the protocol of KIP-848 --
+
+    def on_consumer_heartbeat(self, ticket: int, request: ConsumerHeartbeatRequest, now_ms: int) -> GroupResult:
+        if self.consumer_groups is None:
+            return answered(ticket, ConsumerHeartbeatReply(error_code=ErrorCode.unsupported_version))
+        return self.consumer_groups.on_consumer_heartbeat(ticket, request, now_ms)
+
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        if self.consumer_groups is None:
+            return DescribedConsumerGroup(group_id=group_id, error_code=ErrorCode.unsupported_version)
+        return self.consumer_groups.describe(group_id)
+
+    def on_topics_changed(self, now_ms: int) -> GroupResult:
+        """Topics were made, deleted, or have grown."""
+        if self.consumer_groups is None:
+            return CoordinatorResult(reply=GroupEffects())
+        return self.consumer_groups.on_topics_changed(now_ms)
+
+    # -- committed offsets --
+
+    def on_commit_offsets(self, ticket: int, request: CommitRequest, now_ms: int) -> GroupResult:
+        """A member of a classic group is heard of by it."""
+        refusal = self._commit_refusal(request, is_transactional=False)
+        if refusal is not ErrorCode.none:
+            return answered(ticket, refused_commit(request, refusal))
+        committed = self._planned_commit(ticket, request, now_ms)
+        group = self.classic_groups.get(request.group_id)
+        if group is None or request.member_id not in group.members or group.state not in _HEARD_OF_BY_COMMIT:
+            return committed
+        heard = self.classic_groups.expect_heartbeat(group, request.member_id, now_ms)
+        return joined(committed, CoordinatorResult(reply=heard))
+
+    def on_txn_commit_offsets(self, ticket: int, request: CommitRequest, now_ms: int) -> GroupResult:
+        """The runner appends the records in a batch of the producer's transaction."""
+        refusal = self._commit_refusal(request, is_transactional=True)
+        if refusal is not ErrorCode.none:
+            return answered(ticket, refused_commit(request, refusal))
+        return self._planned_commit(ticket, request, now_ms)
+
+    def fetch_offsets(self, request: FetchRequest) -> FetchReply:
+        """A group that is not there has no offsets: that is no error."""
+        modern = self._modern(request.group_id)
+        refusal = ErrorCode.none if modern is None else modern.fetch_refusal(request)
+        if refusal is not ErrorCode.none:
+            return FetchReply(error_code=refusal)
+        return fetched(self.offsets, request)
+
+    def delete_offsets(self, ticket: int, request: DeleteOffsetsRequest) -> GroupResult:
+        """Of topics that no member subscribes to. What the members of other classic groups need nobody knows."""
+        modern, group = self._modern(request.group_id), self.classic_groups.get(request.group_id)
+        if modern is None and group is None:
+            return answered(ticket, DeleteOffsetsReply(error_code=ErrorCode.group_id_not_found))
+        if group is not None and not group.is_empty and not group.is_consumer_group:
+            return answered(ticket, DeleteOffsetsReply(error_code=ErrorCode.non_empty_group))
+        free = tuple(each for each in request.partitions if not self._is_subscribed_to(request.group_id, each.topic))
+        errors = {
+            each: ErrorCode.none if each in free else ErrorCode.group_subscribed_to_topic for each in request.partitions
+        }
+        records = plan_delete(self.offsets, request.group_id, free)
+        return answered(ticket, DeleteOffsetsReply(errors=errors), records)
+
+    def forget_topic(self, topic: str, *, topic_id: UUID | None = None) -> GroupResult:
+        """The topic was deleted: what was committed for it goes."""
+        planned = self.offsets.plan_forget_topic(topic, topic_id=topic_id)
+        return CoordinatorResult(records=planned.records, reply=GroupEffects())
+
+    def plan_expire_offsets(self, now_ms: int) -> GroupResult:
+        """Offsets that are older than offsets.retention.minutes by the rule of their group, and groups that end so."""
+        group_ids = sorted({group.group_id for group in self.list_groups()})
+        records = tuple(record for group_id in group_ids for record in self._expired_of(group_id, now_ms))
+        return CoordinatorResult(records=records, reply=GroupEffects())
+
+    def _expired_of(self, group_id: str, now_ms: int) -> tuple[AnyGroupRecord, ...]:
+        group, modern = self.classic_groups.get(group_id), self._modern(group_id)
+        expired = expired_offsets(
+            self.offsets,
+            group_id,
+            since_ms=expires_since_ms(group) if modern is None and group is not None else since_commit,
+            is_subscribed_to=lambda topic: self._is_subscribed_to(group_id, topic),
+            retention_ms=self.settings.offsets_retention_ms,
+            now_ms=now_ms,
+        )
+        is_over = expired.leaves_nothing and self._may_end(group_id)
+        return (*expired.tombstones, *(self._group_tombstones(group_id) if is_over else ()))
+
+    # -- groups as a whole --
+
+    def delete_group(self, ticket: int, group_id: str) -> GroupResult:
+        """With all its offsets, those that open transactions may yet commit included."""
+        modern, group = self._modern(group_id), self.classic_groups.get(group_id)
+        if modern is None and group is None:
+            return answered(ticket, DeleteGroupReply(error_code=ErrorCode.group_id_not_found))
+        if not (modern.is_empty(group_id) if modern else group is not None and group.is_empty):
+            return answered(ticket, DeleteGroupReply(error_code=ErrorCode.non_empty_group))
+        partitions = (*self.offsets.fetch(group_id), *self.offsets.pending_partitions(group_id))
+        records = (*plan_delete(self.offsets, group_id, partitions), *self._group_tombstones(group_id))
+        return answered(ticket, DeleteGroupReply(), records)
+
+    def describe(self, group_id: str) -> DescribedGroup:
+        """Of a classic group; a group of another protocol is none (ConsumerGroupDescribe tells of it)."""
+        group = self.classic_groups.get(group_id)
+        if group is not None:
+            return described(group)
+        is_modern = self._modern(group_id) is not None
+        message = f"Group {group_id} is not a classic group." if is_modern else f"Group {group_id} not found."
+        return DescribedGroup(group_id=group_id, error_code=ErrorCode.group_id_not_found, error_message=message)
+
+    def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> tuple[ListedGroup, ...]:
+        """Those in one of the states and of one of the types, whatever case they are written in; none named: all."""
+        wanted_states = {state.strip().lower() for state in states}
+        wanted_types = {name.strip().lower() for name in types}
+        modern = () if self.consumer_groups is None else tuple(self.consumer_groups.listed())
+        return tuple(
+            each
+            for each in (*(listed(group) for group in self.classic_groups), *modern)
+            if (not states or each.state.lower() in wanted_states)
+            and (not types or each.group_type.value.lower() in wanted_types)
+        )
+
+    # -- time --
+
+    def on_timer(self, key: str, now_ms: int) -> GroupResult:
+        if classic_timer(key) is not None:
+            return self.classic_groups.on_timer(key, now_ms)
+        if self.consumer_groups is not None:
+            return self.consumer_groups.on_timer(key, now_ms)
+        return CoordinatorResult(reply=GroupEffects())
+
+    def on_loaded(self, now_ms: int) -> GroupResult:
+        """The log was replayed: members are expected to be heard of from now on."""
+        classic = self.classic_groups.on_loaded(now_ms)
+        return classic if self.consumer_groups is None else joined(classic, self.consumer_groups.on_loaded(now_ms))
+
+    # -- the ways in of what is stored --
+
+    def replay(self, record: AnyGroupRecord, *, record_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
+        """A record of the log at `record_offset`. `producer_id`: of its batch if that is transactional, else -1."""
+        if isinstance(record, OffsetCommitRecord):
+            self.offsets.replay(record, record_offset=record_offset, producer_id=producer_id)
+            if record.value is not None and self._modern(record.group_id) is None:
+                self.classic_groups.make_simple(record.group_id)
+        elif isinstance(record, GroupMetadataRecord):
+            self.classic_groups.replay(record)
+        elif isinstance(record, ConsumerGroupRecord) and self.consumer_groups is not None:
+            self.consumer_groups.replay(record)
+
+    def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
+        """The producer's transaction ends: what it wrote counts, or never did."""
+        self.offsets.replay_marker(producer_id, is_commit=is_commit)
+
+    # -- one group, of whatever protocol --
+
+    def _modern(self, group_id: str) -> ModernGroups | None:
+        groups = self.consumer_groups
+        return groups if groups is not None and groups.has(group_id) else None
+
+    def _is_subscribed_to(self, group_id: str, topic: str) -> bool:
+        modern, group = self._modern(group_id), self.classic_groups.get(group_id)
+        if modern is not None:
+            return modern.is_subscribed_to(group_id, topic)
+        return group is not None and group.is_subscribed_to(topic)
+
+    def _may_end(self, group_id: str) -> bool:
+        modern, group = self._modern(group_id), self.classic_groups.get(group_id)
+        if modern is not None:
+            return modern.is_empty(group_id)
+        return group is not None and group.is_empty and not group.pending_joins
+
+    def _group_tombstones(self, group_id: str) -> tuple[AnyGroupRecord, ...]:
+        modern = self._modern(group_id)
+        return (GroupMetadataRecord(group_id=group_id),) if modern is None else modern.tombstones(group_id)
+
+    def _commit_refusal(self, request: CommitRequest, *, is_transactional: bool) -> ErrorCode:
+        modern, group = self._modern(request.group_id), self.classic_groups.get(request.group_id)
+        if modern is not None:
+            return modern.commit_refusal(request, is_transactional=is_transactional)
+        if group is None:
+            return missing_group_refusal(request, is_transactional=is_transactional)
+        return classic_refusal(group, request, is_transactional=is_transactional)
+
+    def _planned_commit(self, ticket: int, request: CommitRequest, now_ms: int) -> GroupResult:
+        records, reply = plan_commit(
+            self.offsets, request, now_ms=now_ms, max_record_bytes=self.settings.max_record_bytes
+        )
+        return answered(ticket, reply, records)

@@ -1,0 +1,78 @@
+"""The topics that there are, as the groups of a coordinator see them: ids, partition counts, and a hash of both.
+
+The view stays as it is until `refresh`: a group's decisions rest on one state of the metadata each.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+from uuid import UUID
+
+_INT64: Final = struct.Struct(">q")
+_INT32: Final = struct.Struct(">i")
+
+
+class TopicFacts(NamedTuple):
+    topic_id: UUID
+    partition_count: int
+
+
+class TopicView:
+    """`source` gives all topics by name, at any time."""
+
+    def __init__(self, source: Callable[[], Mapping[str, TopicFacts]]) -> None:
+        self._source = source
+        self._facts: dict[str, TopicFacts] = {}
+        self._names: dict[UUID, str] = {}
+        self.version = 0
+        """Grows with each refresh."""
+        self.refresh()
+
+    def refresh(self) -> bool:
+        """Takes the topics as they are now; whether one is among them that was not there."""
+        known = self._names.keys()
+        self._facts = dict(self._source())
+        names = {facts.topic_id: name for name, facts in self._facts.items()}
+        has_new = bool(names.keys() - known)
+        self._names = names
+        self.version += 1
+        return has_new
+
+    def names(self) -> Iterable[str]:
+        return self._facts.keys()
+
+    def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
+        """Of those that exist."""
+        return frozenset(self._facts[name].topic_id for name in names if name in self._facts)
+
+    def name_of(self, topic_id: UUID) -> str | None:
+        return self._names.get(topic_id)
+
+    def id_of(self, name: str) -> UUID | None:
+        facts = self._facts.get(name)
+        return None if facts is None else facts.topic_id
+
+    def partition_counts(self, topic_ids: Iterable[UUID]) -> dict[UUID, int]:
+        """Of topics that exist."""
+        return {topic_id: self._facts[self._names[topic_id]].partition_count for topic_id in topic_ids}
+
+    def hash_of(self, names: Iterable[str]) -> int:
+        """Another number when one of the topics is made, deleted, made anew or grows. None of them there: 0.
+
+        The number is compared with one of the same group only, so the function need not be Kafka's: a group that comes
+        from a Kafka is given a new assignment once, which changes nothing where nothing changed.
+        """
+        there = sorted(name for name in names if name in self._facts)
+        if not there:
+            return 0
+        hasher = hashlib.blake2b(digest_size=8)
+        for name in there:
+            facts = self._facts[name]
+            content = name.encode()
+            hasher.update(_INT32.pack(len(content)) + content)
+            hasher.update(facts.topic_id.bytes + _INT32.pack(facts.partition_count))
+        number: int = _INT64.unpack(hasher.digest())[0]
+        return number

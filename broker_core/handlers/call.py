@@ -1,0 +1,133 @@
+"""One request that is being answered: what was asked, by whom, and the way back.
+
+A handler answers by `respond` before it returns, or keeps the call and answers later (a produce that waits for the
+disk, a fetch that waits for records, a join that waits for members). Each call is answered once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from kio.static.protocol import ResponsePayload
+
+from broker_core.broker.broker_node import BrokerNode
+from broker_core.model.access_control import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
+from broker_core.protocol.api_table import ApiKey, message_types
+from broker_core.protocol.connection import Request
+from broker_core.protocol.message_builder import build
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionEnd:
+    """Instead of an answer: the connection is closed, with a log line that says why."""
+
+    reason: str
+
+
+Send = Callable[[ResponsePayload | ConnectionEnd | None], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """Who is at the other end of a connection. `principal` is like "User:alice"; `listener` a listener's name."""
+
+    client_host: str
+    client_port: int
+    listener: str
+    principal: str
+    connection_id: int
+
+    def __str__(self) -> str:
+        return f"{self.client_host}:{self.client_port}"
+
+
+class Call:
+    """A request and its one answer."""
+
+    __slots__ = ("_send", "is_answered", "message", "node", "now_ms", "peer", "request")
+
+    def __init__(self, *, node: BrokerNode, request: Request, peer: Peer, send: Send, now_ms: int) -> None:
+        self.node = node
+        self.request = request
+        self.peer = peer
+        self.now_ms = now_ms
+        self.message: Any = request.message
+        """kio's dataclass, of the version that the client chose."""
+        self.is_answered = False
+        self._send = send
+
+    @property
+    def api_key(self) -> ApiKey:
+        return ApiKey(self.request.api_key)
+
+    @property
+    def version(self) -> int:
+        return self.request.api_version
+
+    @property
+    def client_id(self) -> str:
+        return self.request.client_id or ""
+
+    @property
+    def client_host(self) -> str:
+        return self.peer.client_host
+
+    @property
+    def listener(self) -> str:
+        return self.peer.listener
+
+    @property
+    def principal(self) -> str:
+        return self.peer.principal
+
+    def request_field(self, name: str, default: Any) -> Any:
+        """A field that the request's version may not have."""
+        return getattr(self.message, name, default)
+
+    def respond(self, **fields: Any) -> None:
+        """Answers in the request's version; see `protocol.message_builder` for how fields are given."""
+        self.respond_with(build(message_types(self.request.api_key, self.request.api_version).response, fields))
+
+    def respond_with(self, message: ResponsePayload) -> None:
+        """Answers by a message that is of the right version already."""
+        self._answer(message)
+
+    def respond_nothing(self) -> None:
+        """A produce request with acks=0 gets no answer."""
+        self._answer(None)
+
+    def is_allowed(
+        self,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str = CLUSTER_NAME,
+        *,
+        log_if_denied: bool = True,
+    ) -> bool:
+        """Whether the access rules let the client do it; without an authorizer everybody may do everything.
+
+        A refusal is logged, unless it is none for the client: where something is left out, or another need remains.
+        """
+        authorizer = self.node.authorizer
+        return authorizer is None or authorizer.authorize(
+            self.principal, self.client_host, operation, resource_type, name, log_if_denied=log_if_denied
+        )
+
+    def allowed_operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> frozenset[Operation]:
+        """All that the client may do with a resource (KIP-430)."""
+        return frozenset(
+            operation
+            for operation in SUPPORTED_OPERATIONS[resource_type]
+            if self.is_allowed(operation, resource_type, name, log_if_denied=False)
+        )
+
+    def close_connection(self, reason: str) -> None:
+        """What cannot be answered: the client notices by losing its connection."""
+        self._answer(ConnectionEnd(reason=reason))
+
+    def _answer(self, message: ResponsePayload | ConnectionEnd | None) -> None:
+        assert not self.is_answered, f"{self.api_key.label} of {self.peer} is answered twice"
+        self.is_answered = True
+        self._send(message)

@@ -1,0 +1,102 @@
+"""What AlterConfigs and IncrementalAlterConfigs have in common: each resource is judged and changed on its own.
+
+Only topics can be changed. A broker's settings are those of its properties file: it says so, and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.cluster import TopicDescription
+from broker_core.handlers.call import Call
+from broker_core.handlers.config_resources import ResourceKind, is_allowed_to_alter, refusal_of_kind
+from broker_core.model.exceptions import InvalidRequestError, StreamlogError, UnknownTopicError
+from broker_core.model.topic_name import validate_topic_name
+
+Changes = Mapping[str, str | None]
+PlanChanges = Callable[[TopicDescription, Any], Changes]
+"""(the topic, the request's resource) -> new values by name, None to take one back. Raises StreamlogError."""
+
+
+def alter_each(call: Call, plan: PlanChanges) -> None:
+    """Answers the whole request."""
+    resources = call.message.resources
+    named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
+    answers: list[dict[str, Any] | None] = [None] * len(resources)
+
+    def answer(place: int, error_code: ErrorCode = ErrorCode.none, error_message: str | None = None) -> None:
+        answers[place] = {
+            "error_code": error_code,
+            "error_message": error_message,
+            "resource_type": resources[place].resource_type,
+            "resource_name": resources[place].resource_name,
+        }
+        if all(each is not None for each in answers):
+            call.respond(responses=answers)
+
+    if not resources:
+        call.respond(responses=[])
+    for place, resource in enumerate(resources):
+        if named[resource.resource_type, resource.resource_name] > 1:
+            answer(place, ErrorCode.invalid_request, "Each resource must appear at most once.")
+            continue
+        refusal = is_allowed_to_alter(call, resource.resource_type, resource.resource_name)
+        if refusal is not None:
+            answer(place, refusal)
+            continue
+        _alter(call, resource, plan, partial(answer, place))
+
+
+def require_value(name: str, value: str | None) -> str:
+    """Raises InvalidRequestError."""
+    if value is None:
+        raise InvalidRequestError(f"Null value not supported for : {name}")
+    return value
+
+
+def _alter(call: Call, resource: Any, plan: PlanChanges, answer: Any) -> None:
+    def refused(trouble: StreamlogError) -> None:
+        answer(trouble.error_code, trouble.message)
+
+    try:
+        if resource.resource_type != ResourceKind.TOPIC:
+            raise _refused_resource(resource.resource_type)
+        name = resource.resource_name
+        if not name:
+            raise InvalidRequestError("Default topic resources are not allowed.")
+        validate_topic_name(name)
+        changes = plan(call.node.topics.topic(name), resource)
+        call.node.topics.check(lambda controller: controller.plan_alter_topic_configs(name, changes))
+    except StreamlogError as trouble:
+        refused(trouble)
+        return
+    if call.message.validate_only:
+        answer()
+        return
+    call.node.topics.change(
+        lambda controller: controller.plan_alter_topic_configs(name, plan(_current(controller, name), resource)),
+        lambda topic: answer(),
+        refused,
+    )
+
+
+def _current(controller: Any, name: str) -> TopicDescription:
+    """As it is when the change is made: another one may have come before it."""
+    topic: TopicDescription | None = controller.image.topics.get(name)
+    if topic is None:
+        raise UnknownTopicError(f"Topic '{name}' was deleted while its settings were changed.", topic=name)
+    return topic
+
+
+def _refused_resource(kind: int) -> InvalidRequestError:
+    if kind in (ResourceKind.BROKER, ResourceKind.GROUP):
+        return InvalidRequestError(
+            f"Settings of a {ResourceKind(kind).name.lower()} cannot be changed while the broker runs: set them in its"
+            " properties file and start it anew"
+        )
+    return refusal_of_kind(kind)

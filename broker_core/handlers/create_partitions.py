@@ -1,0 +1,72 @@
+"""CreatePartitions (37), versions 0 to 3: topics grow to a total number of partitions.
+
+An assignment must name this node alone, once for each new partition. `validate_only` judges without making.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.handlers.call import Call
+from broker_core.model.access_control import Operation, ResourceType
+from broker_core.model.exceptions import StreamlogError
+
+
+def handle(call: Call) -> None:
+    topics = call.message.topics
+    names = [topic.name for topic in topics]
+    answers: dict[str, dict[str, Any]] = {}
+
+    def answer(name: str, error_code: ErrorCode = ErrorCode.none, error_message: str | None = None) -> None:
+        answers[name] = {"name": name, "error_code": error_code, "error_message": error_message}
+        if len(answers) == len(set(names)):
+            call.respond(results=[answers[each] for each in dict.fromkeys(names)])
+
+    if not topics:
+        call.respond(results=[])
+    for topic in topics:
+        if topic.name in answers:
+            continue
+        if names.count(topic.name) > 1:
+            answer(topic.name, ErrorCode.invalid_request, "Duplicate topic name.")
+        elif not call.is_allowed(Operation.ALTER, ResourceType.TOPIC, topic.name):
+            answer(topic.name, ErrorCode.topic_authorization_failed)
+        else:
+            _begin(call, topic, partial(answer, topic.name))
+
+
+def _begin(call: Call, topic: Any, answer: Any) -> None:
+    def refused(trouble: StreamlogError) -> None:
+        answer(trouble.error_code, trouble.message)
+
+    try:
+        call.node.topics.check(lambda controller: controller.plan_create_partitions(topic.name, topic.count))
+    except StreamlogError as trouble:
+        refused(trouble)
+        return
+    refusal = _refused_assignment(call, topic)
+    if refusal is not None:
+        answer(ErrorCode.invalid_replica_assignment, refusal)
+    elif call.message.validate_only:
+        answer()
+    else:
+        call.node.topics.create_partitions(
+            topic.name, topic.count, on_reply=lambda description: answer(), on_trouble=refused
+        )
+
+
+def _refused_assignment(call: Call, topic: Any) -> str | None:
+    if topic.assignments is None:
+        return None
+    new_count = topic.count - call.node.topics.topic(topic.name).partition_count
+    if len(topic.assignments) != new_count:
+        return (
+            f"Attempted to add {new_count} additional partition(s), but only {len(topic.assignments)} assignment(s)"
+            " were specified."
+        )
+    if any(tuple(each.broker_ids) != (call.node.node_id,) for each in topic.assignments):
+        return f"The only broker is {call.node.node_id}, and a partition has one replica."
+    return None

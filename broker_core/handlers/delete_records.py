@@ -1,0 +1,81 @@
+"""DeleteRecords (21), versions 0 to 2: moves the start of partitions up; -1 is the high watermark.
+
+Refused for internal topics and for topics that are compacted only (POLICY_VIOLATION), as in Kafka.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.broker.replica import Replica
+from broker_core.handlers.call import Call
+from broker_core.model.access_control import Operation, ResourceType
+from broker_core.model.exceptions import PolicyViolationError, StreamlogError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_name import is_internal_topic
+
+_NO_OFFSET: Final = -1
+
+
+def handle(call: Call) -> None:
+    # As in Kafka, the last one counts where a partition is named twice.
+    asked = {
+        (topic.name, partition.partition_index): partition.offset
+        for topic in call.message.topics
+        for partition in topic.partitions
+    }
+    answers: dict[tuple[str, int], dict[str, Any]] = {}
+
+    def answer(name: str, number: int, low_watermark: int = _NO_OFFSET, error_code: ErrorCode = ErrorCode.none) -> None:
+        answers[name, number] = {
+            "partition_index": number,
+            "low_watermark": low_watermark,
+            "error_code": error_code,
+        }
+        if len(answers) == len(asked):
+            _respond(call, answers)
+
+    if not asked:
+        call.respond(topics=[])
+    for (name, number), offset in asked.items():
+        _begin(call, name, number, offset, partial(answer, name, number))
+
+
+def _begin(call: Call, name: str, number: int, offset: int, answer: Any) -> None:
+    def refused(trouble: StreamlogError) -> None:
+        answer(error_code=trouble.error_code)
+
+    if not call.is_allowed(Operation.DELETE, ResourceType.TOPIC, name):
+        answer(error_code=ErrorCode.topic_authorization_failed)
+        return
+    try:
+        replica = call.node.replicas.get(TopicPartition(name, number))
+        _check_policy(replica)
+    except StreamlogError as trouble:
+        refused(trouble)
+        return
+    replica.delete_records(offset, answer, refused)
+
+
+def _check_policy(replica: Replica) -> None:
+    name = replica.topic_partition.topic
+    if is_internal_topic(name):
+        error = PolicyViolationError(f"Cannot delete records of internal topic {name}.", topic=name)
+        error.error_code = ErrorCode.invalid_topic_exception
+        raise error
+    if replica.config.is_compacted and not replica.config.is_deleted_by_retention:
+        raise PolicyViolationError(
+            f"Records of partition {replica.topic_partition} can not be deleted: its cleanup.policy is compact without"
+            " delete.",
+            topic=name,
+        )
+
+
+def _respond(call: Call, answers: dict[tuple[str, int], dict[str, Any]]) -> None:
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for (name, _), answer in answers.items():
+        topics.setdefault(name, []).append(answer)
+    call.respond(topics=[{"name": name, "partitions": partitions} for name, partitions in topics.items()])

@@ -1,0 +1,72 @@
+"""DescribeClientQuotas (48), versions 0 and 1: which users, clients and addresses have quotas (KIP-546). Nobody has any
+here, so that a filter that Kafka accepts finds nothing.
+
+Needs DESCRIBE_CONFIGS on the cluster. A filter that contradicts itself is refused as Kafka refuses it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.handlers.access_rules import NOT_AUTHORIZED, is_whole_request_allowed
+from broker_core.handlers.call import Call
+
+_USER, _CLIENT_ID, _IP = "user", "client-id", "ip"
+
+
+class _Match(enum.IntEnum):
+    EXACT = 0
+    DEFAULT = 1
+    SPECIFIED = 2
+
+
+_INVALID: Final = ErrorCode.invalid_request
+
+
+def handle(call: Call) -> None:
+    if not is_whole_request_allowed(call):
+        call.respond(error_code=ErrorCode.cluster_authorization_failed, error_message=NOT_AUTHORIZED, entries=None)
+        return
+    refusal = _refusal(call.message.components)
+    if refusal is not None:
+        error_code, error_message = refusal
+        call.respond(error_code=error_code, error_message=error_message, entries=None)
+        return
+    call.respond(error_code=ErrorCode.none, error_message="", entries=[])
+
+
+def _refusal(components: Sequence[Any]) -> tuple[ErrorCode, str] | None:
+    seen: set[str] = set()
+    for component in components:
+        refusal = _refusal_of_one(component, seen)
+        if refusal is not None:
+            return refusal
+        seen.add(component.entity_type)
+    if _IP in seen and seen & {_USER, _CLIENT_ID}:
+        return _INVALID, (
+            "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
+            "filter component."
+        )
+    return None
+
+
+def _refusal_of_one(component: Any, seen: set[str]) -> tuple[ErrorCode, str] | None:
+    entity_type, match_type = component.entity_type, component.match_type
+    if entity_type in seen:
+        return _INVALID, f"Entity type {entity_type} cannot appear more than once in the filter."
+    if not entity_type:
+        return _INVALID, "Invalid empty entity type."
+    if entity_type not in (_USER, _CLIENT_ID, _IP):
+        return ErrorCode.unsupported_version, f"Unsupported entity type {entity_type}"
+    if match_type not in tuple(_Match):
+        return _INVALID, f"Unknown match type {match_type}"
+    name = f"MATCH_TYPE_{_Match(match_type).name}"
+    if match_type == _Match.EXACT and component.match is None:
+        return _INVALID, f"Request specified {name}, but set match string to null."
+    if match_type != _Match.EXACT and component.match is not None:
+        return _INVALID, f"Request specified {name}, but also specified a match string."
+    return None

@@ -1,0 +1,42 @@
+"""DescribeCluster (60), versions 0 to 2: the cluster's id, its controller and its one broker.
+
+Left out on purpose: the addresses of controllers (endpoint type 2), which a node that is both does not have.
+"""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.handlers.call import Call
+from broker_core.handlers.topic_answers import NOT_ASKED_FOR
+from broker_core.model.access_control import Operation, ResourceType, operations_bit_field
+
+_BROKERS, _CONTROLLERS = 1, 2
+
+
+def handle(call: Call) -> None:
+    endpoint_type = call.request_field("endpoint_type", _BROKERS)
+    if endpoint_type != _BROKERS:
+        call.respond(
+            error_code=(
+                ErrorCode.mismatched_endpoint_type
+                if endpoint_type == _CONTROLLERS
+                else ErrorCode.unsupported_endpoint_type
+            ),
+            error_message=f"This is an endpoint of brokers (type {_BROKERS}), and type {endpoint_type} was asked.",
+            endpoint_type=_BROKERS,
+        )
+        return
+    operations = NOT_ASKED_FOR
+    if call.message.include_cluster_authorized_operations:
+        operations = 0
+        if call.is_allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
+            operations = operations_bit_field(call.allowed_operations(ResourceType.CLUSTER))
+    endpoint = call.node.endpoints[call.listener]
+    call.respond(
+        endpoint_type=_BROKERS,
+        cluster_id=call.node.cluster_id,
+        controller_id=call.node.node_id,
+        brokers=[{"broker_id": call.node.node_id, "host": endpoint.host, "port": endpoint.port}],
+        cluster_authorized_operations=operations,
+    )

@@ -1,0 +1,59 @@
+"""From a request to its handler, and from what goes wrong in one to an answer.
+
+What cannot be answered in its own format ends the connection, as in Kafka: an unknown key, a version that is not
+served. ApiVersions is the exception: it is answered in version 0 with what is served, so that a newer client can begin
+anew (KIP-511).
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+from kio.static.protocol import Entity
+
+from broker_core.broker.broker_node import BrokerNode
+from broker_core.handlers import api_versions
+from broker_core.handlers.call import Call, Peer, Send
+from broker_core.handlers.registry import HANDLERS
+from broker_core.model.exceptions import MalformedMessageError, StreamlogError
+from broker_core.protocol.api_table import ApiKey, api_label, message_types
+from broker_core.protocol.connection import Request
+from broker_core.protocol.served_versions import is_served
+
+_log: Final = logging.getLogger(__name__)
+
+
+def dispatch(node: BrokerNode, request: Request, peer: Peer, send: Send, now_ms: int) -> None:
+    """Calls `send` once, now or later, with the answer or None for none. Raises MalformedMessageError, and whatever a
+    handler did not expect: then the connection is to be closed."""
+    call = Call(node=node, request=request, peer=peer, send=send, now_ms=now_ms)
+    if request.message is None or not is_served(request.api_key, request.api_version):
+        if request.api_key != ApiKey.API_VERSIONS:
+            raise MalformedMessageError(
+                f"{api_label(request.api_key)} of version {request.api_version} is not served here"
+            )
+        api_versions.refuse_version(call)
+        return
+    try:
+        HANDLERS[call.api_key](call)
+    except Exception as trouble:
+        if call.is_answered or not _may_answer(call, trouble):
+            raise
+
+
+def _may_answer(call: Call, trouble: Exception) -> bool:
+    """Answers with the error code where the whole answer has one."""
+    if "error_code" not in _field_names(message_types(call.request.api_key, call.version).response):
+        return False
+    if isinstance(trouble, StreamlogError):
+        call.respond(error_code=trouble.error_code)
+        return True
+    _log.exception("api=%s version=%d peer=%s failed", call.api_key.label, call.version, call.peer)
+    call.respond(error_code=ErrorCode.unknown_server_error)
+    return True
+
+
+def _field_names(message_type: type[Entity]) -> frozenset[str]:
+    return frozenset(message_type.__dataclass_fields__)

@@ -1,0 +1,218 @@
+"""Fetch (1), versions 4 to 18: records as they lie in the log, at once or when there are enough of them.
+
+Partitions come in the order of the request (of the session, see `fetch.fetch_session`), each at most with its own
+bytes, all together at most with the request's and fetch.max.bytes; the first batch always fits. A read-committed
+client gets records up to the last stable offset, with the transactions among them that were aborted. With fewer than
+min_bytes and no error the request waits in the purgatory until its partitions have more, or max_wait is over. Topics
+come by name, from version 13 on by id. Epochs: see `handlers.leader_epochs`; a client whose log has diverged (KIP-595
+fields, version 12) is told from where.
+
+Left out on purpose: followers (replica_id), and reading from one that is near (rack).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.broker.replica import Replica
+from broker_core.cluster import FetchedBatches
+from broker_core.fetch.fetch_session import FINAL_EPOCH, FetchContext, PartitionKey, WantedPartition
+from broker_core.handlers.call import Call
+from broker_core.handlers.leader_epochs import refused_epoch
+from broker_core.model.access_control import Operation, ResourceType
+from broker_core.model.exceptions import StreamlogError
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
+
+_FIRST_VERSION_WITH_IDS: Final = 13
+_NO_REPLICA: Final = -1
+
+
+def handle(call: Call) -> None:
+    wanted: dict[PartitionKey, WantedPartition] = {}
+    for topic in call.message.topics:
+        for partition in topic.partitions:
+            wanted[PartitionKey(_topic_of(call, topic), partition.partition)] = WantedPartition(
+                fetch_offset=partition.fetch_offset,
+                max_bytes=partition.partition_max_bytes,
+                current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
+                last_fetched_epoch=getattr(partition, "last_fetched_epoch", -1),
+            )
+    forgotten = [
+        PartitionKey(_topic_of(call, topic), number)
+        for topic in call.request_field("forgotten_topics_data", ())
+        for number in topic.partitions
+    ]
+    context = call.node.fetch_sessions.context_of(
+        session_id=call.request_field("session_id", 0),
+        epoch=call.request_field("session_epoch", FINAL_EPOCH),
+        wanted=wanted,
+        forgotten=forgotten,
+        with_topic_ids=call.version >= _FIRST_VERSION_WITH_IDS,
+        now_ms=call.now_ms,
+    )
+    if context.error is not ErrorCode.none:
+        call.respond(error_code=context.error)
+        return
+    _Fetch(call, context).begin()
+
+
+def _topic_of(call: Call, topic: Any) -> str | UUID | None:
+    named: str | UUID | None = topic.topic_id if call.version >= _FIRST_VERSION_WITH_IDS else topic.topic
+    return named
+
+
+class _Fetch:
+    """One request, parked until there is enough."""
+
+    def __init__(self, call: Call, context: FetchContext) -> None:
+        self._call = call
+        self._context = context
+        self._isolation = IsolationLevel(1 if call.message.isolation_level == 1 else 0)
+        self._max_bytes = max(0, min(call.message.max_bytes, call.node.config.fetch_max_bytes))
+        self._may_read: dict[str, bool] = {}
+
+    def begin(self) -> None:
+        max_wait_ms = int(self._call.message.max_wait.total_seconds() * 1000)
+        answers, byte_count, is_urgent = self._read()
+        if is_urgent or max_wait_ms <= 0 or byte_count >= self._call.message.min_bytes or not self._context.wanted:
+            self._respond(answers)
+            return
+        self._call.node.park_fetch(
+            self, [partition for key in self._context.wanted if (partition := self._partition(key)) is not None],
+            until_ms=self._call.now_ms + max_wait_ms,
+        )  # fmt: skip
+
+    def maybe_complete(self) -> bool:
+        """Of the purgatory."""
+        answers, byte_count, is_urgent = self._read()
+        if not is_urgent and byte_count < self._call.message.min_bytes:
+            return False
+        self._respond(answers)
+        return True
+
+    def give_up_waiting(self) -> None:
+        """The time is up: whatever there is."""
+        self._respond(self._read()[0])
+
+    def _read(self) -> tuple[dict[PartitionKey, dict[str, Any]], int, bool]:
+        """(an answer for each partition, bytes of records, whether one is an error or a divergence)."""
+        answers: dict[PartitionKey, dict[str, Any]] = {}
+        left, byte_count, is_urgent = self._max_bytes, 0, False
+        for key, wanted in self._context.wanted.items():
+            answer = self._read_one(key, wanted, left, is_first=byte_count == 0)
+            answers[key] = answer
+            size = len(answer["records"] or b"")
+            byte_count += size
+            left = max(0, left - size)
+            is_urgent = is_urgent or answer["error_code"] is not ErrorCode.none or "diverging_epoch" in answer
+        return answers, byte_count, is_urgent
+
+    def _read_one(self, key: PartitionKey, wanted: WantedPartition, left: int, *, is_first: bool) -> dict[str, Any]:
+        try:
+            name = self._name(key)
+            if name is None:
+                return _refusal(key, ErrorCode.unknown_topic_id)
+            if not self._is_readable(name):
+                return _refusal(key, ErrorCode.topic_authorization_failed)
+            replica = self._call.node.replicas.get(TopicPartition(name, key.number))
+            refused = refused_epoch(wanted.current_leader_epoch, replica.leader_epoch)
+            if refused is not None:
+                return _refusal(key, refused)
+            diverging = _diverging_epoch(replica, wanted)
+            if diverging is not None:
+                return _answer(key, replica, None) | {"diverging_epoch": diverging}
+            max_bytes = min(wanted.max_bytes, left)
+            if (max_bytes <= 0 and not is_first) or not self._has_more(replica, wanted.fetch_offset):
+                return _answer(key, replica, None)
+            fetched = replica.read(wanted.fetch_offset, max_bytes=max(0, max_bytes), isolation=self._isolation)
+            if len(fetched.buffer) > max_bytes and not is_first:
+                return _answer(key, replica, None)
+            return _answer(key, replica, fetched)
+        except StreamlogError as trouble:
+            return _refusal(key, trouble.error_code)
+
+    def _has_more(self, replica: Replica, from_offset: int) -> bool:
+        """False: at the end, and nothing is to be read. What is out of range is left to the replica to refuse."""
+        return from_offset != replica.bounds.readable_end(self._isolation)
+
+    def _name(self, key: PartitionKey) -> str | None:
+        if isinstance(key.topic, str):
+            return key.topic
+        topic = None if key.topic is None else self._call.node.topics.image.topic_by_id(key.topic)
+        return None if topic is None else topic.name
+
+    def _partition(self, key: PartitionKey) -> TopicPartition | None:
+        name = self._name(key)
+        return None if name is None else TopicPartition(name, key.number)
+
+    def _is_readable(self, name: str) -> bool:
+        if name not in self._may_read:
+            self._may_read[name] = self._call.is_allowed(Operation.READ, ResourceType.TOPIC, name)
+        return self._may_read[name]
+
+    def _respond(self, answers: Mapping[PartitionKey, dict[str, Any]]) -> None:
+        session = self._context.session
+        told = dict(answers)
+        if session is not None:
+            for key, answer in answers.items():
+                has_news = session.maybe_tell(
+                    key,
+                    high_watermark=answer["high_watermark"],
+                    log_start_offset=answer["log_start_offset"],
+                    has_records=bool(answer["records"]),
+                    has_error=answer["error_code"] is not ErrorCode.none or "diverging_epoch" in answer,
+                )
+                if self._context.is_incremental and not has_news:
+                    del told[key]
+        topics: dict[Any, list[dict[str, Any]]] = {}
+        for key, answer in told.items():
+            topics.setdefault(key.topic, []).append(answer)
+        name = "topic_id" if self._call.version >= _FIRST_VERSION_WITH_IDS else "topic"
+        self._call.respond(
+            session_id=self._context.session_id,
+            responses=[{name: topic, "partitions": partitions} for topic, partitions in topics.items()],
+        )
+
+
+def _diverging_epoch(replica: Replica, wanted: WantedPartition) -> dict[str, int] | None:
+    """Where the log parts from the client's: the end of the epoch that it fetched last, if it has fetched beyond."""
+    if wanted.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = replica.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch == wanted.last_fetched_epoch and end_offset >= wanted.fetch_offset:
+        return None
+    return {"epoch": epoch, "end_offset": end_offset}
+
+
+def _answer(key: PartitionKey, replica: Replica, fetched: FetchedBatches | None) -> dict[str, Any]:
+    bounds = replica.bounds
+    aborted = [] if fetched is None else fetched.aborted_transactions
+    return {
+        "partition_index": key.number,
+        "error_code": ErrorCode.none,
+        "high_watermark": bounds.high_watermark,
+        "last_stable_offset": bounds.last_stable_offset,
+        "log_start_offset": bounds.log_start_offset,
+        "aborted_transactions": [
+            {"producer_id": each.producer_id, "first_offset": each.first_offset} for each in aborted
+        ],
+        "preferred_read_replica": _NO_REPLICA,
+        "records": b"" if fetched is None else fetched.buffer,
+    }
+
+
+def _refusal(key: PartitionKey, error_code: ErrorCode) -> dict[str, Any]:
+    return {
+        "partition_index": key.number,
+        "error_code": error_code,
+        "high_watermark": -1,
+        "last_stable_offset": -1,
+        "log_start_offset": -1,
+        "aborted_transactions": [],
+        "preferred_read_replica": _NO_REPLICA,
+        "records": b"",
+    }

@@ -1,0 +1,65 @@
+"""IncrementalAlterConfigs (44), versions 0 and 1: single settings of topics are set (0), taken back (1), or, where they
+are lists, added to (2) and taken from (3) (KIP-339)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from broker_core.broker.broker_settings import SettingKind, kind_of_topic_setting
+from broker_core.cluster import TopicDescription
+from broker_core.handlers.call import Call
+from broker_core.handlers.config_changes import Changes, alter_each, require_value
+from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError
+from broker_core.model.setting_parsers import items_of
+from broker_core.model.topic_settings import SETTINGS, unknown_setting
+
+_SET, _DELETE, _APPEND, _SUBTRACT = range(4)
+
+
+def handle(call: Call) -> None:
+    def plan(topic: TopicDescription, resource: Any) -> Changes:
+        return _planned(topic, resource, defaults=call.node.topics.topic_defaults)
+
+    alter_each(call, plan)
+
+
+def _planned(topic: TopicDescription, resource: Any, *, defaults: Any) -> Changes:
+    changes: dict[str, str | None] = {}
+    for config in resource.configs:
+        if config.name in changes:
+            raise InvalidRequestError("Error due to duplicate config keys")
+        if config.config_operation == _DELETE:
+            changes[config.name] = None
+            continue
+        value = require_value(config.name, config.value)
+        if config.config_operation == _SET:
+            changes[config.name] = value
+        elif config.config_operation in _LIST_OPERATIONS:
+            items = _items_now(topic, config.name, defaults)
+            changes[config.name] = ",".join(_LIST_OPERATIONS[config.config_operation](items, items_of(value)))
+        else:
+            raise InvalidRequestError(f"Unknown operation type {config.config_operation} for {config.name}")
+    return changes
+
+
+def _items_now(topic: TopicDescription, name: str, defaults: Any) -> list[str]:
+    if name not in SETTINGS:
+        raise unknown_setting(name)
+    if kind_of_topic_setting(name) is not SettingKind.LIST:
+        raise InvalidConfigError(f"Can't APPEND or SUBTRACT to key {name} because its type is not LIST.", setting=name)
+    return items_of(topic.configs.get(name, defaults.get(name, SETTINGS[name].default or "")))
+
+
+def _added(items: list[str], more: list[str]) -> list[str]:
+    return items + [item for item in more if item not in items]
+
+
+def _taken_away(items: list[str], fewer: list[str]) -> list[str]:
+    return [item for item in items if item not in fewer]
+
+
+_LIST_OPERATIONS: Final[dict[int, Callable[[list[str], list[str]], list[str]]]] = {
+    _APPEND: _added,
+    _SUBTRACT: _taken_away,
+}

@@ -1,0 +1,79 @@
+"""ListOffsets (2), versions 1 to 11: where a time, or a special place, lies in each partition.
+
+    -1 latest: the high watermark, or the last stable offset for who reads committed      -2 earliest
+    -3 the record with the greatest timestamp (version 7)      -4 earliest that lies here, as -2 (version 8)
+    -5 the last that lies elsewhere (version 9), -6 the earliest that will (version 11): nothing does, so -1
+
+A time gives the first record at or after it that the client may see; -1 where there is none. A special place that is
+newer than the request's version is UNSUPPORTED_VERSION. A partition named twice is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.broker.replica import Replica
+from broker_core.handlers.call import Call
+from broker_core.handlers.leader_epochs import refused_epoch
+from broker_core.model.access_control import Operation, ResourceType
+from broker_core.model.exceptions import StreamlogError
+from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
+
+_EARLIEST_LOCAL, _LATEST_TIERED, _EARLIEST_PENDING = -4, -5, -6
+_FIRST_VERSION_WITH: Final = {
+    OffsetSpec.MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11,
+}  # fmt: skip
+_NOWHERE: Final[dict[str, Any]] = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
+
+
+def handle(call: Call) -> None:
+    named = Counter(
+        (topic.name, partition.partition_index) for topic in call.message.topics for partition in topic.partitions
+    )
+    is_allowed = {
+        name: call.is_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        for name in dict.fromkeys(topic.name for topic in call.message.topics)
+    }
+    # As in Kafka, what is named twice is in the answer once, and a topic without partitions is not in it.
+    answers: dict[str, dict[int, dict[str, Any]]] = {}
+    for topic in call.message.topics:
+        for partition in topic.partitions:
+            number = partition.partition_index
+            if not is_allowed[topic.name]:
+                answer = _NOWHERE | {"error_code": ErrorCode.topic_authorization_failed}
+            elif named[topic.name, number] > 1:
+                answer = _NOWHERE | {"error_code": ErrorCode.invalid_request}
+            else:
+                answer = _looked_up(call, topic.name, partition)
+            answers.setdefault(topic.name, {})[number] = {"partition_index": number, **answer}
+    call.respond(
+        topics=[{"name": name, "partitions": partitions.values()} for name, partitions in answers.items()]
+    )
+
+
+def _looked_up(call: Call, name: str, partition: Any) -> dict[str, Any]:
+    spec = partition.timestamp
+    if spec < 0 and call.version < _FIRST_VERSION_WITH.get(spec, 0 if spec >= _EARLIEST_PENDING else 2**15):
+        return _NOWHERE | {"error_code": ErrorCode.unsupported_version}
+    try:
+        replica = call.node.replicas.get(TopicPartition(name, partition.partition_index))
+        refused = refused_epoch(getattr(partition, "current_leader_epoch", -1), replica.leader_epoch)
+        if refused is not None:
+            return _NOWHERE | {"error_code": refused}
+        return _place_of(replica, spec, IsolationLevel(1 if call.request_field("isolation_level", 0) == 1 else 0))
+    except StreamlogError as trouble:
+        return _NOWHERE | {"error_code": trouble.error_code}
+
+
+def _place_of(replica: Replica, spec: int, isolation: IsolationLevel) -> dict[str, Any]:
+    if spec in (_LATEST_TIERED, _EARLIEST_PENDING):
+        return _NOWHERE
+    if spec == _EARLIEST_LOCAL:
+        spec = OffsetSpec.EARLIEST
+    found = replica.find_offset(spec, isolation)
+    if found is None:
+        return _NOWHERE
+    return {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": replica.leader_epoch}

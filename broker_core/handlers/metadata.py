@@ -1,0 +1,120 @@
+"""Metadata (3), versions 0 to 13: brokers, and topics with the leaders of their partitions.
+
+Topics come by name, from version 10 on by id, or all of them (null; in version 0 an empty list). Topics that may not be
+described look like topics that exist and may not. Unknown ones are made if the client and auto.create.topics.enable
+allow it: the answer says UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again. The node's address is that of the listener
+that was asked.
+
+Left out on purpose: racks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.cluster import TopicDescription
+from broker_core.handlers.call import Call
+from broker_core.handlers.topic_answers import NOT_ASKED_FOR, absence_of, partition_answer, topic_answer
+from broker_core.model.access_control import Operation, ResourceType, operations_bit_field
+from broker_core.model.exceptions import StreamlogError
+from broker_core.model.topic_name import is_internal_topic
+
+_FIRST_VERSION_WHERE_NULL_IS_ALL: Final = 1
+_FIRST_VERSION_WITH_IDS: Final = 12
+_FIRST_VERSION_WITH_AUTO_CREATION_AS_A_CHOICE: Final = 4
+
+
+def handle(call: Call) -> None:
+    asked = call.message.topics
+    if asked is None or (call.version < _FIRST_VERSION_WHERE_NULL_IS_ALL and not asked):
+        topics = [_described(call, topic) for _, topic in sorted(call.node.topics.image.topics.items())]
+        topics = [answer for answer in topics if answer["error_code"] is not ErrorCode.topic_authorization_failed]
+    else:
+        ids = dict.fromkeys(topic.topic_id for topic in asked if getattr(topic, "topic_id", None) is not None)
+        names = dict.fromkeys(topic.name for topic in asked)
+        if call.version < _FIRST_VERSION_WITH_IDS and (ids or None in names):
+            # Versions 10 and 11 have the field, and Kafka had a fault in them.
+            topics = [_refused(topic, ErrorCode.invalid_request) for topic in asked]
+        elif ids:
+            topics = [_with_id(call, topic_id) for topic_id in ids]  # names beside ids are not looked at
+        elif None in names:
+            topics = [_refused(topic, ErrorCode.unknown_server_error) for topic in asked]
+        else:
+            topics = [_named(call, name) for name in names]
+    endpoint = call.node.endpoints[call.listener]
+    operations = NOT_ASKED_FOR
+    if call.request_field("include_cluster_authorized_operations", False):
+        operations = 0
+        if call.is_allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
+            operations = operations_bit_field(call.allowed_operations(ResourceType.CLUSTER))
+    call.respond(
+        brokers=[{"node_id": call.node.node_id, "host": endpoint.host, "port": endpoint.port}],
+        cluster_id=call.node.cluster_id,
+        controller_id=call.node.node_id,
+        topics=topics,
+        cluster_authorized_operations=operations,
+    )
+
+
+def _refused(topic: Any, error_code: ErrorCode) -> dict[str, Any]:
+    return {"name": topic.name or "", "topic_id": topic.topic_id, "error_code": error_code}
+
+
+def _with_id(call: Call, topic_id: UUID) -> dict[str, Any]:
+    topic = call.node.topics.image.topic_by_id(topic_id)
+    if topic is None:
+        return {"name": None, "topic_id": topic_id, "error_code": ErrorCode.unknown_topic_id}
+    answer = _described(call, topic)
+    if answer["error_code"] is ErrorCode.topic_authorization_failed:
+        answer |= {"name": None, "topic_id": topic_id}
+    return answer
+
+
+def _named(call: Call, name: str) -> dict[str, Any]:
+    topic = call.node.topics.image.topics.get(name)
+    return _unknown(call, name) if topic is None else _described(call, topic)
+
+
+def _described(call: Call, topic: TopicDescription) -> dict[str, Any]:
+    if not call.is_allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        error_code = ErrorCode.topic_authorization_failed
+        return {"name": topic.name, "is_internal": topic.is_internal, "error_code": error_code}
+    with_operations = call.request_field("include_topic_authorized_operations", False)
+    answer = topic_answer(call, topic, with_operations=with_operations)
+    answer["partitions"] = [partition_answer(call, topic, number) for number in range(topic.partition_count)]
+    return answer
+
+
+def _unknown(call: Call, name: str) -> dict[str, Any]:
+    """What the client is told of a topic that does not exist; begins to make it where that is wanted and allowed."""
+    error_code = absence_of(name)
+    if not call.is_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
+        error_code = ErrorCode.topic_authorization_failed
+    elif _is_to_be_made(call):
+        if _may_create(call, name):
+            _begin_to_make(call, name)
+        else:
+            error_code = ErrorCode.topic_authorization_failed
+    return {"name": name, "is_internal": is_internal_topic(name), "error_code": error_code}
+
+
+def _is_to_be_made(call: Call) -> bool:
+    is_wanted = call.version < _FIRST_VERSION_WITH_AUTO_CREATION_AS_A_CHOICE or call.message.allow_auto_topic_creation
+    return bool(is_wanted and call.node.config.auto_create_topics_enable)
+
+
+def _may_create(call: Call, name: str) -> bool:
+    return call.is_allowed(Operation.CREATE, ResourceType.CLUSTER) or call.is_allowed(
+        Operation.CREATE, ResourceType.TOPIC, name
+    )
+
+
+def _begin_to_make(call: Call, name: str) -> None:
+    try:
+        call.node.topics.check_create_topic(name, partition_count=call.node.config.num_partitions, configs={})
+    except StreamlogError:
+        return  # a name like that of another topic: it stays unknown, as in Kafka
+    call.node.make_topic_automatically(name)

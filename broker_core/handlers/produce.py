@@ -1,0 +1,250 @@
+"""Produce (0), versions 3 to 13: one batch for each partition, appended and acknowledged when it is durable.
+
+acks 0     nothing is answered; trouble closes the connection, so that the client looks for the leader anew
+acks 1     as acks -1: the node is all there is in the in-sync set, and an ack waits for the disk (flush.policy=batch)
+acks -1    answered when it is durable, or REQUEST_TIMED_OUT after the request's timeout: it may still become durable
+
+Exactly one batch of format 2 for each partition, zstd from version 7 on. A batch that says of itself that it is
+transactional needs a transactional id and write access to it, and is verified with the transaction's coordinator; from
+version 12 on that adds its partition to the transaction (KIP-890). Internal topics are written by the node alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.broker.replica import Replica
+from broker_core.cluster import AppendResult
+from broker_core.handlers.call import Call
+from broker_core.log.producer_state import AppendOrigin
+from broker_core.model.access_control import Operation, ResourceType
+from broker_core.model.exceptions import StreamlogError
+from broker_core.model.identifiers import CompressionType, ProducerIdAndEpoch, TopicPartition
+from broker_core.model.topic_name import is_internal_topic
+from broker_core.record.batch_header import HEADER_BYTES, MAGIC, BatchHeader, read_header
+
+_FIRST_VERSION_WITH_ZSTD: Final = 7
+_FIRST_VERSION_WITH_ABORTABLE: Final = 11
+_FIRST_VERSION_THAT_ADDS_PARTITIONS: Final = 12
+_ALL_ACKS: Final = (-1, 0, 1)
+_NO_OFFSET: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the answer for a partition belongs: the topic as the request names it, and the partition's number."""
+
+    topic: str | UUID
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    place: _Place
+    replica: Replica
+    records: bytearray
+    header: BatchHeader
+
+
+class _Refused(Exception):
+    def __init__(self, error_code: ErrorCode, message: str | None = None) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.message = message
+
+
+def handle(call: Call) -> None:
+    if call.message.acks not in _ALL_ACKS:
+        _Produce(call).refuse_all(ErrorCode.invalid_required_acks)
+        return
+    _Produce(call).begin()
+
+
+class _Produce:
+    """One request: collects an answer for each partition, and answers when it has them all."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._with_ids = hasattr(call.message.topic_data[0], "topic_id") if call.message.topic_data else False
+        self._places: list[_Place] = []
+        self._answers: dict[_Place, dict[str, Any]] = {}
+        self._timer_key = ("produce", id(self))
+
+    def begin(self) -> None:
+        batches: list[_Batch] = []
+        writable: dict[str, bool] = {}
+        for topic in self._call.message.topic_data:
+            named: str | UUID = topic.topic_id if self._with_ids else topic.name
+            for partition in topic.partition_data:
+                place = _Place(named, partition.index)
+                self._places.append(place)
+                try:
+                    batches.append(self._checked(place, partition.records, writable))
+                except _Refused as refused:
+                    self._answer(place, error_code=refused.error_code, error_message=refused.message)
+                except StreamlogError as trouble:
+                    self._answer(place, error_code=trouble.error_code, error_message=trouble.message)
+        transactional = [batch for batch in batches if batch.header.is_transactional]
+        if transactional and not self._may_write_transaction():
+            for place in self._places:
+                self._answer(place, error_code=ErrorCode.transactional_id_authorization_failed)
+            self._maybe_respond()
+            return
+        if transactional:
+            self._verify_and_append(batches, transactional)
+        else:
+            self._append(batches, {})
+
+    def refuse_all(self, error_code: ErrorCode) -> None:
+        for topic in self._call.message.topic_data:
+            for partition in topic.partition_data:
+                place = _Place(topic.topic_id if self._with_ids else topic.name, partition.index)
+                self._places.append(place)
+                self._answer(place, error_code=error_code)
+        self._maybe_respond()
+
+    def _checked(self, place: _Place, records: memoryview | None, writable: dict[str, bool]) -> _Batch:
+        """Raises _Refused, StreamlogError."""
+        name = self._topic_name(place)
+        if name not in writable:
+            writable[name] = self._call.is_allowed(Operation.WRITE, ResourceType.TOPIC, name)
+        if not writable[name]:
+            raise _Refused(ErrorCode.topic_authorization_failed)
+        if is_internal_topic(name):
+            raise _Refused(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {name}")
+        replica = self._call.node.replicas.get(TopicPartition(name, place.number))
+        header = self._one_batch(records)
+        return _Batch(place, replica, bytearray(records or b""), header)
+
+    def _topic_name(self, place: _Place) -> str:
+        if isinstance(place.topic, str):
+            return place.topic
+        topic = self._call.node.topics.image.topic_by_id(place.topic) if place.topic is not None else None
+        if topic is None:
+            raise _Refused(ErrorCode.unknown_topic_id)
+        return topic.name
+
+    def _one_batch(self, records: memoryview | None) -> BatchHeader:
+        version = self._call.version
+        if not records:
+            raise _Refused(
+                ErrorCode.invalid_record,
+                f"Produce requests with version {version} must have at least one record batch per partition",
+            )
+        if len(records) < HEADER_BYTES:
+            raise _Refused(ErrorCode.corrupt_message, f"{len(records)} bytes are too few for a record batch")
+        if records[16] != MAGIC:
+            raise _Refused(
+                ErrorCode.invalid_record,
+                f"Produce requests with version {version} are only allowed to contain record batches with magic"
+                " version 2",
+            )
+        header = read_header(records)
+        if header.compression_type is CompressionType.ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
+            raise _Refused(
+                ErrorCode.unsupported_compression_type,
+                f"Produce requests with version {version} are not allowed to use ZStandard compression",
+            )
+        if header.size_bytes < len(records):
+            raise _Refused(
+                ErrorCode.invalid_record,
+                f"Produce requests with version {version} are only allowed to contain exactly one record batch per"
+                " partition",
+            )
+        return header
+
+    def _may_write_transaction(self) -> bool:
+        transactional_id = self._call.message.transactional_id
+        return transactional_id is not None and self._call.is_allowed(
+            Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+        )
+
+    def _verify_and_append(self, batches: list[_Batch], transactional: list[_Batch]) -> None:
+        producers = {(batch.header.producer_id, batch.header.producer_epoch) for batch in transactional}
+        if len(producers) > 1:
+            for batch in transactional:
+                self._answer(batch.place, error_code=ErrorCode.invalid_request, error_message="several producers")
+            self._append([batch for batch in batches if not batch.header.is_transactional], {})
+            return
+        ((producer_id, producer_epoch),) = producers
+        self._call.node.transactions.prepare_append(
+            transactional_id=self._call.message.transactional_id,
+            producer=ProducerIdAndEpoch(producer_id=producer_id, producer_epoch=producer_epoch),
+            partitions=[batch.replica.topic_partition for batch in transactional],
+            adds=self._call.version >= _FIRST_VERSION_THAT_ADDS_PARTITIONS,
+            knows_abortable=self._call.version >= _FIRST_VERSION_WITH_ABORTABLE,
+            on_ready=lambda errors: self._append(batches, errors),
+        )
+
+    def _append(self, batches: list[_Batch], errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        if batches and self._call.message.acks != 0:
+            timeout_ms = int(self._call.message.timeout.total_seconds() * 1000)
+            at_ms = self._call.now_ms + max(0, timeout_ms)
+            self._call.node.timers.set(self._timer_key, at_ms, lambda now_ms: self._time_is_up())
+        for batch in batches:
+            error_code = errors.get(batch.replica.topic_partition)
+            if error_code is not None and batch.header.is_transactional:
+                self._answer(batch.place, error_code=error_code)
+            else:
+                self._append_one(batch)
+        self._maybe_respond()
+
+    def _append_one(self, batch: _Batch) -> None:
+        def done(result: AppendResult) -> None:
+            self._answer(
+                batch.place,
+                error_code=ErrorCode.none,
+                base_offset=result.base_offset,
+                log_append_time=result.log_append_time_ms,
+                log_start_offset=batch.replica.bounds.log_start_offset,
+            )
+            self._maybe_respond()
+
+        def failed(trouble: StreamlogError) -> None:
+            self._answer(batch.place, error_code=trouble.error_code, error_message=trouble.message)
+            self._maybe_respond()
+
+        batch.replica.append(batch.records, origin=AppendOrigin.CLIENT, on_done=done, on_trouble=failed)
+
+    def _time_is_up(self) -> None:
+        for place in self._places:
+            self._answers.setdefault(place, _refusal(place, ErrorCode.request_timed_out))
+        self._maybe_respond()
+
+    def _answer(self, place: _Place, **fields: Any) -> None:
+        if fields["error_code"] is not ErrorCode.none:
+            fields = _refusal(place, **fields)
+        self._answers[place] = {"index": place.number, **fields}
+
+    def _maybe_respond(self) -> None:
+        if self._call.is_answered or len(self._answers) < len(set(self._places)):
+            return
+        self._call.node.timers.cancel(self._timer_key)
+        if self._call.message.acks == 0:
+            troubles = [answer["error_code"] for answer in self._answers.values() if answer["error_code"].value]
+            if troubles:
+                self._call.close_connection(f"a produce with acks=0 failed: {troubles[0].name}")
+            else:
+                self._call.respond_nothing()
+            return
+        topics: dict[Any, list[dict[str, Any]]] = {}
+        for place in dict.fromkeys(self._places):
+            topics.setdefault(place.topic, []).append(self._answers[place])
+        key = "topic_id" if self._with_ids else "name"
+        self._call.respond(responses=[{key: topic, "partition_responses": each} for topic, each in topics.items()])
+
+
+def _refusal(place: _Place, error_code: ErrorCode, error_message: str | None = None) -> dict[str, Any]:
+    return {
+        "index": place.number,
+        "error_code": error_code,
+        "error_message": error_message,
+        "base_offset": _NO_OFFSET,
+        "log_append_time": -1,
+        "log_start_offset": _NO_OFFSET,
+    }

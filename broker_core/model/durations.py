@@ -1,0 +1,13 @@
+"""Durations as kio's messages have them, in the milliseconds that everything here counts in."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def milliseconds_of(duration: timedelta) -> int:
+    """Exact: a message's durations are whole milliseconds."""
+    return duration // _MILLISECOND

@@ -1,0 +1,58 @@
+"""The answers of one connection, in the order of its requests, whichever is ready first.
+
+place = queue.add(request_bytes)
+queue.fill(place, parts)            parts of a frame; empty: nothing is sent
+queue.take_ready()                  what can go out now
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from typing_extensions import Buffer
+
+
+@dataclass(slots=True, eq=False)
+class Place:
+    """Of one request. `parts` None: it is not answered yet. `closes`: nothing follows its answer."""
+
+    request_bytes: int
+    parts: Sequence[Buffer] | None = None
+    size_bytes: int = 0
+    closes: bool = False
+
+
+class AnswerQueue:
+    """Counts are of requests that are not answered, bytes of answers those that are and have to wait."""
+
+    def __init__(self) -> None:
+        self._places: deque[Place] = deque()
+        self.open_count = 0
+        self.open_bytes = 0
+        self.ready_bytes = 0
+
+    def add(self, request_bytes: int) -> Place:
+        place = Place(request_bytes)
+        self._places.append(place)
+        self.open_count += 1
+        self.open_bytes += request_bytes
+        return place
+
+    def fill(self, place: Place, parts: Sequence[Buffer]) -> None:
+        assert place.parts is None, "a request is answered twice"
+        place.parts = parts
+        place.size_bytes = sum(memoryview(part).nbytes for part in parts)
+        self.open_count -= 1
+        self.open_bytes -= place.request_bytes
+        self.ready_bytes += place.size_bytes
+
+    def take_ready(self) -> list[Place]:
+        """Those at the front that are answered; they are forgotten here."""
+        ready: list[Place] = []
+        while self._places and self._places[0].parts is not None:
+            place = self._places.popleft()
+            self.ready_bytes -= place.size_bytes
+            ready.append(place)
+        return ready

@@ -1,0 +1,62 @@
+"""A broker as the work of a process: until SIGTERM or SIGINT, which stop it cleanly; the second one ends it at once.
+
+    streamlog broker is ready: PLAINTEXT://127.0.0.1:9092 SASL_SSL://broker.example.com:9093
+
+is written to stdout once clients are let in, with what they are to be told; everything else is log lines on stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from typing import Final
+
+from broker_core.broker.broker_config import BrokerConfig
+from broker_core.server.broker_server import BrokerServer
+
+READY: Final = "streamlog broker is ready:"
+_ENDED_AT_ONCE: Final = 130
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+_log: Final = logging.getLogger(__name__)
+
+
+def run_broker(config: BrokerConfig) -> None:
+    """Returns when the broker was stopped. Raises StreamlogError when it cannot start."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    # What clients do wrong is told by our own lines.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
+    # The command line lets itself be ended by a closed pipe, as filters do. Here clients go in the middle of answers.
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    asyncio.run(_run(config))
+
+
+async def _run(config: BrokerConfig) -> None:
+    asked_to_stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if asked_to_stop.is_set():
+            # Whatever keeps the clean way: the next start recovers.
+            os._exit(_ENDED_AT_ONCE)
+        asked_to_stop.set()
+
+    for number in _SIGNALS:
+        loop.add_signal_handler(number, on_signal)
+    server = BrokerServer(config)
+    starting = loop.create_task(server.start())
+    stopping = loop.create_task(asked_to_stop.wait())
+    await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    # A stop that is asked for in the middle of recovery waits for its end: it takes seconds, and is done then.
+    await starting
+    if not asked_to_stop.is_set():
+        told = (f"{one.name}://{one.advertised}" for one in server.config.listeners)
+        print(READY, *told, flush=True)
+        await stopping
+    _log.info("node=%d stopping", server.config.node_id)
+    await server.stop()
+    stopping.cancel()
+    _log.info("node=%d stopped", server.config.node_id)

@@ -1,0 +1,260 @@
+"""A broker in this process: a node, its listeners and their connections, on the running loop.
+
+    server = BrokerServer(config)
+    await server.start()            ports are taken, the log is opened and recovered, clients are let in
+    await server.stop()             no more requests, what is at work is answered, the log is closed cleanly
+
+The order of a stop: no new connections and requests; the node writes what it was given, and says so to those who wait;
+connections close; threads end. Fetches that wait for records are not answered any more: clients look elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker_core.broker.broker_config import BrokerConfig
+from broker_core.broker.broker_node import BrokerNode, NodePorts
+from broker_core.broker.listener_settings import Listener
+from broker_core.handlers.call import Peer, Send
+from broker_core.handlers.dispatch import dispatch
+from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
+from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.limits import MAX_UNSENT_ANSWER_BYTES
+from broker_core.protocol.connection import Request
+from broker_core.server.answer_memory import AnswerMemory
+from broker_core.server.client_connection import ConnectionServices
+from broker_core.server.connection_quota import ConnectionLimits, ConnectionQuota
+from broker_core.server.host_name import host_name
+from broker_core.server.node_timer import NodeTimer
+from broker_core.server.open_connections import OpenConnections
+from broker_core.server.request_observer import NoObserver, RequestObserver
+from broker_core.server.tcp_listener import TcpListener
+from broker_core.server.thread_jobs import ThreadJobs
+from broker_core.storage.os_file_system import OsFileSystem
+
+if TYPE_CHECKING:
+    from broker_core.server.client_login import ClientLogin
+    from broker_core.server.metrics_endpoint import MetricsEndpoint
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ServedNode(Protocol):
+    """What a server needs of `broker.BrokerNode`."""
+
+    def start(self, on_ready: Callable[[], None], on_trouble: Callable[[Exception], None]) -> None: ...
+
+    def stop(self, on_done: Callable[[], None]) -> None: ...
+
+    def abandon(self) -> None:
+        """Closes files and gives the directory back without a flush or a mark: the next start recovers. Blocks."""
+        ...
+
+    @property
+    def is_full(self) -> bool:
+        """Appends that wait for the disk hold as much memory as they should: no more requests for now."""
+        ...
+
+    def next_timer_ms(self) -> int | None: ...
+
+    def on_time(self, now_ms: int) -> None: ...
+
+
+NewNode = Callable[[BrokerConfig, NodePorts], ServedNode]
+Dispatch = Callable[..., None]
+"""As `handlers.dispatch.dispatch`."""
+
+
+class BrokerServer:
+    """Made within a running loop. Making it takes the ports of all listeners: raises BrokerUnavailableError for one
+    that cannot be had, InvalidConfigError for certificates that cannot be used."""
+
+    def __init__(
+        self, config: BrokerConfig, *, new_node: NewNode = BrokerNode, dispatch_request: Dispatch = dispatch
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._clock = SystemClock()
+        self._entropy = SystemEntropy()
+        self._memory = AnswerMemory(MAX_UNSENT_ANSWER_BYTES, is_node_full=self._is_node_full)
+        self._connections = OpenConnections(self._clock, self._memory, max_idle_ms=config.connections_max_idle_ms)
+        self._listeners = _listen(config)
+        self.config = replace(config, listeners=tuple(_with_port(one.listener, one.port) for one in self._listeners))
+        """With the ports that were free, where port 0 was asked for."""
+        self._jobs = ThreadJobs(self._loop, thread_count=config.num_io_threads, after_each=self._after_jobs)
+        ports = NodePorts(jobs=self._jobs, clock=self._clock, entropy=self._entropy, file_system=OsFileSystem())
+        self.node = new_node(self.config, ports)
+        self._dispatch = dispatch_request
+        self._timer = NodeTimer(self._loop, self.node, self._clock)
+        self._sweeper: asyncio.Task[None] | None = None
+        self._metrics: MetricsEndpoint | None = None
+        self.state = "starting"
+
+    @property
+    def is_ready(self) -> bool:
+        """Clients are let in."""
+        return self.state == "ready"
+
+    @property
+    def unfinished_job_count(self) -> int:
+        return self._jobs.unfinished_count
+
+    @property
+    def connections(self) -> OpenConnections:
+        return self._connections
+
+    @property
+    def memory(self) -> AnswerMemory:
+        return self._memory
+
+    async def start(self) -> None:
+        """Raises what the log directory raises; then everything is given back."""
+        for note in self.config.notes:
+            _log.info("%s", note)
+        observer: RequestObserver = NoObserver()
+        try:
+            if self.config.metrics_listener is not None:
+                # Loaded only for those who ask for metrics.
+                from broker_core.server.metrics_endpoint import MetricsEndpoint
+
+                self._metrics = MetricsEndpoint(self)
+                await self._metrics.start(self.config.metrics_listener)
+                observer = self._metrics.observer
+            await self._start_node()
+        except BaseException:
+            await self._give_up()
+            raise
+        self._open(observer)
+
+    async def stop(self) -> None:
+        self.state = "stopping"
+        await self._close_doors()
+        stopped = self._loop.create_future()
+        try:
+            self.node.stop(partial(_resolve, stopped))
+            await stopped
+        except Exception:
+            _log.exception("node=%d could not stop cleanly; the next start recovers", self.config.node_id)
+        await self._connections.close()
+        await self._end()
+
+    async def kill(self) -> None:
+        """As if the process had been killed, as far as that can be within one: nobody is answered, nothing is flushed.
+        What threads are doing is waited for."""
+        self.state = "stopping"
+        await self._close_doors()
+        await self._connections.abort()
+        await self._end()
+        self.node.abandon()
+
+    def _open(self, observer: RequestObserver) -> None:
+        services = ConnectionServices(
+            handle=self._handle,
+            clock=self._clock,
+            memory=self._memory,
+            observer=observer,
+            max_frame_bytes=self.config.socket_request_max_bytes,
+        )
+        quota = ConnectionQuota(
+            ConnectionLimits(
+                total=self.config.max_connections,
+                per_address=self.config.max_connections_per_ip,
+                by_address=self.config.max_connections_per_ip_overrides,
+            )
+        )
+        ids = itertools.count()
+        for tcp_listener in self._listeners:
+            tcp_listener.start(
+                services,
+                self._connections,
+                quota,
+                next_id=partial(next, ids),
+                new_login=self._login_of(tcp_listener.listener),
+            )
+        self._sweeper = self._loop.create_task(self._connections.sweep_forever())
+        self._timer.look()
+        self.state = "ready"
+        _log.info("node=%d serving %s", self.config.node_id, ", ".join(map(str, self.config.listeners)))
+
+    async def _start_node(self) -> None:
+        started: asyncio.Future[None] = self._loop.create_future()
+        self.node.start(partial(_resolve, started), partial(_reject, started))
+        self._timer.look()
+        await started
+
+    def _handle(self, request: Request, peer: Peer, send: Send, now_ms: int) -> None:
+        self._dispatch(self.node, request, peer, send, now_ms)
+        self._timer.look()
+
+    def _login_of(self, listener: Listener) -> Callable[[], ClientLogin] | None:
+        if listener.login is None:
+            return None
+        # Loaded only where somebody logs in: the libraries of SCRAM take a while.
+        from broker_core.server.listener_logins import new_logins
+
+        return new_logins(listener.login, self.config, self.node, self._entropy)
+
+    def _after_jobs(self) -> None:
+        self._timer.look()
+        self._memory.look()
+
+    def _is_node_full(self) -> bool:
+        return self.is_ready and self.node.is_full
+
+    async def _close_doors(self) -> None:
+        for tcp_listener in self._listeners:
+            await tcp_listener.stop()
+        for connection in self._connections:
+            connection.stop_taking()
+
+    async def _give_up(self) -> None:
+        for tcp_listener in self._listeners:
+            await tcp_listener.stop()
+        await self._end()
+
+    async def _end(self) -> None:
+        self._timer.stop()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        if self._metrics is not None:
+            await self._metrics.stop()
+        # Threads may be in the middle of a write.
+        await asyncio.to_thread(self._jobs.close)
+
+
+def _listen(config: BrokerConfig) -> list[TcpListener]:
+    """All of them, or none."""
+    made: list[TcpListener] = []
+    try:
+        for listener in config.listeners:
+            made.append(TcpListener(listener, config))
+    except BaseException:
+        for one in made:
+            one.close()
+        raise
+    return made
+
+
+def _with_port(listener: Listener, port: int) -> Listener:
+    """What clients are told has the port that was taken, and a name where none was given."""
+    told = listener.advertised
+    return replace(
+        listener,
+        port=port,
+        advertised=BrokerAddress(host=told.host or host_name(), port=told.port or port),
+    )
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _reject(future: asyncio.Future[None], trouble: Exception) -> None:
+    if not future.done():
+        future.set_exception(trouble)

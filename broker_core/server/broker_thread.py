@@ -1,0 +1,126 @@
+"""A broker in a thread of this process: for tests and notebooks.
+
+    with BrokerThread(config) as broker:
+        broker.bootstrap_servers
+
+It can be stopped, killed and started again; it keeps its ports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+from broker_core.broker.broker_config import BrokerConfig
+from broker_core.server.broker_server import BrokerServer
+
+
+class BrokerThread:
+    """Started when made; raises what `BrokerServer` raises when it is made or started. `new_server` is called on the
+    broker's loop."""
+
+    def __init__(
+        self, config: BrokerConfig, *, new_server: Callable[[BrokerConfig], BrokerServer] = BrokerServer
+    ) -> None:
+        self._config = config
+        self._new_server = new_server
+        self._thread: threading.Thread | None = None
+        self._server: BrokerServer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.start()
+
+    @property
+    def config(self) -> BrokerConfig:
+        """With the ports that were taken."""
+        return self._config
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Of the first listener, as clients want it."""
+        return str(self._config.listeners[0].advertised)
+
+    @property
+    def path(self) -> str:
+        """The log directory."""
+        return self._config.log_dir
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None
+
+    def start(self) -> None:
+        """Returns when clients are let in."""
+        assert self._thread is None, "the broker is running"
+        started = threading.Event()
+        trouble: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run, args=(started, trouble), name="streamlog-broker", daemon=True)
+        self._thread.start()
+        started.wait()
+        if trouble:
+            self._thread.join()
+            self._thread = None
+            raise trouble[0]
+        assert self._server is not None, "started without a server"
+        self._config = self._with_taken_ports(self._server.config)
+
+    def stop(self) -> None:
+        """Cleanly: the next start has nothing to recover. Does nothing if it is not running."""
+        if self._server is not None:
+            self._end(self._server.stop())
+
+    def kill(self) -> None:
+        """Connections break, nobody is answered, nothing is flushed; the next start recovers."""
+        if self._server is not None:
+            self._end(self._server.kill())
+
+    def restart(self) -> None:
+        """On the same ports and the same log."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, trouble: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self, started: threading.Event, trouble: list[BaseException]) -> None:
+        with asyncio.Runner() as runner:
+            self._loop = runner.get_loop()
+            try:
+                self._server = runner.run(self._start_server())
+            except BaseException as caught:
+                trouble.append(caught)
+                return
+            finally:
+                started.set()
+            self._loop.run_forever()
+
+    def _end(self, ending: Coroutine[Any, Any, None]) -> None:
+        assert self._loop is not None and self._thread is not None, "a server without its thread"
+        try:
+            asyncio.run_coroutine_threadsafe(ending, self._loop).result()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._thread = self._server = self._loop = None
+
+    async def _start_server(self) -> BrokerServer:
+        server = self._new_server(self._config)
+        await server.start()
+        return server
+
+    def _with_taken_ports(self, served: BrokerConfig) -> BrokerConfig:
+        return replace(self._config, listeners=served.listeners)
+
+
+async def _start(config: BrokerConfig) -> BrokerServer:
+    server = BrokerServer(config)
+    await server.start()
+    return server

@@ -1,0 +1,337 @@
+"""One client of a listener: bytes in, requests to whoever handles them, answers out in the order of the requests.
+
+Several requests are worked at at a time, within the bounds of `model.limits`; beyond them, and while the client does
+not fetch its answers, nothing more is read from it. Until a client of a SASL listener has logged in its frames are
+small, and they are `ClientLogin`'s business. What is not Kafka's protocol is one line in the log and the end of this
+connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from kio.static.protocol import ResponsePayload
+from typing_extensions import Buffer
+
+from broker_core.handlers.call import Peer, Send
+from broker_core.model.exceptions import MalformedMessageError
+from broker_core.model.limits import (
+    MAX_CONNECTION_REQUEST_BYTES,
+    MAX_CONNECTION_REQUEST_COUNT,
+    MAX_TURN_REQUEST_COUNT,
+    MAX_WRITE_BUFFER_BYTES,
+)
+from broker_core.ports import Clock
+from broker_core.protocol.api_table import api_label
+from broker_core.protocol.connection import Request, ServerConnection
+from broker_core.server.answer_memory import AnswerMemory
+from broker_core.server.answer_queue import AnswerQueue, Place
+from broker_core.server.request_observer import RequestObserver
+
+if TYPE_CHECKING:
+    from broker_core.server.client_login import ClientLogin, LoginReply
+
+Handle = Callable[[Request, Peer, Send, int], None]
+
+_LARGE_BYTES: Final = 64 * 1024
+"""Parts from this size on are handed to the socket by themselves; smaller ones are put together first."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionServices:
+    """What all connections of a node share. `handle` answers a request by the given function, now or later."""
+
+    handle: Handle
+    clock: Clock
+    memory: AnswerMemory
+    observer: RequestObserver
+    max_frame_bytes: int
+
+
+class _Transport(Protocol):
+    """What is used of `asyncio.Transport`."""
+
+    def write(self, data: Any) -> None: ...
+    def pause_reading(self) -> None: ...
+    def resume_reading(self) -> None: ...
+    def is_closing(self) -> bool: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+    def get_write_buffer_size(self) -> int: ...
+
+
+class ClientConnection(asyncio.BufferedProtocol):
+    """`peer` as known when it was accepted; `login` on listeners that ask for one. `on_made` and `on_closed` are called
+    once each, or neither of them."""
+
+    def __init__(
+        self,
+        services: ConnectionServices,
+        peer: Peer,
+        *,
+        login: ClientLogin | None,
+        on_made: Callable[[ClientConnection, asyncio.Transport], None],
+        on_closed: Callable[[ClientConnection], None],
+    ) -> None:
+        self.peer = peer
+        self._services = services
+        self._login = login
+        self._on_made = on_made
+        self._on_closed = on_closed
+        limit = services.max_frame_bytes if login is None else min(login.max_frame_bytes, services.max_frame_bytes)
+        self._protocol = ServerConnection(max_frame_bytes=limit)
+        self._answers = AnswerQueue()
+        self._transport: _Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._is_reading = True
+        self._is_write_paused = False
+        self._takes_requests = True
+        self._turn: asyncio.Handle | None = None
+        self._held_bytes = 0
+        self.last_activity_ms = services.clock.now_ms()
+        """When bytes last came or went."""
+
+    @property
+    def open_request_count(self) -> int:
+        return self._answers.open_count
+
+    @property
+    def held_bytes(self) -> int:
+        """Of answers that the client has not fetched."""
+        return self._held_bytes
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Of a stream, as the protocol is; uvloop's own is no asyncio.Transport.
+        stream = cast(asyncio.Transport, transport)
+        stream.set_write_buffer_limits(high=MAX_WRITE_BUFFER_BYTES)
+        self._transport = stream
+        self._on_made(self, stream)
+
+    def get_buffer(self, sizehint: int) -> bytearray:
+        # A view of a bytearray, which is what asyncio needs; its type says bytearray.
+        return self._protocol.frames.buffer_to_fill()  # type: ignore[return-value]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.last_activity_ms = self._services.clock.now_ms()
+        try:
+            self._protocol.frames.bytes_received(nbytes)
+        except MalformedMessageError as trouble:
+            self.refuse(trouble.message)
+            return
+        self._take_requests()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._is_write_paused = True
+
+    def resume_writing(self) -> None:
+        self._is_write_paused = False
+        self.look_at_writing()
+        self._take_requests()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._takes_requests = False
+        if self._turn is not None:
+            self._turn.cancel()
+        self._services.memory.forget(self._take_requests_soon)
+        self._services.memory.change(-self._held_bytes)
+        self._held_bytes = 0
+        self._on_closed(self)
+
+    # What the server calls.
+
+    def stop_taking(self) -> None:
+        """No further request; those at work are answered."""
+        self._takes_requests = False
+        self._set_reading(False)
+
+    def close(self) -> None:
+        """What is ready is sent first."""
+        self._takes_requests = False
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._takes_requests = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def know(self, principal: str) -> None:
+        """Who the client is."""
+        self.peer = replace(self.peer, principal=principal)
+
+    def refuse(self, reason: str) -> None:
+        """The end of this connection, with a line in the log."""
+        if self._takes_requests:
+            _log.warning("listener=%s peer=%s closed: %s", self.peer.listener, self.peer, reason)
+        self.close()
+
+    def look_at_writing(self) -> None:
+        """Notes how much is still to be fetched; less than before is a sign of life."""
+        if self._transport is None:
+            return
+        held_bytes = self._answers.ready_bytes + self._transport.get_write_buffer_size()
+        if held_bytes < self._held_bytes:
+            self.last_activity_ms = self._services.clock.now_ms()
+        change, self._held_bytes = held_bytes - self._held_bytes, held_bytes
+        if change:
+            self._services.memory.change(change)
+
+    # Requests.
+
+    def _may_take(self) -> bool:
+        answers = self._answers
+        return (
+            self._takes_requests
+            and not self._is_write_paused
+            and answers.open_count < MAX_CONNECTION_REQUEST_COUNT
+            and answers.open_bytes < MAX_CONNECTION_REQUEST_BYTES
+            and answers.ready_bytes < MAX_WRITE_BUFFER_BYTES
+        )
+
+    def _take_requests(self) -> None:
+        """Takes those that are there, a turn's worth at most; reads on when all of them are taken."""
+        if self._turn is not None:
+            return
+        for _ in range(MAX_TURN_REQUEST_COUNT):
+            if not self._may_take():
+                self._set_reading(False)
+                return
+            if self._services.memory.is_full:
+                self._set_reading(False)
+                self._services.memory.wait(self._take_requests_soon)
+                return
+            try:
+                is_taken = self._take_one()
+            except MalformedMessageError as trouble:
+                self.refuse(trouble.message)
+                return
+            if not is_taken:
+                self._set_reading(True)
+                return
+        self._set_reading(False)
+        self._take_requests_soon()
+
+    def _take_requests_soon(self) -> None:
+        """Not within whoever calls: he may be in the middle of his own work."""
+        if self._turn is None and self._transport is not None:
+            self._turn = self._loop.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._turn = None
+        self._take_requests()
+
+    def _take_one(self) -> bool:
+        login = self._login
+        if login is not None and login.expects_raw_token:
+            token = self._protocol.frames.next_frame()
+            if token is not None:
+                self._reply_to_login(login.on_raw_token(bytes(token), self._services.clock.now_ms()), None)
+            return token is not None
+        request = self._protocol.next_request()
+        if request is None:
+            return False
+        now_ms = self._services.clock.now_ms()
+        reply = login.on_request(request, now_ms) if login is not None else None
+        if reply is not None:
+            self._reply_to_login(reply, request)
+            return True
+        place = self._answers.add(request.size_bytes)
+        begun = self._loop.time()
+        try:
+            self._services.handle(request, self.peer, partial(self._answer, place, request, begun), now_ms)
+        except MalformedMessageError:
+            raise
+        except Exception:
+            _log.exception("api=%s version=%d peer=%s failed", *_named(request), self.peer)
+            self.refuse(f"{api_label(request.api_key)} of version {request.api_version} could not be answered")
+        return True
+
+    def _answer(self, place: Place, request: Request, begun: float, message: ResponsePayload | None) -> None:
+        """Called by whoever handles the request, once."""
+        if self._transport is None:
+            return
+        self._answers.fill(place, () if message is None else self._encoded(request, message))
+        if self._login is not None and message is not None:
+            self._login.on_answered(request, message)
+        self._services.observer.on_answer(request, message, place.size_bytes, self._loop.time() - begun)
+        self._flush()
+        if not self._is_reading:
+            self._take_requests_soon()
+
+    def _reply_to_login(self, reply: LoginReply, request: Request | None) -> None:
+        """A refusal is sent late, and nothing is read behind it."""
+        place = self._answers.add(0)
+        place.closes = reply.closes
+        if reply.trouble is not None:
+            _log.warning("listener=%s peer=%s login: %s", self.peer.listener, self.peer, reply.trouble)
+        if reply.closes:
+            self.stop_taking()
+        parts: Iterable[Buffer] = reply.raw
+        if reply.message is not None and request is not None:
+            parts = self._encoded(request, reply.message)
+        if reply.delay_ms:
+            self._loop.call_later(reply.delay_ms / 1000, self._fill_and_flush, place, tuple(parts))
+        else:
+            self._fill_and_flush(place, tuple(parts))
+        login = self._login
+        if login is not None and login.principal is not None and login.is_authenticated:
+            self.know(login.principal)
+            self._protocol.frames.max_frame_bytes = self._services.max_frame_bytes
+
+    def _fill_and_flush(self, place: Place, parts: tuple[Buffer, ...]) -> None:
+        if self._transport is not None:
+            self._answers.fill(place, parts)
+            self._flush()
+
+    def _encoded(self, request: Request, message: ResponsePayload) -> tuple[Buffer, ...]:
+        self._protocol.send_response(request, message)
+        return tuple(self._protocol.data_to_send())
+
+    def _flush(self) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        small: list[Buffer] = []
+        closes = False
+        for place in self._answers.take_ready():
+            closes = closes or place.closes
+            for part in place.parts or ():
+                if memoryview(part).nbytes < _LARGE_BYTES:
+                    small.append(part)
+                    continue
+                if small:
+                    transport.write(b"".join(small))
+                    small.clear()
+                transport.write(part)
+        if small:
+            transport.write(b"".join(small))
+        self.last_activity_ms = self._services.clock.now_ms()
+        self.look_at_writing()
+        if closes:
+            self.close()
+
+    def _set_reading(self, is_reading: bool) -> None:
+        if is_reading == self._is_reading or self._transport is None or self._transport.is_closing():
+            return
+        self._is_reading = is_reading
+        if is_reading:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+
+def _named(request: Request) -> tuple[str, int]:
+    return api_label(request.api_key), request.api_version

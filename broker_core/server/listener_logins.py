@@ -1,0 +1,35 @@
+"""Logins of one listener: its mechanisms and users of PLAIN, the node's users of SCRAM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from broker_core.broker.broker_config import BrokerConfig
+from broker_core.broker.listener_security import ListenerLogin
+from broker_core.metadata.credential_lookup import UserCredentials
+from broker_core.ports import Entropy
+from broker_core.protocol.login_state import LoginState
+from broker_core.server.client_login import ClientLogin
+
+
+def new_logins(login: ListenerLogin, config: BrokerConfig, node: Any, entropy: Entropy) -> Callable[[], ClientLogin]:
+    """A function that makes the login of one more connection. `node` is started."""
+    users = UserCredentials(
+        lambda: node.topics.image.scram_credentials, plain_passwords=login.plain_users, entropy=entropy
+    )
+
+    def new_login() -> ClientLogin:
+        state = LoginState(
+            mechanisms=login.mechanisms,
+            credentials=users,
+            entropy=entropy,
+            max_reauth_ms=config.connections_max_reauth_ms,
+        )
+        return ClientLogin(
+            state,
+            max_frame_bytes=config.sasl_server_max_receive_size,
+            refusal_delay_ms=config.connection_failed_authentication_delay_ms,
+        )
+
+    return new_login

@@ -1,0 +1,61 @@
+"""One timer of the loop for all that a node wants to do later.
+
+    timer.look()        after anything that may have moved the node's next time: a request, a job that came back
+
+The node's times are of the wall clock, the loop's are not: it looks at least once a second, so that a clock that is set
+anew is noticed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, Protocol
+
+from broker_core.ports import Clock
+
+_LONGEST_WAIT_SECONDS: Final = 1.0
+_log: Final = logging.getLogger(__name__)
+
+
+class TimedNode(Protocol):
+    def next_timer_ms(self) -> int | None: ...
+
+    def on_time(self, now_ms: int) -> None: ...
+
+
+class NodeTimer:
+    """Runs `node.on_time` when it is due, until `stop`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, node: TimedNode, clock: Clock) -> None:
+        self._loop = loop
+        self._node = node
+        self._clock = clock
+        self._handle: asyncio.TimerHandle | None = None
+        self._is_stopped = False
+
+    def look(self) -> None:
+        """Sets the timer earlier if need be."""
+        next_ms = self._node.next_timer_ms()
+        if next_ms is None or self._is_stopped:
+            return
+        wait_seconds = min(max(0.0, (next_ms - self._clock.now_ms()) / 1000), _LONGEST_WAIT_SECONDS)
+        at = self._loop.time() + wait_seconds
+        if self._handle is not None:
+            if self._handle.when() <= at:
+                return
+            self._handle.cancel()
+        self._handle = self._loop.call_at(at, self._fire)
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _fire(self) -> None:
+        self._handle = None
+        try:
+            self._node.on_time(self._clock.now_ms())
+        except Exception:
+            _log.exception("what was due at a time went wrong")
+        self.look()

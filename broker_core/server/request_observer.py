@@ -1,0 +1,24 @@
+"""Who wants to know of requests and their answers: the metrics, or nobody."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kio.static.protocol import ResponsePayload
+
+from broker_core.protocol.connection import Request
+
+
+class RequestObserver(Protocol):
+    """`message` None: the request gets no answer. Sizes are of frames."""
+
+    def on_answer(
+        self, request: Request, message: ResponsePayload | None, answer_bytes: int, seconds: float
+    ) -> None: ...
+
+
+class NoObserver:
+    """Wants to know nothing."""
+
+    def on_answer(self, request: Request, message: ResponsePayload | None, answer_bytes: int, seconds: float) -> None:
+        pass

@@ -1,0 +1,178 @@
+"""One listener: takes connections, as many as there may be, and makes them `ClientConnection`s.
+
+The address is taken when it is made, so that a port in use is known before anything else happens; connections are taken
+from `start` on. A TLS handshake that fails is a line in the log and nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from broker_core.broker.broker_config import BrokerConfig
+from broker_core.broker.listener_settings import Listener
+from broker_core.handlers.call import Peer
+from broker_core.model.access_control import ANONYMOUS
+from broker_core.model.exceptions import AuthenticationError, BrokerUnavailableError
+from broker_core.model.limits import MAX_TLS_HANDSHAKE_MS
+from broker_core.server.client_connection import ClientConnection, ConnectionServices
+from broker_core.server.connection_quota import ConnectionQuota
+from broker_core.server.open_connections import OpenConnections
+from broker_core.server.tls_settings import principal_of_certificate, server_tls_context
+
+if TYPE_CHECKING:
+    from broker_core.server.client_login import ClientLogin
+
+_PAUSE_SECONDS: Final = 0.1
+"""Before accepting anew when the process has no more file descriptors."""
+
+_NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+_log: Final = logging.getLogger(__name__)
+
+
+class TcpListener:
+    """Raises BrokerUnavailableError for an address that cannot be had, InvalidConfigError for certificates."""
+
+    def __init__(self, listener: Listener, config: BrokerConfig) -> None:
+        self.listener = listener
+        self._config = config
+        self._tls = None if listener.tls is None else server_tls_context(listener.name, listener.tls)
+        self._socket = _bound_socket(listener, config)
+        self.port: int = self._socket.getsockname()[1]
+        self._accepting: asyncio.Task[None] | None = None
+        self._greeting: set[asyncio.Task[None]] = set()
+
+    def start(
+        self,
+        services: ConnectionServices,
+        connections: OpenConnections,
+        quota: ConnectionQuota,
+        *,
+        next_id: Callable[[], int],
+        new_login: Callable[[], ClientLogin] | None,
+    ) -> None:
+        """`new_login` makes the login of one connection; None: nobody is asked."""
+        self._services = services
+        self._connections = connections
+        self._quota = quota
+        self._next_id = next_id
+        self._new_login = new_login
+        self._socket.listen(self._config.socket_listen_backlog_size)
+        self._accepting = asyncio.get_running_loop().create_task(self._accept())
+
+    async def stop(self) -> None:
+        """Takes no more connections; those that are there stay."""
+        tasks = [task for task in (self._accepting, *self._greeting) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.close()
+
+    def close(self) -> None:
+        """Gives the address back."""
+        self._socket.close()
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        name = self.listener.name
+        while True:
+            await self._quota.wait_for_room(name, self.listener.max_connection_count)
+            try:
+                accepted, address = await loop.sock_accept(self._socket)
+            except OSError as trouble:
+                if trouble.errno not in _NO_DESCRIPTOR:
+                    # The client was gone before it was accepted.
+                    continue
+                _log.error("listener=%s no connection can be taken: %s", name, trouble)
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
+            if not self._quota.admit(name, address[0]):
+                _log.warning("listener=%s peer=%s:%d refused: max.connections.per.ip", name, address[0], address[1])
+                accepted.close()
+                continue
+            task = loop.create_task(self._greet(accepted, address))
+            self._greeting.add(task)
+            task.add_done_callback(self._greeting.discard)
+
+    async def _greet(self, accepted: socket.socket, address: tuple[Any, ...]) -> None:
+        listener, host, port = self.listener, str(address[0]), int(address[1])
+        peer = Peer(
+            client_host=host,
+            client_port=port,
+            listener=listener.name,
+            principal=ANONYMOUS,
+            connection_id=self._next_id(),
+        )
+        login = None if self._new_login is None else self._new_login()
+        is_made = False
+
+        def on_made(connection: ClientConnection, transport: asyncio.Transport) -> None:
+            nonlocal is_made
+            is_made = True
+            self._connections.add(connection)
+            if listener.tls is None or login is not None:
+                return
+            tls: ssl.SSLObject = transport.get_extra_info("ssl_object")
+            try:
+                connection.know(principal_of_certificate(listener.tls, tls.getpeercert(binary_form=True)))
+            except AuthenticationError as trouble:
+                connection.refuse(trouble.message)
+
+        def on_closed(connection: ClientConnection) -> None:
+            self._connections.remove(connection)
+            self._quota.release(listener.name, host)
+
+        def new_connection() -> ClientConnection:
+            return ClientConnection(self._services, peer, login=login, on_made=on_made, on_closed=on_closed)
+
+        try:
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            await asyncio.get_running_loop().connect_accepted_socket(
+                new_connection,
+                accepted,
+                ssl=self._tls,
+                ssl_handshake_timeout=MAX_TLS_HANDSHAKE_MS / 1000 if self._tls is not None else None,
+            )
+        except OSError as trouble:
+            if self._tls is not None:
+                _log.warning("listener=%s peer=%s closed: TLS handshake: %s", listener.name, peer, trouble)
+        finally:
+            if not is_made:
+                # The socket is the loop's to close, whatever became of it.
+                self._quota.release(listener.name, host)
+
+
+def _bound_socket(listener: Listener, config: BrokerConfig) -> socket.socket:
+    """An address without a host is every one, IPv6 included where there is IPv6."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            listener.host or None, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        if not listener.host and socket.has_dualstack_ipv6():
+            family, address = socket.AF_INET6, ("::", listener.port, 0, 0)
+        bound = socket.socket(family, kind, protocol)
+    except OSError as trouble:
+        raise BrokerUnavailableError(f"listeners: {listener} cannot be had: {trouble}") from trouble
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6 and not listener.host:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        for option, size in (
+            (socket.SO_SNDBUF, config.socket_send_buffer_bytes),
+            (socket.SO_RCVBUF, config.socket_receive_buffer_bytes),
+        ):
+            if size > 0:
+                # Accepted connections have it from here.
+                bound.setsockopt(socket.SOL_SOCKET, option, size)
+        bound.setblocking(False)
+        bound.bind(address)
+    except OSError as trouble:
+        bound.close()
+        raise BrokerUnavailableError(f"listeners: {listener} cannot be had: {trouble.strerror}") from trouble
+    return bound

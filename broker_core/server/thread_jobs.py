@@ -1,0 +1,74 @@
+"""Jobs on threads: `work()` runs on one of a few, what comes of it is handed to the loop.
+
+Values that are done while the loop is busy are handed over together: waking a loop costs a system call. After `close`
+nothing comes back any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, TypeVar
+
+Value = TypeVar("Value")
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ThreadJobs:
+    """`broker_core.ports.Jobs`. `after_each` is called on the loop when results were delivered."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, thread_count: int, after_each: Callable[[], None] = lambda: None
+    ) -> None:
+        self._loop = loop
+        self._after_each = after_each
+        self._threads = ThreadPoolExecutor(thread_count, thread_name_prefix="streamlog-job")
+        self._lock = threading.Lock()
+        self._done: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self._is_closed = False
+        self.unfinished_count = 0
+        """Submitted, and not come back yet."""
+
+    def submit(
+        self, work: Callable[[], Value], on_value: Callable[[Value], None], on_trouble: Callable[[Exception], None]
+    ) -> None:
+        if self._is_closed:
+            return
+        self.unfinished_count += 1
+        self._threads.submit(self._work, work, on_value, on_trouble)
+
+    def close(self) -> None:
+        """Waits for work that has begun; what has not is dropped."""
+        self._is_closed = True
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _work(
+        self, work: Callable[[], Value], on_value: Callable[[Value], None], on_trouble: Callable[[Exception], None]
+    ) -> None:
+        result: tuple[Callable[[Any], None], Any]
+        try:
+            result = (on_value, work())
+        except Exception as trouble:
+            result = (on_trouble, trouble)
+        with self._lock:
+            is_first = not self._done
+            self._done.append(result)
+            if is_first and not self._is_closed:
+                self._loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        with self._lock:
+            done, self._done = self._done, deque()
+        for callback, argument in done:
+            self.unfinished_count -= 1
+            try:
+                callback(argument)
+            except Exception:
+                # One job's mistake is not to keep others from what they wait for.
+                _log.exception("a job came back to trouble")
+        self._after_each()

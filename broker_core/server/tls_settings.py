@@ -1,0 +1,81 @@
+"""The TLS side of a listener, made of `ListenerTls`; and who a client is by his certificate."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+
+from broker_core.broker.distinguished_name import subject_of
+from broker_core.broker.listener_security import ListenerTls
+from broker_core.model.access_control import ANONYMOUS
+from broker_core.model.client_settings import TlsSettings
+from broker_core.model.exceptions import InvalidConfigError
+
+_CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+
+
+def server_tls_context(listener_name: str, tls: ListenerTls) -> ssl.SSLContext:
+    """Raises InvalidConfigError that names the setting whose certificates or key cannot be used."""
+    settings = tls.identity
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2 if "TLSv1.2" in settings.versions else ssl.TLSVersion.TLSv1_3
+    context.maximum_version = ssl.TLSVersion.TLSv1_3 if "TLSv1.3" in settings.versions else ssl.TLSVersion.TLSv1_2
+    context.verify_mode = _CLIENT_AUTH[tls.client_auth]
+    _load_identity(context, settings, listener_name)
+    if tls.client_auth != "none":
+        _load_trust(context, settings, listener_name)
+    return context
+
+
+def principal_of_certificate(tls: ListenerTls, certificate: bytes | None) -> str:
+    """`certificate`: DER, verified; None: the client showed none. Raises AuthenticationError when no rule fits."""
+    if certificate is None:
+        return ANONYMOUS
+    return f"User:{tls.principal_mapping.name_of(subject_of(certificate))}"
+
+
+def _load_identity(context: ssl.SSLContext, settings: TlsSettings, listener_name: str) -> None:
+    password = settings.key_password or ""
+    try:
+        # The password as a function, so that openssl never asks the terminal.
+        if settings.key_path is not None:
+            context.load_cert_chain(settings.key_path, password=lambda: password)
+        else:
+            _load_identity_from_memory(context, settings, password)
+    except (OSError, ValueError) as trouble:
+        name = "ssl.keystore.location" if settings.key_path is not None else "ssl.keystore.key"
+        raise InvalidConfigError(
+            f"{listener_name}: {name}: no PEM key with its certificates in {settings.key_path or 'its value'}, or "
+            f"ssl.key.password does not open it ({trouble})"
+        ) from trouble
+
+
+def _load_identity_from_memory(context: ssl.SSLContext, settings: TlsSettings, password: str) -> None:
+    """The library takes files only: one that nobody else may read, gone when this returns."""
+    descriptor, path = tempfile.mkstemp(suffix=".pem")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            for pem in (settings.key_pem, settings.certificates_pem):
+                file.write(f"{_with_line_ends(pem or '')}\n")
+        context.load_cert_chain(path, password=lambda: password)
+    finally:
+        os.unlink(path)
+
+
+def _load_trust(context: ssl.SSLContext, settings: TlsSettings, listener_name: str) -> None:
+    try:
+        if settings.trust_path is not None:
+            context.load_verify_locations(cafile=settings.trust_path)
+        else:
+            context.load_verify_locations(cadata=_with_line_ends(settings.trust_pem or ""))
+    except (OSError, ValueError) as trouble:
+        name = "ssl.truststore.location" if settings.trust_path is not None else "ssl.truststore.certificates"
+        raise InvalidConfigError(
+            f"{listener_name}: {name}: no PEM certificates in {settings.trust_path or 'its value'} ({trouble})"
+        ) from trouble
+
+
+def _with_line_ends(pem: str) -> str:
+    r"""In a properties file a line end is written \n, and some keep the two characters."""
+    return pem.replace("\\n", "\n")

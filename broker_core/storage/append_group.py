@@ -1,0 +1,206 @@
+"""Appends that become durable and visible together: each is judged on its own, then one sync, one publish for all.
+
+    append 1   plan, write        a refused one (bad records, a sequence out of order) fails alone and wrote nothing;
+    append 2   refused            the next one is judged on the log as it is without it
+    append 3   plan, roll, write  a new segment may begin anywhere
+               fdatasync          one, of the segment that is active in the end: a roll syncs those it closes
+               publish            readers see all of them, or none
+
+If the disk refuses at any step, everything since the first write is taken back and the writer forgets what it knew: the
+next one reads the folder anew. If the process dies, the next writer keeps what is whole behind the published end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from broker_core.cluster import AppendResult
+from broker_core.log.append_plan import AppendPlan
+from broker_core.log.leader_epochs import LeaderEpochs
+from broker_core.log.producer_snapshot import encode_snapshot
+from broker_core.log.producer_state import AppendOrigin, ProducerState
+from broker_core.log.sparse_index import TimestampOffset
+from broker_core.model.exceptions import StorageError, StreamlogError
+from broker_core.storage.checkpoints import LEADER_EPOCH_FILE_NAME, write_atomically
+from broker_core.storage.partition_writer import PartitionWriter
+from broker_core.storage.segment_appender import SegmentAppender
+from broker_core.storage.segment_leftovers import delete_segments
+from broker_core.storage.segment_names import SNAPSHOT, segment_path
+from broker_core.storage.storage_errors import translated
+
+PRODUCER_ID_EXPIRATION_MS = 86_400_000
+"""Kafka's producer.id.expiration.ms: a producer silent for a day, without an open transaction, is forgotten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedAppend:
+    """One append of a group: its batches, which get their offsets in place, and who asks for it."""
+
+    batches: bytearray
+    origin: AppendOrigin = AppendOrigin.CLIENT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendOutcome:
+    """What an append did: where it landed, and whether a new segment was begun (time for maintenance).
+
+    `producer_ids`: whose state it changed.
+    """
+
+    result: AppendResult
+    rolled: bool
+    producer_ids: frozenset[int] = frozenset()
+
+    @classmethod
+    def of(cls, plan: AppendPlan) -> AppendOutcome:
+        return cls(
+            result=plan.result,
+            rolled=plan.has_roll,
+            producer_ids=frozenset(
+                header.producer_id for run in plan.runs for header in run.headers if header.producer_id >= 0
+            ),
+        )
+
+
+class UnpublishedTail:
+    """What is written behind the published end, and how to take it back. Made before the first write."""
+
+    def __init__(self, writer: PartitionWriter) -> None:
+        self._writer = writer
+        self._before = writer.published
+        self._first = writer.appender
+        self._mark = self._first.mark(writer.log.feed.size_bytes)
+        self._begun: list[int] = []
+        self._opened: list[SegmentAppender] = []
+
+    def write(self, plan: AppendPlan) -> None:
+        """Batches and index entries of one append, which then are the machine's too; nothing is synced yet."""
+        buffer = memoryview(plan.buffer)
+        log = self._writer.log
+        for slot, run in enumerate(plan.runs):
+            if run.is_roll:
+                if slot == 0:
+                    log.producers.expire(plan.now_ms, producer_id_expiration_ms=PRODUCER_ID_EXPIRATION_MS)
+                    producers = log.producers
+                else:
+                    producers = _after_runs(log.producers, plan, slot, log.name)
+                self.begin_segment(run.base_offset, run.closing_time_entry, producers)
+            self.active.write(run, buffer)
+        if plan.is_new_leader_epoch:
+            self._write_leader_epochs(plan)
+        log.on_appended(plan)
+
+    def begin_segment(
+        self, base_offset: int, closing_time_entry: TimestampOffset | None, producers: ProducerState
+    ) -> None:
+        """Closes the active segment for good and opens the next one. `producers`: as they are at `base_offset`."""
+        fs, directory = self._writer.fs, self._writer.directory
+        self._begun.append(base_offset)
+        self.active.finish(closing_time_entry)
+        snapshot_path = segment_path(directory, base_offset, SNAPSHOT)
+        write_atomically(fs, snapshot_path, encode_snapshot(producers.entries.values()))
+        self._opened.append(SegmentAppender(fs, directory, base_offset))
+        fs.sync_directory(directory)
+
+    def publish(self, now_ms: int, *, is_synced: bool) -> None:
+        """Syncs, if that is asked for and the topic's settings want it now; then readers see the tail."""
+        writer = self._writer
+        is_synced = is_synced and writer.is_sync_due(now_ms)
+        if is_synced:
+            self.active.sync()
+            writer.on_synced(now_ms)
+        writer.use_appender(self.active)
+        writer.publish(is_synced=is_synced, is_new_generation=bool(self._opened))
+
+    def let_go(self) -> None:
+        """It is published: the segments that are not active any more are closed."""
+        for replaced in [self._first, *self._opened[:-1]] if self._opened else []:
+            replaced.close()
+
+    def take_back(self) -> None:
+        """As much as the disk lets us; the next refresh reads the folder and does the rest."""
+        writer = self._writer
+        for new in self._opened:
+            new.close()
+        with suppress(OSError, StorageError):
+            # Nothing that readers were told of may go before they are told otherwise.
+            writer.unpublish(self._before)
+            delete_segments(writer.fs, writer.directory, self._begun)
+            self._first.cut_back(self._mark)
+        writer.use_appender(self._first)
+        writer.forget()
+
+    @property
+    def active(self) -> SegmentAppender:
+        return self._opened[-1] if self._opened else self._first
+
+    def _write_leader_epochs(self, plan: AppendPlan) -> None:
+        epochs = LeaderEpochs(self._writer.log.leader_epochs.entries)
+        for run in plan.runs:
+            for header in run.headers:
+                if header.partition_leader_epoch > epochs.latest_epoch:
+                    epochs.assign(header.partition_leader_epoch, header.base_offset)
+        path = f"{self._writer.directory}/{LEADER_EPOCH_FILE_NAME}"
+        write_atomically(self._writer.fs, path, epochs.encode().encode())
+
+
+def append_group(
+    writer: PartitionWriter, appends: Sequence[GroupedAppend], *, now_ms: int, is_synced: bool
+) -> list[AppendPlan | StreamlogError]:
+    """What became of each, in order: what was done, or why it was refused. Raises StorageError when the disk refuses:
+    then nothing of any of them is in the log."""
+    outcomes: list[AppendPlan | StreamlogError] = []
+    tail: UnpublishedTail | None = None
+    with translated("appending", writer.directory):
+        try:
+            for append in appends:
+                try:
+                    plan = writer.log.plan_append(append.batches, now_ms=now_ms, origin=append.origin)
+                except StreamlogError as refusal:
+                    outcomes.append(refusal)
+                    continue
+                if plan.runs:
+                    tail = tail or UnpublishedTail(writer)
+                    tail.write(plan)
+                outcomes.append(plan)
+            if tail is not None:
+                tail.publish(now_ms, is_synced=is_synced)
+        except BaseException:
+            if tail is not None:
+                tail.take_back()
+            raise
+        if tail is not None:
+            tail.let_go()
+    return outcomes
+
+
+def roll_segment(writer: PartitionWriter, now_ms: int) -> bool:
+    """Closes the active segment and begins a new one; False when it is empty."""
+    log = writer.log
+    plan = log.plan_roll()
+    if plan is None:
+        return False
+    with translated("rolling", writer.directory):
+        tail = UnpublishedTail(writer)
+        try:
+            log.producers.expire(now_ms, producer_id_expiration_ms=PRODUCER_ID_EXPIRATION_MS)
+            tail.begin_segment(plan.base_offset, plan.closing_time_entry, log.producers)
+            log.on_rolled(plan.base_offset, now_ms=now_ms)
+            writer.use_appender(tail.active)
+            writer.publish(is_synced=True, is_new_generation=True)
+        except BaseException:
+            tail.take_back()
+            raise
+        tail.let_go()
+    return True
+
+
+def _after_runs(producers: ProducerState, plan: AppendPlan, slot: int, name: str) -> ProducerState:
+    """The producers after the first `slot` runs of an append that is not in the log yet."""
+    ahead = ProducerState(name, producers.entries.values(), end_offset=producers.end_offset)
+    for run in plan.runs[:slot]:
+        for header, marker in zip(run.headers, run.markers, strict=True):
+            ahead.replay(header, marker=marker)
+    return ahead

@@ -1,0 +1,136 @@
+"""confluent-kafka (librdkafka) at the broker of a test: clients with short waits, and all that a topic holds."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from reachable_broker import PASSWORD, PEMS, USER
+from wire_batches import wait_for_markers
+
+SECONDS = 20
+_IMPATIENT = {"reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200, "retry.backoff.ms": 20}
+_READING = {"fetch.wait.max.ms": 50, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+
+
+def settings_of(broker, listener="PLAINTEXT", **given):
+    """What a client needs for a listener; `__` in a name stands for a dot."""
+    found = {"bootstrap.servers": broker.bootstrap(listener), "security.protocol": listener, **_IMPATIENT}
+    if listener.startswith("SASL"):
+        found |= {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": USER, "sasl.password": PASSWORD}
+    if listener.endswith("SSL"):
+        found |= {"ssl.ca.location": str(PEMS / "authority.pem")}
+    return found | {name.replace("__", "."): value for name, value in given.items()}
+
+
+def an_admin(broker, listener="PLAINTEXT", **given):
+    return AdminClient(settings_of(broker, listener, **given))
+
+
+def a_producer(broker, listener="PLAINTEXT", **given):
+    return Producer(settings_of(broker, listener, **{"linger__ms": 1, **given}))
+
+
+def a_consumer(broker, group="unused", listener="PLAINTEXT", **given):
+    return Consumer(settings_of(broker, listener, **{"group.id": group, **_READING, **given}))
+
+
+def make_topic(broker, partition_count=1, **config):
+    """A new topic; its name."""
+    name = broker.name()
+    config = {key.replace("__", "."): str(value) for key, value in config.items()}
+    new = NewTopic(name, num_partitions=partition_count, replication_factor=1, config={"retention.ms": "-1", **config})
+    admin = an_admin(broker)  # gives up what it waits for when it goes out of scope
+    admin.create_topics([new])[name].result(SECONDS)
+    return name
+
+
+def send(producer, topic, records):
+    """Sends records, each a value or the arguments of produce; their delivery reports, all without an error."""
+    reports = []
+
+    def on_delivery(error, message):
+        assert error is None, error
+        reports.append(message)
+
+    for record in records:
+        given = record if isinstance(record, dict) else {"value": record}
+        producer.produce(topic, on_delivery=on_delivery, **given)
+        producer.poll(0)
+    assert producer.flush(SECONDS) == 0
+    assert len(reports) == len(records)
+    return reports
+
+
+def read_all(broker, topic, listener="PLAINTEXT", **given):
+    """Every message from the beginning to the end, partition by partition in the order of their offsets."""
+    reader = a_consumer(broker, listener=listener, **{"enable.partition.eof": True, **given})
+    try:
+        partitions = sorted(reader.list_topics(topic, SECONDS).topics[topic].partitions)
+        reader.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        found, ended, deadline = [], set(), time.monotonic() + SECONDS
+        while len(ended) < len(partitions):
+            assert time.monotonic() < deadline, f"{len(found)} messages and no end after {SECONDS} s"
+            for message in reader.consume(1000, 0.2):
+                if message.error() and message.error().code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+                else:
+                    assert message.error() is None, message.error()
+                    found.append(message)
+        return sorted(found, key=lambda message: message.partition())
+    finally:
+        reader.close()
+
+
+def values_of(broker, topic, **given):
+    return [message.value() for message in read_all(broker, topic, **given)]
+
+
+def committed_values(broker, topic, **given):
+    """What read-committed readers see, as this client's are unless they say otherwise, once every transaction has ended."""
+    wait_for_markers(broker, topic)
+    return values_of(broker, topic, **given)
+
+
+def take(consumer, count):
+    """The next `count` messages, in the order in which they came."""
+    found, deadline = [], time.monotonic() + SECONDS
+    while len(found) < count:
+        assert time.monotonic() < deadline, f"{len(found)} of {count} messages after {SECONDS} s"
+        for message in consumer.consume(count - len(found), 0.2):
+            assert message.error() is None, message.error()
+            found.append(message)
+    return found
+
+
+def committed_in(broker, group, topic, number=0):
+    """Offset and metadata that the group has committed. Asks again while a broker that has just started says so."""
+    reader, deadline = a_consumer(broker, group), time.monotonic() + SECONDS
+    try:
+        while True:
+            try:
+                [found] = reader.committed([TopicPartition(topic, number)], timeout=SECONDS)
+                return found.offset, found.metadata
+            except KafkaException as trouble:
+                starting = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+                if trouble.args[0].code() not in starting or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+    finally:
+        reader.close()
+
+
+def poll_until(condition, *consumers):
+    """Polls consumers, which must have nothing to read, until the condition holds."""
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {SECONDS} s"
+        for consumer in consumers:
+            message = consumer.poll(0.02)
+            assert message is None or message.error() is not None, "something to read"
+
+
+def numbers_of(consumer):
+    """The partitions that it has been given."""
+    return sorted(partition.partition for partition in consumer.assignment())

@@ -1,0 +1,15 @@
+"""The recording of Kafka's decisions about access is what that class still says."""
+
+import pytest
+from access_decisions import kafkas_answers, recorded_worlds
+from kafka_tools import why_unavailable
+
+pytestmark = pytest.mark.kafka
+
+
+def test_the_recorded_decisions_are_those_of_kafkas_own_authorizer():
+    reason = why_unavailable()
+    if reason:
+        pytest.skip(reason)
+    worlds = recorded_worlds()
+    assert kafkas_answers(worlds) == [world.allowed for world in worlds]

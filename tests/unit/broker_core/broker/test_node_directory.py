@@ -1,0 +1,160 @@
+import json
+import shutil
+
+import pytest
+from builders import SOME_TIME_MS, a_batch
+from queued_jobs import QueuedJobs
+from replica_builders import ReplicaNode, offsets_read
+
+from broker_core.broker.node_directory import NodeDirectory
+from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
+from broker_core.model.exceptions import (
+    CorruptDataError,
+    DirectoryFormatError,
+    DirectoryLockedError,
+    DirectoryReadOnlyError,
+)
+from broker_core.model.identifiers import TopicPartition
+from broker_core.storage.os_file_system import OsFileSystem
+
+
+def open_directory(path):
+    return NodeDirectory.open(OsFileSystem(), str(path), SystemClock(), SystemEntropy())
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "log"
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr("broker_core.log_directory.directory._LOCK_WAIT_SECONDS", 0.05)
+
+
+def test_it_is_made_where_there_is_none_and_has_nothing_to_recover(path):
+    directory = open_directory(path / "below")
+    assert directory.was_clean
+    assert directory.properties.is_ours
+    assert (path / "below" / "__cluster_metadata-0").is_dir()
+    done = []
+    directory.recover(QueuedJobs(), done.append)
+    assert done == [{}]
+    directory.close(is_clean=True)
+
+
+def test_nobody_else_may_open_it_meanwhile_and_who_tries_is_told_where_to_go(path, impatient):
+    directory = open_directory(path)
+    with pytest.raises(DirectoryLockedError, match=r"served by a broker.*kafka\.bootstrap\.servers"):
+        open_embedded(str(path))
+    with pytest.raises(DirectoryLockedError, match=r"open in another process.*log\.dirs"):
+        open_directory(path)
+    directory.close(is_clean=False)
+    with open_embedded(str(path)) as cluster:
+        assert cluster.describe_topics() == {}
+
+
+def test_a_directory_that_is_in_use_without_a_broker_is_refused(path, impatient):
+    with open_embedded(str(path), create=True) as cluster:
+        cluster.create_topic("t", partition_count=1)
+        with pytest.raises(DirectoryLockedError, match="open in another process"):
+            open_directory(path)
+    open_directory(path).close(is_clean=True)
+
+
+def test_a_directory_of_a_real_kafka_is_refused_and_left_as_it_is(path):
+    path.mkdir()
+    (path / "meta.properties").write_text("#\nversion=1\nnode.id=1\ncluster.id=abc\n")
+    before = sorted(each.name for each in path.iterdir())
+    with pytest.raises(DirectoryReadOnlyError, match=r"written by a real Kafka.*log\.dirs"):
+        open_directory(path)
+    assert sorted(each.name for each in path.iterdir()) == before
+
+
+def test_what_is_no_log_directory_is_refused(path):
+    path.mkdir()
+    (path / "letter.txt").write_text("Dear Jay")
+    with pytest.raises(DirectoryFormatError):
+        open_directory(path)
+
+
+def test_a_clean_end_leaves_kafkas_mark_and_a_start_takes_it_away(path):
+    open_directory(path).close(is_clean=True)
+    mark = path / ".kafka_cleanshutdown"
+    assert json.loads(mark.read_text()) == {"version": 0, "brokerEpoch": -1}
+    directory = open_directory(path)
+    assert directory.was_clean
+    assert not mark.exists()
+    directory.close(is_clean=False)
+    assert not mark.exists()
+    directory = open_directory(path)
+    assert not directory.was_clean
+    directory.close(is_clean=True)
+
+
+def test_whoever_uses_the_directory_without_a_broker_takes_the_mark_away(path):
+    open_directory(path).close(is_clean=True)
+    with open_embedded(str(path)) as cluster:
+        cluster.create_topic("t", partition_count=1)
+        cluster.append(TopicPartition("t", 0), a_batch(2))
+    node = ReplicaNode(path)
+    assert not node.directory.was_clean
+    assert offsets_read(node.replica()) == [0, 1]
+    node.crash()
+
+
+def test_without_the_mark_every_partition_is_recovered_with_progress_and_missing_folders_are_made(path, caplog):
+    node = ReplicaNode(path)
+    node.create(partition_count=4)
+    for number in range(4):
+        node.append(a_batch(3), partition=TopicPartition("t", number))
+    node.jobs.run_all()
+    node.crash()
+    # The power failed: the bounds on the device are older than what was acknowledged. And a folder is gone.
+    (path / "t-1" / "partition.bounds").unlink()
+    with (path / "t-2" / "00000000000000000000.log").open("ab") as file:
+        file.write(bytes(a_batch(1))[:40])
+    shutil.rmtree(path / "t-3")
+    node = ReplicaNode(path)
+    progress, done = [], []
+    node.directory.recover(
+        node.jobs, done.append, on_progress=lambda done_count, count: progress.append((done_count, count))
+    )
+    node.jobs.run_all()
+    assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert done == [{}]
+    assert "not shut down cleanly: recovering its 4 partitions" in caplog.text
+    assert [node.replica(TopicPartition("t", number)).bounds.log_end_offset for number in range(4)] == [3, 3, 3, 0]
+    assert (path / "t-2" / "00000000000000000000.log").stat().st_size == len(a_batch(3))
+    node.crash()
+
+
+def test_a_damaged_partition_is_reported_by_recovery_and_the_others_are_recovered(path):
+    node = ReplicaNode(path)
+    node.create(partition_count=2)
+    for number in range(2):
+        node.append(a_batch(3), partition=TopicPartition("t", number))
+    node.jobs.run_all()
+    node.crash()
+    (path / "t-0" / "00000000000000000000.log").write_bytes(b"")
+    node = ReplicaNode(path)
+    (done,) = [[]]
+    node.directory.recover(node.jobs, done.append)
+    node.jobs.run_all()
+    ((partition, trouble),) = done[0].items()
+    assert (partition, isinstance(trouble, CorruptDataError)) == (TopicPartition("t", 0), True)
+    node.replicas.start(SOME_TIME_MS, troubles=done[0])
+    assert node.replicas.is_offline(TopicPartition("t", 0))
+    assert offsets_read(node.replica(TopicPartition("t", 1))) == [0, 1, 2]
+    node.crash()
+
+
+def test_what_a_crash_left_of_deleted_topics_goes_at_the_start(path):
+    node = ReplicaNode(path)
+    node.create()
+    node.stop()
+    (path / "t-0").rename(path / f"t-0.{'a' * 32}-delete")
+    node = ReplicaNode(path)
+    assert not (path / f"t-0.{'a' * 32}-delete").exists()
+    node.crash()

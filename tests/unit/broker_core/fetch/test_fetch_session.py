@@ -1,0 +1,135 @@
+import itertools
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from broker_core.fetch.fetch_session import FetchSessionCache, WantedPartition
+
+
+def a_cache(max_session_count=10):
+    return FetchSessionCache(max_session_count=max_session_count, new_id=itertools.count(100).__next__)
+
+
+def wanted(*names, offset=0):
+    return {name: WantedPartition(fetch_offset=offset, max_bytes=1000) for name in names}
+
+
+def ask(cache, session_id, epoch, partitions=(), forgotten=(), now_ms=0, with_topic_ids=True):
+    return cache.context_of(
+        session_id=session_id,
+        epoch=epoch,
+        wanted=partitions if isinstance(partitions, dict) else wanted(*partitions),
+        forgotten=forgotten,
+        with_topic_ids=with_topic_ids,
+        now_ms=now_ms,
+    )
+
+
+def tell(session, key, high_watermark=0, log_start_offset=0, has_records=False, has_error=False):
+    return session.maybe_tell(
+        key,
+        high_watermark=high_watermark,
+        log_start_offset=log_start_offset,
+        has_records=has_records,
+        has_error=has_error,
+    )
+
+
+def test_without_a_session_everything_is_in_the_request():
+    context = ask(a_cache(), 0, -1, ["a"])
+    assert (context.session_id, context.session, list(context.wanted)) == (0, None, ["a"])
+
+
+def test_epoch_0_begins_a_session_and_its_next_requests_say_only_what_is_new():
+    cache = a_cache()
+    assert ask(cache, 0, 0, ["a", "b"]).session_id == 100
+    assert list(ask(cache, 100, 1).wanted) == ["a", "b"]
+    assert list(ask(cache, 100, 2, ["c"], forgotten=["a"]).wanted) == ["b", "c"]
+    changed = ask(cache, 100, 3, wanted("b", offset=7))
+    assert changed.wanted["b"].fetch_offset == 7
+    assert changed.is_incremental
+
+
+def test_a_session_without_partitions_is_not_begun():
+    cache = a_cache()
+    assert ask(cache, 0, 0).session_id == 0
+    assert len(cache) == 0
+
+
+def test_an_unknown_session_is_refused():
+    assert ask(a_cache(), 5, 1).error is ErrorCode.fetch_session_id_not_found
+
+
+@pytest.mark.parametrize("epoch", [2, 7])
+def test_an_epoch_that_is_not_the_next_one_is_refused_and_the_session_stays(epoch):
+    cache = a_cache()
+    ask(cache, 0, 0, ["a"])
+    assert ask(cache, 100, epoch).error is ErrorCode.invalid_fetch_session_epoch
+    assert ask(cache, 100, 1).error is ErrorCode.none
+
+
+def test_a_session_that_was_begun_with_names_is_not_continued_with_ids():
+    cache = a_cache()
+    ask(cache, 0, 0, ["a"], with_topic_ids=False)
+    assert ask(cache, 100, 1, with_topic_ids=True).error is ErrorCode.fetch_session_topic_id_error
+
+
+def test_the_epoch_wraps_to_1():
+    cache = a_cache()
+    session = ask(cache, 0, 0, ["a"]).session
+    session.epoch = 2**31 - 1
+    assert ask(cache, 100, 2**31 - 1).error is ErrorCode.none
+    assert ask(cache, 100, 1).error is ErrorCode.none
+
+
+def test_the_final_epoch_ends_the_session():
+    cache = a_cache()
+    ask(cache, 0, 0, ["a"])
+    assert ask(cache, 100, -1, ["b"]).session_id == 0
+    assert ask(cache, 100, 1).error is ErrorCode.fetch_session_id_not_found
+
+
+def test_a_session_that_forgets_all_its_partitions_is_gone():
+    cache = a_cache()
+    ask(cache, 0, 0, ["a"])
+    context = ask(cache, 100, 1, forgotten=["a"])
+    assert (context.error, context.session_id, len(cache)) == (ErrorCode.none, 0, 0)
+
+
+def test_what_has_not_changed_since_it_was_told_is_not_told_again():
+    session = ask(a_cache(), 0, 0, ["a"]).session
+    assert tell(session, "a", high_watermark=5)
+    assert not tell(session, "a", high_watermark=5)
+    assert tell(session, "a", high_watermark=6)
+    assert tell(session, "a", high_watermark=6, log_start_offset=2)
+    assert tell(session, "a", high_watermark=6, log_start_offset=2, has_records=True)
+
+
+def test_an_error_is_told_each_time_and_its_end_too():
+    session = ask(a_cache(), 0, 0, ["a"]).session
+    assert tell(session, "a", high_watermark=5)
+    assert tell(session, "a", high_watermark=-1, has_error=True)
+    assert tell(session, "a", high_watermark=-1, has_error=True)
+    assert tell(session, "a", high_watermark=5)
+
+
+def test_partitions_that_gave_records_go_behind_the_others():
+    cache = a_cache()
+    session = ask(cache, 0, 0, ["a", "b", "c"]).session
+    tell(session, "a", has_records=True)
+    assert list(ask(cache, 100, 1).wanted) == ["b", "c", "a"]
+
+
+def test_a_full_cache_lets_go_of_a_session_that_was_not_used_for_two_minutes_and_of_no_other():
+    cache = a_cache(max_session_count=2)
+    ask(cache, 0, 0, ["a"], now_ms=0)
+    ask(cache, 0, 0, ["b"], now_ms=50_000)
+    assert ask(cache, 0, 0, ["c"], now_ms=119_999).session_id == 0
+    assert ask(cache, 0, 0, ["c"], now_ms=120_000).session_id == 102
+    assert ask(cache, 100, 1).error is ErrorCode.fetch_session_id_not_found
+    assert ask(cache, 101, 1).error is ErrorCode.none
+    assert (len(cache), cache.partition_count) == (2, 2)
+
+
+def test_without_slots_there_are_no_sessions():
+    assert ask(a_cache(max_session_count=0), 0, 0, ["a"]).session_id == 0

@@ -1,0 +1,16 @@
+from group_runner import GroupRunner
+
+from broker_core.group.group_descriptions import GroupType, described, listed
+
+
+def test_a_group_is_listed_as_it_is_described():
+    runner = GroupRunner()
+    runner.stable_group()
+    group = runner.group()
+    of_list, of_description = listed(group), described(group)
+    assert (of_list.group_id, of_list.state, of_list.group_type) == ("g", "Stable", GroupType.CLASSIC)
+    assert (of_description.state, of_description.protocol_type) == (of_list.state, of_list.protocol_type)
+
+
+def test_kinds_of_groups_are_named_as_kafka_names_them():
+    assert [kind.value for kind in GroupType] == ["classic", "consumer"]

@@ -1,0 +1,29 @@
+"""As a real Kafka 4.3.1 answered the same requests."""
+
+import pytest
+from transaction_node import TransactionNode
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory):
+    return TransactionNode(tmp_path_factory.mktemp("node"))
+
+
+@pytest.fixture
+def name(request):
+    return request.node.name
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_in_every_version_the_partition_of_the_offsets_joins_the_transaction(node, name, version):
+    producer_id, epoch = node.producer(name)
+    assert node.add_offsets((producer_id, epoch), transactional_id=name, version=version) == "none"
+    (topic,) = node.describe(name).topics
+    assert (topic.topic, topic.partitions) == ("__consumer_offsets", (0,))
+    fenced = "producer_fenced" if version >= 2 else "invalid_producer_epoch"
+    assert node.add_offsets((producer_id, epoch - 1), transactional_id=name, version=version) == fenced
+
+
+def test_ids_that_nobody_knows_and_the_empty_one_are_refused(node):
+    assert node.add_offsets((1, 1), transactional_id="never") == "invalid_producer_id_mapping"
+    assert node.add_offsets((1, 1), transactional_id="") == "invalid_request"

@@ -1,0 +1,100 @@
+import pytest
+from whole_node import EVE, a_guarded_node, a_node, allow
+
+from broker_core.handlers.call import Call, ConnectionEnd, Peer
+from broker_core.model.access_control import SUPPORTED_OPERATIONS, Operation, ResourceType
+from broker_core.protocol.api_table import ApiKey, message_types
+from broker_core.protocol.connection import Request
+from broker_core.protocol.message_builder import build
+
+
+@pytest.fixture
+def node(tmp_path):
+    return a_node(tmp_path / "log")
+
+
+def a_call(node, api_key=ApiKey.METADATA, version=8, *, principal="User:ANONYMOUS", client_id="me", **fields):
+    """(call, what was sent)"""
+    sent = []
+    request = Request(
+        api_key=api_key,
+        api_version=version,
+        correlation_id=7,
+        client_id=client_id,
+        message=build(message_types(api_key, version).request, fields),
+    )
+    peer = Peer(client_host="10.0.0.7", client_port=4711, listener="PLAINTEXT", principal=principal, connection_id=3)
+    return Call(node=node, request=request, peer=peer, send=sent.append, now_ms=5), sent
+
+
+def test_it_says_who_asks_for_what(node):
+    call, _ = a_call(node)
+    assert (call.api_key, call.version, call.client_id, call.client_host) == (ApiKey.METADATA, 8, "me", "10.0.0.7")
+    assert (call.listener, call.principal, str(call.peer)) == ("PLAINTEXT", "User:ANONYMOUS", "10.0.0.7:4711")
+    assert a_call(node, client_id=None)[0].client_id == ""
+
+
+def test_an_answer_is_of_the_requests_version_and_leaves_out_what_that_does_not_have(node):
+    for version in (0, 13):
+        call, sent = a_call(node, version=version)
+        call.respond(brokers=[{"node_id": 1, "host": "h", "port": 2, "rack": "r"}], cluster_id="c", topics=[])
+        (answer,) = sent
+        assert type(answer).__version__ == version
+        assert getattr(answer, "cluster_id", None) == ("c" if version >= 2 else None)
+        assert getattr(answer.brokers[0], "rack", None) == ("r" if version >= 1 else None)
+
+
+def test_a_field_that_no_version_has_is_a_mistake_of_ours(node):
+    call, _ = a_call(node)
+    with pytest.raises(TypeError, match="no_such"):
+        call.respond(no_such=1)
+    assert not call.is_answered
+
+
+def test_a_call_is_answered_once(node):
+    call, sent = a_call(node)
+    call.respond()
+    for again in (call.respond, call.respond_nothing, lambda: call.close_connection("why")):
+        with pytest.raises(AssertionError, match="answered twice"):
+            again()
+    assert len(sent) == 1
+
+
+def test_it_may_end_without_an_answer_or_end_the_connection(node):
+    call, sent = a_call(node)
+    call.respond_nothing()
+    other, _ = a_call(node)
+    other_sent = []
+    other._send = other_sent.append
+    other.close_connection("it cannot be answered")
+    assert (sent, other_sent) == ([None], [ConnectionEnd(reason="it cannot be answered")])
+
+
+def test_a_field_that_old_versions_do_not_have_has_a_default(node):
+    assert a_call(node, version=0)[0].request_field("allow_auto_topic_creation", "old") == "old"
+    assert a_call(node, version=8, allow_auto_topic_creation=True)[0].request_field("allow_auto_topic_creation", 0) is True
+
+
+def test_without_an_authorizer_everything_is_allowed(node):
+    call, _ = a_call(node, principal=EVE)
+    assert call.is_allowed(Operation.ALTER, ResourceType.CLUSTER)
+    assert call.allowed_operations(ResourceType.TOPIC, "t") == frozenset(SUPPORTED_OPERATIONS[ResourceType.TOPIC])
+
+
+def test_rules_are_asked_for_the_client_and_its_host(tmp_path):
+    node = a_guarded_node(tmp_path / "log")
+    allow(node, EVE, Operation.READ, ResourceType.TOPIC, "t")
+    call, _ = a_call(node, principal=EVE)
+    assert call.is_allowed(Operation.READ, ResourceType.TOPIC, "t")
+    assert not call.is_allowed(Operation.WRITE, ResourceType.TOPIC, "t")
+    assert not call.is_allowed(Operation.READ, ResourceType.TOPIC, "u")
+    assert call.allowed_operations(ResourceType.TOPIC, "t") == {Operation.READ, Operation.DESCRIBE}
+
+
+def test_a_refusal_is_logged_unless_it_is_none_for_the_client(tmp_path, caplog):
+    call, _ = a_call(a_guarded_node(tmp_path / "log"), principal=EVE)
+    with caplog.at_level("INFO"):
+        call.is_allowed(Operation.READ, ResourceType.TOPIC, "quiet", log_if_denied=False)
+        call.is_allowed(Operation.READ, ResourceType.TOPIC, "loud")
+    assert "loud" in caplog.text
+    assert "quiet" not in caplog.text

@@ -1,0 +1,131 @@
+import pytest
+from whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, fetch, make_topic, produce, stop
+from builders import a_batch
+
+from broker_core.model.access_control import Operation, ResourceType
+from broker_core.protocol.api_table import ApiKey
+
+TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+BOTH = pytest.mark.parametrize("api_key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = a_node(tmp_path / "log")
+    make_topic(node, "t")
+    make_topic(node, "u")
+    return node
+
+
+def resource(kind, name, setting="retention.ms", value="9000"):
+    return {
+        "resource_type": kind,
+        "resource_name": name,
+        "configs": [{"name": setting, "config_operation": 0, "value": value}],
+    }
+
+
+def request(api_key, *resources):
+    if api_key == ApiKey.ALTER_CONFIGS:
+        resources = [each | {"configs": [without_operation(config) for config in each["configs"]]} for each in resources]
+    return {"resources": resources, "validate_only": False}
+
+
+def without_operation(config):
+    return {"name": config["name"], "value": config["value"]}
+
+
+def alter(node, api_key, *resources, **more):
+    """[(resource's kind, name, error)]"""
+    answers = ask(node, api_key, **request(api_key, *resources), **more).responses
+    return [(each.resource_type, each.resource_name, each.error_code.name) for each in answers]
+
+
+def retention(node, name):
+    asked = [{"resource_type": TOPIC, "resource_name": name, "configuration_keys": ["retention.ms"]}]
+    (found,) = ask(node, ApiKey.DESCRIBE_CONFIGS, resources=asked).results
+    return found.configs[0].value
+
+
+@BOTH
+def test_each_resource_is_changed_and_answered_for_itself(node, api_key):
+    found = alter(node, api_key, resource(TOPIC, "nowhere"), resource(TOPIC, "t"), resource(TOPIC, "u", value="x"))
+    assert sorted(found) == [
+        (TOPIC, "nowhere", "unknown_topic_or_partition"),
+        (TOPIC, "t", "none"),
+        (TOPIC, "u", "invalid_config"),
+    ]
+    assert (retention(node, "t"), retention(node, "u")) == ("9000", "604800000")
+    assert alter(node, api_key) == []
+
+
+@BOTH
+def test_a_resource_that_stands_twice_is_refused_and_stays(node, api_key):
+    """An AlterConfigs like this Kafka 4.3.1 does not answer at all."""
+    found = alter(node, api_key, resource(TOPIC, "t"), resource(TOPIC, "u"), resource(TOPIC, "t", value="8000"))
+    assert set(found) == {(TOPIC, "t", "invalid_request"), (TOPIC, "u", "none")}
+    assert (retention(node, "t"), retention(node, "u")) == ("604800000", "9000")
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("name", "expected"), [("a b", "invalid_topic_exception"), ("", "invalid_request")]
+)
+def test_a_name_that_no_topic_can_have_is_invalid(node, api_key, name, expected):
+    assert alter(node, api_key, resource(TOPIC, name)) == [(TOPIC, name, expected)]
+
+
+@BOTH
+@pytest.mark.parametrize("kind", [0, 1, 3, 99, -1])
+def test_what_is_no_resource_is_an_invalid_request(node, api_key, kind):
+    assert alter(node, api_key, resource(kind, "x")) == [(kind, "x", "invalid_request")]
+
+
+@BOTH
+def test_a_broker_has_the_settings_of_its_file(tmp_path, api_key):
+    """Kafka has dynamic ones; here it is said that there are none."""
+    node = a_node(tmp_path / "log", log_retention_ms=5)
+    for name in ("1", "", "7"):
+        assert alter(node, api_key, resource(BROKER, name, "log.retention.ms")) == [(BROKER, name, "invalid_request")]
+    make_topic(node, "t")
+    assert retention(node, "t") == "5"
+
+
+@BOTH
+def test_a_change_is_durable_when_it_is_answered(tmp_path, api_key):
+    node = a_node(tmp_path / "log")
+    make_topic(node, "t")
+    waiting = begin(node, api_key, **request(api_key, resource(TOPIC, "t")))
+    assert waiting.answer is None
+    node.jobs.run_all()
+    assert waiting.answer.responses[0].error_code.name == "none"
+    stop(node)
+    assert retention(a_node(tmp_path / "log"), "t") == "9000"
+
+
+@BOTH
+def test_a_change_counts_at_once(node, api_key):
+    alter(node, api_key, resource(TOPIC, "t", "max.message.bytes", "100"))
+    assert produce(node, "t", a_batch(10)).error_code.name == "message_too_large"
+    assert fetch(node, "t").high_watermark == 0
+
+
+@BOTH
+def test_a_topic_that_is_deleted_meanwhile_is_told_of(node, api_key):
+    deletion = begin(node, ApiKey.DELETE_TOPICS, 1, topic_names=["t"], timeout=1000)
+    waiting = begin(node, api_key, **request(api_key, resource(TOPIC, "t")))
+    node.jobs.run_all()
+    assert deletion.answer.responses[0].error_code.name == "none"
+    assert waiting.answer.responses[0].error_code.name == "unknown_topic_or_partition"
+
+
+@BOTH
+def test_only_who_may_alter_settings_changes_them(tmp_path, api_key):
+    node = a_guarded_node(tmp_path / "log")
+    make_topic(node, "t")
+    refused = "topic_authorization_failed"
+    found = alter(node, api_key, resource(TOPIC, "t"), resource(TOPIC, "nowhere"), principal=EVE)
+    assert sorted(found) == [(TOPIC, "nowhere", refused), (TOPIC, "t", refused)]
+    allow(node, EVE, Operation.ALTER_CONFIGS, ResourceType.TOPIC, "t")
+    assert alter(node, api_key, resource(TOPIC, "t"), principal=EVE) == [(TOPIC, "t", "none")]
+    assert retention(node, "t") == "9000"

@@ -1,0 +1,103 @@
+import pytest
+from builders import a_batch
+from whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, fetch, make_topic, pass_time, produce
+
+from broker_core.model.access_control import Operation, ResourceType
+from broker_core.protocol.api_table import ApiKey
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = a_node(tmp_path / "log")
+    make_topic(node, "t", 2)
+    for _ in range(4):
+        produce(node, "t", a_batch(2))
+    return node
+
+
+def request(*places, name="t"):
+    partitions = [{"partition_index": number, "offset": offset} for number, offset in places]
+    return {"topics": [{"name": name, "partitions": partitions}], "timeout": 1000}
+
+
+def delete(node, *places, name="t", **more):
+    """{partition: (error, low watermark)}"""
+    (topic,) = ask(node, ApiKey.DELETE_RECORDS, **request(*places, name=name), **more).topics
+    assert topic.name == name
+    return {each.partition_index: (each.error_code.name, each.low_watermark) for each in topic.partitions}
+
+
+def test_what_lies_below_the_offset_is_gone(node):
+    assert delete(node, (0, 3)) == {0: ("none", 3)}
+    assert fetch(node, "t", 2).error_code.name == "offset_out_of_range"
+    answer = fetch(node, "t", 3)
+    assert (answer.log_start_offset, answer.high_watermark, len(answer.records) > 0) == (3, 8, True)
+
+
+def test_the_start_never_goes_back(node):
+    delete(node, (0, 5))
+    assert delete(node, (0, 2)) == {0: ("none", 5)}
+    assert fetch(node, "t", 5).log_start_offset == 5
+
+
+def test_minus_1_is_the_high_watermark(node):
+    assert delete(node, (0, -1), (1, -1)) == {0: ("none", 8), 1: ("none", 0)}
+
+
+@pytest.mark.parametrize("offset", [9, -2])
+def test_an_offset_that_the_log_does_not_have_is_refused(node, offset):
+    assert delete(node, (0, offset)) == {0: ("offset_out_of_range", -1)}
+    assert fetch(node, "t", 0).log_start_offset == 0
+
+
+def test_the_end_itself_leaves_nothing(node):
+    assert delete(node, (0, 8)) == {0: ("none", 8)}
+    assert produce(node, "t", a_batch(1)).base_offset == 8
+
+
+def test_each_partition_is_answered_for_itself(node):
+    unknown = ("unknown_topic_or_partition", -1)
+    assert delete(node, (0, 4), (7, 0), (-1, 0)) == {0: ("none", 4), 7: unknown, -1: unknown}
+    assert delete(node, (0, 0), name="nowhere") == {0: unknown}
+
+
+def test_topics_that_are_compacted_only_keep_their_records(node):
+    make_topic(node, "table", cleanup_policy="compact")
+    make_topic(node, "both", cleanup_policy="compact,delete")
+    assert delete(node, (0, 0), name="table") == {0: ("policy_violation", -1)}
+    assert delete(node, (0, 0), name="both") == {0: ("none", 0)}
+
+
+def test_a_partition_named_twice_is_answered_once_and_the_last_wish_counts(node):
+    assert delete(node, (0, 5), (0, 3)) == {0: ("none", 3)}
+    assert delete(node, (0, 4), (0, 99)) == {0: ("offset_out_of_range", -1)}
+    assert fetch(node, "t", 3).log_start_offset == 3
+
+
+def test_internal_topics_keep_their_records(node):
+    topics = [{"name": "__consumer_offsets"}]
+    ask(node, ApiKey.METADATA, topics=topics, allow_auto_topic_creation=True)
+    pass_time(node, 1000)
+    assert delete(node, (0, 0), name="__consumer_offsets") == {0: ("invalid_topic_exception", -1)}
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_request_for_nothing_is_answered(node, version):
+    assert ask(node, ApiKey.DELETE_RECORDS, version, topics=[], timeout=1000).topics == ()
+
+
+def test_the_answer_waits_for_the_disk(node):
+    waiting = begin(node, ApiKey.DELETE_RECORDS, **request((0, 3)))
+    assert waiting.answer is None
+    node.jobs.run_all()
+    assert waiting.answer.topics[0].partitions[0].low_watermark == 3
+
+
+def test_who_may_not_delete_is_refused_before_anything_is_looked_up(tmp_path):
+    node = a_guarded_node(tmp_path / "log")
+    make_topic(node, "t")
+    produce(node, "t", a_batch(2))
+    for name in ("t", "nowhere"):
+        assert delete(node, (0, 1), name=name, principal=EVE) == {0: ("topic_authorization_failed", -1)}
+    allow(node, EVE, Operation.DELETE, ResourceType.TOPIC, "t")
+    assert delete(node, (0, 1), principal=EVE) == {0: ("none", 1)}

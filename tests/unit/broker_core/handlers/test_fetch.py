@@ -1,0 +1,202 @@
+import pytest
+from builders import a_batch
+from whole_node import a_node, ask, begin, fetch, make_topic, pass_time, produce
+
+from broker_core.protocol.api_table import ApiKey
+from broker_core.record.batch_reader import iter_headers
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = a_node(tmp_path / "log")
+    make_topic(node, "t", 3)
+    return node
+
+
+def code(answer):
+    return answer.error_code.name
+
+
+def offsets(records):
+    return [header.base_offset for _, header in iter_headers(records)]
+
+
+def wants(*numbers, offset=0, max_bytes=2**20):
+    return [
+        {
+            "topic": "t",
+            "partitions": [
+                {"partition": number, "fetch_offset": offset, "partition_max_bytes": max_bytes} for number in numbers
+            ],
+        }
+    ]
+
+
+def fetch_all(node, *numbers, max_bytes=2**20, partition_max_bytes=2**20):
+    answer = ask(
+        node,
+        ApiKey.FETCH,
+        12,
+        max_wait=0,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        session_epoch=-1,
+        topics=wants(*numbers, max_bytes=partition_max_bytes),
+    )
+    return {each.partition_index: each for each in answer.responses[0].partitions}
+
+
+def test_batches_come_as_they_lie_from_the_one_that_holds_the_offset(node):
+    for _ in range(3):
+        produce(node, "t", a_batch(4))
+    assert offsets(fetch(node, "t", 0).records) == [0, 4, 8]
+    assert offsets(fetch(node, "t", 6).records) == [4, 8]
+    answer = fetch(node, "t", 12)
+    assert (code(answer), len(answer.records), answer.high_watermark) == ("none", 0, 12)
+
+
+@pytest.mark.parametrize("offset", [-1, 5])
+def test_an_offset_outside_of_the_log_is_refused(node, offset):
+    produce(node, "t", a_batch(4))
+    answer = fetch(node, "t", offset)
+    assert (code(answer), answer.high_watermark) == ("offset_out_of_range", -1)
+
+
+def test_the_first_batch_always_fits_and_no_other_one_does(node):
+    for number in range(3):
+        produce(node, "t", a_batch(100), partition=number)
+    produce(node, "t", a_batch(100), partition=0)
+    found = fetch_all(node, 0, 1, 2, max_bytes=1)
+    assert [offsets(each.records) for each in found.values()] == [[0], [], []]
+    found = fetch_all(node, 0, 1, 2, partition_max_bytes=1)
+    assert offsets(found[0].records) == [0]
+
+
+def test_a_partition_that_is_empty_leaves_its_right_to_the_next_one(node):
+    produce(node, "t", a_batch(100), partition=2)
+    assert offsets(fetch_all(node, 0, 1, 2, max_bytes=1)[2].records) == [0]
+
+
+def test_a_fetch_waits_for_records_and_is_answered_by_the_first_append(node):
+    waiting = fetch(node, "t", run=False, max_wait=500)
+    node.jobs.run_all()
+    assert (waiting.answer, len(node.purgatory)) == (None, 1)
+    produce(node, "t", a_batch(2), partition=1)
+    assert waiting.answer is None
+    produce(node, "t", a_batch(2))
+    assert offsets(waiting.answer.responses[0].partitions[0].records) == [0]
+    assert len(node.purgatory) == 0
+
+
+def test_a_fetch_that_waits_for_many_bytes_is_not_content_with_few(node):
+    size = len(a_batch(1))
+    waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=2 * size)
+    produce(node, "t", a_batch(1))
+    assert waiting.answer is None
+    produce(node, "t", a_batch(1))
+    assert offsets(waiting.answer.responses[0].partitions[0].records) == [0, 1]
+
+
+def test_when_its_time_is_up_a_fetch_is_answered_with_what_there_is(node):
+    waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=10_000)
+    produce(node, "t", a_batch(1))
+    pass_time(node, 499)
+    assert waiting.answer is None
+    pass_time(node, 1)
+    assert offsets(waiting.answer.responses[0].partitions[0].records) == [0]
+    assert len(node.purgatory) == 0
+
+
+def test_an_error_is_not_waited_with(node):
+    waiting = fetch(node, "nowhere", run=False, max_wait=500)
+    assert code(waiting.answer.responses[0].partitions[0]) == "unknown_topic_or_partition"
+
+
+def test_a_fetch_whose_topic_is_deleted_while_it_waits_is_told_so(node):
+    waiting = fetch(node, "t", run=False, max_wait=500)
+    ask(node, ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=1000)
+    assert code(waiting.answer.responses[0].partitions[0]) == "unknown_topic_or_partition"
+
+
+@pytest.mark.parametrize(("epoch", "expected"), [(-1, "none"), (0, "none"), (1, "unknown_leader_epoch")])
+def test_the_leader_epoch_is_looked_at(node, epoch, expected):
+    assert code(fetch(node, "t", current_leader_epoch=epoch)) == expected
+
+
+def test_a_client_that_has_fetched_beyond_the_end_of_an_epoch_is_told_where_it_ends(node):
+    produce(node, "t", a_batch(2))
+    answer = fetch(node, "t", 5, last_fetched_epoch=0)
+    assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 2)
+    assert fetch(node, "t", 1, last_fetched_epoch=0).diverging_epoch.epoch == -1
+
+
+def session_fetch(node, session_id, epoch, topics=(), forgotten=()):
+    return ask(
+        node,
+        ApiKey.FETCH,
+        12,
+        max_wait=0,
+        min_bytes=1,
+        max_bytes=2**20,
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=list(topics),
+        forgotten_topics_data=list(forgotten),
+    )
+
+
+def told(answer):
+    return [each.partition_index for topic in answer.responses for each in topic.partitions]
+
+
+def test_a_session_tells_only_what_has_changed(node):
+    first = session_fetch(node, 0, 0, wants(0, 1))
+    assert first.session_id > 0
+    assert told(first) == [0, 1]
+    assert told(session_fetch(node, first.session_id, 1)) == []
+    produce(node, "t", a_batch(1), partition=1)
+    assert told(session_fetch(node, first.session_id, 2)) == [1]
+    assert told(session_fetch(node, first.session_id, 3, wants(1, offset=1))) == []
+    forgotten = [{"topic": "t", "partitions": [1]}]
+    assert told(session_fetch(node, first.session_id, 4, wants(2), forgotten)) == [2]
+
+
+def test_a_session_that_is_not_known_or_out_of_step_is_refused(node):
+    assert code(session_fetch(node, 77, 1)) == "fetch_session_id_not_found"
+    session_id = session_fetch(node, 0, 0, wants(0)).session_id
+    assert code(session_fetch(node, session_id, 2)) == "invalid_fetch_session_epoch"
+
+
+def test_a_session_that_waits_wakes_up_for_a_partition_that_was_named_before(node):
+    session_id = session_fetch(node, 0, 0, wants(0, 1)).session_id
+    waiting = begin(
+        node, ApiKey.FETCH, 12, max_wait=500, min_bytes=1, max_bytes=2**20, session_id=session_id, session_epoch=1
+    )
+    assert waiting.answer is None
+    produce(node, "t", a_batch(1), partition=1)
+    assert told(waiting.answer) == [1]
+
+
+@pytest.mark.parametrize("version", range(4, 13))
+def test_every_version_with_names_gives_the_records(node, version):
+    produce(node, "t", a_batch(3))
+    assert offsets(fetch(node, "t", version=version).records) == [0]
+
+
+@pytest.mark.parametrize("version", range(13, 19))
+def test_every_version_with_ids_gives_the_records(node, version):
+    produce(node, "t", a_batch(3))
+    topic_id = node.topics.image.topics["t"].topic_id
+    partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2**20}]
+    for asked, expected in ((topic_id, "none"), (None, "unknown_topic_id")):
+        answer = ask(
+            node,
+            ApiKey.FETCH,
+            version,
+            max_wait=0,
+            min_bytes=1,
+            max_bytes=2**20,
+            session_epoch=-1,
+            topics=[{"topic_id": asked, "partitions": partitions}],
+        )
+        assert (answer.responses[0].topic_id, code(answer.responses[0].partitions[0])) == (asked, expected)

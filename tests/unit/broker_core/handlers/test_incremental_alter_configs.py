@@ -1,0 +1,105 @@
+import pytest
+from whole_node import a_node, ask, begin, make_topic
+
+from broker_core.protocol.api_table import ApiKey
+
+TOPIC = 2
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = a_node(tmp_path / "log")
+    make_topic(node, "t", retention_ms=5000)
+    return node
+
+
+def request(*configs, validate_only=False):
+    settings = [{"name": name, "config_operation": operation, "value": value} for name, operation, value in configs]
+    resource = {"resource_type": TOPIC, "resource_name": "t", "configs": settings}
+    return {"resources": [resource], "validate_only": validate_only}
+
+
+def alter(node, *configs, version=None, **more):
+    (answer,) = ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, version, **request(*configs, **more)).responses
+    return answer.error_code.name
+
+
+def settings(node):
+    asked = [{"resource_type": TOPIC, "resource_name": "t", "configuration_keys": None}]
+    (found,) = ask(node, ApiKey.DESCRIBE_CONFIGS, resources=asked).results
+    return {each.name: each.value for each in found.configs if each.config_source == 1}
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_single_settings_are_set_and_taken_back(node, version):
+    assert alter(node, ("flush.ms", SET, "100"), version=version) == "none"
+    assert settings(node) == {"retention.ms": "5000", "flush.ms": "100"}
+    assert alter(node, ("retention.ms", DELETE, None), version=version) == "none"
+    assert settings(node) == {"flush.ms": "100"}
+
+
+def test_what_is_not_set_may_be_taken_back_all_the_same(node):
+    assert alter(node, ("flush.ms", DELETE, None)) == "none"
+    assert alter(node, ("retention.ms", DELETE, "7")) == "none"
+    assert settings(node) == {}
+
+
+def test_items_are_added_to_a_list_and_taken_from_it(node):
+    assert alter(node, ("cleanup.policy", APPEND, "compact")) == "none"
+    assert settings(node)["cleanup.policy"] == "delete,compact"
+    assert alter(node, ("cleanup.policy", APPEND, "compact")) == "none"
+    assert settings(node)["cleanup.policy"] == "delete,compact"
+    assert alter(node, ("cleanup.policy", SUBTRACT, "delete")) == "none"
+    assert settings(node)["cleanup.policy"] == "compact"
+    assert alter(node, ("cleanup.policy", SUBTRACT, "delete")) == "none"
+    assert settings(node)["cleanup.policy"] == "compact"
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (("retention.ms", APPEND, "5"), "invalid_config"),
+        (("retention.ms", SUBTRACT, "5"), "invalid_config"),
+        (("no.such", APPEND, "5"), "invalid_config"),
+        (("no.such", SET, "5"), "invalid_config"),
+        (("", SET, "5"), "invalid_config"),
+        (("retention.ms", SET, "soon"), "invalid_config"),
+        (("retention.ms", SET, "-7"), "invalid_config"),
+        (("retention.ms", SET, ""), "invalid_config"),
+        (("cleanup.policy", APPEND, "burn"), "invalid_config"),
+        (("retention.ms", SET, None), "invalid_request"),
+        (("cleanup.policy", APPEND, None), "invalid_request"),
+        (("retention.ms", 7, "5"), "invalid_request"),
+    ],
+)
+def test_one_bad_change_changes_nothing(node, config, expected):
+    assert alter(node, ("flush.ms", SET, "100"), config) == expected
+    assert alter(node, config, validate_only=True) == expected
+    assert settings(node) == {"retention.ms": "5000"}
+
+
+def test_a_setting_is_named_once(node):
+    assert alter(node, ("flush.ms", SET, "1"), ("flush.ms", DELETE, None)) == "invalid_request"
+    assert settings(node) == {"retention.ms": "5000"}
+
+
+def test_validation_alone_changes_nothing(node):
+    assert alter(node, ("flush.ms", SET, "100"), validate_only=True) == "none"
+    assert settings(node) == {"retention.ms": "5000"}
+
+
+def test_no_change_is_none(node):
+    assert alter(node) == "none"
+    assert settings(node) == {"retention.ms": "5000"}
+
+
+def test_changes_of_one_topic_that_overlap_are_both_made(node):
+    """The second is planned over what the first one left."""
+    waiting = [
+        begin(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, **request(("cleanup.policy", APPEND, "compact"))),
+        begin(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, **request(("cleanup.policy", SUBTRACT, "delete"))),
+    ]
+    node.jobs.run_all()
+    assert [each.answer.responses[0].error_code.name for each in waiting] == ["none", "none"]
+    assert settings(node)["cleanup.policy"] == "compact"

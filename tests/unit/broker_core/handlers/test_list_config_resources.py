@@ -1,0 +1,58 @@
+import pytest
+from whole_node import EVE, a_guarded_node, a_node, allow, ask, make_topic
+
+from broker_core.model.access_control import CLUSTER_NAME, Operation, ResourceType
+from broker_core.protocol.api_table import ApiKey
+
+TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = a_node(tmp_path / "log")
+    make_topic(node, "t")
+    make_topic(node, "u")
+    return node
+
+
+def listed(node, *kinds, version=1, **more):
+    fields = {"resource_types": kinds} if version else {}
+    answer = ask(node, ApiKey.LIST_CONFIG_RESOURCES, version, **fields, **more)
+    assert answer.error_code.name == "none"
+    return {(getattr(each, "resource_type", CLIENT_METRICS), each.resource_name) for each in answer.config_resources
+            if not each.resource_name.startswith("__")}  # fmt: skip
+
+
+def test_version_0_asks_for_client_metrics_of_which_there_are_none(node):
+    assert listed(node, version=0) == set()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ((TOPIC,), {(TOPIC, "t"), (TOPIC, "u")}),
+        ((BROKER,), {(BROKER, "1")}),
+        ((LOGGER,), {(LOGGER, "1")}),
+        ((CLIENT_METRICS,), set()),
+        ((GROUP,), set()),
+        ((TOPIC, BROKER, TOPIC), {(TOPIC, "t"), (TOPIC, "u"), (BROKER, "1")}),
+        ((), {(TOPIC, "t"), (TOPIC, "u"), (BROKER, "1"), (LOGGER, "1")}),
+    ],
+)
+def test_version_1_asks_for_kinds_and_none_are_all(node, kinds, expected):
+    assert listed(node, *kinds) == expected
+
+
+@pytest.mark.parametrize("kind", [0, 1, 99, -1])
+def test_an_unknown_kind_is_an_unsupported_version(node, kind):
+    answer = ask(node, ApiKey.LIST_CONFIG_RESOURCES, resource_types=(TOPIC, kind))
+    assert (answer.error_code.name, answer.config_resources) == ("unsupported_version", ())
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_who_may_not_describe_settings_is_refused(tmp_path, version):
+    node = a_guarded_node(tmp_path / "log")
+    answer = ask(node, ApiKey.LIST_CONFIG_RESOURCES, version, principal=EVE)
+    assert (answer.error_code.name, answer.config_resources) == ("cluster_authorization_failed", ())
+    allow(node, EVE, Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)
+    assert ask(node, ApiKey.LIST_CONFIG_RESOURCES, version, principal=EVE).error_code.name == "none"

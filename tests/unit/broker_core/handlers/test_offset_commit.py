@@ -1,0 +1,68 @@
+from uuid import UUID
+
+import pytest
+from group_node import GroupNode, trouble_of
+from group_requests import commit, stable_member
+from kio.schema.errors import ErrorCode
+
+from broker_core.model.identifiers import TopicPartition
+
+
+@pytest.fixture
+def node(tmp_path):
+    return GroupNode(tmp_path, topics=["t"])
+
+
+def stored(node, group_id="g"):
+    return node.runtime.coordinator.offsets.fetch(group_id)
+
+
+@pytest.mark.parametrize("version", range(2, 11))
+def test_in_every_version_offsets_are_stored_with_their_text(node, version):
+    topic = node.topics.image.topics["t"].topic_id if version >= 10 else "t"
+    assert commit(node, version, topic=topic, numbers=(0, 1)) == ["none", "none"]
+    assert {partition: (held.offset, held.metadata) for partition, held in stored(node).items()} == {
+        TopicPartition("t", 0): (5, "m"),
+        TopicPartition("t", 1): (5, "m"),
+    }
+
+
+def test_the_topics_id_is_stored_beside_the_offset(node):
+    commit(node, 9)
+    assert node.topics.image.topics["t"].topic_id.bytes in node.runtime.log[-1][1]
+
+
+def test_no_text_is_an_empty_one(node):
+    commit(node, metadata=None)
+    assert [held.metadata for held in stored(node).values()] == [""]
+
+
+def test_what_is_not_there_is_refused_and_the_rest_stored(node):
+    assert commit(node, numbers=(0, 2)) == ["none", "unknown_topic_or_partition"]
+    assert commit(node, topic="none") == ["unknown_topic_or_partition"]
+    assert commit(node, 10, topic=UUID(int=9)) == ["unknown_topic_id"]
+    assert list(stored(node)) == [TopicPartition("t", 0)]
+
+
+def test_a_group_that_is_not_there_is_told_of_as_the_version_knows(node):
+    late = {"generation_id_or_member_epoch": 3, "member_id": "m"}
+    assert commit(node, 9, **late) == ["group_id_not_found"]
+    assert commit(node, 8, **late) == ["illegal_generation"]
+
+
+def test_members_commit_in_their_generation(node):
+    member_id = stable_member(node)
+    assert commit(node, generation_id_or_member_epoch=1, member_id=member_id) == ["none"]
+    assert commit(node, generation_id_or_member_epoch=2, member_id=member_id) == ["illegal_generation"]
+    assert commit(node) == ["unknown_member_id"]
+
+
+def test_whoever_may_not_read_the_group_or_the_topic_is_refused(tmp_path):
+    node = GroupNode(tmp_path, has_authorizer=True, topics=["t"])
+    assert commit(node, principal="User:eve") == ["group_authorization_failed"]
+    assert commit(node) == ["none"]
+
+
+def test_what_the_coordinator_meets_is_told_of_each_partition(node):
+    node.runtime.refusal = trouble_of(ErrorCode.coordinator_not_available)
+    assert commit(node, numbers=(0, 1, 2)) == ["coordinator_not_available"] * 2 + ["unknown_topic_or_partition"]

@@ -1,0 +1,46 @@
+import pytest
+from group_node import GroupNode, ask, trouble_of
+from group_requests import commit, stable_member
+from kio.schema.errors import ErrorCode
+
+from broker_core.protocol.api_table import ApiKey
+
+
+@pytest.fixture
+def node(tmp_path):
+    return GroupNode(tmp_path, topics=["t", "other"])
+
+
+def deleted(node, group_id="g", *, topics=("t",), numbers=(0,), **options):
+    named = [{"name": each, "partitions": [{"partition_index": number} for number in numbers]} for each in topics]
+    answer = ask(node, ApiKey.OFFSET_DELETE, group_id=group_id, topics=named, **options)
+    errors = [partition.error_code.name for topic in answer.topics for partition in topic.partitions]
+    return errors or answer.error_code.name
+
+
+def test_offsets_are_deleted_but_of_topics_that_members_subscribe_to(node):
+    member_id = stable_member(node)
+    for topic in ("t", "other"):
+        commit(node, topic=topic, generation_id_or_member_epoch=1, member_id=member_id)
+    assert deleted(node, topics=("t", "other", "none")) == [
+        "group_subscribed_to_topic", "none", "unknown_topic_or_partition",
+    ]  # fmt: skip
+    assert [each.topic for each in node.runtime.coordinator.offsets.fetch("g")] == ["t"]
+
+
+def test_partitions_that_are_not_there_are_refused(node):
+    commit(node)
+    assert deleted(node, numbers=(0, 2)) == ["none", "unknown_topic_or_partition"]
+
+
+def test_the_groups_own_trouble_is_that_of_the_answer(node):
+    assert deleted(node, "none") == "group_id_not_found"
+    stable_member(node, protocol_type="connect")
+    assert deleted(node) == "non_empty_group"
+    node.runtime.refusal = trouble_of(ErrorCode.coordinator_not_available)
+    assert deleted(node) == "coordinator_not_available"
+
+
+def test_whoever_may_not_delete_the_group_is_refused(tmp_path):
+    node = GroupNode(tmp_path, has_authorizer=True, topics=["t"])
+    assert deleted(node, principal="User:eve") == "group_authorization_failed"

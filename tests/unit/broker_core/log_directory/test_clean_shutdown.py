@@ -1,0 +1,46 @@
+from faulty_file_system import FaultyFileSystem, Killed
+
+from broker_core.log_directory.clean_shutdown import (
+    CLEAN_SHUTDOWN_FILE_NAME,
+    remove_clean_shutdown,
+    write_clean_shutdown,
+)
+
+PATH = f"/log/{CLEAN_SHUTDOWN_FILE_NAME}"
+
+
+def a_directory():
+    fs = FaultyFileSystem()
+    fs.make_directory("/log")
+    fs.sync_directory("")
+    return fs
+
+
+def test_the_mark_is_kafkas_and_survives_the_loss_of_power():
+    fs = a_directory()
+    write_clean_shutdown(fs, "/log", broker_epoch=7)
+    fs.power_loss()
+    assert fs.content(PATH) == b'{"version":0,"brokerEpoch":7}'
+
+
+def test_taking_it_away_is_durable_too_and_says_whether_it_was_there():
+    fs = a_directory()
+    assert not remove_clean_shutdown(fs, "/log")
+    write_clean_shutdown(fs, "/log", broker_epoch=-1)
+    assert remove_clean_shutdown(fs, "/log")
+    fs.power_loss()
+    assert not fs.exists(PATH)
+
+
+def test_a_crash_while_it_is_written_leaves_none_or_a_whole_one():
+    for call in range(100):
+        fs = a_directory()
+        fs.kill_at_call(call, torn_bytes=5)
+        try:
+            write_clean_shutdown(fs, "/log", broker_epoch=7)
+        except Killed:
+            fs.power_loss()
+            assert not fs.exists(PATH) or fs.content(PATH).endswith(b"}")
+        else:
+            assert call > 2
+            return

@@ -1,0 +1,180 @@
+"""Real sockets against a server with a small node behind it."""
+
+import logging
+import ssl
+import struct
+
+import pytest
+from small_broker import SmallBroker, frame, until, versions
+
+from broker_core.model.limits import MAX_CONNECTION_REQUEST_COUNT, MAX_TURN_REQUEST_COUNT
+from broker_core.protocol.api_table import ApiKey
+from broker_core.protocol.served_versions import SERVED_VERSIONS
+
+BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with SmallBroker() as small:
+        yield small
+
+
+@pytest.fixture
+def client(broker):
+    broker.node.asked.clear()
+    broker.node.parked.clear()
+    with broker.connect() as one:
+        yield one
+
+
+def is_well(broker):
+    with broker.connect() as other:
+        return len(versions(other).api_keys) == len(SERVED_VERSIONS)
+
+
+def test_a_request_is_answered(client):
+    assert len(versions(client).api_keys) == len(SERVED_VERSIONS)
+
+
+def test_a_frame_may_come_in_pieces(client):
+    for byte in client.encode(ApiKey.API_VERSIONS, 0):
+        client.socket.sendall(bytes([byte]))
+    assert client.receive().error_code == 0
+
+
+def test_two_requests_may_come_in_one_segment(client):
+    client.socket.sendall(client.encode(ApiKey.API_VERSIONS, 0) + client.encode(ApiKey.METADATA, 8, topics=()))
+    assert client.receive().api_keys
+    assert client.receive().cluster_id == "x" * 10
+
+
+def test_a_request_larger_than_what_is_received_at_a_time_arrives_whole(client, broker):
+    client.ask(ApiKey.METADATA, 1, topics=[{"name": f"topic-{number:09}"} for number in range(5_000)])
+    assert len(broker.node.asked[-1].message.topics) == 5_000
+
+
+def test_answers_come_in_the_order_of_the_requests(client, broker):
+    client.send(ApiKey.HEARTBEAT, 0, **BEAT)
+    client.send(ApiKey.METADATA, 8, topics=())
+    client.send(ApiKey.HEARTBEAT, 0, **BEAT)
+    client.send(ApiKey.API_VERSIONS, 0)
+    until(lambda: len(broker.node.asked) == 4)
+    broker.answer(1)
+    client.socket.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        client.receive()
+    client.socket.settimeout(20)
+    broker.answer()
+    kinds = [type(client.receive()).__name__ for _ in range(4)]
+    assert kinds == ["HeartbeatResponse", "MetadataResponse", "HeartbeatResponse", "ApiVersionsResponse"]
+
+
+def test_so_many_requests_of_a_connection_are_worked_at_and_no_more(client, broker):
+    count = MAX_CONNECTION_REQUEST_COUNT + 5
+    client.socket.sendall(b"".join(client.encode(ApiKey.HEARTBEAT, 0, **BEAT) for _ in range(count)))
+    until(lambda: len(broker.node.parked) == MAX_CONNECTION_REQUEST_COUNT)
+    assert is_well(broker)
+    assert len(broker.node.parked) == MAX_CONNECTION_REQUEST_COUNT
+    for _ in range(count):
+        until(lambda: broker.node.parked)
+        broker.answer()
+        client.receive()
+
+
+def test_more_requests_than_one_turn_has_are_all_answered(client):
+    count = 5 * MAX_TURN_REQUEST_COUNT + 1
+    client.socket.sendall(b"".join(client.encode(ApiKey.API_VERSIONS, 0) for _ in range(count)))
+    assert all(client.receive().api_keys for _ in range(count))
+
+
+def test_a_newer_api_versions_is_answered_in_the_oldest_version(client):
+    client.encode(ApiKey.API_VERSIONS, 0)
+    client.socket.sendall(frame(struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 0, -1)))
+    answer = client.receive()
+    assert (answer.error_code, len(answer.api_keys)) == (35, len(SERVED_VERSIONS))
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "asks in HTTP, and this is a Kafka port"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64), "speaks TLS, and this one does not"),
+        (b"\xff" * 100, "a message of -1 bytes is announced"),
+        (struct.pack(">i", 104_857_601), "a message of 104857601 bytes is announced, and 104857600 are allowed"),
+        (frame(b"abc"), "too few for a header"),
+        (frame(struct.pack(">hhih", 18, 0, 1, 5) + b"ab"), ""),
+        (frame(struct.pack(">hhih", 3, 1, 1, -1) + struct.pack(">i", 2**31 - 1)), ""),
+    ],
+    ids=["http", "tls", "garbage", "too large", "no header", "cut off", "array too long"],
+)
+def test_what_is_not_the_protocol_ends_that_connection_with_a_reason_in_the_log(broker, client, data, reason, caplog):
+    with broker.connect() as good, caplog.at_level(logging.WARNING):
+        versions(good)
+        client.socket.sendall(data)
+        assert client.is_hung_up_on()
+        assert versions(good).api_keys
+    port = client.socket.getsockname()[1]
+    lines = [record.getMessage() for record in caplog.records if f"127.0.0.1:{port}" in record.getMessage()]
+    assert len(lines) == 1
+    assert "listener=PLAINTEXT" in lines[0]
+    assert reason in lines[0]
+
+
+def test_a_mistake_of_ours_ends_that_connection_and_no_other(broker, client, caplog):
+    client.send(ApiKey.FIND_COORDINATOR, 0, key="g")
+    assert client.is_hung_up_on()
+    assert is_well(broker)
+    assert any(record.exc_info for record in caplog.records)
+
+
+def test_answers_to_a_client_that_is_gone_go_nowhere(broker, client):
+    client.send(ApiKey.HEARTBEAT, 0, **BEAT)
+    until(lambda: broker.node.parked)
+    client.close()
+    until(lambda: broker.call(lambda: len(broker.server.connections)) == 0)
+    broker.answer()
+    assert is_well(broker)
+
+
+def test_the_peer_is_known_by_its_address_and_listener(broker, client):
+    versions(client)
+    peer = broker.node.asked[-1].peer
+    assert (peer.client_host, peer.client_port) == ("127.0.0.1", client.socket.getsockname()[1])
+    assert (peer.listener, peer.principal) == ("PLAINTEXT", "User:ANONYMOUS")
+
+
+def test_who_does_not_fetch_his_answers_is_asked_for_nothing_more(broker, client):
+    broker.node.answer_bytes = 2_000_000
+    try:
+        for _ in range(50):
+            client.send(ApiKey.METADATA, 9, topics=())
+        until(lambda: broker.call(lambda: broker.server.memory.held_bytes) > 0)
+        assert is_well(broker)
+        taken = len([call for call in broker.node.asked if call.api_key == ApiKey.METADATA])
+        assert taken < 10
+        assert [len(client.receive().cluster_id) for _ in range(50)] == [2_000_000] * 50
+    finally:
+        broker.node.answer_bytes = 10
+    until(lambda: broker.call(lambda: broker.server.memory.held_bytes) == 0)
+
+
+def test_while_the_node_is_full_nobody_is_taken_from(broker, client):
+    broker.call(lambda: setattr(broker.node, "is_full", True))
+    client.send(ApiKey.API_VERSIONS, 0)
+    client.socket.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        client.receive()
+    client.socket.settimeout(20)
+
+    def done():
+        broker.node.is_full = False
+
+    broker.call(lambda: broker.node.ports.jobs.submit(done, lambda _: None, lambda _: None))
+    assert client.receive().api_keys
+
+
+def test_a_tls_client_at_a_plain_port_gets_an_error_and_not_a_hang(client):
+    context = ssl.create_default_context()
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        context.wrap_socket(client.socket, server_hostname="localhost")

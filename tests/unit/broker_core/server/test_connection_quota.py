@@ -1,0 +1,54 @@
+import asyncio
+
+import pytest
+from small_broker import SmallBroker, until, versions
+
+from broker_core.server.connection_quota import ConnectionLimits, ConnectionQuota
+
+
+def test_one_address_has_so_many_connections_and_no_more():
+    quota = ConnectionQuota(ConnectionLimits(total=9, per_address=2, by_address={"b": 1}))
+    assert [quota.admit("L", "a") for _ in range(3)] == [True, True, False]
+    assert [quota.admit("L", "b") for _ in range(2)] == [True, False]
+    quota.release("L", "a")
+    assert quota.admit("L", "a")
+    assert quota.count == 3
+
+
+def test_a_full_node_or_listener_has_everybody_wait():
+    async def story():
+        quota = ConnectionQuota(ConnectionLimits(total=2, per_address=9))
+        quota.admit("L", "a")
+        await quota.wait_for_room("L", None)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(quota.wait_for_room("L", 1), 0.01)
+        quota.admit("M", "a")
+        waiting = asyncio.create_task(quota.wait_for_room("M", None))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        quota.release("M", "a")
+        await waiting
+
+    asyncio.run(story())
+
+
+def test_one_address_too_many_is_turned_away_at_the_door():
+    with SmallBroker(max__connections__per__ip=1) as broker, broker.connect() as first, broker.connect() as second:
+        assert versions(first).api_keys
+        assert second.is_hung_up_on()
+        first.close()
+        until(lambda: broker.call(lambda: len(broker.server.connections)) == 0)
+        with broker.connect() as third:
+            assert versions(third).api_keys
+
+
+def test_a_full_broker_takes_the_next_one_when_somebody_goes():
+    with SmallBroker(max__connections=1) as broker, broker.connect() as first, broker.connect() as second:
+        assert versions(first).api_keys
+        second.send(18, 0)
+        second.socket.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            second.receive()
+        second.socket.settimeout(20)
+        first.close()
+        assert second.receive().api_keys

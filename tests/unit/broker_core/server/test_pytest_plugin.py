@@ -1,0 +1,45 @@
+"""A test session of somebody else's, who has the package installed."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+THEIRS = """
+import pytest
+from confluent_kafka import Producer
+
+@pytest.fixture
+def streamlog_broker_settings():
+    return {"num.partitions": "3"}
+
+def test_the_log_is_empty(streamlog_path):
+    assert not list(streamlog_path.iterdir())
+
+def test_a_record_arrives(streamlog_broker):
+    producer = Producer({"bootstrap.servers": streamlog_broker.bootstrap_servers})
+    errors = []
+    producer.produce("t", b"value", on_delivery=lambda error, message: errors.append(error))
+    producer.flush(30)
+    assert errors == [None]
+    assert len(producer.list_topics(timeout=30).topics["t"].partitions) == 3
+
+def test_every_test_has_a_broker_of_its_own(streamlog_broker):
+    producer = Producer({"bootstrap.servers": streamlog_broker.bootstrap_servers})
+    assert not producer.list_topics(timeout=30).topics
+"""
+
+
+def test_the_fixtures_work_for_others(tmp_path):
+    (tmp_path / "test_theirs.py").write_text(THEIRS)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "broker_core.server.pytest_plugin", "-p", "no:cacheprovider",
+         "--rootdir", str(tmp_path), str(tmp_path)],
+        cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_nothing_of_the_broker_is_loaded_before_a_test_asks_for_it():
+    loaded = "import sys, broker_core.server.pytest_plugin; print('broker_core.server.broker_thread' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

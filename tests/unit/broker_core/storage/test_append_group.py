@@ -1,0 +1,215 @@
+import random
+
+import pytest
+from builders import SOME_TIME_MS, a_batch, a_commit_marker, a_log, a_transactional_batch, with_header_field
+from faulty_file_system import Killed
+from store_builders import SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
+
+from broker_core.log.producer_state import AppendOrigin
+from broker_core.model.exceptions import (
+    CorruptBatchError,
+    CorruptDataError,
+    DiskFullError,
+    OutOfOrderSequenceError,
+    StorageError,
+    StreamlogError,
+)
+from broker_core.model.identifiers import IsolationLevel
+from broker_core.storage.partition_store import AppendOutcome, GroupedAppend
+
+
+def append_group(store, *batches, now_ms=SOME_TIME_MS, is_synced=True):
+    store.refresh()
+    appends = [each if isinstance(each, GroupedAppend) else GroupedAppend(batches=bytearray(each)) for each in batches]
+    return store.append_group(appends, now_ms=now_ms, is_synced=is_synced)
+
+
+def places(outcomes):
+    """(first, last) offset of what was appended, the kind of what was refused."""
+    return [
+        (each.result.base_offset, each.result.last_offset) if isinstance(each, AppendOutcome) else type(each)
+        for each in outcomes
+    ]
+
+
+def syncs_of(fs, kind, *, since=0):
+    return [path for call, path in fs.calls[since:] if call == "sync" and path.endswith(kind)]
+
+
+def test_a_group_costs_one_sync_and_one_publish():
+    fs = a_disk()
+    store = a_store(fs)
+    append(store)
+    begun = len(fs.calls)
+    assert places(append_group(store, a_batch(1), a_batch(2), a_batch(1))) == [(3, 3), (4, 5), (6, 6)]
+    assert len(syncs_of(fs, ".log", since=begun)) == 1
+    assert [path for call, path in fs.calls[begun:] if call == "write" and path.endswith("partition.bounds")] == [
+        "/log/t-0/partition.bounds"
+    ]
+    assert offsets_in(a_store(fs, writable=False)) == list(range(7))
+
+
+def test_a_refused_append_fails_alone_and_leaves_no_gap():
+    store = a_store()
+    damaged = a_batch(2)
+    damaged[-1] ^= 1
+    out_of_order = a_batch(1, producer=(7, 0, 5))
+    outcomes = append_group(store, a_batch(1, producer=(7, 0, 0)), damaged, out_of_order, a_batch(2))
+    assert places(outcomes) == [(0, 0), CorruptBatchError, OutOfOrderSequenceError, (1, 2)]
+    assert offsets_in(store) == [0, 1, 2]
+
+
+def test_appends_of_one_group_see_each_others_producers():
+    store = a_store()
+    first, second = a_batch(2, producer=(7, 0, 0)), a_batch(1, producer=(7, 0, 2))
+    outcomes = append_group(store, first, second, first)
+    assert places(outcomes) == [(0, 1), (2, 2), (0, 1)]
+    assert [each.result.is_duplicate for each in outcomes] == [False, False, True]
+    assert [each.producer_ids for each in outcomes] == [{7}, {7}, frozenset()]
+
+
+def test_a_marker_may_follow_its_transaction_in_a_group():
+    store = a_store()
+    marker = GroupedAppend(batches=bytearray(a_commit_marker()), origin=AppendOrigin.COORDINATOR)
+    assert places(append_group(store, a_transactional_batch(2), marker)) == [(0, 1), (2, 2)]
+    assert store.bounds().last_stable_offset == 3
+    assert offsets_in(store, isolation=IsolationLevel.READ_COMMITTED) == [0, 1]
+
+
+def test_segments_roll_in_the_middle_of_a_group():
+    fs = a_disk()
+    store = a_store(fs, **SMALL_SEGMENTS)
+    outcomes = append_group(store, *[a_batch(3) for _ in range(8)])
+    assert [each.result.base_offset for each in outcomes] == list(range(0, 24, 3))
+    assert any(each.rolled for each in outcomes[1:])
+    assert not outcomes[0].rolled
+    assert len(files_of(fs, "log")) == 1 + sum(each.rolled for each in outcomes)
+    assert offsets_in(store) == list(range(24))
+    assert store.verify() == []
+    assert a_store(fs).bounds() == store.bounds()
+
+
+def test_a_group_that_is_refused_as_a_whole_writes_nothing():
+    fs = a_disk()
+    store = a_store(fs)
+    append(store)
+    begun = len(fs.calls)
+    assert places(append_group(store, with_header_field(a_batch(1), 57, ">i", 5))) != [(3, 3)]
+    assert len(fs.calls) == begun
+    assert append_group(store) == []
+
+
+def test_a_failing_sync_fails_all_of_them_and_the_next_group_lands_where_they_would_have():
+    fs = a_disk()
+    store = a_store(fs)
+    append(store)
+    before = fs.content("/log/t-0/00000000000000000000.log")
+    damaged = a_batch(2)
+    damaged[-1] ^= 1
+    fs.fail_sync()
+    outcomes = append_group(store, a_batch(1, producer=(7, 0, 0)), damaged, a_batch(1, producer=(7, 0, 0)))
+    assert fs.hits["sync_failed"] == 1
+    assert [type(each) for each in outcomes] == [StorageError] * 3
+    assert fs.content("/log/t-0/00000000000000000000.log") == before
+    assert places(append_group(store, a_batch(1, producer=(7, 0, 0)))) == [(3, 3)]
+    assert offsets_in(store) == [0, 1, 2, 3]
+
+
+def test_a_disk_that_fills_up_in_the_middle_takes_all_of_them_back_with_the_segments_they_began():
+    fs = a_disk()
+    store = a_store(fs, **SMALL_SEGMENTS)
+    append(store)
+    before = {path for path in fs.snapshot() if not path.endswith(".tmp")}
+    fs.fill_up_after(900)
+    outcomes = append_group(store, *[a_batch(3) for _ in range(10)])
+    assert fs.hits["disk_full"] >= 1
+    assert [type(each) for each in outcomes] == [DiskFullError] * 10
+    fs.free_space()
+    assert offsets_in(a_store(fs, writable=False)) == [0, 1, 2]
+    assert places(append_group(store, a_batch(2))) == [(3, 4)]
+    assert {path for path in fs.snapshot() if path.endswith(".log")} == {p for p in before if p.endswith(".log")}
+    assert store.verify() == []
+
+
+def test_the_operating_system_is_left_to_sync_where_the_topic_says_so():
+    fs = a_disk()
+    store = a_store(fs, **{"flush.policy": "os"})
+    append(store)
+    begun = len(fs.calls)
+    append_group(store, a_batch(1), a_batch(1))
+    assert syncs_of(fs, ".log", since=begun) == []
+    assert offsets_in(a_store(fs, writable=False)) == [0, 1, 2, 3, 4]
+    store.flush()
+    assert len(syncs_of(fs, ".log", since=begun)) == 1
+    fs.power_loss()
+    assert offsets_in(a_store(fs, writable=False)) == [0, 1, 2, 3, 4]
+
+
+def test_what_the_writer_knows_of_the_bounds_and_producers_is_what_is_published():
+    fs = a_disk()
+    store = a_store(fs)
+    append_group(store, a_batch(2, producer=(7, 0, 0)), a_transactional_batch(1, producer_id=8))
+    assert store.written_bounds() == store.bounds()
+    assert store.producer_entries() == {number: store.producer_entry(number) for number in (7, 8)}
+    fs.fail_sync()
+    append_group(store, a_batch(1))
+    assert store.written_bounds() == store.bounds()
+    assert store.bounds().log_end_offset == 3
+
+
+def test_the_leader_epochs_are_those_of_the_checkpoint():
+    fs = a_disk()
+    reader = a_store(fs, writable=False)
+    assert reader.leader_epochs().encode() == "0\n1\n0 0\n"
+    fs.remove("/log/t-0/leader-epoch-checkpoint")
+    assert reader.leader_epochs().entries == ()
+    fs.overwrite("/log/t-0/leader-epoch-checkpoint", b"\xff")
+    with pytest.raises(CorruptDataError):
+        reader.leader_epochs()
+
+
+def group_of_a_crash():
+    """Plain, transactional and rolling appends, each of its own kind of file."""
+    return [
+        a_batch(3, producer=(1, 0, 0)),
+        a_transactional_batch(2),
+        GroupedAppend(batches=bytearray(a_commit_marker()), origin=AppendOrigin.COORDINATOR),
+        a_log(a_batch(3), a_batch(3)),
+        a_batch(3, producer=(1, 0, 3)),
+    ]
+
+
+@pytest.mark.parametrize("mode", ["process", "torn", "power", "power, some sectors"])
+def test_a_crash_at_any_file_operation_of_a_group_loses_nothing_that_was_acknowledged(mode):
+    whole = a_store(**SMALL_SEGMENTS)
+    append(whole)
+    append_group(whole, *group_of_a_crash())
+    end = whole.bounds().log_end_offset
+    for call in range(1000):
+        fs = a_disk()
+        store = a_store(fs, **SMALL_SEGMENTS)
+        append(store)
+        fs.kill_at_call(call, torn_bytes=70 if mode == "torn" else None)
+        try:
+            append_group(store, *group_of_a_crash())
+        except Killed:
+            assert fs.hits["killed"] + fs.hits["torn_write"] == 1
+        else:
+            assert call > 20
+            return
+        if mode in ("process", "torn"):
+            fs.restart()
+            # Whoever reads first sees whole groups only: the one that was acknowledged, or both.
+            assert a_store(fs, writable=False, **SMALL_SEGMENTS).bounds().log_end_offset in (3, end)
+        else:
+            fs.power_loss(random.Random(call) if mode == "power, some sectors" else None)
+        after = a_store(fs, **SMALL_SEGMENTS)
+        after.refresh()
+        found = offsets_in(after)
+        assert found[:3] == [0, 1, 2]
+        assert 3 <= after.bounds().log_end_offset <= end
+        assert after.verify() == []
+        again = append_group(after, a_batch(3, producer=(1, 0, 0)))
+        assert not isinstance(again[0], StreamlogError)
+        assert again[0].result.base_offset == 3 or not found[3:]
+    raise AssertionError("the group has no end")
