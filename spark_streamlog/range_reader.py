@@ -3,6 +3,8 @@
 A record offset above the wanted one is a gap that compaction or transactions left, and no loss, as long as the log
 start is not above the wanted one; otherwise records were removed before they were read. Whatever happens, no row
 outside the planned range is given out and no offset is read twice: `wanted` only goes up.
+
+Brokers are asked for the next records while the last ones are decoded.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from broker_core.record.aborted_filter import AbortedFilter
 from broker_core.record.batch_header import read_header
 from broker_core.record.columns import DecodedBatches, decode
 from spark_streamlog.errors import report_data_loss
+from spark_streamlog.fetch_ahead import FetchAhead
 from spark_streamlog.planned_range import PlannedRange
 from spark_streamlog.planning.offset_limits import EARLIEST, LATEST
 from spark_streamlog.read_options import ReadOptions
@@ -46,6 +49,9 @@ class _RangeReader:
         self._columns = columns_to_decode(include_headers=options.include_headers)
         self._aborted = AbortedFilter() if options.isolation is IsolationLevel.READ_COMMITTED else None
         self._attempts_left = FETCH_ATTEMPT_COUNT
+        self._fetches = FetchAhead(self._fetch)
+        # A directory is read from memory, sooner than a thread could begin.
+        self._reads_ahead = options.target.brokers is not None
         # A small range is not worth a large fetch, if its end was not left open.
         is_small = planned.until_offset != LATEST and planned.size_bytes is not None
         self._fetch_bytes = min(FETCH_BYTES, planned.size_bytes or FETCH_BYTES) if is_small else FETCH_BYTES
@@ -59,7 +65,9 @@ class _RangeReader:
             wanted = max(wanted, bounds.log_start_offset)
         until = bounds.readable_end(self._options.isolation) if until == LATEST else until
         while wanted < until:
-            fetched = self._fetch(wanted)
+            fetched = self._fetches.take(wanted)
+            if fetched is not None and self._reads_ahead and wanted < fetched.next_offset < until:
+                self._fetches.begin(fetched.next_offset)
             if fetched is None:
                 wanted = self._next_readable(wanted, until)
             elif not len(fetched.buffer):
@@ -90,7 +98,7 @@ class _RangeReader:
             wanted = decoded.next_offset
 
     def _fetch(self, wanted: int) -> FetchedBatches | None:
-        """None when the offset, the partition or the topic is not there any more."""
+        """None when the offset, the partition or the topic is not there any more. Called by another thread, too."""
         try:
             fetched = self._cluster.fetch(
                 self._partition, wanted, max_bytes=self._fetch_bytes, isolation=self._options.isolation

@@ -88,35 +88,43 @@ def values_of(broker, topic, **given):
 
 
 def committed_values(broker, topic, **given):
-    """What read-committed readers see, as this client's are unless they say otherwise, once every transaction has ended."""
+    """What read-committed readers, as those of this client are, see once every transaction has ended."""
     wait_for_markers(broker, topic)
     return values_of(broker, topic, **given)
 
 
-def take(consumer, count):
+def take(consumer, count, seconds=SECONDS):
     """The next `count` messages, in the order in which they came."""
-    found, deadline = [], time.monotonic() + SECONDS
+    found, deadline = [], time.monotonic() + seconds
     while len(found) < count:
-        assert time.monotonic() < deadline, f"{len(found)} of {count} messages after {SECONDS} s"
+        assert time.monotonic() < deadline, f"{len(found)} of {count} messages after {seconds} s"
         for message in consumer.consume(count - len(found), 0.2):
             assert message.error() is None, message.error()
             found.append(message)
     return found
 
 
+def once_coordinated(ask):
+    """What a call of a consumer returns; it is made again while a broker that has just started says that it is not the
+    coordinator yet."""
+    deadline = time.monotonic() + SECONDS
+    while True:
+        try:
+            return ask()
+        except KafkaException as trouble:
+            starting = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+            if trouble.args[0].code() not in starting or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 def committed_in(broker, group, topic, number=0):
-    """Offset and metadata that the group has committed. Asks again while a broker that has just started says so."""
-    reader, deadline = a_consumer(broker, group), time.monotonic() + SECONDS
+    """Offset and metadata that the group has committed."""
+    reader = a_consumer(broker, group)
     try:
-        while True:
-            try:
-                [found] = reader.committed([TopicPartition(topic, number)], timeout=SECONDS)
-                return found.offset, found.metadata
-            except KafkaException as trouble:
-                starting = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
-                if trouble.args[0].code() not in starting or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
+        asked = [TopicPartition(topic, number)]
+        [found] = once_coordinated(lambda: reader.committed(asked, timeout=SECONDS))
+        return found.offset, found.metadata
     finally:
         reader.close()
 

@@ -41,7 +41,7 @@ class ListRuntime:
         self.refusal = None
         self._held = []
 
-    def change(self, plan, on_reply, on_trouble, *, producer=None):
+    def change(self, plan, on_reply, on_trouble, *, producer=None, is_divisible=False):
         if self.refusal is not None:
             on_trouble(self.refusal)
             return

@@ -7,44 +7,55 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 KAFKA_VERSION = "4.3.1"
 CACHE = Path(os.environ.get("STREAMLOG_PEERS", Path.home() / ".cache" / "streamlog-peers"))
 JARS = CACHE / f"kafka-{KAFKA_VERSION}"
-POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+TOOLS = (
+    f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+    f"org.apache.kafka:kafka-tools:{KAFKA_VERSION}",
+    "org.slf4j:slf4j-simple:1.7.36",
+)
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>peers</groupId><artifactId>peers</artifactId><version>1</version><packaging>pom</packaging><dependencies>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{version}</version></dependency>
-<dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{version}</version></dependency>
-<dependency><groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version></dependency>
+{dependencies}
 </dependencies></project>"""
+_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
 
 
 def why_unavailable() -> str | None:
     """The reason to skip, or None once the jars are there."""
+    return why_without_jars("Kafka's own tools", JARS, TOOLS)
+
+
+def why_without_jars(whose: str, folder: Path, dependencies: Sequence[str], *, transitive: bool = True) -> str | None:
+    """None once there is Java, and the jars of dependencies `group:artifact:version` are in the folder."""
     if shutil.which("java") is None:
-        return "Kafka's own tools need Java, and there is no java on the PATH"
-    if JARS.is_dir() and any(JARS.iterdir()):
+        return f"{whose} need Java, and there is no java on the PATH"
+    if folder.is_dir() and any(folder.iterdir()):
         return None
     if shutil.which("mvn") is None:
-        return "Kafka's own tools come by Maven, and there is no mvn on the PATH"
-    project = CACHE / f"kafka-{KAFKA_VERSION}-pom"
+        return f"{whose} come by Maven, and there is no mvn on the PATH"
+    project = folder.with_name(f"{folder.name}-pom")
     project.mkdir(parents=True, exist_ok=True)
-    (project / "pom.xml").write_text(POM.format(version=KAFKA_VERSION))
-    copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={JARS}"]
+    lines = "".join(_DEPENDENCY.format(*dependency.split(":")) for dependency in dependencies)
+    (project / "pom.xml").write_text(_POM.format(dependencies=lines))
+    copy = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+    copy += [] if transitive else ["-DexcludeTransitive=true"]
     result = subprocess.run(copy, cwd=project, capture_output=True, text=True, check=False)
     if result.returncode != 0:
-        shutil.rmtree(JARS, ignore_errors=True)
-        return f"Maven could not bring Kafka {KAFKA_VERSION}: {result.stdout.strip()[-200:]}"
+        shutil.rmtree(folder, ignore_errors=True)
+        return f"Maven could not bring {folder.name}: {result.stdout.strip()[-200:]}"
     return None
 
 
-def kafka_tool(*arguments: str) -> str:
-    """What one of Kafka's own programs says: the name of its class, and what stands behind it on its command line."""
-    java = ["java", "-Xmx256M", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    result = subprocess.run(
-        [*java, "-cp", f"{JARS}/*", *arguments], capture_output=True, text=True, timeout=180, check=False
-    )
+def kafka_tool(name: str, *arguments: str) -> str:
+    """What a class of Kafka's own tools says; a tool that fails fails the caller."""
+    options = ["-Xmx256M", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+    command = ["java", *options, "-cp", f"{JARS}/*", name, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
     return result.stdout
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
+import random
+import signal
 import socket
+import subprocess
 from pathlib import Path
 
 from broker_core.client.cluster_client import ClusterClient, open_remote
@@ -17,15 +22,22 @@ _TRUST = {"ssl.truststore.location": str(PEMS / "authority.pem")}
 
 
 def free_ports(count: int) -> list[int]:
-    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [listener.getsockname()[1] for listener in listeners]
-    for listener in listeners:
+    """Below those that an operating system gives to outgoing connections: while a broker is away, a client that tries
+    its port again and again would sooner or later be given that very port, and be connected to itself."""
+    listeners: dict[int, socket.socket] = {}
+    while len(listeners) < count:
+        port = random.randint(15_000, 32_000)
+        with contextlib.suppress(OSError):
+            listeners[port] = socket.create_server(("127.0.0.1", port), reuse_port=False)
+    for listener in listeners.values():
         listener.close()
-    return ports
+    return list(listeners)
 
 
 class ReachableBroker:
     """What the brokers of tests have in common, whoever made them. `ports`: by the names of LISTENERS."""
+
+    _process: subprocess.Popen[bytes] | None
 
     def __init__(self, ports: dict[str, int]) -> None:
         self.ports = ports
@@ -45,6 +57,15 @@ class ReachableBroker:
 
     def client(self, listener: str = "PLAINTEXT", **given: object) -> ClusterClient:
         return open_remote(parse_client_settings(self.settings(listener, **given)))
+
+    def pause(self) -> None:
+        """SIGSTOP: connections stand, and nobody answers."""
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, signal.SIGCONT)
 
     def name(self, prefix: str = "t") -> str:
         """One that nobody has used."""

@@ -42,6 +42,10 @@ class ServedBroker(ReachableBroker):
             assert time.monotonic() < deadline, f"no answer after {START_SECONDS} s: {self.log_end()}"
             time.sleep(0.02)
 
+    @property
+    def process_id(self):
+        return self._process.pid
+
     def stop(self):
         """SIGTERM; a broker that does not end cleanly in time fails the caller."""
         self._process.terminate()

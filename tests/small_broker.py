@@ -33,6 +33,7 @@ class SmallNode:
         self.ports = ports
         self.parked = []
         self.asked = []
+        self.forgotten = []
         self.answer_bytes = 10
         self.is_full = False
         self.trouble_at_start = None
@@ -48,6 +49,9 @@ class SmallNode:
 
     def abandon(self):
         self.is_abandoned = True
+
+    def forget_client(self, connection_id):
+        self.forgotten.append(connection_id)
 
     def next_timer_ms(self):
         return None

@@ -91,9 +91,9 @@ class TallyNode(ReplicaNode):
     def set(self, name, number, *, text=b"", producer=None, into=None):
         return self.change(lambda tally: tally.plan_set(Tallied(name, number, text)), producer=producer, into=into)
 
-    def change(self, plan, *, producer=None, into=None):
+    def change(self, plan, *, into=None, **more):
         answers = self.answers if into is None else into
-        self.runtime.change(plan, lambda reply: answers.append(("done", reply)), answers.append, producer=producer)
+        self.runtime.change(plan, lambda reply: answers.append(("done", reply)), answers.append, **more)
         return answers
 
     def look(self, into=None):

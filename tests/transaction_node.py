@@ -245,7 +245,11 @@ class TransactionNode:
 
     def open_producers(self, number=0):
         """Ids of producers with an open transaction in the partition."""
-        entries = self.node.replicas.get(TopicPartition("orders", number)).producer_entries()
+        replica, troubles = self.node.replicas.get(TopicPartition("orders", number)), []
+        replica.when_producers_known(lambda: None, troubles.append)
+        self.jobs.run_all()
+        assert not troubles, troubles
+        entries = replica.producer_entries()
         return {each for each, entry in entries.items() if entry.transaction_first_offset is not None}
 
 

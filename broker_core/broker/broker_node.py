@@ -12,7 +12,8 @@ Everything but the jobs themselves runs on one loop. Requests come by `handlers.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -33,6 +34,7 @@ from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
+from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
 from broker_core.ports import Clock, Entropy, FileSystem, Jobs
 
 LEADER_EPOCH: Final = 0
@@ -46,12 +48,15 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
-    """The outside world of a node."""
+    """The outside world of a node. `answer_room_bytes`: how much memory is left for answers that clients will fetch
+    later; `max_open_count`: partitions that may be open at a time, see `model.limits.MAX_OPEN_PARTITION_COUNT`."""
 
     jobs: Jobs
     clock: Clock
     entropy: Entropy
     file_system: FileSystem
+    answer_room_bytes: Callable[[], int] = lambda: sys.maxsize
+    max_open_count: int = MAX_OPEN_PARTITION_COUNT
 
 
 class WaitingFetch(ParkedRequest, Protocol):
@@ -59,6 +64,10 @@ class WaitingFetch(ParkedRequest, Protocol):
 
     def give_up_waiting(self) -> None:
         """Its time is up: it answers with what there is."""
+        ...
+
+    def fail(self) -> None:
+        """It cannot be answered."""
         ...
 
 
@@ -87,8 +96,12 @@ class BrokerNode:
         self.purgatory = Purgatory()
         """Of fetches."""
         self._file_system = ports.file_system
+        self._max_open_count = ports.max_open_count
         self._directory: NodeDirectory | None = None
         self._being_made: dict[str, list[Callable[[], None]]] = {}
+        self._parked: dict[int, dict[_ParkedFetch, None]] = {}
+        """Fetches that wait, by connection."""
+        self.answer_room_bytes = ports.answer_room_bytes
 
     @property
     def endpoints(self) -> Mapping[str, BrokerAddress]:
@@ -149,11 +162,27 @@ class BrokerNode:
 
     # -- what handlers ask of the whole node --
 
-    def park_fetch(self, fetch: WaitingFetch, partitions: Iterable[TopicPartition], *, until_ms: int) -> None:
-        """Until one of the partitions gives it enough, or the time is up."""
-        parked = _ParkedFetch(self, fetch)
+    def park_fetch(
+        self, fetch: WaitingFetch, partitions: Iterable[TopicPartition], *, until_ms: int, connection_id: int
+    ) -> None:
+        """Until one of the partitions gives it enough, the time is up, or its client is gone."""
+        parked = _ParkedFetch(self, fetch, connection_id)
+        self._parked.setdefault(connection_id, {})[parked] = None
         self.purgatory.park(parked, partitions)
         self.timers.set(parked, until_ms, parked.on_time)
+
+    def forget_client(self, connection_id: int) -> None:
+        """The connection is closed: what it waits for need not be looked at any more."""
+        for parked in tuple(self._parked.get(connection_id, ())):
+            self.purgatory.remove(parked)
+            self.on_unparked(parked)
+
+    def on_unparked(self, parked: _ParkedFetch) -> None:
+        self.timers.cancel(parked)
+        of_connection = self._parked.get(parked.connection_id, {})
+        of_connection.pop(parked, None)
+        if not of_connection:
+            self._parked.pop(parked.connection_id, None)
 
     def make_topic_automatically(self, name: str, when_over: Callable[[], None] | None = None) -> None:
         """Begins to; a second request while it is made changes nothing. `when_over` is called also if it was refused:
@@ -193,6 +222,7 @@ class BrokerNode:
             self.entropy,
             node_id=self.config.node_id,
             topic_defaults=self.config.topic_defaults,
+            max_open_count=self._max_open_count,
         )
         try:
             if directory.properties.node_id != self.config.node_id:
@@ -252,16 +282,28 @@ class BrokerNode:
 class _ParkedFetch:
     """A fetch in the purgatory, with its timer."""
 
-    def __init__(self, node: BrokerNode, fetch: WaitingFetch) -> None:
+    def __init__(self, node: BrokerNode, fetch: WaitingFetch, connection_id: int) -> None:
+        self.connection_id = connection_id
         self._node = node
         self._fetch = fetch
 
-    def maybe_complete(self) -> bool:
-        if not self._fetch.maybe_complete():
-            return False
-        self._node.timers.cancel(self)
-        return True
+    def maybe_complete(self, partition: Hashable) -> bool:
+        try:
+            is_complete = self._fetch.maybe_complete(partition)
+        except Exception:
+            _log.exception("a fetch that waited for %s failed", partition)
+            self._fetch.fail()
+            is_complete = True
+        if is_complete:
+            self._node.on_unparked(self)
+        return is_complete
 
     def on_time(self, now_ms: int) -> None:
-        if self._node.purgatory.remove(self):
+        if not self._node.purgatory.remove(self):
+            return
+        self._node.on_unparked(self)
+        try:
             self._fetch.give_up_waiting()
+        except Exception:
+            _log.exception("a fetch whose time was up failed")
+            self._fetch.fail()

@@ -27,6 +27,7 @@ from typing import Final, Generic, TypeVar
 
 from broker_core.broker.coordinator_kind import CoordinatorKind
 from broker_core.broker.coordinator_loading import CoordinatorLoading
+from broker_core.broker.guarded_call import call_all_guarded, call_guarded
 from broker_core.broker.internal_topic import InternalTopic
 from broker_core.broker.replica import Replica
 from broker_core.broker.timer_queue import TimerQueue
@@ -56,7 +57,11 @@ _log: Final = logging.getLogger(__name__)
 _MAX_APPEND_BYTES: Final = 512 * 1024
 """Batches that are appended together; a larger one goes alone. Segments of these topics hold a mebibyte."""
 
+_MAX_DIVISIBLE_COUNT: Final = 2_000
+"""Records of one batch where several may be made of them: tombstones of as many take a fifth of the log's largest."""
+
 _LOAD_RETRY_MS: Final = 1_000
+_ANSWERING: Final = "an answer of a coordinator"
 _NO_PRODUCER: Final = ProducerIdAndEpoch(producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
 
@@ -134,15 +139,18 @@ class CoordinatorRuntime(Generic[State, Record]):
         on_trouble: OnTrouble,
         *,
         producer: ProducerIdAndEpoch | None = None,
+        is_divisible: bool = False,
     ) -> None:
         """The plan's reply once its records, and all that it has seen, are durable: one batch, all of it or nothing.
 
-        `producer`: the batch is part of its transaction. `on_trouble` has what the plan raises, RecordTooLargeError,
+        `producer`: the batch is part of its transaction. `is_divisible`: each record is true without the others, and
+        more of them than fit into one batch become several. `on_trouble` has what the plan raises, RecordTooLargeError,
         ProducerFencedError, CoordinatorLoadingError and CoordinatorNotAvailableError: after that one the change may or
         may not have been made.
         """
         if self._until_made is not None:
-            self._until_made.append(lambda: self.change(plan, on_reply, on_trouble, producer=producer))
+            again = partial(self.change, plan, on_reply, on_trouble, producer=producer, is_divisible=is_divisible)
+            self._until_made.append(again)
             return
         if self._state is None:
             on_trouble(self._loading())
@@ -153,6 +161,9 @@ class CoordinatorRuntime(Generic[State, Record]):
         elif self._replica is None:
             self._make(lambda: self._write(records, held, producer or _NO_PRODUCER), held)
         else:
+            while is_divisible and len(records) > _MAX_DIVISIBLE_COUNT:
+                part, records = records[:_MAX_DIVISIBLE_COUNT], records[_MAX_DIVISIBLE_COUNT:]
+                self._write(part, _Held(deliver=lambda: None, refuse=lambda _: None), producer or _NO_PRODUCER)
             self._write(records, held, producer or _NO_PRODUCER)
 
     def append_marker(
@@ -191,7 +202,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._append(batch, 1, held, producer)
 
     def newest_coordinator_epoch(self, producer_id: int) -> int:
-        """That of the last marker of the producer in this log, -1: there is none. Raises StorageError."""
+        """That of the last marker of the producer in this log, -1: there is none."""
         entry = None if self._replica is None else self._replica.producer_entries().get(producer_id)
         return -1 if entry is None else entry.coordinator_epoch
 
@@ -258,11 +269,13 @@ class CoordinatorRuntime(Generic[State, Record]):
     def _appended(self, result: AppendResult) -> None:
         writing = self._writing
         assert writing is not None
-        where = f"{self._kind.partition}: offset {result.base_offset} where {writing.base_offset} was foreseen"
-        assert result.base_offset == writing.base_offset, where
+        if result.base_offset != writing.base_offset:
+            # Somebody else wrote here. What the log says now counts, and nobody may wait for ever.
+            self._failed(StreamlogError(f"offset {result.base_offset} where {writing.base_offset} was foreseen"))
+            return
         # Still `_writing`: what the answers bring about waits, and joins the next append.
         for held in writing.held:
-            _run(held.deliver)
+            call_guarded(_ANSWERING, held.deliver)
         self._writing = None
         if not self._waiting:
             self._epochs.clear()
@@ -276,7 +289,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         self.load()
         refusal = CoordinatorNotAvailableError(f"{self._kind.partition} could not be written: {trouble}")
         for held in lost:
-            _run(partial(held.refuse, refusal))
+            call_guarded(_ANSWERING, held.refuse, refusal)
 
     def _hold(self, held: _Held) -> None:
         """Delivers once everything that is known now is durable."""
@@ -337,8 +350,7 @@ class CoordinatorRuntime(Generic[State, Record]):
 
     def _loaded(self, replica: Replica | None, state: State, next_offset: int) -> None:
         self._replica, self._state, self._next_offset = replica, state, next_offset
-        for listener in self._listeners:
-            _run(listener)
+        call_all_guarded(_ANSWERING, self._listeners)
 
     def _not_loaded(self, trouble: Exception) -> None:
         _log.error("partition=%s cannot be loaded, tried again in a while: %s", self._kind.partition, trouble)
@@ -356,7 +368,6 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._until_made = waiting
 
         def made() -> None:
-            self._until_made = None
             try:
                 replica = self._topic.replica()
             except StreamlogError as trouble:
@@ -365,15 +376,19 @@ class CoordinatorRuntime(Generic[State, Record]):
             if replica is None or replica.bounds.log_end_offset:
                 failed(CoordinatorNotAvailableError("it is not the new one"))
                 return
+            replica.when_producers_known(lambda: opened(replica), failed)
+
+        def opened(replica: Replica) -> None:
+            self._until_made = None
             self._replica, self._next_offset = replica, 0
             then()
-            _run_all(waiting)
+            call_all_guarded(_ANSWERING, waiting)
 
         def failed(trouble: StreamlogError) -> None:
             self._until_made = None
             self.load()
             held.refuse(CoordinatorNotAvailableError(f"{self._kind.partition} cannot be made: {trouble}"))
-            _run_all(waiting)
+            call_all_guarded(_ANSWERING, waiting)
 
         self._topic.make(made, failed)
 
@@ -383,16 +398,3 @@ class CoordinatorRuntime(Generic[State, Record]):
 
 def _refused(refusal: StreamlogError, on_trouble: OnTrouble) -> _Held:
     return _Held(deliver=lambda: on_trouble(refusal), refuse=on_trouble)
-
-
-def _run_all(callbacks: list[Callable[[], None]]) -> None:
-    for callback in callbacks:
-        _run(callback)
-
-
-def _run(callback: Callable[[], None]) -> None:
-    """One caller's fault is not that of the others who wait."""
-    try:
-        callback()
-    except Exception:
-        _log.exception("an answer of a coordinator could not be delivered")

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from broker_core.broker.guarded_call import call_guarded
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.group.group_coordinator import GroupCoordinator
@@ -33,6 +34,8 @@ _log: Final = logging.getLogger(__name__)
 _LOADING_RETRY_MS: Final = 100
 _BEGIN: Final = ("groups", "begin")
 _EXPIRE: Final = ("groups", "expire offsets")
+_EXPIRE_STEP: Final = ("groups", "expire offsets of more groups")
+_GROUPS_AT_A_TIME: Final = 100
 
 Answer = TypeVar("Answer")
 Event = Callable[[GroupCoordinator, int, int], GroupResult]
@@ -51,6 +54,7 @@ class GroupRuntime(Protocol):
         on_trouble: OnTrouble,
         *,
         producer: ProducerIdAndEpoch | None = None,
+        is_divisible: bool = False,
     ) -> None: ...
 
     def look(
@@ -135,7 +139,11 @@ class GroupService:
 
     def forget_topic(self, topic: str, *, topic_id: UUID | None = None) -> None:
         """The topic was deleted: nobody has offsets in it any more."""
-        self._run(lambda coordinator, now_ms: coordinator.forget_topic(topic, topic_id=topic_id), f"topic {topic}")
+        self._run(
+            lambda coordinator, now_ms: coordinator.forget_topic(topic, topic_id=topic_id),
+            f"topic {topic}",
+            is_divisible=True,
+        )
 
     def topics_changed(self) -> None:
         """Topics were made, deleted, or have grown: groups of KIP-848 may be to share out others than before."""
@@ -164,12 +172,21 @@ class GroupService:
 
     def _expire(self, now_ms: int) -> None:
         self._timers.set(_EXPIRE, now_ms + self._expiry_interval_ms, self._expire)
-        self._run(lambda coordinator, now_ms: coordinator.plan_expire_offsets(now_ms), "expiry of offsets")
+        self._runtime.look(GroupCoordinator.group_ids, self._expire_step, _ignore)
+
+    def _expire_step(self, group_ids: tuple[str, ...]) -> None:
+        """Of some groups, then of the others: requests come in between, and no batch of tombstones is too large."""
+        now, later = group_ids[:_GROUPS_AT_A_TIME], group_ids[_GROUPS_AT_A_TIME:]
+        self._run(lambda coordinator, now_ms: coordinator.plan_expire_offsets(now_ms, now), "expiry of offsets")
+        if later:
+            self._timers.set(_EXPIRE_STEP, self._clock.now_ms(), lambda now_ms: self._expire_step(later))
 
     def _on_timer(self, key: str) -> None:
         self._run(lambda coordinator, now_ms: coordinator.on_timer(key, now_ms), f"timer {key}")
 
-    def _run(self, event: Callable[[GroupCoordinator, int], GroupResult], what: str) -> None:
+    def _run(
+        self, event: Callable[[GroupCoordinator, int], GroupResult], what: str, *, is_divisible: bool = False
+    ) -> None:
         def plan(coordinator: GroupCoordinator) -> GroupResult:
             self._notice(coordinator)
             return event(coordinator, self._clock.now_ms())
@@ -179,7 +196,7 @@ class GroupService:
                 _log.warning("group coordinator: %s failed: %s", what, trouble)
             self._check_after(trouble)
 
-        self._runtime.change(plan, self._deliver, refused)
+        self._runtime.change(plan, self._deliver, refused, is_divisible=is_divisible)
 
     def _notice(self, coordinator: GroupCoordinator) -> None:
         if coordinator is not self._begun:
@@ -199,7 +216,7 @@ class GroupService:
         for ticket in lost:
             trouble = StreamlogError("The coordinator's log failed while the request was waiting: ask again.")
             trouble.error_code = ErrorCode.coordinator_not_available
-            self._waiting.pop(ticket).on_trouble(trouble)
+            call_guarded("an answer about a group", self._waiting.pop(ticket).on_trouble, trouble)
 
     def _deliver(self, effects: GroupEffects) -> None:
         for timer in effects.timers:
@@ -210,10 +227,14 @@ class GroupService:
         for answer in effects.answers:
             waiting = self._waiting.pop(answer.ticket, None)
             if waiting is not None:
-                waiting.on_reply(answer.reply)
+                call_guarded("an answer about a group", waiting.on_reply, answer.reply)
 
     def _caller(self, key: str) -> Callable[[int], None]:
         return lambda now_ms: self._on_timer(key)
+
+
+def _ignore(_: object) -> None:
+    return None
 
 
 def member_id_source(entropy: Entropy) -> Callable[[], str]:

@@ -5,7 +5,7 @@
 A marker is queued behind everything that was let into its partition while the transaction was open, so no record of it
 lies behind its marker. What the disk refuses is tried again until it is written: the decision holds. Sending twice does
 no harm as long as the transaction is not completed: its producer cannot begin another one before. Partitions of deleted
-topics are passed over.
+topics are passed over, and so are logs that their coordinator alone writes: no transaction has records there.
 """
 
 from __future__ import annotations
@@ -19,12 +19,14 @@ from broker_core.broker.timer_queue import TimerQueue
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import (
+    InvalidTopicNameError,
     ProducerFencedError,
     StreamlogError,
     UnknownPartitionError,
     UnknownTopicError,
 )
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
+from broker_core.model.topic_name import is_internal_topic
 from broker_core.ports import Clock
 from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
 from broker_core.txn.transaction_replies import EndingTransaction
@@ -89,10 +91,17 @@ class MarkerSender:
         on_done: Callable[[], None],
         on_trouble: OnTrouble,
     ) -> None:
-        """One marker as it is, once. Raises nothing: UnknownTopicError, UnknownPartitionError, ProducerFencedError,
-        CoordinatorFencedError, CoordinatorError and StorageError come by `on_trouble`."""
+        """One marker as it is, once. Raises nothing: UnknownTopicError, UnknownPartitionError, InvalidTopicNameError,
+        ProducerFencedError, CoordinatorFencedError, CoordinatorError and StorageError come by `on_trouble`."""
         if partition == CONSUMER_OFFSETS_PARTITION:
             self._groups.append_marker(producer, marker, on_done, on_trouble)
+            return
+        if is_internal_topic(partition.topic):
+            on_trouble(
+                InvalidTopicNameError(
+                    f"No marker is written to {partition}: its coordinator alone writes it.", topic=partition.topic
+                )
+            )
             return
         try:
             replica = self._replicas.get(partition)
@@ -119,7 +128,7 @@ class MarkerSender:
                 self._maybe_written(ending, on_written)
 
         def failed(trouble: StreamlogError) -> None:
-            if isinstance(trouble, UnknownTopicError | UnknownPartitionError):
+            if isinstance(trouble, UnknownTopicError | UnknownPartitionError | InvalidTopicNameError):
                 done()
             elif isinstance(trouble, ProducerFencedError):
                 _log.warning("end of transaction %s is not written: %s", ending.transactional_id, trouble)
@@ -128,20 +137,32 @@ class MarkerSender:
                 _log.warning("marker of transaction %s is written later: %s", ending.transactional_id, trouble)
                 self._retry(partition, ending, on_written)
 
-        try:
+        def known(newest_epoch: int) -> None:
             # A broker that once served the directory may have spoken with a higher epoch than ours.
-            newest = max(ending.coordinator_epoch, self._newest_epoch(partition, ending.producer_id))
-        except StreamlogError as trouble:
-            failed(trouble)
-            return
-        marker = EndTransactionMarker(is_commit=ending.is_commit, coordinator_epoch=newest)
-        self.write(partition, producer, marker, done, failed)
+            newest = max(ending.coordinator_epoch, newest_epoch)
+            marker = EndTransactionMarker(is_commit=ending.is_commit, coordinator_epoch=newest)
+            self.write(partition, producer, marker, done, failed)
 
-    def _newest_epoch(self, partition: TopicPartition, producer_id: int) -> int:
+        self._when_epoch_known(partition, ending.producer_id, known, failed)
+
+    def _when_epoch_known(
+        self, partition: TopicPartition, producer_id: int, on_known: Callable[[int], None], on_trouble: OnTrouble
+    ) -> None:
+        """That of the producer's last marker in the partition, -1 without one. After a start it has to be read."""
         if partition == CONSUMER_OFFSETS_PARTITION:
-            return self._groups.newest_coordinator_epoch(producer_id)
-        entry = self._replicas.get(partition).producer_entries().get(producer_id)
-        return -1 if entry is None else entry.coordinator_epoch
+            on_known(self._groups.newest_coordinator_epoch(producer_id))
+            return
+        try:
+            replica = self._replicas.get(partition)
+        except StreamlogError as trouble:
+            on_trouble(trouble)
+            return
+
+        def known() -> None:
+            entry = replica.producer_entries().get(producer_id)
+            on_known(-1 if entry is None else entry.coordinator_epoch)
+
+        replica.when_producers_known(known, on_trouble)
 
     def _retry(
         self, partition: TopicPartition, ending: EndingTransaction, on_written: Callable[[EndingTransaction], None]

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from broker_core.broker.guarded_call import call_guarded
 from broker_core.broker.topic_store import TopicStore
 from broker_core.metadata.controller import MetadataController, ProducerIdBlock
 from broker_core.model.exceptions import CoordinatorLoadingError, StreamlogError
@@ -67,7 +68,7 @@ class ProducerIdPool:
         self._blocks.append(range(block.first_id, block.first_id + block.id_count))
         while self._waiting and self._blocks:
             callback, _ = self._waiting.popleft()
-            callback()
+            call_guarded("a producer id", callback)
         if self._waiting:
             self._maybe_fetch()
 
@@ -77,4 +78,4 @@ class ProducerIdPool:
         refusal = CoordinatorLoadingError(f"No producer id is left, and the next block cannot be had: {trouble}")
         waiting, self._waiting = self._waiting, deque()
         for _, on_trouble in waiting:
-            on_trouble(refusal)
+            call_guarded("a producer id", on_trouble, refusal)

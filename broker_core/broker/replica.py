@@ -6,11 +6,13 @@
 
 So the longer the disk takes, the more appends share a sync. Other changes (deleting records, flushing) queue up among
 the appends and have a job of their own. Reads happen on the loop, from what is published, and never look behind
-`bounds`, which are those of the last job that came back. They never go back, in whatever order jobs do.
+`bounds`, which are those of the last job that came back. They never go back, in whatever order jobs do. What may take
+long, because it opens every segment or inflates batches, is given out as a question for a job (`asked_of_store`).
 
 A job that finds the topic gone answers with UnknownTopicError. One that cannot open the partition (its folder, damage
 in what was published) takes it offline: `trouble` says why, until a job succeeds again. An append that the disk refuses
-does not: the store took it back, and the next one may find the disk well.
+does not: the store took it back, and the next one may find the disk well. Nor does a process that has too many files
+open: that is nothing of the partition's.
 """
 
 from __future__ import annotations
@@ -19,8 +21,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
+from broker_core.broker.guarded_call import call_guarded
 from broker_core.broker.replica_jobs import Changed, OnTrouble, PartitionTarget, QueuedAppend, QueuedChange
 from broker_core.broker.replica_means import ReplicaMeans
 from broker_core.cluster import (
@@ -28,7 +32,6 @@ from broker_core.cluster import (
     FetchedBatches,
     OffsetAndTimestamp,
     PartitionBounds,
-    SegmentDescription,
     TopicDescription,
 )
 from broker_core.log.producer_state import AppendOrigin, ProducerEntry
@@ -39,6 +42,7 @@ from broker_core.model.exceptions import (
     OffsetOutOfRangeError,
     StorageError,
     StreamlogError,
+    TooManyOpenFilesError,
     UnknownPartitionError,
 )
 from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
@@ -56,7 +60,7 @@ class Replica:
     """Made by the manager. Methods are called on the loop and call back on the loop.
 
     Its bounds are read when it is made: one small read. Without a folder (a crash left it unmade) it is empty, and the
-    first append makes it.
+    first append makes it. Raises TooManyOpenFilesError: then nothing is known, and it may be made later.
     """
 
     leader_epoch: int = 0
@@ -70,6 +74,8 @@ class Replica:
         """Why it is offline."""
         self.is_dirty = False
         """Something was appended since it was flushed."""
+        self.appended_bytes = 0
+        """Of all batches that were appended since it was made."""
         self._topic = topic
         self._means = means
         self._target = PartitionTarget(access=means.access, topic_partition=topic_partition, topic_id=topic.topic_id)
@@ -78,6 +84,7 @@ class Replica:
         self._is_waiting = False
         self._producers: dict[int, ProducerEntry] | None = None
         self._listeners: list[Callable[[], None]] = []
+        self._call = partial(call_guarded, f"partition={topic_partition}")
         self._look_at_bounds()
 
     @property
@@ -187,31 +194,44 @@ class Replica:
         fetched = self._reader().read(from_offset, max_bytes=max_bytes, until_offset=stop, isolation=isolation)
         return replace(fetched, bounds=bounds)
 
-    def find_offset(self, spec: OffsetSpec | int, isolation: IsolationLevel) -> OffsetAndTimestamp | None:
-        """For a spec, or the first record at or after a time in ms that the reader may see; None: there is none."""
-        if spec == OffsetSpec.EARLIEST:
-            return OffsetAndTimestamp(offset=self.bounds.log_start_offset, timestamp_ms=NO_TIMESTAMP)
-        readable_end = self.bounds.readable_end(isolation)
-        if spec == OffsetSpec.LATEST:
-            return OffsetAndTimestamp(offset=readable_end, timestamp_ms=NO_TIMESTAMP)
-        if self.bounds.log_start_offset == self.bounds.log_end_offset:
-            return None
+    def find_offset(self, spec: OffsetSpec | int, isolation: IsolationLevel) -> Callable[[], OffsetAndTimestamp | None]:
+        """For a spec, or the first record at or after a time in ms that the reader may see; None: there is none. What
+        is returned finds it, of the log as it is now, and is for a job; at the log's ends it may as well run here."""
+        bounds = self.bounds
+        readable_end = bounds.readable_end(isolation)
+        if spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
+            end = bounds.log_start_offset if spec == OffsetSpec.EARLIEST else readable_end
+            found = OffsetAndTimestamp(offset=end, timestamp_ms=NO_TIMESTAMP)
+            return lambda: found
+        if bounds.log_start_offset == bounds.log_end_offset:
+            return lambda: None
         if spec == OffsetSpec.MAX_TIMESTAMP:
-            return self._reader().find_max_timestamp()
-        return self._reader().find_offset_by_timestamp(spec, until_offset=readable_end)
+            find_newest = self.asked_of_store(PartitionStore.find_max_timestamp)
 
-    def segments(self) -> tuple[SegmentDescription, ...]:
-        """All segments in offset order, as they are published now."""
-        try:
-            return self._reader().segments()
-        except UnknownPartitionError:
-            return ()
+            def newest() -> OffsetAndTimestamp | None:
+                found = find_newest()
+                return found if found is not None and found.offset < readable_end else None
+
+            return newest
+        return self.asked_of_store(lambda store: store.find_offset_by_timestamp(spec, until_offset=readable_end))
+
+    def asked_of_store(self, question: Callable[[PartitionStore], Answer]) -> Callable[[], Answer]:
+        """What puts the question to the partition's store, in a job. Raises what the question raises, and
+        UnknownTopicError when the topic is gone by then, or another one."""
+        target = self._target
+        return lambda: target.ask(question)
+
+    def when_producers_known(self, on_known: Callable[[], None], on_trouble: OnTrouble) -> None:
+        """Calls back, at once or later, when `producer_entries` may be asked. Until something was appended since the
+        start they have to be read from the log."""
+        if self._producers is not None:
+            on_known()
+        else:
+            self.change(_nothing, lambda _: on_known(), on_trouble)
 
     def producer_entries(self) -> Mapping[int, ProducerEntry]:
-        """All producers that the partition remembers, as of the last job. The first time after a start, when nothing
-        was appended yet, they are read from the log, here and now."""
-        if self._producers is None:
-            self._producers = self._means.access.write(self.topic_partition, PartitionStore.producer_entries)
+        """All producers that the partition remembers, as of the last job. See `when_producers_known`."""
+        assert self._producers is not None, f"{self.topic_partition}: its producers are not known yet"
         return self._producers
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -227,6 +247,8 @@ class Replica:
             self.bounds = self._reader().bounds()
         except (UnknownPartitionError, DirectoryFormatError):
             return  # not made yet, or an older topic's that is in its place: the first append sees to it
+        except TooManyOpenFilesError:
+            raise
         except StreamlogError as trouble:
             self.go_offline(trouble)
 
@@ -315,7 +337,7 @@ class Replica:
 
     def _on_failed(self, group: Sequence[QueuedAppend | QueuedChange], trouble: Exception) -> None:
         """The job did nothing: the topic is gone, or the partition could not be opened."""
-        if isinstance(trouble, InvalidRequestError):
+        if isinstance(trouble, InvalidRequestError | TooManyOpenFilesError):
             known: StreamlogError = trouble
         elif isinstance(trouble, StreamlogError):
             self.go_offline(trouble)
@@ -337,6 +359,7 @@ class Replica:
             self._refuse(queued, answer)
         elif isinstance(queued, QueuedAppend):
             self._means.budget.let_go(queued.size_bytes)
+            self.appended_bytes += queued.size_bytes
             self._call(queued.on_done, answer.result)
         else:
             self._call(queued.on_done, answer)
@@ -345,13 +368,6 @@ class Replica:
         if isinstance(queued, QueuedAppend):
             self._means.budget.let_go(queued.size_bytes)
         self._call(queued.on_trouble, trouble)
-
-    def _call(self, callback: Callable[[Any], None], argument: Any) -> None:
-        """One that fails must not keep the others from their answers."""
-        try:
-            callback(argument)
-        except Exception:
-            _log.exception("partition=%s: an answer could not be given", self.topic_partition)
 
     def _learn_producers(self, changed: Changed) -> None:
         if changed.has_all_producers:
@@ -374,9 +390,9 @@ class Replica:
 
     def _tell_listeners(self) -> None:
         for listener in self._listeners:
-            self._call(_without_argument(listener), None)
+            self._call(listener)
         self._call(self._means.on_advanced, self.topic_partition)
 
 
-def _without_argument(callback: Callable[[], None]) -> Callable[[object], None]:
-    return lambda _: callback()
+def _nothing(store: PartitionStore) -> None:
+    """A job that changes nothing brings back all that the loop is to know."""

@@ -108,6 +108,15 @@ class PartitionTarget:
 
         return self.access.write(self.topic_partition, write)
 
+    def ask(self, question: Callable[[PartitionStore], Answer]) -> Answer:
+        """The answer of the partition as it is published. Raises what the question and `PartitionAccess.read` do."""
+
+        def asked(store: PartitionStore) -> Answer:
+            self._require_topic(store)
+            return question(store)
+
+        return self.access.read(self.topic_partition, asked)
+
     def _require_topic(self, store: PartitionStore) -> None:
         if store.topic_id != self.topic_id:
             raise self.unknown_topic()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,9 +24,15 @@ from broker_core.broker.timer_queue import TimerQueue
 from broker_core.broker.topic_store import TopicStore
 from broker_core.broker.upkeep_schedule import PinnedOffset, UpkeepSchedule
 from broker_core.cluster import PartitionBounds, TopicDescription
-from broker_core.model.exceptions import StreamlogError, UnknownPartitionError, UnknownTopicError
+from broker_core.model.exceptions import (
+    StreamlogError,
+    TooManyOpenFilesError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
 from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import Clock, Entropy, Jobs
+from broker_core.storage.partition_store import PartitionStore
 
 _log: Final = logging.getLogger(__name__)
 
@@ -91,12 +98,15 @@ class ReplicaManager:
         """Begins upkeep. `troubles`: what recovery met; those partitions are offline."""
         self._upkeep.start(now_ms)
         for partition, trouble in (troubles or {}).items():
+            if isinstance(trouble, TooManyOpenFilesError):
+                continue
             replica = self._find(partition)
             if replica is not None:
                 replica.go_offline(trouble)
 
     def get(self, partition: TopicPartition) -> Replica:
-        """Raises UnknownTopicError, UnknownPartitionError, StorageError (the partition is offline)."""
+        """Raises UnknownTopicError, UnknownPartitionError, StorageError (the partition is offline, or no file can be
+        opened)."""
         replica = self._replicas.get(partition)
         if replica is None:
             replica = self._make(partition)
@@ -105,7 +115,7 @@ class ReplicaManager:
         return replica
 
     def all(self) -> Iterator[Replica]:
-        """Of every partition of every topic, offline ones too."""
+        """Of every partition of every topic, offline ones too. Raises TooManyOpenFilesError."""
         for partition in self._partitions():
             yield self._replicas.get(partition) or self._make(partition)
 
@@ -117,6 +127,21 @@ class ReplicaManager:
     def on_advance(self, callback: Callable[[TopicPartition], None]) -> None:
         """Called on the loop whenever the bounds of any partition have moved, or its topic was deleted."""
         self._listeners.append(callback)
+
+    def sizes(self, partitions: Iterable[TopicPartition] | None = None) -> Callable[[], dict[TopicPartition, int]]:
+        """What tells how many bytes each of them takes, None: all; for a job, since each is opened. Those that are not
+        there, or cannot be opened, are missing."""
+        access, wanted = self._directory.access, self._partitions() if partitions is None else list(partitions)
+
+        def look() -> dict[TopicPartition, int]:
+            found = {}
+            for partition in wanted:
+                with suppress(StreamlogError):
+                    segments = access.read(partition, PartitionStore.segments)
+                    found[partition] = sum(segment.size_bytes for segment in segments)
+            return found
+
+        return look
 
     def disk_space(self) -> DiskSpace:
         path = self._directory.path

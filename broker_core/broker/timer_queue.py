@@ -16,6 +16,8 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
+from broker_core.broker.guarded_call import call_guarded
+
 OnTime = Callable[[int], None]
 
 _LEAST_HEAP_COUNT: Final = 64
@@ -30,7 +32,7 @@ class _Timer:
 
 class TimerQueue:
     """Timers of one node. A callback may set and cancel timers, its own included; what it sets for now runs at the next
-    `fire`."""
+    `fire`. One that fails keeps no other from its time."""
 
     def __init__(self) -> None:
         self._timers: dict[Hashable, _Timer] = {}
@@ -70,5 +72,5 @@ class TimerQueue:
             _, _, key = heapq.heappop(self._heap)
             due.append(self._timers.pop(key).callback)
         for callback in due:
-            callback(now_ms)
+            call_guarded("what was due at a time", callback, now_ms)
         return len(due)

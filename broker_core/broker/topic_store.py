@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from broker_core.broker.guarded_call import call_all_guarded, call_guarded
 from broker_core.cluster import TopicDescription
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.log_directory.metadata_log import MetadataLog
@@ -32,6 +33,7 @@ Reply = TypeVar("Reply")
 OnTrouble = Callable[[StreamlogError], None]
 TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, Reply]]
 
+_SPARE_CONFIG_COUNT: Final = 64
 _log: Final = logging.getLogger(__name__)
 
 
@@ -176,18 +178,19 @@ class TopicStore:
             for record in changed.records:
                 self.image.replay(record)
             self._is_changing = False
+            if len(self._configs) > 2 * len(self.image.topics) + _SPARE_CONFIG_COUNT:
+                self._configs.clear()  # mostly of topics that were deleted
             if changed.records:
-                for listener in self._listeners:
-                    listener()
+                call_all_guarded("a change of the metadata log", self._listeners)
             if changed.trouble is None:
-                change.on_reply(changed.reply)
+                call_guarded("a change of the metadata log", change.on_reply, changed.reply)
             else:
-                change.on_trouble(_as_known(changed.trouble))
+                call_guarded("a change of the metadata log", change.on_trouble, _as_known(changed.trouble))
             self._go_on()
 
         def failed(trouble: Exception) -> None:
             self._is_changing = False
-            change.on_trouble(_as_known(trouble))
+            call_guarded("a change of the metadata log", change.on_trouble, _as_known(trouble))
             self._go_on()
 
         self._jobs.submit(lambda: self._carry_out(change), done, failed)

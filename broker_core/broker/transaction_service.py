@@ -36,6 +36,7 @@ from broker_core.model.exceptions import (
     UnknownTransactionalIdError,
 )
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
+from broker_core.model.limits import MAX_EXPIRED_ID_COUNT
 from broker_core.ports import Clock
 from broker_core.record.control_records import EndTransactionMarker
 from broker_core.txn.producer_renewal import Renewal
@@ -307,7 +308,18 @@ class TransactionService:
             if not is_any and now_ms < self._forgets_at_ms:
                 return
             self._forgets_at_ms = now_ms + self._forgetting_interval_ms
-            self._runtime.change(lambda coordinator: coordinator.plan_expire(now_ms), expired, _ignore)
+            self._runtime.change(plan, expired, _ignore)
+
+        def plan(
+            coordinator: TransactionCoordinator,
+        ) -> CoordinatorResult[TransactionRecord, tuple[EndingTransaction, ...]]:
+            planned = coordinator.plan_expire(now_ms)
+            forgotten = [record.transactional_id for record in planned.records if record.value is None]
+            for transactional_id in forgotten:
+                self._renewals.pop(transactional_id, None)
+            if len(forgotten) >= MAX_EXPIRED_ID_COUNT:
+                self._forgets_at_ms = now_ms
+            return planned
 
         def expired(endings: Sequence[EndingTransaction]) -> None:
             for ending in endings:

@@ -10,7 +10,8 @@ a request's bytes are used up. What is answered in a session are partitions with
 high watermark or log start has moved since they were last told.
 
 The cache holds so many sessions. A new one takes the place of the one that was used least recently if that was not
-used for two minutes; else it is not kept, and the client goes on without.
+used for two minutes; else it is not kept, and the client goes on without. So it does when all sessions together would
+name more partitions than the cache holds; one that grows beyond that is forgotten.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Final
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
+
+from broker_core.model.limits import MAX_FETCH_SESSION_PARTITION_COUNT
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
@@ -113,8 +116,15 @@ class FetchContext:
 class FetchSessionCache:
     """All sessions of a node. `new_id` gives a random positive int32."""
 
-    def __init__(self, *, max_session_count: int, new_id: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        *,
+        max_session_count: int,
+        new_id: Callable[[], int],
+        max_partition_count: int = MAX_FETCH_SESSION_PARTITION_COUNT,
+    ) -> None:
         self._max_session_count = max_session_count
+        self._max_partition_count = max_partition_count
         self._new_id = new_id
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
 
@@ -140,7 +150,7 @@ class FetchSessionCache:
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
             session = None
-            if epoch == INITIAL_EPOCH and wanted:
+            if epoch == INITIAL_EPOCH:
                 session = self._maybe_begin(wanted, with_topic_ids=with_topic_ids, now_ms=now_ms)
             return FetchContext(wanted=wanted, session=session)
         known = self._sessions.get(session_id)
@@ -150,7 +160,11 @@ class FetchSessionCache:
             return FetchContext(wanted={}, error=ErrorCode.fetch_session_topic_id_error)
         if known.epoch != epoch:
             return FetchContext(wanted={}, error=ErrorCode.invalid_fetch_session_epoch)
+        known_count = len(known.partitions)
         known.update(wanted, forgotten)
+        if len(known.partitions) > known_count and self.partition_count > self._max_partition_count:
+            del self._sessions[session_id]
+            return FetchContext(wanted={}, error=ErrorCode.fetch_session_id_not_found)
         if not known.partitions:
             del self._sessions[session_id]
             return FetchContext(wanted={})
@@ -168,6 +182,8 @@ class FetchSessionCache:
             if oldest is None or now_ms - oldest.last_used_ms < _EVICTION_AFTER_MS:
                 return None
             del self._sessions[oldest_id]
+        if self.partition_count + len(wanted) > self._max_partition_count:
+            return None
         session_id = self._new_id()
         while session_id in self._sessions or session_id == NO_SESSION:
             session_id = self._new_id()

@@ -1,6 +1,6 @@
 """Where requests wait for something to happen to a partition.
 
-    park(request, partitions)      `request.maybe_complete()` is asked each time one of the partitions moves
+    park(request, partitions)      `request.maybe_complete(partition)` is asked each time one of its partitions moves
     wake(partition)                asks those that wait for it; those that say yes are gone
     remove(request)                its time is up, or its client is gone
 
@@ -16,8 +16,8 @@ from typing import Protocol
 class ParkedRequest(Protocol):
     """A request that waits. Compared by identity."""
 
-    def maybe_complete(self) -> bool:
-        """Answers if there is enough to answer with; says whether it did."""
+    def maybe_complete(self, partition: Hashable) -> bool:
+        """The partition has moved. Answers if there is enough to answer with; says whether it did."""
         ...
 
 
@@ -52,5 +52,5 @@ class Purgatory:
     def wake(self, partition: Hashable) -> None:
         """Something happened to it. A request that is answered may park others meanwhile; they are not asked."""
         for request in tuple(self._waiting.get(partition, ())):
-            if request in self._partitions and request.maybe_complete():
+            if request in self._partitions and request.maybe_complete(partition):
                 self.remove(request)

@@ -11,7 +11,7 @@ appended, the coordinator is thrown away, with all that waits in it, and built a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 from uuid import UUID
 
@@ -157,14 +157,22 @@ class GroupCoordinator:
         planned = self.offsets.plan_forget_topic(topic, topic_id=topic_id)
         return CoordinatorResult(records=planned.records, reply=GroupEffects())
 
-    def plan_expire_offsets(self, now_ms: int) -> GroupResult:
-        """Offsets that are older than offsets.retention.minutes by the rule of their group, and groups that end so."""
-        group_ids = sorted({group.group_id for group in self.list_groups()})
-        records = tuple(record for group_id in group_ids for record in self._expired_of(group_id, now_ms))
+    def group_ids(self) -> tuple[str, ...]:
+        """Of all groups of whatever protocol, ordered, and of those that were taken back."""
+        modern = () if self.consumer_groups is None else tuple(self.consumer_groups.listed())
+        classic = (group.group_id for group in self.classic_groups)
+        return tuple(sorted({*classic, *(each.group_id for each in modern), *self.offsets.held_group_ids()}))
+
+    def plan_expire_offsets(self, now_ms: int, group_ids: Iterable[str] | None = None) -> GroupResult:
+        """Offsets that are older than offsets.retention.minutes by the rule of their group, and groups that end so. Of
+        all groups, or of these: thousands take a while."""
+        wanted = self.group_ids() if group_ids is None else group_ids
+        records = tuple(record for group_id in wanted for record in self._expired_of(group_id, now_ms))
         return CoordinatorResult(records=records, reply=GroupEffects())
 
     def _expired_of(self, group_id: str, now_ms: int) -> tuple[AnyGroupRecord, ...]:
         group, modern = self.classic_groups.get(group_id), self._modern(group_id)
+        self.offsets.forget_taken_back(group_id)
         expired = expired_offsets(
             self.offsets,
             group_id,

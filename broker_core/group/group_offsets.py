@@ -67,6 +67,8 @@ class GroupOffsets:
     def __init__(self) -> None:
         self._committed: dict[str, dict[TopicPartition, _Stored]] = {}
         self._pending: dict[int, dict[_Slot, _Stored]] = {}
+        self._pins: dict[TopicPartition, set[str]] = {}
+        """Groups whose committed offset is a pin, live or not."""
 
     # -- what is known --
 
@@ -96,8 +98,7 @@ class GroupOffsets:
 
     def retention_leases(self, now_ms: int) -> tuple[RetentionLease, ...]:
         """Every live pin, ordered by partition and group."""
-        partitions = {partition for held in self._committed.values() for partition in held}
-        return tuple(lease for partition in sorted(partitions) for lease in self._leases_of(partition, now_ms))
+        return tuple(lease for partition in sorted(self._pins) for lease in self._leases_of(partition, now_ms))
 
     def pinned_offset(self, partition: TopicPartition, now_ms: int) -> int | None:
         """The smallest offset that a live pin holds there: retention keeps it and what lies behind it."""
@@ -183,6 +184,21 @@ class GroupOffsets:
             for slot, stored in pending.items():
                 self._keep_newer(slot, stored)
 
+    def held_group_ids(self) -> Iterable[str]:
+        """Of the groups that anything is remembered of, also that it was taken back."""
+        return self._committed.keys()
+
+    def forget_taken_back(self, group_id: str) -> None:
+        """What was taken back is remembered only for commits that lie before it and whose marker comes later. Without
+        open transactions there are none; a log that lives long would remember every group that ever was."""
+        if self._pending or group_id not in self._committed:
+            return
+        held = self._committed[group_id]
+        for partition in [partition for partition, stored in held.items() if stored.value is None]:
+            del held[partition]
+        if not held:
+            del self._committed[group_id]
+
     def _slots(self) -> Iterator[tuple[_Slot, OffsetCommitValue]]:
         """All that is committed, and all that open transactions may yet commit."""
         for group_id, held in self._committed.items():
@@ -199,10 +215,19 @@ class GroupOffsets:
         known = held.get(slot.partition)
         if known is None or known.record_offset < stored.record_offset:
             held[slot.partition] = stored
+            self._note_pin(slot, stored)
+
+    def _note_pin(self, slot: _Slot, stored: _Stored) -> None:
+        if stored.value is not None and pinned_until_ms(stored.value.metadata) is not None:
+            self._pins.setdefault(slot.partition, set()).add(slot.group_id)
+        elif slot.partition in self._pins:
+            self._pins[slot.partition].discard(slot.group_id)
+            if not self._pins[slot.partition]:
+                del self._pins[slot.partition]
 
     def _leases_of(self, partition: TopicPartition, now_ms: int) -> Iterable[RetentionLease]:
-        for group_id, held in sorted(self._committed.items()):
-            value = held[partition].value if partition in held else None
+        for group_id in sorted(self._pins.get(partition, ())):
+            value = self._committed[group_id][partition].value
             until_ms = pinned_until_ms(value.metadata) if value else None
             if value is not None and until_ms is not None and until_ms > now_ms:
                 yield RetentionLease(group_id=group_id, partition=partition, offset=value.offset, until_ms=until_ms)
@@ -244,11 +269,12 @@ def _check_offset(group_id: str, partition: TopicPartition, asked: GroupOffset) 
             f"{where} with leader epoch {asked.leader_epoch}, it must be from -1 to {_MAX_INT32}."
         )
     try:
-        metadata_bytes = len(asked.metadata.encode())
+        # In spite of the setting's name, Kafka measures what Java calls a string's length: UTF-16 units.
+        metadata_length = len(asked.metadata.encode("utf-16-le")) // 2
     except UnicodeEncodeError as trouble:
-        raise InvalidRequestError(f"{where} with metadata that is not UTF-8: {trouble}.") from trouble
-    if metadata_bytes > MAX_OFFSET_METADATA_BYTES:
+        raise InvalidRequestError(f"{where} with metadata that is not Unicode: {trouble}.") from trouble
+    if metadata_length > MAX_OFFSET_METADATA_BYTES:
         raise OffsetMetadataTooLargeError(
-            f"{where} with {metadata_bytes} bytes of metadata, at most {MAX_OFFSET_METADATA_BYTES} are allowed"
+            f"{where} with {metadata_length} characters of metadata, at most {MAX_OFFSET_METADATA_BYTES} are allowed"
             " (offset.metadata.max.bytes)."
         )

@@ -8,8 +8,8 @@
     of KIP-848                                   the commit, if no member subscribes to the topic
     any other                                    never
 
-What an open transaction may change stays, and so does a live retention pin, and what a sink has decided. A group goes with its last offset, if it
-has no members, and nobody who was told an id is on his way to it.
+What an open transaction may change stays, and so does a live retention pin, and what a sink has decided. A group goes
+with its last offset, if it has no members, and nobody who was told an id is on his way to it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ def expired_offsets(
     held, pending = offsets.fetch(group_id), offsets.pending_partitions(group_id)
 
     def is_old(partition: TopicPartition, committed: GroupOffset) -> bool:
-        if since_ms is None or group_id.startswith(SINK_GROUP_PREFIX) or partition in pending or is_subscribed_to(partition.topic):
+        if since_ms is None or group_id.startswith(SINK_GROUP_PREFIX):
+            return False
+        if partition in pending or is_subscribed_to(partition.topic):
             return False
         if (pinned_until_ms(committed.metadata) or 0) > now_ms:
             return False

@@ -131,11 +131,11 @@ def _refused(call: Call, topics: Any, *, checks_access: bool) -> dict[TopicParti
     refused: dict[TopicPartition, ErrorCode] = {}
     for topic in topics:
         known = call.node.topics.image.topics.get(topic.name)
-        is_allowed = not is_internal_topic(topic.name) and call.is_allowed(
-            Operation.WRITE, ResourceType.TOPIC, topic.name
+        is_refused = is_internal_topic(topic.name) or (
+            checks_access and not call.is_allowed(Operation.WRITE, ResourceType.TOPIC, topic.name)
         )
         for number in topic.partitions:
-            if checks_access and not is_allowed:
+            if is_refused:
                 refused[TopicPartition(topic.name, number)] = ErrorCode.topic_authorization_failed
             elif known is None or not 0 <= number < known.partition_count:
                 refused[TopicPartition(topic.name, number)] = ErrorCode.unknown_topic_or_partition

@@ -6,9 +6,10 @@ disk, a fetch that waits for records, a join that waits for members). Each call 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from kio.static.protocol import ResponsePayload
 
@@ -17,6 +18,10 @@ from broker_core.model.access_control import CLUSTER_NAME, SUPPORTED_OPERATIONS,
 from broker_core.protocol.api_table import ApiKey, message_types
 from broker_core.protocol.connection import Request
 from broker_core.protocol.message_builder import build
+
+Value = TypeVar("Value")
+
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +131,25 @@ class Call:
     def close_connection(self, reason: str) -> None:
         """What cannot be answered: the client notices by losing its connection."""
         self._answer(ConnectionEnd(reason=reason))
+
+    def after_job(self, work: Callable[[], Value], respond: Callable[[Value], None]) -> None:
+        """Runs `work` where it may block, then `respond` with what came of it. What fails of the two is a fault of
+        ours, and ends the connection: nobody waits for ever."""
+
+        def failed(trouble: Exception) -> None:
+            _log.error(
+                "api=%s version=%d peer=%s failed", self.api_key.label, self.version, self.peer, exc_info=trouble
+            )
+            if not self.is_answered:
+                self.close_connection(f"{self.api_key.label} could not be answered")
+
+        def done(value: Value) -> None:
+            try:
+                respond(value)
+            except Exception as trouble:
+                failed(trouble)
+
+        self.node.jobs.submit(work, done, failed)
 
     def _answer(self, message: ResponsePayload | ConnectionEnd | None) -> None:
         assert not self.is_answered, f"{self.api_key.label} of {self.peer} is answered twice"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker_core.broker.broker_node import BrokerNode
-from broker_core.broker.broker_settings import TOPIC_SYNONYMS, kind_of_topic_setting
+from broker_core.broker.broker_settings import BROKER_SETTINGS, TOPIC_SYNONYMS, kind_of_topic_setting
 from broker_core.model.topic_settings import SETTINGS
 
 OF_TOPIC, OF_BROKER_FILE, DEFAULT = 1, 4, 5
@@ -27,7 +27,7 @@ def topic_config_answers(
 
 def _answer(node: BrokerNode, name: str, configs: Mapping[str, str], *, with_synonyms: bool) -> dict[str, Any]:
     synonyms = _synonyms(node, name, configs)
-    value, source = (synonyms[0]["value"], synonyms[0]["source"]) if synonyms else (None, DEFAULT)
+    value, source = (synonyms[0]["value"], synonyms[0]["source"]) if synonyms else (SETTINGS[name].default, DEFAULT)
     return {
         "name": name,
         "value": value,
@@ -39,7 +39,7 @@ def _answer(node: BrokerNode, name: str, configs: Mapping[str, str], *, with_syn
 
 
 def _synonyms(node: BrokerNode, name: str, configs: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Who says something of the setting; the first one counts."""
+    """Who says something of the setting; the first one counts. If nobody does, the topic has a default of its own."""
     found = []
     if name in configs:
         found.append({"name": name, "value": configs[name], "source": OF_TOPIC})
@@ -47,7 +47,6 @@ def _synonyms(node: BrokerNode, name: str, configs: Mapping[str, str]) -> list[d
     if name in node.config.topic_defaults:
         given = next(each for each in broker_names if each in node.config.given)
         found.append({"name": given, "value": node.config.topic_defaults[name], "source": OF_BROKER_FILE})
-    if SETTINGS[name].default is not None:
-        broker_name = broker_names[0] if broker_names else name
-        found.append({"name": broker_name, "value": SETTINGS[name].default, "source": DEFAULT})
+    if broker_names and (default := BROKER_SETTINGS[broker_names[0]].default) is not None:
+        found.append({"name": broker_names[0], "value": default, "source": DEFAULT})
     return found

@@ -17,6 +17,7 @@ from broker_core.handlers.call import Call
 from broker_core.handlers.config_resources import ResourceKind, is_allowed_to_alter, refusal_of_kind
 from broker_core.model.exceptions import InvalidRequestError, StreamlogError, UnknownTopicError
 from broker_core.model.topic_name import validate_topic_name
+from broker_core.protocol.api_table import ApiKey
 
 Changes = Mapping[str, str | None]
 PlanChanges = Callable[[TopicDescription, Any], Changes]
@@ -45,6 +46,10 @@ def alter_each(call: Call, plan: PlanChanges) -> None:
         if named[resource.resource_type, resource.resource_name] > 1:
             answer(place, ErrorCode.invalid_request, "Each resource must appear at most once.")
             continue
+        if resource.resource_type == ResourceKind.BROKER_LOGGER and call.api_key == ApiKey.ALTER_CONFIGS:
+            # Known to the incremental API only: refused before access is asked.
+            answer(place, ErrorCode.invalid_request, f"Unknown resource type {resource.resource_type}")
+            continue
         refusal = is_allowed_to_alter(call, resource.resource_type, resource.resource_name)
         if refusal is not None:
             answer(place, refusal)
@@ -70,7 +75,10 @@ def _alter(call: Call, resource: Any, plan: PlanChanges, answer: Any) -> None:
         if not name:
             raise InvalidRequestError("Default topic resources are not allowed.")
         validate_topic_name(name)
-        changes = plan(call.node.topics.topic(name), resource)
+        topic = call.node.topics.image.topics.get(name)
+        if topic is None:
+            raise UnknownTopicError(f"The topic '{name}' does not exist.", topic=name)
+        changes = plan(topic, resource)
         call.node.topics.check(lambda controller: controller.plan_alter_topic_configs(name, changes))
     except StreamlogError as trouble:
         refused(trouble)

@@ -11,6 +11,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from broker_core.handlers.call import Call
+from broker_core.handlers.replica_assignment import refusal_of_assignment
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 
@@ -67,6 +68,5 @@ def _refused_assignment(call: Call, topic: Any) -> str | None:
             f"Attempted to add {new_count} additional partition(s), but only {len(topic.assignments)} assignment(s)"
             " were specified."
         )
-    if any(tuple(each.broker_ids) != (call.node.node_id,) for each in topic.assignments):
-        return f"The only broker is {call.node.node_id}, and a partition has one replica."
-    return None
+    refusals = (refusal_of_assignment(call.node.node_id, each.broker_ids) for each in topic.assignments)
+    return next(filter(None, refusals), None)

@@ -13,6 +13,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
 from broker_core.handlers.config_answers import topic_config_answers
+from broker_core.handlers.replica_assignment import refusal_of_assignment
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.limits import MAX_PARTITION_COUNT
@@ -20,7 +21,9 @@ from broker_core.model.limits import MAX_PARTITION_COUNT
 _DEFAULT_COUNT: Final = -1
 _NOTHING_SHOWN: Final[dict[str, Any]] = {"num_partitions": -1, "replication_factor": -1, "configs": ()}
 """Of a topic that was refused."""
-_TOO_MANY: Final = f"Excessively large number of partitions per request: at most {MAX_PARTITION_COUNT} are made at once."
+_TOO_MANY: Final = (
+    f"Excessively large number of partitions per request: at most {MAX_PARTITION_COUNT} are made at once."
+)
 
 
 class _Refusal(Exception):
@@ -134,12 +137,9 @@ def _check_assignments(call: Call, topic: Any) -> None:
             ErrorCode.invalid_replica_assignment, "partitions should be a consecutive 0-based integer sequence"
         )
     for each in topic.assignments:
-        if tuple(each.broker_ids) != (call.node.node_id,):
-            raise _Refusal(
-                ErrorCode.invalid_replica_assignment,
-                f"partition {each.partition_index} is assigned to {list(each.broker_ids)}: the only broker is"
-                f" {call.node.node_id}",
-            )
+        refusal = refusal_of_assignment(call.node.node_id, each.broker_ids)
+        if refusal is not None:
+            raise _Refusal(ErrorCode.invalid_replica_assignment, refusal)
 
 
 def _configs(topic: Any) -> dict[str, str]:

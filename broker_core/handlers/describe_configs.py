@@ -41,7 +41,7 @@ def _described(call: Call, resource: Any) -> dict[str, Any]:
     asked = resource.configuration_keys
     if asked:
         configs = [config for config in configs if config["name"] in set(asked)]
-    return named | {"error_code": ErrorCode.none, "configs": configs}
+    return named | {"error_code": ErrorCode.none, "error_message": "", "configs": configs}
 
 
 def _configs(call: Call, kind: int, name: str) -> list[dict[str, Any]]:

@@ -1,15 +1,18 @@
-"""DescribeLogDirs (35), versions 1 to 5: how many bytes each partition takes in the node's one directory."""
+"""DescribeLogDirs (35), versions 1 to 5: how many bytes each partition takes in the node's one directory.
+
+Looked at in a job: every partition is opened.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.broker.replica import Replica
+from broker_core.broker.replica_manager import DiskSpace
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import Operation, ResourceType
-from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import TopicPartition
 
 _FIRST_VERSION_WITH_ERROR: Final = 3
@@ -19,17 +22,17 @@ def handle(call: Call) -> None:
     if not call.is_allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
         call.respond(error_code=ErrorCode.cluster_authorization_failed)
         return
+    replicas = call.node.replicas
+    look = replicas.sizes(_asked_for(call))
+    call.after_job(lambda: (look(), replicas.disk_space()), lambda found: _respond(call, *found))
+
+
+def _respond(call: Call, sizes: Mapping[TopicPartition, int], space: DiskSpace) -> None:
     topics: dict[str, list[dict[str, Any]]] = {}
-    for replica in _asked_for(call):
-        try:
-            size_bytes = sum(segment.size_bytes for segment in replica.segments())
-        except StreamlogError:
-            continue
-        partition = replica.topic_partition
+    for partition, size_bytes in sizes.items():
         topics.setdefault(partition.topic, []).append(
             {"partition_index": partition.partition, "partition_size": size_bytes}
         )
-    space = call.node.replicas.disk_space()
     call.respond(
         results=[
             {
@@ -42,15 +45,12 @@ def handle(call: Call) -> None:
     )
 
 
-def _asked_for(call: Call) -> list[Replica]:
+def _asked_for(call: Call) -> list[TopicPartition] | None:
+    """None: all. As in Kafka, what is not here is not in the answer."""
     if call.message.topics is None:
-        return list(call.node.replicas.all())
-    found: dict[TopicPartition, Replica] = {}
-    for topic in call.message.topics:
-        for number in topic.partitions:
-            partition = TopicPartition(topic.topic, number)
-            try:
-                found[partition] = call.node.replicas.get(partition)
-            except StreamlogError:
-                continue  # as in Kafka, what is not here is not in the answer
-    return list(found.values())
+        return None
+    known = call.node.topics.image.topics
+    named = {TopicPartition(topic.topic, number) for topic in call.message.topics for number in topic.partitions}
+    return sorted(
+        each for each in named if each.topic in known and 0 <= each.partition < known[each.topic].partition_count
+    )

@@ -2,37 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from broker_core.broker.replica import Replica
 from broker_core.handlers.call import Call
 from broker_core.log.producer_state import ProducerEntry
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_name import validate_topic_name
 
 
 def handle(call: Call) -> None:
-    answers = []
+    topics: list[dict[str, Any]] = []
+    left = 1
+
+    def looked_at() -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            call.respond(topics=topics)
+
     for topic in call.message.topics:
         is_allowed = call.is_allowed(Operation.READ, ResourceType.TOPIC, topic.name)
-        partitions = [
-            {"partition_index": number, **_producers_of(call, topic.name, number, is_allowed=is_allowed)}
-            for number in topic.partition_indexes
-        ]
-        answers.append({"name": topic.name, "partitions": partitions})
-    call.respond(topics=answers)
+        partitions: list[dict[str, Any]] = [{"partition_index": number} for number in topic.partition_indexes]
+        topics.append({"name": topic.name, "partitions": partitions})
+        for answer in partitions:
+            left += 1
+            if is_allowed:
+                _look_at(call, topic.name, answer, looked_at)
+            else:
+                answer["error_code"] = ErrorCode.topic_authorization_failed
+                looked_at()
+    looked_at()
 
 
-def _producers_of(call: Call, name: str, number: int, *, is_allowed: bool) -> dict[str, Any]:
-    if not is_allowed:
-        return {"error_code": ErrorCode.topic_authorization_failed}
+def _look_at(call: Call, name: str, answer: dict[str, Any], looked_at: Callable[[], None]) -> None:
+    """Completes the answer, at once or when its producers are read."""
+
+    def known(replica: Replica) -> None:
+        answer["active_producers"] = [_shown(entry) for entry in replica.producer_entries().values()]
+        looked_at()
+
+    def failed(trouble: StreamlogError) -> None:
+        answer.update(error_code=trouble.error_code, error_message=trouble.message)
+        looked_at()
+
     try:
-        entries = call.node.replicas.get(TopicPartition(name, number)).producer_entries()
+        validate_topic_name(name)
+        replica = call.node.replicas.get(TopicPartition(name, answer["partition_index"]))
     except StreamlogError as trouble:
-        return {"error_code": trouble.error_code, "error_message": trouble.message}
-    return {"active_producers": [_shown(entry) for entry in entries.values()]}
+        failed(trouble)
+        return
+    replica.when_producers_known(lambda: known(replica), failed)
 
 
 def _shown(entry: ProducerEntry) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
 from broker_core.handlers.topic_answers import absence_of, partition_answer, topic_answer
-from broker_core.model.access_control import Operation, ResourceType
+from broker_core.model.access_control import Operation, ResourceType, operations_bit_field
 from broker_core.model.topic_name import is_internal_topic
 
 _MOST_PARTITIONS: Final = 2_000
@@ -42,7 +42,8 @@ def handle(call: Call) -> None:
             continue
         topic = image.topics.get(name)
         if topic is None:
-            answers.append(_refused(name, absence_of(name)))
+            operations = operations_bit_field(call.allowed_operations(ResourceType.TOPIC, name))
+            answers.append(_refused(name, absence_of(name)) | {"topic_authorized_operations": operations})
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         until = min(topic.partition_count, first + left)

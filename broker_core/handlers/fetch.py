@@ -1,18 +1,20 @@
 """Fetch (1), versions 4 to 18: records as they lie in the log, at once or when there are enough of them.
 
-Partitions come in the order of the request (of the session, see `fetch.fetch_session`), each at most with its own
-bytes, all together at most with the request's and fetch.max.bytes; the first batch always fits. A read-committed
-client gets records up to the last stable offset, with the transactions among them that were aborted. With fewer than
-min_bytes and no error the request waits in the purgatory until its partitions have more, or max_wait is over. Topics
-come by name, from version 13 on by id. Epochs: see `handlers.leader_epochs`; a client whose log has diverged (KIP-595
-fields, version 12) is told from where.
+Partitions come in the order of the request (of the session, see `fetch.fetch_session`), behind them those that are not
+there or may not be read; each at most with its own bytes, all together at most with the request's and fetch.max.bytes;
+the first batch always fits. A read-committed client gets records up to the last stable offset, with the transactions
+among them that were aborted. With fewer than min_bytes and no error the request waits in the purgatory until its
+partitions have more, or max_wait is over. Where memory is short, because clients leave their answers unfetched, it
+waits on, and is answered with less. Topics come by name, from version 13 on by id. Epochs: see
+`handlers.leader_epochs`; a client whose log has diverged (KIP-595 fields, version 12) is told from where.
 
-Left out on purpose: followers (replica_id), and reading from one that is near (rack).
+Left out on purpose: followers (replica_id: NOT_LEADER_OR_FOLLOWER), and reading from one that is near (rack).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from itertools import groupby
 from typing import Any, Final
 from uuid import UUID
 
@@ -21,14 +23,22 @@ from kio.schema.errors import ErrorCode
 from broker_core.broker.replica import Replica
 from broker_core.cluster import FetchedBatches
 from broker_core.fetch.fetch_session import FINAL_EPOCH, FetchContext, PartitionKey, WantedPartition
+from broker_core.handlers.awaited_partitions import AwaitedPartitions
 from broker_core.handlers.call import Call
 from broker_core.handlers.leader_epochs import refused_epoch
 from broker_core.model.access_control import Operation, ResourceType
-from broker_core.model.exceptions import StreamlogError
-from broker_core.model.identifiers import IsolationLevel, TopicPartition
+from broker_core.model.exceptions import (
+    OffsetOutOfRangeError,
+    StreamlogError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from broker_core.model.identifiers import NO_LEADER_EPOCH, IsolationLevel, TopicPartition
 
 _FIRST_VERSION_WITH_IDS: Final = 13
 _NO_REPLICA: Final = -1
+_IS_NOT_FOUND: Final = "is_not_found"
+"""Of an answer, before it goes out: its partition was not even looked at."""
 
 
 def handle(call: Call) -> None:
@@ -38,7 +48,7 @@ def handle(call: Call) -> None:
             wanted[PartitionKey(_topic_of(call, topic), partition.partition)] = WantedPartition(
                 fetch_offset=partition.fetch_offset,
                 max_bytes=partition.partition_max_bytes,
-                current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
+                current_leader_epoch=max(NO_LEADER_EPOCH, getattr(partition, "current_leader_epoch", -1)),
                 last_fetched_epoch=getattr(partition, "last_fetched_epoch", -1),
             )
     forgotten = [
@@ -65,6 +75,19 @@ def _topic_of(call: Call, topic: Any) -> str | UUID | None:
     return named
 
 
+def _replica_id(call: Call) -> int:
+    """Of a follower that fetches; -1 for a client."""
+    state = call.request_field("replica_state", None)
+    return int(call.request_field("replica_id", _NO_REPLICA) if state is None else state.replica_id)
+
+
+def _topic_name(call: Call, key: PartitionKey) -> str | None:
+    if isinstance(key.topic, str):
+        return key.topic
+    topic = None if key.topic is None else call.node.topics.image.topic_by_id(key.topic)
+    return None if topic is None else topic.name
+
+
 class _Fetch:
     """One request, parked until there is enough."""
 
@@ -73,26 +96,53 @@ class _Fetch:
         self._context = context
         self._isolation = IsolationLevel(1 if call.message.isolation_level == 1 else 0)
         self._max_bytes = max(0, min(call.message.max_bytes, call.node.config.fetch_max_bytes))
+        self._min_bytes = min(call.message.min_bytes, self._max_bytes)
+        self._awaited: AwaitedPartitions | None = None
+        self._is_follower = _replica_id(call) >= 0
         self._may_read: dict[str, bool] = {}
+        # A topic that goes while this waits is a topic that is gone, not an id that was never there.
+        self._names = {key: _topic_name(call, key) for key in context.wanted}
 
     def begin(self) -> None:
         max_wait_ms = int(self._call.message.max_wait.total_seconds() * 1000)
         answers, byte_count, is_urgent = self._read()
-        if is_urgent or max_wait_ms <= 0 or byte_count >= self._call.message.min_bytes or not self._context.wanted:
+        if is_urgent or max_wait_ms <= 0 or byte_count >= self._min_bytes or not self._context.wanted:
             self._respond(answers)
             return
+        self._awaited = self._awaiting(byte_count)
         self._call.node.park_fetch(
-            self, [partition for key in self._context.wanted if (partition := self._partition(key)) is not None],
+            self,
+            self._awaited,
             until_ms=self._call.now_ms + max_wait_ms,
-        )  # fmt: skip
+            connection_id=self._call.peer.connection_id,
+        )
 
-    def maybe_complete(self) -> bool:
+    def maybe_complete(self, partition: Hashable) -> bool:
         """Of the purgatory."""
+        assert self._awaited is not None and isinstance(partition, TopicPartition), f"{partition} is not waited for"
+        if not self._awaited.is_worth_a_look(partition):
+            return False
         answers, byte_count, is_urgent = self._read()
-        if not is_urgent and byte_count < self._call.message.min_bytes:
+        if not is_urgent and byte_count < self._min_bytes:
+            self._awaited = self._awaiting(byte_count)
             return False
         self._respond(answers)
         return True
+
+    def fail(self) -> None:
+        if not self._call.is_answered:
+            self._call.close_connection("a fetch that waited could not be answered")
+
+    def _awaiting(self, byte_count: int) -> AwaitedPartitions:
+        """Partitions without an error, of which so many bytes are there."""
+        wanted = [
+            (partition, each.fetch_offset)
+            for key, each in self._context.wanted.items()
+            if (partition := self._partition(key)) is not None
+        ]
+        return AwaitedPartitions(
+            self._call.node.replicas, wanted, self._isolation, missing_bytes=self._min_bytes - byte_count
+        )
 
     def give_up_waiting(self) -> None:
         """The time is up: whatever there is."""
@@ -101,9 +151,10 @@ class _Fetch:
     def _read(self) -> tuple[dict[PartitionKey, dict[str, Any]], int, bool]:
         """(an answer for each partition, bytes of records, whether one is an error or a divergence)."""
         answers: dict[PartitionKey, dict[str, Any]] = {}
-        left, byte_count, is_urgent = self._max_bytes, 0, False
+        left = min(self._max_bytes, self._call.node.answer_room_bytes())
+        has_room, byte_count, is_urgent = left > 0 or not self._max_bytes, 0, False
         for key, wanted in self._context.wanted.items():
-            answer = self._read_one(key, wanted, left, is_first=byte_count == 0)
+            answer = self._read_one(key, wanted, left, is_first=has_room and byte_count == 0)
             answers[key] = answer
             size = len(answer["records"] or b"")
             byte_count += size
@@ -113,25 +164,30 @@ class _Fetch:
 
     def _read_one(self, key: PartitionKey, wanted: WantedPartition, left: int, *, is_first: bool) -> dict[str, Any]:
         try:
-            name = self._name(key)
+            name = self._names[key]
             if name is None:
-                return _refusal(key, ErrorCode.unknown_topic_id)
+                return _refusal(key, ErrorCode.unknown_topic_id, is_found=False)
             if not self._is_readable(name):
-                return _refusal(key, ErrorCode.topic_authorization_failed)
+                return _refusal(key, ErrorCode.topic_authorization_failed, is_found=False)
             replica = self._call.node.replicas.get(TopicPartition(name, key.number))
+            if self._is_follower:
+                leader = {"leader_id": self._call.node.node_id, "leader_epoch": replica.leader_epoch}
+                return _refusal(key, ErrorCode.not_leader_or_follower) | {"current_leader": leader}
             refused = refused_epoch(wanted.current_leader_epoch, replica.leader_epoch)
             if refused is not None:
                 return _refusal(key, refused)
             diverging = _diverging_epoch(replica, wanted)
             if diverging is not None:
-                return _answer(key, replica, None) | {"diverging_epoch": diverging}
+                return self._answer(key, replica, None) | {"diverging_epoch": diverging}
             max_bytes = min(wanted.max_bytes, left)
             if (max_bytes <= 0 and not is_first) or not self._has_more(replica, wanted.fetch_offset):
-                return _answer(key, replica, None)
+                return self._answer(key, replica, None)
             fetched = replica.read(wanted.fetch_offset, max_bytes=max(0, max_bytes), isolation=self._isolation)
             if len(fetched.buffer) > max_bytes and not is_first:
-                return _answer(key, replica, None)
-            return _answer(key, replica, fetched)
+                return self._answer(key, replica, None)
+            return self._answer(key, replica, fetched)
+        except (UnknownTopicError, UnknownPartitionError) as trouble:
+            return _refusal(key, trouble.error_code, is_found=self._awaited is not None)
         except StreamlogError as trouble:
             return _refusal(key, trouble.error_code)
 
@@ -139,14 +195,8 @@ class _Fetch:
         """False: at the end, and nothing is to be read. What is out of range is left to the replica to refuse."""
         return from_offset != replica.bounds.readable_end(self._isolation)
 
-    def _name(self, key: PartitionKey) -> str | None:
-        if isinstance(key.topic, str):
-            return key.topic
-        topic = None if key.topic is None else self._call.node.topics.image.topic_by_id(key.topic)
-        return None if topic is None else topic.name
-
     def _partition(self, key: PartitionKey) -> TopicPartition | None:
-        name = self._name(key)
+        name = self._names[key]
         return None if name is None else TopicPartition(name, key.number)
 
     def _is_readable(self, name: str) -> bool:
@@ -168,14 +218,35 @@ class _Fetch:
                 )
                 if self._context.is_incremental and not has_news:
                     del told[key]
-        topics: dict[Any, list[dict[str, Any]]] = {}
-        for key, answer in told.items():
-            topics.setdefault(key.topic, []).append(answer)
+        # Kafka puts what it did not even try to read behind the rest, and neighbours of one topic together.
+        ordered = sorted(told.items(), key=lambda item: item[1].pop(_IS_NOT_FOUND, False))
         name = "topic_id" if self._call.version >= _FIRST_VERSION_WITH_IDS else "topic"
         self._call.respond(
             session_id=self._context.session_id,
-            responses=[{name: topic, "partitions": partitions} for topic, partitions in topics.items()],
+            responses=[
+                {name: topic, "partitions": [answer for _, answer in answers_of_topic]}
+                for topic, answers_of_topic in groupby(ordered, key=lambda item: item[0].topic)
+            ],
         )
+
+    def _answer(self, key: PartitionKey, replica: Replica, fetched: FetchedBatches | None) -> dict[str, Any]:
+        bounds = replica.bounds
+        aborted = [] if fetched is None else fetched.aborted_transactions
+        is_committed_only = self._isolation is IsolationLevel.READ_COMMITTED
+        return {
+            "partition_index": key.number,
+            "error_code": ErrorCode.none,
+            "high_watermark": bounds.high_watermark,
+            "last_stable_offset": bounds.last_stable_offset,
+            "log_start_offset": bounds.log_start_offset,
+            "aborted_transactions": (
+                [{"producer_id": each.producer_id, "first_offset": each.first_offset} for each in aborted]
+                if is_committed_only
+                else None
+            ),
+            "preferred_read_replica": _NO_REPLICA,
+            "records": b"" if fetched is None else fetched.buffer,
+        }
 
 
 def _diverging_epoch(replica: Replica, wanted: WantedPartition) -> dict[str, int] | None:
@@ -183,36 +254,24 @@ def _diverging_epoch(replica: Replica, wanted: WantedPartition) -> dict[str, int
     if wanted.last_fetched_epoch < 0:
         return None
     epoch, end_offset = replica.end_offset_for_epoch(wanted.last_fetched_epoch)
+    if epoch < 0 or end_offset < 0:
+        raise OffsetOutOfRangeError(
+            f"{replica.topic_partition} knows nothing of epoch {wanted.last_fetched_epoch}, which a client fetched last"
+        )
     if epoch == wanted.last_fetched_epoch and end_offset >= wanted.fetch_offset:
         return None
     return {"epoch": epoch, "end_offset": end_offset}
 
 
-def _answer(key: PartitionKey, replica: Replica, fetched: FetchedBatches | None) -> dict[str, Any]:
-    bounds = replica.bounds
-    aborted = [] if fetched is None else fetched.aborted_transactions
+def _refusal(key: PartitionKey, error_code: ErrorCode, *, is_found: bool = True) -> dict[str, Any]:
     return {
-        "partition_index": key.number,
-        "error_code": ErrorCode.none,
-        "high_watermark": bounds.high_watermark,
-        "last_stable_offset": bounds.last_stable_offset,
-        "log_start_offset": bounds.log_start_offset,
-        "aborted_transactions": [
-            {"producer_id": each.producer_id, "first_offset": each.first_offset} for each in aborted
-        ],
-        "preferred_read_replica": _NO_REPLICA,
-        "records": b"" if fetched is None else fetched.buffer,
-    }
-
-
-def _refusal(key: PartitionKey, error_code: ErrorCode) -> dict[str, Any]:
-    return {
+        **({} if is_found else {_IS_NOT_FOUND: True}),
         "partition_index": key.number,
         "error_code": error_code,
         "high_watermark": -1,
         "last_stable_offset": -1,
         "log_start_offset": -1,
-        "aborted_transactions": [],
+        "aborted_transactions": None if is_found else [],
         "preferred_read_replica": _NO_REPLICA,
         "records": b"",
     }

@@ -32,7 +32,7 @@ _MESSAGES: Final = {
     ErrorCode.invalid_request: "This most likely occurs because of a request being malformed by the client library or"
     " the message was sent to an incompatible broker. See the broker logs for more details.",
 }
-"""Kafka's words; told below version 4 alone."""
+"""Kafka's words."""
 
 
 def handle(call: Call) -> None:
@@ -50,10 +50,18 @@ def _answer(call: Call, key_type: int, keys: Sequence[str]) -> None:
     found = [_coordinator_of(call, key_type, key) for key in keys]
     if call.version >= _FIRST_VERSION_WITH_SEVERAL_KEYS:
         call.respond(
-            coordinators=[{"key": key, "error_message": "", **each} for key, each in zip(keys, found, strict=True)]
+            coordinators=[
+                {"key": key, "error_message": _text(each), **each}
+                for key, each in zip(keys, found, strict=True)
+            ]
         )
     else:
         call.respond(error_message=_MESSAGES.get(found[0]["error_code"]), **found[0])
+
+
+def _text(answer: dict[str, Any]) -> str:
+    error_code = answer["error_code"]
+    return _MESSAGES[error_code] if error_code is ErrorCode.invalid_request else ""
 
 
 def _coordinator_of(call: Call, key_type: int, key: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from broker_core.broker.broker_settings import SettingKind, kind_of_topic_settin
 from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
 from broker_core.handlers.config_changes import Changes, alter_each, require_value
-from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError
+from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError, StreamlogError
 from broker_core.model.setting_parsers import items_of
 from broker_core.model.topic_settings import SETTINGS, unknown_setting
 
@@ -30,7 +30,9 @@ def _planned(topic: TopicDescription, resource: Any, *, defaults: Any) -> Change
         if config.name in changes:
             raise InvalidRequestError("Error due to duplicate config keys")
         if config.config_operation == _DELETE:
-            changes[config.name] = None
+            # Kafka lets what it does not know be taken back.
+            if config.name in SETTINGS:
+                changes[config.name] = None
             continue
         value = require_value(config.name, config.value)
         if config.config_operation == _SET:
@@ -39,7 +41,8 @@ def _planned(topic: TopicDescription, resource: Any, *, defaults: Any) -> Change
             items = _items_now(topic, config.name, defaults)
             changes[config.name] = ",".join(_LIST_OPERATIONS[config.config_operation](items, items_of(value)))
         else:
-            raise InvalidRequestError(f"Unknown operation type {config.config_operation} for {config.name}")
+            # UNKNOWN_SERVER_ERROR, as Kafka answers.
+            raise StreamlogError(f"Unknown operation type {config.config_operation} for {config.name}")
     return changes
 
 

@@ -6,11 +6,14 @@
 
 A time gives the first record at or after it that the client may see; -1 where there is none. A special place that is
 newer than the request's version is UNSUPPORTED_VERSION. A partition named twice is INVALID_REQUEST.
+
+All but the ends of a log is looked for in a job: it may open every segment, and inflate batches.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -27,6 +30,11 @@ _FIRST_VERSION_WITH: Final = {
     OffsetSpec.MAX_TIMESTAMP: 7, _EARLIEST_LOCAL: 8, _LATEST_TIERED: 9, _EARLIEST_PENDING: 11,
 }  # fmt: skip
 _NOWHERE: Final[dict[str, Any]] = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
+_NEEDS_A_SEARCH: Final = OffsetSpec.MAX_TIMESTAMP
+"""And every time, from 0 on."""
+
+Answer = dict[str, Any]
+Lookup = Callable[[], Answer]
 
 
 def handle(call: Call) -> None:
@@ -38,23 +46,34 @@ def handle(call: Call) -> None:
         for name in dict.fromkeys(topic.name for topic in call.message.topics)
     }
     # As in Kafka, what is named twice is in the answer once, and a topic without partitions is not in it.
-    answers: dict[str, dict[int, dict[str, Any]]] = {}
+    answers: dict[str, dict[int, Answer | Lookup]] = {}
     for topic in call.message.topics:
         for partition in topic.partitions:
             number = partition.partition_index
             if not is_allowed[topic.name]:
-                answer = _NOWHERE | {"error_code": ErrorCode.topic_authorization_failed}
+                answer: Answer | Lookup = _NOWHERE | {"error_code": ErrorCode.topic_authorization_failed}
             elif named[topic.name, number] > 1:
                 answer = _NOWHERE | {"error_code": ErrorCode.invalid_request}
             else:
                 answer = _looked_up(call, topic.name, partition)
-            answers.setdefault(topic.name, {})[number] = {"partition_index": number, **answer}
+            answers.setdefault(topic.name, {})[number] = answer
+    specs = {partition.timestamp for topic in call.message.topics for partition in topic.partitions}
+    if any(spec >= 0 or spec == _NEEDS_A_SEARCH for spec in specs):
+        call.after_job(lambda: _found(answers), lambda found: _respond(call, found))
+    else:
+        _respond(call, _found(answers))
+
+
+def _respond(call: Call, answers: dict[str, dict[int, Answer]]) -> None:
     call.respond(
-        topics=[{"name": name, "partitions": partitions.values()} for name, partitions in answers.items()]
+        topics=[
+            {"name": name, "partitions": [{"partition_index": number, **each} for number, each in partitions.items()]}
+            for name, partitions in answers.items()
+        ]
     )
 
 
-def _looked_up(call: Call, name: str, partition: Any) -> dict[str, Any]:
+def _looked_up(call: Call, name: str, partition: Any) -> Answer | Lookup:
     spec = partition.timestamp
     if spec < 0 and call.version < _FIRST_VERSION_WITH.get(spec, 0 if spec >= _EARLIEST_PENDING else 2**15):
         return _NOWHERE | {"error_code": ErrorCode.unsupported_version}
@@ -68,12 +87,27 @@ def _looked_up(call: Call, name: str, partition: Any) -> dict[str, Any]:
         return _NOWHERE | {"error_code": trouble.error_code}
 
 
-def _place_of(replica: Replica, spec: int, isolation: IsolationLevel) -> dict[str, Any]:
+def _place_of(replica: Replica, spec: int, isolation: IsolationLevel) -> Answer | Lookup:
     if spec in (_LATEST_TIERED, _EARLIEST_PENDING):
         return _NOWHERE
     if spec == _EARLIEST_LOCAL:
         spec = OffsetSpec.EARLIEST
-    found = replica.find_offset(spec, isolation)
-    if found is None:
-        return _NOWHERE
-    return {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": replica.leader_epoch}
+    find, leader_epoch = replica.find_offset(spec, isolation), replica.leader_epoch
+
+    def lookup() -> Answer:
+        try:
+            found = find()
+        except StreamlogError as trouble:
+            return _NOWHERE | {"error_code": trouble.error_code}
+        if found is None:
+            return _NOWHERE
+        return {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": leader_epoch}
+
+    return lookup
+
+
+def _found(answers: dict[str, dict[int, Answer | Lookup]]) -> dict[str, dict[int, Answer]]:
+    return {
+        name: {number: each if isinstance(each, dict) else each() for number, each in partitions.items()}
+        for name, partitions in answers.items()
+    }

@@ -2,8 +2,8 @@
 
 Topics come by name, from version 10 on by id, or all of them (null; in version 0 an empty list). Topics that may not be
 described look like topics that exist and may not. Unknown ones are made if the client and auto.create.topics.enable
-allow it: the answer says UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again. The node's address is that of the listener
-that was asked.
+allow it: the answer says UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again. The node's address is
+that of the listener that was asked.
 
 Left out on purpose: racks.
 """

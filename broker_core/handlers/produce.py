@@ -1,8 +1,8 @@
 """Produce (0), versions 3 to 13: one batch for each partition, appended and acknowledged when it is durable.
 
 acks 0     nothing is answered; trouble closes the connection, so that the client looks for the leader anew
-acks 1     as acks -1: the node is all there is in the in-sync set, and an ack waits for the disk (flush.policy=batch)
-acks -1    answered when it is durable, or REQUEST_TIMED_OUT after the request's timeout: it may still become durable
+acks 1     answered when it is durable: an ack waits for the disk (flush.policy=batch)
+acks -1    the same, or REQUEST_TIMED_OUT after the request's timeout: it may still become durable
 
 Exactly one batch of format 2 for each partition, zstd from version 7 on. A batch that says of itself that it is
 transactional needs a transactional id and write access to it, and is verified with the transaction's coordinator; from
@@ -11,6 +11,7 @@ version 12 on that adds its partition to the transaction (KIP-890). Internal top
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,13 +27,27 @@ from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import CompressionType, ProducerIdAndEpoch, TopicPartition
 from broker_core.model.topic_name import is_internal_topic
-from broker_core.record.batch_header import HEADER_BYTES, MAGIC, BatchHeader, read_header
+from broker_core.record.batch_header import (
+    LEAST_LEGACY_LENGTH,
+    LENGTH_PREFIX_BYTES,
+    MAGIC,
+    MAGIC_POSITION,
+    BatchHeader,
+    read_header,
+)
 
 _FIRST_VERSION_WITH_ZSTD: Final = 7
 _FIRST_VERSION_WITH_ABORTABLE: Final = 11
 _FIRST_VERSION_THAT_ADDS_PARTITIONS: Final = 12
 _ALL_ACKS: Final = (-1, 0, 1)
 _NO_OFFSET: Final = -1
+_COUNT: Final = struct.Struct(">i")
+_COUNT_POSITIONS: Final = (23, 57)
+"""Of the last offset delta and the record count in a batch."""
+_WITHOUT_LOG_START: Final = frozenset(
+    {ErrorCode.message_too_large, ErrorCode.corrupt_message, ErrorCode.kafka_storage_error}
+)
+"""Refusals that Kafka gives without the partition's log start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +67,10 @@ class _Batch:
 
 
 class _Refused(Exception):
-    def __init__(self, error_code: ErrorCode, message: str | None = None) -> None:
+    def __init__(self, error_code: ErrorCode, message: str | None = None, log_start_offset: int = _NO_OFFSET) -> None:
         super().__init__(message)
         self.error_code = error_code
+        self.log_start_offset = log_start_offset
         self.message = message
 
 
@@ -78,17 +94,24 @@ class _Produce:
     def begin(self) -> None:
         batches: list[_Batch] = []
         writable: dict[str, bool] = {}
+        # Of a partition that is there twice, the last counts, as in Kafka.
+        wanted: dict[_Place, memoryview | None] = {}
         for topic in self._call.message.topic_data:
             named: str | UUID = topic.topic_id if self._with_ids else topic.name
-            for partition in topic.partition_data:
-                place = _Place(named, partition.index)
-                self._places.append(place)
-                try:
-                    batches.append(self._checked(place, partition.records, writable))
-                except _Refused as refused:
-                    self._answer(place, error_code=refused.error_code, error_message=refused.message)
-                except StreamlogError as trouble:
-                    self._answer(place, error_code=trouble.error_code, error_message=trouble.message)
+            wanted |= {_Place(named, partition.index): partition.records for partition in topic.partition_data}
+        for place, records in wanted.items():
+            self._places.append(place)
+            try:
+                batches.append(self._checked(place, records, writable))
+            except _Refused as refused:
+                self._answer(
+                    place,
+                    error_code=refused.error_code,
+                    error_message=refused.message,
+                    log_start_offset=refused.log_start_offset,
+                )
+            except StreamlogError as trouble:
+                self._answer(place, error_code=trouble.error_code, error_message=trouble.message)
         transactional = [batch for batch in batches if batch.header.is_transactional]
         if transactional and not self._may_write_transaction():
             for place in self._places:
@@ -118,8 +141,8 @@ class _Produce:
         if is_internal_topic(name):
             raise _Refused(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {name}")
         replica = self._call.node.replicas.get(TopicPartition(name, place.number))
-        header = self._one_batch(records)
-        return _Batch(place, replica, bytearray(records or b""), header)
+        header = self._one_batch(records, replica)
+        return _Batch(place, replica, bytearray((records or b"")[: header.size_bytes]), header)
 
     def _topic_name(self, place: _Place) -> str:
         if isinstance(place.topic, str):
@@ -129,20 +152,26 @@ class _Produce:
             raise _Refused(ErrorCode.unknown_topic_id)
         return topic.name
 
-    def _one_batch(self, records: memoryview | None) -> BatchHeader:
+    def _one_batch(self, records: memoryview | None, replica: Replica) -> BatchHeader:
         version = self._call.version
         if not records:
             raise _Refused(
                 ErrorCode.invalid_record,
                 f"Produce requests with version {version} must have at least one record batch per partition",
             )
-        if len(records) < HEADER_BYTES:
-            raise _Refused(ErrorCode.corrupt_message, f"{len(records)} bytes are too few for a record batch")
-        if records[16] != MAGIC:
+        if not _begins_a_batch(records):
+            raise _Refused(ErrorCode.invalid_record, f"{len(records)} bytes hold no whole record batch")
+        if _batch_length(records) >= LEAST_LEGACY_LENGTH and records[MAGIC_POSITION] < MAGIC:
             raise _Refused(
                 ErrorCode.invalid_record,
                 f"Produce requests with version {version} are only allowed to contain record batches with magic"
                 " version 2",
+            )
+        if any(count < 0 for (count,) in (_COUNT.unpack_from(records, at) for at in _COUNT_POSITIONS)):
+            raise _Refused(
+                ErrorCode.invalid_record,
+                "a batch with a negative last offset delta or record count",
+                replica.bounds.log_start_offset,
             )
         header = read_header(records)
         if header.compression_type is CompressionType.ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
@@ -150,7 +179,8 @@ class _Produce:
                 ErrorCode.unsupported_compression_type,
                 f"Produce requests with version {version} are not allowed to use ZStandard compression",
             )
-        if header.size_bytes < len(records):
+        # What follows and is no whole batch is passed over, as in Kafka.
+        if _begins_a_batch(records[header.size_bytes :]):
             raise _Refused(
                 ErrorCode.invalid_record,
                 f"Produce requests with version {version} are only allowed to contain exactly one record batch per"
@@ -165,6 +195,13 @@ class _Produce:
         )
 
     def _verify_and_append(self, batches: list[_Batch], transactional: list[_Batch]) -> None:
+        if self._call.message.transactional_id == "":
+            for batch in transactional:
+                self._answer(
+                    batch.place, error_code=ErrorCode.invalid_request, error_message="an empty transactional id"
+                )
+            self._append([batch for batch in batches if not batch.header.is_transactional], {})
+            return
         producers = {(batch.header.producer_id, batch.header.producer_epoch) for batch in transactional}
         if len(producers) > 1:
             for batch in transactional:
@@ -182,7 +219,7 @@ class _Produce:
         )
 
     def _append(self, batches: list[_Batch], errors: Mapping[TopicPartition, ErrorCode]) -> None:
-        if batches and self._call.message.acks != 0:
+        if batches and self._call.message.acks == -1:
             timeout_ms = int(self._call.message.timeout.total_seconds() * 1000)
             at_ms = self._call.now_ms + max(0, timeout_ms)
             self._call.node.timers.set(self._timer_key, at_ms, lambda now_ms: self._time_is_up())
@@ -206,7 +243,14 @@ class _Produce:
             self._maybe_respond()
 
         def failed(trouble: StreamlogError) -> None:
-            self._answer(batch.place, error_code=trouble.error_code, error_message=trouble.message)
+            self._answer(
+                batch.place,
+                error_code=trouble.error_code,
+                error_message=trouble.message,
+                log_start_offset=(
+                    _NO_OFFSET if trouble.error_code in _WITHOUT_LOG_START else batch.replica.bounds.log_start_offset
+                ),
+            )
             self._maybe_respond()
 
         batch.replica.append(batch.records, origin=AppendOrigin.CLIENT, on_done=done, on_trouble=failed)
@@ -239,12 +283,30 @@ class _Produce:
         self._call.respond(responses=[{key: topic, "partition_responses": each} for topic, each in topics.items()])
 
 
-def _refusal(place: _Place, error_code: ErrorCode, error_message: str | None = None) -> dict[str, Any]:
+def _batch_length(records: memoryview) -> int:
+    return int.from_bytes(records[LENGTH_PREFIX_BYTES - 4 : LENGTH_PREFIX_BYTES], "big", signed=True)
+
+
+def _begins_a_batch(records: memoryview) -> bool:
+    """Whether there is one that is whole, or one that claims to be too small to be one: Kafka's order of looking."""
+    if len(records) < LENGTH_PREFIX_BYTES:
+        return False
+    batch_length = _batch_length(records)
+    if batch_length < LEAST_LEGACY_LENGTH:
+        return True
+    if len(records) <= MAGIC_POSITION:
+        return False
+    return records[MAGIC_POSITION] > MAGIC or batch_length + LENGTH_PREFIX_BYTES <= len(records)
+
+
+def _refusal(
+    place: _Place, error_code: ErrorCode, error_message: str | None = None, log_start_offset: int = _NO_OFFSET
+) -> dict[str, Any]:
     return {
         "index": place.number,
         "error_code": error_code,
         "error_message": error_message,
         "base_offset": _NO_OFFSET,
         "log_append_time": -1,
-        "log_start_offset": _NO_OFFSET,
+        "log_start_offset": log_start_offset,
     }

@@ -24,6 +24,7 @@ from broker_core.model.exceptions import (
     CorruptBatchError,
     InvalidRecordError,
     InvalidTimestampError,
+    ProducerFencedError,
     RecordTooLargeError,
     UnsupportedFormatError,
 )
@@ -66,7 +67,8 @@ def validate_batches(
 ) -> ValidatedBatches:
     """`name` is the topic-partition, for messages. Timestamps are written into `batches` in place, offsets are not.
 
-    Raises CorruptBatchError, UnsupportedFormatError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError.
+    Raises CorruptBatchError, UnsupportedFormatError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError,
+    ProducerFencedError.
     """
     found = list(iter_headers(batches))
     end = found[-1][0] + found[-1][1].size_bytes if found else 0
@@ -119,6 +121,10 @@ def _check_client(name: str, headers: Sequence[BatchHeader]) -> None:
             raise InvalidRecordError(
                 f"{name}: sequence {header.base_sequence} in a batch of producer {header.producer_id}"
             )
+        if header.producer_id >= 0 and header.producer_epoch < 0:
+            raise ProducerFencedError(
+                f"{name}: epoch {header.producer_epoch} in a batch of producer {header.producer_id}"
+            )
         if header.is_transactional and header.producer_id < 0:
             raise InvalidRecordError(f"{name}: a transactional batch without a producer id")
     producers = {(header.producer_id, header.producer_epoch, header.is_transactional) for header in headers}
@@ -136,9 +142,14 @@ def _validate_data(
         raise InvalidRecordError(
             f"{name}: a batch of {header.record_count} records with offsets 0 to {header.last_offset_delta}"
         )
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+    is_log_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if is_log_append and config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
         raise InvalidTimestampError(f"{name}: a producer may not set the timestamp type to LogAppendTime")
-    summary = inspect_records(batches, position)
+    try:
+        summary = inspect_records(batches, position)
+    except CorruptBatchError as trouble:
+        # Its CRC is right: so it was sent.
+        raise InvalidRecordError(f"{name}: {trouble.message}") from trouble
     if not summary.is_contiguous:
         raise InvalidRecordError(f"{name}: the offset deltas of a batch of {header.record_count} records have gaps")
     if config.is_compacted and summary.null_key_count:
@@ -148,9 +159,11 @@ def _validate_data(
         )
     if config.message_timestamp_type is TimestampType.CREATE_TIME:
         _check_timestamps(name, batches, position, header, summary, config, now_ms)
-        if summary.max_timestamp_ms != header.max_timestamp:
+        # Where the topic has create time, Kafka takes the bit away and the batch in.
+        max_timestamp_ms = max(NO_TIMESTAMP, summary.max_timestamp_ms)
+        if is_log_append or max_timestamp_ms != header.max_timestamp:
             write_timestamps(
-                batches, position, timestamp_type=TimestampType.CREATE_TIME, max_timestamp_ms=summary.max_timestamp_ms
+                batches, position, timestamp_type=TimestampType.CREATE_TIME, max_timestamp_ms=max_timestamp_ms
             )
 
 

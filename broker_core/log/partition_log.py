@@ -148,7 +148,8 @@ class PartitionLog:
             result=AppendResult(
                 base_offset=known.base_offset if known.batch_count else placed[0].header.base_offset,
                 last_offset=last_offset,
-                log_append_time_ms=validated.log_append_time_ms,
+                # Of a retry Kafka gives the time of the batch that is there, with create time too.
+                log_append_time_ms=validated.log_append_time_ms if placed else known.timestamp_ms,
                 is_duplicate=not placed,
             ),
             log_end_offset=last_offset + 1 if placed else self.log_end_offset,

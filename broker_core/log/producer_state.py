@@ -103,6 +103,8 @@ class KnownBatches:
     batch_count: int = 0
     base_offset: int = -1
     last_offset: int = -1
+    timestamp_ms: int = -1
+    """Of the last one."""
 
 
 class ProducerState:
@@ -341,7 +343,12 @@ def _aligned(entry: ProducerEntry, slot: int, headers: Sequence[BatchHeader]) ->
             return KnownBatches()
         # Batches older than the window lie right before the remembered ones: one append is never interleaved.
         base_offset = known.first_offset if known is not None else base_offset - header.last_offset_delta - 1
-    return KnownBatches(batch_count=len(headers), base_offset=base_offset, last_offset=last_offset)
+    return KnownBatches(
+        batch_count=len(headers),
+        base_offset=base_offset,
+        last_offset=last_offset,
+        timestamp_ms=entry.batches[slot].timestamp_ms,
+    )
 
 
 def _without_none(pairs: Iterable[tuple[int | None, int]]) -> Iterable[tuple[int, int]]:

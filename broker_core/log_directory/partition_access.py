@@ -143,20 +143,23 @@ class PartitionAccess:
 
     def write(self, partition: TopicPartition, operation: Callable[[PartitionStore], Answer]) -> Answer:
         """The same under the partition's lock, on a store that has learnt what other processes did. Who has the whole
-        directory for himself need neither lock nor learn."""
+        directory for himself need not learn; the lock he needs as well, for his own threads delete topics and make them
+        again: see the module."""
         for _ in range(_ATTEMPT_COUNT):
             topic = topic_of(self._catalog, partition)
             try:
                 with self._writers.use(partition, topic) as writer:
-                    if self._directory.is_held_alone:
-                        writer.store.load()
-                        return operation(writer.store)
                     assert writer.lock is not None, f"{partition} is open for reading"
                     with writer.lock.exclusive():
-                        self._catalog.refresh()
+                        is_alone = self._directory.is_held_alone
+                        if not is_alone:
+                            self._catalog.refresh()
                         if self._catalog.topic(topic.name) == topic:
-                            writer.require_folder(self.path_of(partition))
-                            writer.store.refresh()
+                            if is_alone:
+                                writer.store.load()
+                            else:
+                                writer.require_folder(self.path_of(partition))
+                                writer.store.refresh()
                             return operation(writer.store)
             except _StaleFolderError:
                 continue

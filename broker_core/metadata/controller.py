@@ -138,7 +138,7 @@ class MetadataController:
         topic = self._topic(name)
         _check_partition_count(name, total_count)
         if total_count == topic.partition_count:
-            raise InvalidPartitionsError(f"Topic '{name}' already has {total_count} partition(s).", topic=name)
+            raise InvalidPartitionsError(f"Topic already has {total_count} partition(s).", topic=name)
         if total_count < topic.partition_count:
             raise InvalidPartitionsError(
                 f"The topic {name} currently has {topic.partition_count} partition(s); {total_count} would not be an"

@@ -35,6 +35,7 @@
     │   └── CoordinatorNotAvailableError   its log could not be written, or not be read
     ├── StorageError                     the directory or the disk
     │   ├── DiskFullError
+    │   ├── TooManyOpenFilesError          of the process or the machine: nothing is wrong with what was to be opened
     │   ├── DirectoryLockedError           a broker holds the directory
     │   ├── DirectoryReadOnlyError         no write access, or a directory that another system owns
     │   └── DirectoryFormatError           not a log directory, or written by a newer version
@@ -214,6 +215,10 @@ class StorageError(StreamlogError):
 
 
 class DiskFullError(StorageError):
+    pass
+
+
+class TooManyOpenFilesError(StorageError):
     pass
 
 

@@ -23,8 +23,8 @@ SINGLE_USE_ID_PREFIX = "streamlog-write-"
 soon (limits.SINGLE_USE_ID_EXPIRATION_MS)."""
 
 SINK_GROUP_PREFIX = "streamlog-sink-"
-"""Groups of this name hold what exactly-once sinks have decided. A coordinator of ours never lets it expire: a query may
-stand still for a year, and would then write its last batch a second time."""
+"""Groups of this name hold what exactly-once sinks have decided. A coordinator of ours never lets it expire: a query
+may stand still for a year, and would then write its last batch a second time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -74,12 +74,16 @@ NO_TRANSACTION_TIMEOUT_MS = 2**31 - 1
 TRANSACTIONAL_ID_EXPIRATION_MS = 7 * 24 * 3600 * 1000
 """A transactional id without an open transaction is forgotten after this (transactional.id.expiration.ms)."""
 
+MAX_EXPIRED_ID_COUNT = 1_000
+"""Transactional ids that one look at the clock ends or forgets: some milliseconds' work, and well below the largest
+batch; who has got as many asks again."""
+
 SINGLE_USE_ID_EXPIRATION_MS = 3600 * 1000
 """The same for ids that nobody uses a second time: a frame written each second by two tasks has two million in a week,
 which every process would have to know."""
 
 MAX_OFFSET_METADATA_BYTES = 4096
-"""Of the text beside a committed offset (offset.metadata.max.bytes)."""
+"""Of the text beside a committed offset (offset.metadata.max.bytes), which Kafka counts in UTF-16 units."""
 
 MAX_APPLICATION_ID_CHARACTERS = 256
 """Of a sink's txnAppId, which becomes part of a group's name: as long as anybody writes, and short in every list."""
@@ -103,6 +107,10 @@ MAX_UNAUTHENTICATED_FRAME_BYTES = 512 * 1024
 
 MAX_RESPONSE_FRAME_BYTES = 512 * 1024 * 1024
 """One answer at a client: a broker's fetch.max.bytes is 55 MiB, and one batch always fits. Half a worker's memory."""
+
+MAX_FETCH_SESSION_PARTITION_COUNT = 200_000
+"""Partitions that the fetch sessions of all clients of a broker name together, known ones or not: a hundred megabytes. A
+client that finds no room fetches without a session."""
 
 MAX_ARRAY_ELEMENT_COUNT = 1_000_000
 """Of one array of a message; Kafka 4.4 refuses more."""

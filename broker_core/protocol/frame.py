@@ -4,7 +4,9 @@
     frames.buffer_to_fill() / .bytes_received(n)  the same without a copy: large frames are received where they stay
     frames.next_frame()                           a whole frame without its size, or None
 
-A size is judged before anything is allocated. A frame is a writable view of memory of its own.
+A size is judged before anything is allocated, and memory follows what has come, not what was announced: a hundred
+clients that announce the largest frame and send nothing cost next to nothing. A frame is a writable view of memory of
+its own.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ SIZE_BYTES: Final = 4
 SCRATCH_BYTES: Final = 64 * 1024
 """What is received at a time as long as nothing large is expected."""
 
+TRUSTED_BYTES: Final = 256 * 1024
+"""A frame of this size gets its memory at once; a larger one twice as much each time that it has filled what it has."""
+
 _SIZE: Final = struct.Struct(">i")
 _HTTP_REQUESTS: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PRI "})
 
@@ -34,6 +39,7 @@ class FrameReader:
         """May be changed at any time; counts for frames whose size has not come yet."""
         self._size = bytearray()
         self._frame: memoryview | None = None
+        self._frame_bytes = 0
         self._filled = 0
         self._done: deque[memoryview] = deque()
         self._scratch: bytearray | None = None
@@ -51,7 +57,7 @@ class FrameReader:
 
     def buffer_to_fill(self) -> memoryview:
         """Where the next bytes should go: never empty. Followed by `bytes_received`."""
-        if self._frame is not None and len(self._frame) - self._filled >= SCRATCH_BYTES:
+        if self._frame is not None and self._frame_bytes - self._filled >= SCRATCH_BYTES:
             return self._frame[self._filled :]
         if self._scratch is None:
             self._scratch = bytearray(SCRATCH_BYTES)
@@ -59,7 +65,7 @@ class FrameReader:
 
     def bytes_received(self, count: int) -> None:
         """`count` bytes stand at the start of what `buffer_to_fill` gave. Raises as `receive_data`."""
-        if self._frame is not None and len(self._frame) - self._filled >= SCRATCH_BYTES:
+        if self._frame is not None and self._frame_bytes - self._filled >= SCRATCH_BYTES:
             self._filled += count
             self._finish_if_full()
         else:
@@ -92,14 +98,21 @@ class FrameReader:
                 size_bytes=size,
             )
         self._size.clear()
-        self._frame = memoryview(bytearray(size))
+        self._frame = memoryview(bytearray(min(size, TRUSTED_BYTES)))
+        self._frame_bytes = size
         self._filled = 0
         self._finish_if_full()
 
     def _finish_if_full(self) -> None:
-        if self._frame is not None and self._filled == len(self._frame):
-            self._done.append(self._frame)
-            self._frame = None
+        if self._frame is None or self._filled < len(self._frame):
+            return
+        if self._filled < self._frame_bytes:
+            grown = memoryview(bytearray(min(2 * len(self._frame), self._frame_bytes)))
+            grown[: self._filled] = self._frame
+            self._frame = grown
+            return
+        self._done.append(self._frame)
+        self._frame = None
 
     def _foreign_protocol(self) -> str:
         """What the four bytes look like, if it is not Kafka."""

@@ -24,6 +24,11 @@ class AnswerMemory:
     def is_full(self) -> bool:
         return self.held_bytes >= self._limit_bytes or self._is_node_full()
 
+    @property
+    def room_bytes(self) -> int:
+        """What answers may still take."""
+        return max(0, self._limit_bytes - self.held_bytes)
+
     def change(self, by_bytes: int) -> None:
         self.held_bytes += by_bytes
         self.look()

@@ -16,6 +16,7 @@ from typing import Final
 
 from broker_core.broker.broker_config import BrokerConfig
 from broker_core.server.broker_server import BrokerServer
+from broker_core.server.descriptor_limit import raise_descriptor_limit
 
 READY: Final = "streamlog broker is ready:"
 _ENDED_AT_ONCE: Final = 130
@@ -31,6 +32,7 @@ def run_broker(config: BrokerConfig) -> None:
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     # The command line lets itself be ended by a closed pipe, as filters do. Here clients go in the middle of answers.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    raise_descriptor_limit()
     asyncio.run(_run(config))
 
 

@@ -23,17 +23,19 @@ from broker_core.broker.broker_node import BrokerNode, NodePorts
 from broker_core.broker.listener_settings import Listener
 from broker_core.handlers.call import Peer, Send
 from broker_core.handlers.dispatch import dispatch
-from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
+from broker_core.log_directory.system_ports import SystemEntropy
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.limits import MAX_UNSENT_ANSWER_BYTES
 from broker_core.protocol.connection import Request
 from broker_core.server.answer_memory import AnswerMemory
 from broker_core.server.client_connection import ConnectionServices
 from broker_core.server.connection_quota import ConnectionLimits, ConnectionQuota
+from broker_core.server.descriptor_limit import DescriptorShares, descriptor_limit
 from broker_core.server.host_name import host_name
 from broker_core.server.node_timer import NodeTimer
 from broker_core.server.open_connections import OpenConnections
 from broker_core.server.request_observer import NoObserver, RequestObserver
+from broker_core.server.steady_clock import SteadyClock
 from broker_core.server.tcp_listener import TcpListener
 from broker_core.server.thread_jobs import ThreadJobs
 from broker_core.storage.os_file_system import OsFileSystem
@@ -54,6 +56,10 @@ class ServedNode(Protocol):
 
     def abandon(self) -> None:
         """Closes files and gives the directory back without a flush or a mark: the next start recovers. Blocks."""
+        ...
+
+    def forget_client(self, connection_id: int) -> None:
+        """The connection is closed: nobody will read what it waits for."""
         ...
 
     @property
@@ -79,7 +85,8 @@ class BrokerServer:
         self, config: BrokerConfig, *, new_node: NewNode = BrokerNode, dispatch_request: Dispatch = dispatch
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._clock = SystemClock()
+        self._clock = SteadyClock()
+        self._shares = DescriptorShares.of(descriptor_limit())
         self._entropy = SystemEntropy()
         self._memory = AnswerMemory(MAX_UNSENT_ANSWER_BYTES, is_node_full=self._is_node_full)
         self._connections = OpenConnections(self._clock, self._memory, max_idle_ms=config.connections_max_idle_ms)
@@ -87,7 +94,14 @@ class BrokerServer:
         self.config = replace(config, listeners=tuple(_with_port(one.listener, one.port) for one in self._listeners))
         """With the ports that were free, where port 0 was asked for."""
         self._jobs = ThreadJobs(self._loop, thread_count=config.num_io_threads, after_each=self._after_jobs)
-        ports = NodePorts(jobs=self._jobs, clock=self._clock, entropy=self._entropy, file_system=OsFileSystem())
+        ports = NodePorts(
+            jobs=self._jobs,
+            clock=self._clock,
+            entropy=self._entropy,
+            file_system=OsFileSystem(),
+            answer_room_bytes=lambda: self._memory.room_bytes,
+            max_open_count=self._shares.open_partition_count,
+        )
         self.node = new_node(self.config, ports)
         self._dispatch = dispatch_request
         self._timer = NodeTimer(self._loop, self.node, self._clock)
@@ -159,10 +173,11 @@ class BrokerServer:
             memory=self._memory,
             observer=observer,
             max_frame_bytes=self.config.socket_request_max_bytes,
+            on_gone=self.node.forget_client,
         )
         quota = ConnectionQuota(
             ConnectionLimits(
-                total=self.config.max_connections,
+                total=min(self.config.max_connections, self._shares.connection_count),
                 per_address=self.config.max_connections_per_ip,
                 by_address=self.config.max_connections_per_ip_overrides,
             )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from kio.static.protocol import ResponsePayload
 from typing_extensions import Buffer
 
-from broker_core.handlers.call import Peer, Send
+from broker_core.handlers.call import ConnectionEnd, Peer, Send
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.model.limits import (
     MAX_CONNECTION_REQUEST_BYTES,
@@ -46,13 +46,15 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionServices:
-    """What all connections of a node share. `handle` answers a request by the given function, now or later."""
+    """What all connections of a node share. `handle` answers a request by the given function, now or later; `on_gone`
+    hears of connections, by their ids, whose answers nobody will read any more."""
 
     handle: Handle
     clock: Clock
     memory: AnswerMemory
     observer: RequestObserver
     max_frame_bytes: int
+    on_gone: Callable[[int], None]
 
 
 class _Transport(Protocol):
@@ -149,6 +151,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._services.memory.change(-self._held_bytes)
         self._held_bytes = 0
         self._on_closed(self)
+        self._services.on_gone(self.peer.connection_id)
 
     # What the server calls.
 
@@ -259,11 +262,27 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.refuse(f"{api_label(request.api_key)} of version {request.api_version} could not be answered")
         return True
 
-    def _answer(self, place: Place, request: Request, begun: float, message: ResponsePayload | None) -> None:
+    def _answer(
+        self, place: Place, request: Request, begun: float, message: ResponsePayload | ConnectionEnd | None
+    ) -> None:
         """Called by whoever handles the request, once."""
         if self._transport is None:
             return
-        self._answers.fill(place, () if message is None else self._encoded(request, message))
+        if isinstance(message, ConnectionEnd):
+            # What was asked before it is answered before the end.
+            if self._takes_requests:
+                _log.warning("listener=%s peer=%s closed: %s", self.peer.listener, self.peer, message.reason)
+            self.stop_taking()
+            place.closes = True
+            message = None
+        try:
+            parts = () if message is None else self._encoded(request, message)
+        except Exception:
+            # Without this answer none behind it could go out.
+            _log.exception("api=%s version=%d peer=%s has an answer that cannot be sent", *_named(request), self.peer)
+            self.abort()
+            return
+        self._answers.fill(place, parts)
         if self._login is not None and message is not None:
             self._login.on_answered(request, message)
         self._services.observer.on_answer(request, message, place.size_bytes, self._loop.time() - begun)

@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.protocol import ResponsePayload
 from typing_extensions import Buffer
 
-from broker_core.protocol.api_table import ApiKey, message_types
+from broker_core.protocol.api_table import ApiKey, message_types, versions_with_schemas
 from broker_core.protocol.connection import Request
 from broker_core.protocol.frame import framed
 from broker_core.protocol.login_state import LoginAnswer, LoginState
@@ -72,6 +72,9 @@ class ClientLogin:
 
 def _message(answer: LoginAnswer, request: Request) -> ResponsePayload | None:
     if answer.fields is None and answer.error is None:
+        return None
+    if request.api_version not in versions_with_schemas(request.api_key):
+        # Nobody knows what its answer would look like: the connection is closed without one.
         return None
     response = message_types(request.api_key, request.api_version).response
     if answer.fields is not None:

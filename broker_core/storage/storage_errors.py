@@ -6,9 +6,15 @@ import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from broker_core.model.exceptions import DirectoryReadOnlyError, DiskFullError, StorageError
+from broker_core.model.exceptions import (
+    DirectoryReadOnlyError,
+    DiskFullError,
+    StorageError,
+    TooManyOpenFilesError,
+)
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 _NO_ACCESS = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
@@ -26,12 +32,18 @@ def storage_error(doing: str, directory: str, trouble: OSError) -> StorageError:
         return DirectoryReadOnlyError(
             f"No write access while {doing} in {directory}: {where}: {reason}", directory=directory
         )
+    if trouble.errno in _NO_DESCRIPTOR:
+        return TooManyOpenFilesError(
+            f"No file descriptor is left while {doing} in {directory}: {reason}. Raise the limit of the process"
+            " (ulimit -n) and try again.",
+            directory=directory,
+        )
     return StorageError(f"The disk refused while {doing} in {directory}: {where}: {reason}", directory=directory)
 
 
 @contextmanager
 def translated(doing: str, directory: str) -> Iterator[None]:
-    """Raises StorageError, DiskFullError or DirectoryReadOnlyError for an OSError inside the block."""
+    """Raises StorageError or one of its kinds for an OSError inside the block."""
     try:
         yield
     except OSError as trouble:

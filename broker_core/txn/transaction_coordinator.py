@@ -42,6 +42,7 @@ from broker_core.model.identifiers import (
     TopicPartition,
 )
 from broker_core.model.limits import (
+    MAX_EXPIRED_ID_COUNT,
     MAX_TRANSACTION_TIMEOUT_MS,
     TRANSACTIONAL_ID_EXPIRATION_MS,
 )
@@ -318,21 +319,20 @@ class TransactionCoordinator:
         return CoordinatorResult(records=(record,), reply=self._ending(transactional_id, record.value))
 
     def plan_expire(self, now_ms: int) -> CoordinatorResult[TransactionRecord, tuple[EndingTransaction, ...]]:
-        """Fences and aborts what was open for longer than its timeout; forgets ids that are idle for too long.
+        """Fences and aborts what was open for longer than its timeout; forgets ids that are idle for too long. Of each
+        so many at a time (`MAX_EXPIRED_ID_COUNT`): who has got that many asks again.
 
         The reply names the aborted ones.
         """
-        fenced = tuple(
-            _fence(key, self._values[key], now_ms)
-            for key in sorted(self._ongoing)
-            if is_expired(self._values[key], now_ms)
-        )
-        forgotten = tuple(
-            TransactionRecord(transactional_id=key)
-            for key, value in sorted(self._values.items())
+        expired = sorted(key for key in self._ongoing if is_expired(self._values[key], now_ms))
+        fenced = tuple(_fence(key, self._values[key], now_ms) for key in expired[:MAX_EXPIRED_ID_COUNT])
+        idle = sorted(
+            key
+            for key, value in self._values.items()
             if value.state not in _OPEN_OR_ENDING
             and is_idle(key, value, now_ms, id_expiration_ms=self._id_expiration_ms)
         )
+        forgotten = tuple(TransactionRecord(transactional_id=key) for key in idle[:MAX_EXPIRED_ID_COUNT])
         endings = tuple(self._ending(record.transactional_id, record.value) for record in fenced if record.value)
         return CoordinatorResult(records=fenced + forgotten, reply=endings)
 

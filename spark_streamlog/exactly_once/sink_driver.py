@@ -109,6 +109,8 @@ class SinkDriver:
             self._accept_earlier_decision(found, opened, decider)
             with self._only_warning():
                 self._abort_leftovers(lambda: self._is_current(decider))
+        else:
+            self._finish_decided()  # a first call may have failed between two ends
         log_step(Step.COMMITTED, driver_id=self._identity.driver_id, batch=decision.batch)
 
     def publish(self, opened: Sequence[OpenTransaction], *, driver: TransactionalProducer) -> None:
@@ -126,7 +128,8 @@ class SinkDriver:
         log_step(Step.COMMITTED, driver_id=self._identity.driver_id)
 
     def abandon(self, opened: Sequence[OpenTransaction], *, driver: TransactionalProducer | None) -> None:
-        """Ends what the batch left open; what is decided stays. Harmless for a driver that has been fenced.
+        """Ends what the batch left open; what is decided stays. Harmless for a driver that has been fenced. Where the
+        driver is not known, a broker's current one is fenced.
 
         Attempts that are still running find their driver fenced from now on.
         """
@@ -135,7 +138,7 @@ class SinkDriver:
             self._abort_leftovers(lambda: self._ends_again(driver, commit=False))
         else:
             # Another driver's tasks may have transactions under the same prefix.
-            self._abort_all([transaction.producer for transaction in opened])
+            self._abort_all(self._undecided([transaction.producer for transaction in opened], driver))
         log_step(Step.ABORTED, driver_id=self._identity.driver_id)
 
     # -- the driver's own id --
@@ -201,6 +204,26 @@ class SinkDriver:
         """Of transactions that must not be aborted, open as they may be."""
         decided = None if self._cluster.ends_together else last_decision(self._cluster, self._identity)
         return frozenset(() if decided is None else decided.transactions(self._identity))
+
+    def _undecided(
+        self, producers: Sequence[TransactionalProducer], driver: TransactionalProducer | None
+    ) -> Sequence[TransactionalProducer]:
+        """Without those that this batch's own commit has decided, and died before it ended them.
+
+        commit    ends the driver's own transaction ─► dies
+        abort         finds the driver's transaction decided ─► the tasks' are left to the next driver, which commits
+        """
+        if self._cluster.ends_together or self._identity.decision_group is None:
+            return producers
+        # First the driver's transaction is over, so that the decision is readable, or will never be made. Nobody knows
+        # whether a commit that was given up is dead: where its driver is not known it is fenced, as by the next commit.
+        if driver is None:
+            self._fence_older_drivers()
+        else:
+            self._ends_again(driver, commit=True)
+        decided = last_decision(self._cluster, self._identity)
+        epochs = {} if decided is None else decided.transactions(self._identity)
+        return [one for one in producers if epochs.get(one.transactional_id) != one.producer_epoch]
 
     def _signed(
         self, decision: Decision, opened: Sequence[OpenTransaction], decider: TransactionalProducer

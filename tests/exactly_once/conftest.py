@@ -9,7 +9,7 @@ from exactly_once.spark_process import SparkProcess
 from spark_streamlog.java_check import missing_java_advice
 
 HERE = Path(__file__).parent
-WITHOUT_SPARK = ("test_process_kills.py",)
+WITHOUT_SPARK = ("test_process_kills.py", "test_broker_kills.py")
 
 
 def pytest_collection_modifyitems(items):

@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 from exactly_once.kill_orders import Kill, KillFolder
 from exactly_once.kill_stories import Run, Story
+from exactly_once.log_place import Brokers, LogPlace, open_log
 from exactly_once.micro_batches import MicroBatches
 from exactly_once.numbered_rows import NumberedRows
 from exactly_once.spark_process import QueryFailed, SparkProcess
 from exactly_once.watching_reader import WatchingReader
-
-from broker_core.embedded.embedded_cluster import open_embedded
+from reachable_broker import ReachableBroker
 
 ROWS_PER_BATCH = 15
 RunsQueries = SparkProcess | MicroBatches
 
 
 class KillMatrix:
-    """One query, from `in` to `out`, and all that watches it. `log` has a line for each kill."""
+    """One query, from `in` to `out`, and all that watches it; its log is in `folder`, or at `broker`.
+
+    `log` has a line for each kill.
+    """
 
     def __init__(
-        self, folder: Path, kills: KillFolder, *, forget_decisions: bool = False, query: str = "copy_stream"
+        self,
+        folder: Path,
+        kills: KillFolder,
+        *,
+        forget_decisions: bool = False,
+        query: str = "copy_stream",
+        broker: ReachableBroker | None = None,
     ) -> None:
-        self.directory = str(folder / "log")
+        self.place: LogPlace = str(folder / "log") if broker is None else Brokers(broker.bootstrap())
         self.checkpoint = folder / "checkpoint"
         self.kills = kills
-        self.rows = NumberedRows(self.directory)
-        self.reader = WatchingReader(self.directory, self.checkpoint)
+        self.rows = NumberedRows(self.place)
+        self.reader = WatchingReader(self.place, self.checkpoint)
         self.log: list[str] = []
         self.hits: Counter[str] = Counter()
+        self.broker_kills: list[str] = []
+        self._broker = broker
         self._forget_decisions = forget_decisions
         self._query = query
 
@@ -43,30 +56,55 @@ class KillMatrix:
                 self._run(spark, story, run)
 
     def _run(self, spark: RunsQueries, story: Story, run: Run) -> None:
+        if run.repeats_last_batch:
+            self._finish_last_batch(spark)
         self.add_batches(max((kill.nth for kill in run.kills), default=1))
         if run.repeats_last_batch:
             self.forget_last_commit()
         self.kills.order(*run.kills, forget_decisions=self._forget_decisions)
-        failure = self.copy(spark, fence=run.fenced_from_outside)
+        meanwhile = None
+        if run.fenced_from_outside:
+            meanwhile = self._take_over_from_who_waits
+        elif run.restarts_broker:
+            meanwhile = self._restart_broker
+        failure = self.copy(spark, meanwhile=meanwhile)
         self.note_hits(story.name, run.kills, failure)
         assert (failure is not None) == run.fails, f"{story.name}: {run}: {failure}"
+
+    def _finish_last_batch(self, spark: RunsQueries) -> None:
+        """There is none in a new world. And one that is not over would be begun again anyhow, without the note of the
+        one before it, too: then nothing that is decided is repeated.
+        """
+        if self.newest("offsets") < 0:
+            self.add_batches(1)
+        elif self.newest("offsets") == self.newest("commits"):
+            return
+        self.kills.order(forget_decisions=self._forget_decisions)
+        assert self.copy(spark) is None, "nobody was to be killed"
 
     def add_batches(self, count: int) -> None:
         """So many that no run has begun: as the kill that waits longest needs. Earlier runs may have left some."""
         begun = self.newest("offsets") + 1
         self.rows.add(max(0, ROWS_PER_BATCH * (begun + count) - self.rows.row_count))
 
-    def copy(self, spark: RunsQueries, *, fence: bool = False, checkpoint: Path | None = None) -> str | None:
-        """One run of the query, to the end of the input. What it failed with, if it did."""
+    def copy(
+        self, spark: RunsQueries, *, meanwhile: Callable[[], None] | None = None, checkpoint: Path | None = None
+    ) -> str | None:
+        """One run of the query, to the end of the input. What it failed with, if it did.
+
+        `meanwhile` is done when a process waits at the first kill.
+        """
         self.begin_copy(spark, checkpoint=checkpoint)
-        if fence:
-            self._take_over_from_who_waits()
+        if meanwhile is not None:
+            self.kills.wait_for_hit()
+            meanwhile()
+            self.kills.go()
         return self.end_copy(spark)
 
     def begin_copy(self, spark: RunsQueries, *, checkpoint: Path | None = None) -> None:
         spark.begin(
             self._query,
-            directory=self.directory,
+            directory=self.place,
             checkpoint=str(checkpoint or self.checkpoint),
             max_offsets=ROWS_PER_BATCH,
         )
@@ -88,7 +126,7 @@ class KillMatrix:
             self.log.append(line)
             print(line)
             if kill.action == "kill":
-                self.hits[kill.step + ("" if kill.write is None else f" + {kill.write.when} a write")] += 1
+                self.hits[_place_of(kill)] += 1
 
     def newest(self, folder: str, *, of: Path | None = None) -> int:
         """The highest batch that Spark has written down under `offsets` or `commits`; -1: none."""
@@ -108,10 +146,13 @@ class KillMatrix:
             (self.checkpoint / "commits" / name).unlink(missing_ok=True)
 
     def _take_over_from_who_waits(self) -> None:
-        hit = self.kills.wait_for_hit()
-        with open_embedded(self.directory) as cluster:
-            cluster.init_producer(hit["driver_id"])
-        self.kills.go()
+        with closing(open_log(self.place)) as cluster:
+            cluster.init_producer(self.kills.hits()[0]["driver_id"])
+
+    def _restart_broker(self) -> None:
+        assert self._broker is not None, "the log is in a directory"
+        self._broker.restart()
+        self.broker_kills.append(self.kills.hits()[0].get("step", "in a request"))
 
     def finish(self, spark: RunsQueries, *, is_source_order_kept: bool = True) -> list[str]:
         """A last run that nobody disturbs; then what is wrong with the copy, and with what the reader saw of it."""
@@ -126,3 +167,11 @@ class KillMatrix:
     def close(self) -> None:
         self.reader.close()
         self.rows.close()
+
+
+def _place_of(kill: Kill) -> str:
+    if kill.write is not None:
+        return f"{kill.step} + {kill.write.when} a write"
+    if kill.request is not None:
+        return f"{kill.step} + {kill.request.when} request {kill.request.nth} of {kill.request.api}"
+    return kill.step

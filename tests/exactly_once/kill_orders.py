@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-HIT_SECONDS = 100
+HIT_SECONDS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,16 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A request to a broker whose message type matches, the nth one of the process since the step."""
+
+    api: str
+    nth: int = 1
+    when: str = "before"
+    """Or "after": its answer is there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
     """See `injected.kill_switch`."""
 
@@ -30,9 +40,10 @@ class Kill:
     nth: int = 1
     ids: Mapping[str, str] = field(default_factory=dict)
     write: Write | None = None
+    request: Request | None = None
     action: str = "kill"
     victims: str = "process"
-    seconds: float = 100.0
+    seconds: float = 200.0
     """The longest that "wait" waits."""
 
     def as_document(self) -> dict[str, Any]:
@@ -41,7 +52,9 @@ class Kill:
         }
         document["ids"] = dict(self.ids)
         if self.write is not None:
-            document["write"] = {"path": self.write.path, "nth": self.write.nth, "when": self.write.when}
+            document["write"] = asdict(self.write)
+        if self.request is not None:
+            document["request"] = asdict(self.request)
         return document
 
     def of(self, victims: str) -> Kill:
@@ -51,6 +64,8 @@ class Kill:
         place = self.step
         if self.write is not None:
             place += f", {self.write.when} write {self.write.nth} to {self.write.path}"
+        elif self.request is not None:
+            place += f", {self.request.when} request {self.request.nth} of {self.request.api}"
         elif self.nth > 1:
             place += f", time {self.nth}"
         return f"{self.action} {self.victims} at {place}"

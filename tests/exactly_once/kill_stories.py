@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from exactly_once.kill_orders import Kill, Write
+from exactly_once.kill_orders import Kill, Request, Write
 
 TRANSACTION_LOG = r"/__transaction_state-0/\d+\.log$"
 TRANSACTION_BOUNDS = r"/__transaction_state-0/partition\.bounds$"
@@ -30,7 +30,8 @@ ABORT_STEPS = ("ABORTING", "ABORTED")
 class Run:
     """`fails`: the kills are too much for it. `without_reader`: a reader would do what is to be killed.
 
-    `fenced_from_outside`: while a process waits at the first kill, another driver takes over.
+    While a process waits at the first kill: `fenced_from_outside`, another driver takes over; `restarts_broker`, the
+    broker is killed and started again.
     `repeats_last_batch`: before it, Spark's note of the last commit is deleted.
     """
 
@@ -38,6 +39,7 @@ class Run:
     fails: bool = True
     without_reader: bool = False
     fenced_from_outside: bool = False
+    restarts_broker: bool = False
     repeats_last_batch: bool = False
 
 
@@ -48,7 +50,7 @@ class Story:
 
 
 def task_kill(step: str, *, task: int = 0, attempt: int = 0, **more) -> Kill:
-    return Kill(step=step, ids={"transactional_id": rf"-{task}-{attempt}$"}, **more)
+    return Kill(step=step, ids={"transactional_id": rf"-{task}-{attempt}(-b)?$"}, **more)
 
 
 def killed_twice(step: str, *, task: int = 0, write: Write | None = None) -> tuple[Kill, ...]:
@@ -57,6 +59,11 @@ def killed_twice(step: str, *, task: int = 0, write: Write | None = None) -> tup
 
 def kill_in_write(step: str, path: str, nth: int, when: str) -> Kill:
     return Kill(step=step, write=Write(path=path, nth=nth, when=when))
+
+
+def kill_after_end(nth: int, **more) -> Kill:
+    """The driver's own transaction, which holds the decision, is ended first, those of the tasks after it."""
+    return Kill(step="DECISION_WRITTEN", request=Request(api="EndTxn", nth=nth, when="after"), **more)
 
 
 def a_story(name: str, *runs: Run) -> Story:
@@ -136,9 +143,53 @@ SHORT_FORM = (
 )
 
 
-def random_story(rng: random.Random) -> Story:
-    """One of the long form: the step, the time it comes by, the victim's task and the write are thrown."""
-    return rng.choice((_in_planning, _in_tasks, _in_a_task_twice, _in_the_commit, _after_the_decision, _forgotten))(rng)
+ONLY_AT_BROKERS = frozenset({"DECIDED_ENDED"})
+"""Steps that a directory never comes to: there all transactions of a batch are ended at one instant."""
+
+
+def _is_without_writes(story: Story) -> bool:
+    return all(kill.write is None for run in story.runs for kill in run.kills)
+
+
+AT_BROKERS = (
+    *filter(_is_without_writes, SHORT_FORM),
+    *(
+        a_story(f"the driver dies when {nth} of four transactions are ended", Run(kills=(kill_after_end(nth),)))
+        for nth in (1, 2, 3, 4)
+    ),
+    a_story(
+        "the driver dies when it has decided, and the next one while it ends what was decided",
+        Run(kills=(kill_after_end(1), Kill(step="ABORTING"))),
+        Run(kills=(Kill(step="DECIDED_ENDED"),)),
+        Run(kills=(Kill(step="DECIDED_ENDED", nth=2),)),
+    ),
+)
+"""Where the log is at a broker, which writes no file in the sink's processes."""
+
+BROKER_RESTARTS = (
+    a_story(
+        "the broker dies while tasks write",
+        Run(kills=(task_kill("PARTITIONS_ADDED", action="wait"),), fails=False, restarts_broker=True),
+        Run(kills=(task_kill("TASK_APPENDED", task=1, action="wait"),), fails=False, restarts_broker=True),
+    ),
+    a_story(
+        "the broker dies before the decision, and between two ends",
+        Run(kills=(Kill(step="DECISION_WRITTEN", action="wait"),), fails=False, restarts_broker=True),
+        Run(kills=(kill_after_end(2, action="wait"),), fails=False, restarts_broker=True),
+    ),
+)
+
+
+def random_story(rng: random.Random, *, tells_checkpoint: bool = True) -> Story:
+    """One of the long form: the step, the time it comes by, the victim's task and the write are thrown.
+
+    Where it is not told the checkpoint, planning does not know whose batch it is and passes no step; nor does an abort
+    where no task has returned.
+    """
+    kinds = (_in_tasks, _in_the_commit, _after_the_decision, _forgotten)
+    if not tells_checkpoint:
+        return rng.choice((_in_a_task_twice, *kinds))(rng)
+    return rng.choice((_in_planning, _in_a_task_twice_and_perhaps_in_the_abort, *kinds))(rng)
 
 
 def _in_planning(rng: random.Random) -> Story:
@@ -169,8 +220,12 @@ def _in_a_task_twice(rng: random.Random) -> Story:
             )
         )
         write = Write(path=path, when=rng.choice(("before", "torn", "after")))
-    kills = killed_twice(step, task=task, write=write)
-    return a_story("both attempts of a task die", Run(kills=(*kills, *_maybe_in_the_abort(rng))))
+    return a_story("both attempts of a task die", Run(kills=killed_twice(step, task=task, write=write)))
+
+
+def _in_a_task_twice_and_perhaps_in_the_abort(rng: random.Random) -> Story:
+    run = _in_a_task_twice(rng).runs[0]
+    return a_story("both attempts of a task die", Run(kills=(*run.kills, *_maybe_in_the_abort(rng))))
 
 
 def _in_the_commit(rng: random.Random) -> Story:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Collection, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
+from exactly_once.log_place import LogPlace, open_log
 
-from broker_core.embedded.embedded_cluster import EmbeddedCluster, open_embedded
+from broker_core.cluster import Cluster
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.model.transaction_state import TransactionState
 from broker_core.record.columns import AbortedFilter, decode, partition_for_key
@@ -53,15 +55,16 @@ class Copy:
 class NumberedRows:
     """Makes both topics in a new log and appends rows to the first one."""
 
-    def __init__(self, directory: str, *, seed: int = 0) -> None:
-        self.directory = directory
+    def __init__(self, place: LogPlace, *, seed: int = 0) -> None:
+        self.place = place
         self._rng = random.Random(seed)
         self._numbers: Counter[str] = Counter()
         self.source: list[list[tuple[str, int]]] = [[] for _ in range(SOURCE_PARTITIONS)]
         """What the first topic holds, by partition: key and number of each row, in offset order."""
-        self._cluster = open_embedded(directory, create=True)
-        self._cluster.create_topic(SOURCE, partition_count=SOURCE_PARTITIONS)
-        self._cluster.create_topic(TARGET, partition_count=TARGET_PARTITIONS)
+        self._cluster = open_log(place, create=True)
+        for name, partition_count in ((SOURCE, SOURCE_PARTITIONS), (TARGET, TARGET_PARTITIONS)):
+            # The rows are of 1970, for all that a broker knows.
+            self._cluster.create_topic(name, partition_count=partition_count, configs={"retention.ms": "-1"})
 
     @property
     def row_count(self) -> int:
@@ -123,7 +126,7 @@ class StoredRow:
 class CommittedReader:
     """Reads the target topic as a read-committed consumer does: on and on, each partition from where it was."""
 
-    def __init__(self, cluster: EmbeddedCluster) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._offsets = dict.fromkeys((TopicPartition(TARGET, number) for number in range(TARGET_PARTITIONS)), 0)
         self._aborted = {partition: AbortedFilter() for partition in self._offsets}
@@ -148,9 +151,9 @@ class CommittedReader:
                 yield StoredRow(key.decode(), value, partition.partition, where)
 
 
-def committed_values(directory: str) -> list[bytes]:
+def committed_values(place: LogPlace) -> list[bytes]:
     """Of all that a read-committed consumer sees."""
-    with open_embedded(directory) as cluster:
+    with closing(open_log(place)) as cluster:
         return [row.value for row in CommittedReader(cluster).read_on()]
 
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spark_session import environment_for_workers
+from spark_session import SHORT_LIVED, environment_for_workers
 
 HERE = Path(__file__).parent
 START_SECONDS = 120
@@ -26,10 +26,7 @@ CONF = {
     "spark.sql.session.timeZone": "UTC",
     # Which row was in which batch is read from the checkpoint: none of its files may go.
     "spark.sql.streaming.minBatchesToRetain": "100000",
-    # It lives for seconds, so nothing pays that takes long to begin.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.adaptive.enabled": "false",
+    **SHORT_LIVED,
 }
 
 

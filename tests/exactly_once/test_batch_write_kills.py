@@ -36,7 +36,7 @@ def rows(tmp_path):
 def write(spark, rows, word, **options):
     """Whether Spark says that it was written."""
     try:
-        spark.call("write_batch", directory=rows.directory, count=ROW_COUNT, word=word, **options)
+        spark.call("write_batch", directory=rows.place, count=ROW_COUNT, word=word, **options)
     except QueryFailed:
         return False
     return True
@@ -56,7 +56,7 @@ def test_all_rows_of_a_batch_write_are_read_or_none(spark, rows, kills):
         print(f"{name}: {[str(kill) for kill in killed]}; Spark says written: {is_written}")
         # A write whose driver died after the decision is there, though Spark could not say so.
         expected += written(name) if name in ALL_IS_READ else []
-        assert sorted(committed_values(rows.directory)) == sorted(expected), name
+        assert sorted(committed_values(rows.place)) == sorted(expected), name
         assert list(rows.leftovers()) == [], name
 
 
@@ -69,7 +69,7 @@ def test_a_write_that_nobody_cleans_up_holds_readers_no_longer_than_its_timeout(
     assert len(kills.hits()) == 2
     kills.order()
     assert write(spark, rows, "next")
-    while len(values := committed_values(rows.directory)) < ROW_COUNT and time.monotonic() < died_at + 30:
+    while len(values := committed_values(rows.place)) < ROW_COUNT and time.monotonic() < died_at + 30:
         time.sleep(0.05)
     waited = time.monotonic() - died_at
     assert sorted(values) == written("next")
@@ -83,18 +83,18 @@ def test_a_write_with_an_application_id_and_a_version_is_there_once(spark, rows,
     assert not write(spark, rows, "first", **pair)
     kills.order()
     assert write(spark, rows, "again", **pair)
-    assert sorted(committed_values(rows.directory)) == written("first")
+    assert sorted(committed_values(rows.place)) == written("first")
     kills.order(Kill(step="COMMITTING"))
     assert not write(spark, rows, "lost", txnAppId="nightly", txnVersion=2)
     kills.order()
     assert write(spark, rows, "second", txnAppId="nightly", txnVersion=2)
-    assert sorted(committed_values(rows.directory)) == sorted(written("first") + written("second"))
+    assert sorted(committed_values(rows.place)) == sorted(written("first") + written("second"))
 
 
 @pytest.mark.long
 def test_foreach_batch_with_the_pair_copies_each_row_once(spark, tmp_path, kills):
     matrix = KillMatrix(tmp_path, kills, query="copy_by_foreach_batch")
-    matrix.watch(WatchingReader(matrix.directory, matrix.checkpoint, decision_group="streamlog-sink-copier/out"))
+    matrix.watch(WatchingReader(matrix.place, matrix.checkpoint, decision_group="streamlog-sink-copier/out"))
     try:
         for kill in (
             Kill(step="PLANNED"),

@@ -39,7 +39,7 @@ def test_two_drivers_of_one_query_at_once_and_then_one_that_dies(sparks, matrix,
     assert matrix.copy(spark) is None
     copied = tmp_path / "copied checkpoint"
     shutil.copytree(matrix.checkpoint, copied)
-    matrix.watch(WatchingReader(matrix.directory, matrix.checkpoint, copied))
+    matrix.watch(WatchingReader(matrix.place, matrix.checkpoint, copied))
     matrix.add_batches(2)
     matrix.kills.order(Kill(step="COMMITTING", action="wait"))
     matrix.begin_copy(spark)

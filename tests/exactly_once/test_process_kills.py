@@ -9,7 +9,7 @@ import pytest
 from exactly_once.disturbances import RandomDisturber, random_plot
 from exactly_once.kill_matrix import KillMatrix
 from exactly_once.kill_orders import Kill, KillFolder
-from exactly_once.kill_stories import SHORT_FORM, Run, Story, random_story
+from exactly_once.kill_stories import ONLY_AT_BROKERS, SHORT_FORM, Run, Story, random_story
 from exactly_once.micro_batches import MicroBatches
 from exactly_once.spark_process import QueryFailed
 
@@ -33,7 +33,7 @@ def test_a_kill_at_any_step_loses_and_repeats_no_row(tmp_path):
             matrix.play(batches, story)
         batches.close()
         assert matrix.finish(batches) == []
-        assert {step.name for step in Step} == {kill.split(" + ")[0] for kill in matrix.hits}
+        assert {step.name for step in Step} - ONLY_AT_BROKERS == {kill.split(" + ")[0] for kill in matrix.hits}
 
 
 @pytest.mark.long
@@ -46,7 +46,7 @@ def test_hundreds_of_kills_at_steps_lose_and_repeat_no_row(tmp_path, tells_check
         with a_matrix(tmp_path / str(number)) as matrix:
             batches = MicroBatches(matrix.kills.path, tells_checkpoint=tells_checkpoint)
             while matrix.hits.total() < 60:
-                matrix.play(batches, random_story(rng))
+                matrix.play(batches, random_story(rng, tells_checkpoint=tells_checkpoint))
             batches.close()
             assert matrix.finish(batches) == []
             count += matrix.hits.total()
@@ -121,7 +121,7 @@ def test_without_a_look_at_the_decision_the_matrix_finds_rows_twice(tmp_path):
         matrix.play(batches, repeat)
         problems = matrix.finish(batches)
     assert any("was there before" in problem for problem in problems), "the reader saw nothing"
-    assert any("came 2 times" in problem for problem in problems), "the copy is whole"
+    assert any(" came " in problem for problem in problems), "the copy is whole"
 
 
 def test_a_copied_checkpoint_that_was_left_behind_is_refused_and_writes_nothing(tmp_path):
@@ -134,5 +134,5 @@ def test_a_copied_checkpoint_that_was_left_behind_is_refused_and_writes_nothing(
             matrix.add_batches(1)
             assert matrix.copy(batches) is None
         with pytest.raises(QueryFailed, match="STREAMLOG_BATCH_NOT_NEXT"):
-            batches.copy_stream(directory=matrix.directory, checkpoint=str(tmp_path / "copy"), max_offsets=15)
+            batches.copy_stream(directory=matrix.place, checkpoint=str(tmp_path / "copy"), max_offsets=15)
         assert matrix.finish(batches) == []

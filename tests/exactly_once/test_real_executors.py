@@ -27,7 +27,7 @@ def matrix(tmp_path):
 
 
 def test_a_killed_executor_and_a_stage_that_is_tried_again(matrix, tmp_path):
-    matrix.watch(WatchingReader(matrix.directory, matrix.checkpoint, is_source_order_kept=False))
+    matrix.watch(WatchingReader(matrix.place, matrix.checkpoint, is_source_order_kept=False))
     home = {"SPARK_HOME": str(home_of_its_own(tmp_path / "home"))}
     with SparkProcess(matrix.kills.path, master=LOCAL_CLUSTER, environment=home, log_level="WARN") as spark:
         for keys_shuffled, kill in (
@@ -41,7 +41,7 @@ def test_a_killed_executor_and_a_stage_that_is_tried_again(matrix, tmp_path):
             matrix.kills.order(kill.of("executor"))
             spark.call(
                 "copy_stream",
-                directory=matrix.directory,
+                directory=matrix.place,
                 checkpoint=str(matrix.checkpoint),
                 max_offsets=15,
                 keys_shuffled=keys_shuffled,
@@ -53,7 +53,7 @@ def test_a_killed_executor_and_a_stage_that_is_tried_again(matrix, tmp_path):
 
 def test_a_slow_task_is_run_a_second_time_beside_the_first(matrix):
     # Spark does that neither in local[n] nor in local-cluster: a copy runs on another host.
-    matrix.watch(WatchingReader(matrix.directory, matrix.checkpoint))
+    matrix.watch(WatchingReader(matrix.place, matrix.checkpoint))
     conf = {
         "spark.speculation": "true",
         "spark.speculation.interval": "20ms",
@@ -102,7 +102,7 @@ def test_the_package_is_shipped_and_an_executor_dies(matrix, tmp_path):
 def submit(matrix, python, archive, home):
     request = {
         "function": "copy_stream",
-        "arguments": {"directory": matrix.directory, "checkpoint": str(matrix.checkpoint), "max_offsets": 15},
+        "arguments": {"directory": matrix.place, "checkpoint": str(matrix.checkpoint), "max_offsets": 15},
     }
     environment = os.environ | {
         # The driver's side: Spark looks for data sources, and runs the source of a stream, without the shipped files.

@@ -13,10 +13,10 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from exactly_once.log_place import LogPlace, open_log
 from exactly_once.numbered_rows import SOURCE, CommittedReader, Copy, copy_of, order_problems
 from fuzz.worker_process import LoopingProcess
 
-from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition
 
 DECISION_PARTITION = TopicPartition("__consumer_offsets", 0)
@@ -32,12 +32,12 @@ class WatchingReader:
 
     def __init__(
         self,
-        directory: str,
+        place: LogPlace,
         *checkpoints: Path,
         decision_group: str | None = None,
         is_source_order_kept: bool = True,
     ) -> None:
-        self._process = LoopingProcess(_watch, directory, checkpoints, decision_group, is_source_order_kept)
+        self._process = LoopingProcess(_watch, place, checkpoints, decision_group, is_source_order_kept)
 
     @contextmanager
     def pausing(self) -> Iterator[None]:
@@ -63,12 +63,12 @@ class WatchingReader:
 
 def _watch(
     connection: Connection,
-    directory: str,
+    place: LogPlace,
     checkpoints: Sequence[Path],
     decision_group: str | None,
     is_source_order_kept: bool,
 ) -> None:
-    cluster = open_embedded(directory)
+    cluster = open_log(place)
     reader = CommittedReader(cluster)
     batches = CheckpointedBatches(checkpoints, decision_group)
     seen: dict[tuple[int, int], Copy] = {}

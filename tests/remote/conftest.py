@@ -1,32 +1,31 @@
-"""All tests here need a real Kafka, which one run shares; some need a Spark session too."""
+"""The client at either broker; some need Spark too.
 
-from pathlib import Path
+A run shares one of each. Topics, groups and transactional ids are told apart by names.
+"""
 
 import pytest
-from real_kafka import kafka
+from either_broker import EITHER_BROKER, running_broker
 from spark_session import spark
 
-__all__ = ["kafka", "spark"]
-
-HERE = Path(__file__).parent
+__all__ = ["spark"]
 
 
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.kafka)
+@pytest.fixture(scope="session", params=EITHER_BROKER)
+def broker(request, tmp_path_factory):
+    with running_broker(request.param, tmp_path_factory.mktemp("broker") / "node") as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
-def client(kafka):
+def client(broker):
     """A client for everybody."""
-    with kafka.client() as shared:
+    with broker.client() as shared:
         yield shared
 
 
 @pytest.fixture
-def topic(kafka, client):
+def topic(broker, client):
     """A new topic with two partitions; its name. Records of 1970 stay in it."""
-    name = kafka.name()
+    name = broker.name()
     client.create_topic(name, partition_count=2, configs={"retention.ms": "-1"})
     return name

@@ -1,11 +1,12 @@
-"""`streamlog … --bootstrap-server` at a real Kafka, and Kafka's own tools over what it wrote."""
+"""`streamlog … --bootstrap-server`, and Kafka's own tools over what it wrote."""
 
 import io
 import json
 import sys
 
 import pytest
-from real_kafka import PASSWORD, PEMS, USER
+from kafka_tools import kafka_tool
+from reachable_broker import PASSWORD, PEMS, USER
 from transacting import begin
 
 from broker_core.cli.command_line import run
@@ -14,21 +15,21 @@ from broker_core.model.identifiers import TopicPartition
 
 
 @pytest.fixture
-def streamlog(kafka, capsysbinary, monkeypatch):
+def streamlog(broker, capsysbinary, monkeypatch):
     """(exit code, stdout, stderr) of a command line."""
 
     def call(*arguments, stdin=b"", listener="PLAINTEXT"):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         capsysbinary.readouterr()
-        status = run([*map(str, arguments), "--bootstrap-server", kafka.bootstrap(listener)])
+        status = run([*map(str, arguments), "--bootstrap-server", broker.bootstrap(listener)])
         captured = capsysbinary.readouterr()
         return status, captured.out, captured.err.decode()
 
     return call
 
 
-def test_a_topic_from_its_creation_to_its_deletion(kafka, streamlog):
-    name = kafka.name("cli")
+def test_a_topic_from_its_creation_to_its_deletion(broker, streamlog):
+    name = broker.name("cli")
     assert streamlog("topic", "create", name, "--partitions", 2, "--config", "retention.ms=-1")[0] == 0
     lines = b"".join(b"key-%d\tvalue-%d\n" % (number % 7, number) for number in range(1000))
     assert streamlog("produce", name, "--key-separator", r"\t", "--compression", "lz4", stdin=lines)[0] == 0
@@ -44,7 +45,7 @@ def test_a_topic_from_its_creation_to_its_deletion(kafka, streamlog):
     assert streamlog("topic", "describe", name) == (1, b"", f"streamlog: topic {name!r} does not exist\n")
 
 
-def test_a_login_and_tls_by_a_properties_file(kafka, streamlog, topic, tmp_path):
+def test_a_login_and_tls_by_a_properties_file(broker, streamlog, topic, tmp_path):
     config = tmp_path / "client.properties"
     config.write_text(
         "security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-256\nsasl.jaas.config="
@@ -56,8 +57,8 @@ def test_a_login_and_tls_by_a_properties_file(kafka, streamlog, topic, tmp_path)
     assert topic in out.decode()
 
 
-def test_groups_and_transactions(kafka, client, streamlog, topic):
-    partition, group, name = TopicPartition(topic, 0), kafka.name("g"), kafka.name("x")
+def test_groups_and_transactions(broker, client, streamlog, topic):
+    partition, group, name = TopicPartition(topic, 0), broker.name("g"), broker.name("x")
     streamlog("produce", topic, "--partition", "0", stdin=b"one\ntwo\nthree\n")
     client.commit_offsets(group, {partition: GroupOffset(offset=1)})
     assert group in streamlog("group", "list")[1].decode().split()
@@ -73,19 +74,21 @@ def test_groups_and_transactions(kafka, client, streamlog, topic):
     assert streamlog("transactions", "list", "--open", "--prefix", name, "--json")[1].strip() == b"[]"
 
 
-def test_kafkas_own_consumer_reads_what_was_produced(kafka, streamlog, topic):
+@pytest.mark.kafka
+def test_kafkas_own_consumer_reads_what_was_produced(broker, streamlog, topic):
     streamlog("produce", topic, "--compression", "zstd", stdin=b"one\ntwo\nthree\n")
-    said = kafka.tool(
-        "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", kafka.bootstrap(), "--topic", topic,
+    said = kafka_tool(
+        "org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", broker.bootstrap(), "--topic", topic,
         "--from-beginning", "--max-messages", "3", "--timeout-ms", "30000",
     )  # fmt: skip
     assert sorted(said.split()) == ["one", "three", "two"]
 
 
-def test_what_kafkas_own_producer_wrote_is_read(kafka, streamlog, topic):
-    kafka.tool(
+@pytest.mark.kafka
+def test_what_kafkas_own_producer_wrote_is_read(broker, streamlog, topic):
+    kafka_tool(
         "org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", "5000", "--record-size", "100",
-        "--throughput", "-1", "--producer-props", f"bootstrap.servers={kafka.bootstrap()}", "compression.type=snappy",
+        "--throughput", "-1", "--producer-props", f"bootstrap.servers={broker.bootstrap()}", "compression.type=snappy",
         "enable.idempotence=true",
     )  # fmt: skip
     assert len(streamlog("consume", topic)[1].splitlines()) == 5000

@@ -1,4 +1,4 @@
-"""Exactly-once delivery through Spark to a real Kafka: batches are readable whole or not at all, and never twice."""
+"""Exactly-once delivery through Spark to brokers: batches are readable whole or not at all, and never twice."""
 
 import json
 
@@ -39,8 +39,8 @@ def checkpoint(tmp_path):
 
 
 @pytest.fixture
-def options(kafka):
-    return {f"kafka.{name}": value for name, value in kafka.settings().items()}
+def options(broker):
+    return {f"kafka.{name}": value for name, value in broker.settings().items()}
 
 
 def values_of(spark, source):
@@ -85,6 +85,7 @@ def test_a_repeated_micro_batch_is_not_written_again(spark, client, topic, optio
     assert open_transactions(client, query_id_of(checkpoint)) == []
 
 
+@pytest.mark.long
 def test_a_failed_micro_batch_shows_nothing_and_the_next_start_ends_what_it_left(
     spark, client, topic, options, checkpoint, source
 ):
@@ -99,6 +100,7 @@ def test_a_failed_micro_batch_shows_nothing_and_the_next_start_ends_what_it_left
     assert open_transactions(client, query_id_of(checkpoint)) == []
 
 
+@pytest.mark.long
 def test_the_next_start_ends_what_a_killed_run_left_open(spark, client, topic, options, checkpoint, source):
     source((1, "a"))
     run(values_of(spark, source), checkpoint, topic=topic, **options)
@@ -111,6 +113,7 @@ def test_the_next_start_ends_what_a_killed_run_left_open(spark, client, topic, o
     assert sorted(committed_values(client, topic)) == [b"1", b"2"]
 
 
+@pytest.mark.long
 def test_a_job_that_fails_shows_nothing_and_holds_nobody_back(spark, client, topic, options):
     rows = spark.range(0, 1000, 1, 2).selectExpr(
         f"if(id = 999, null, '{topic}') as topic", "cast(id as string) as value"
@@ -121,14 +124,16 @@ def test_a_job_that_fails_shows_nothing_and_holds_nobody_back(spark, client, top
     assert committed_values(client, topic) == [b"after"]
 
 
-def test_a_version_is_written_once_and_an_older_one_not_at_all(spark, kafka, client, topic, options):
-    app = kafka.name("orders")
+@pytest.mark.long
+def test_a_version_is_written_once_and_an_older_one_not_at_all(spark, broker, client, topic, options):
+    app = broker.name("orders")
     for version, value in ((3, "three"), (3, "again"), (2, "two"), (5, "five")):
         save(a_frame(spark, value), topic=topic, txnAppId=app, txnVersion=version, **options)
     assert sorted(committed_values(client, topic)) == [b"five", b"three"]
     assert decided(client, f"streamlog-sink-{app}/{topic}") == [5]
 
 
+@pytest.mark.long
 def test_a_transaction_that_times_out_fails_the_job_and_names_the_setting(spark, client, topic, options):
     def wait_in_the_second_task(batches):
         import time
@@ -148,3 +153,15 @@ def test_a_transaction_that_times_out_fails_the_job_and_names_the_setting(spark,
             **{"kafka.transaction.timeout.ms": "1000"},
         )
     assert committed_values(client, topic) == []
+
+
+@pytest.mark.long
+def test_at_least_once_writes_a_repeated_batch_again_and_opens_no_transaction(
+    spark, client, topic, options, checkpoint, source
+):
+    source((1, "a"), (2, "b"))
+    for _ in range(2):
+        run(values_of(spark, source), checkpoint, topic=topic, delivery="at-least-once", **options)
+        forget_last_commit(checkpoint)
+    assert sorted(committed_values(client, topic)) == [b"1", b"1", b"2", b"2"]
+    assert client.list_transactions(prefix=query_id_of(checkpoint)) == ()

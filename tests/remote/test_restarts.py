@@ -1,4 +1,4 @@
-"""A real Kafka that is stopped or killed under a client that goes on."""
+"""A broker that is stopped or killed under a client that goes on."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ import time
 import pytest
 
 from broker_core.cluster import GroupOffset, TransactionalProducer
-from broker_core.model.exceptions import BrokerUnavailableError, RemoteError
+from broker_core.model.exceptions import BrokerUnavailableError, RemoteError, RequestTimedOutError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_reader import Record, iter_headers, records_of
@@ -37,7 +37,7 @@ def values_of(client, partition):
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_appends_go_on_over_a_restart_and_each_is_written_once(kafka, client, topic, how):
+def test_appends_go_on_over_a_restart_and_each_is_written_once(broker, client, topic, how):
     partition, producer, written = TopicPartition(topic, 0), client.init_producer(), []
     may_end, troubles = threading.Event(), []
 
@@ -55,9 +55,9 @@ def test_appends_go_on_over_a_restart_and_each_is_written_once(kafka, client, to
     thread = threading.Thread(target=write)
     thread.start()
     time.sleep(0.5)
-    getattr(kafka, how)()
+    getattr(broker, how)()
     before = len(written)
-    kafka.start()
+    broker.start()
     deadline = time.monotonic() + 60
     while len(written) < before + 50 and thread.is_alive() and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -68,34 +68,68 @@ def test_appends_go_on_over_a_restart_and_each_is_written_once(kafka, client, to
     assert values_of(client, partition) == written
 
 
-def test_a_transaction_outlives_its_coordinator(kafka, client, topic):
-    partition, name, group = TopicPartition(topic, 0), kafka.name("x"), kafka.name("g")
-    made = client.init_producer(name)
+def test_a_transaction_outlives_its_coordinator(broker, client, topic):
+    partition, name, group = TopicPartition(topic, 0), broker.name("x"), broker.name("g")
+    made = client.init_producer(name, timeout_ms=600_000)
     producer = TransactionalProducer(
         transactional_id=name, producer_id=made.producer_id, producer_epoch=made.producer_epoch
     )
     client.add_partitions_to_transaction(producer, [partition])
     client.append(partition, a_batch("before", producer, 0, is_transactional=True))
-    kafka.stop()
-    kafka.start()
+    broker.stop()
+    broker.start()
     client.append(partition, a_batch("after", producer, 1, is_transactional=True))
     client.commit_offsets_in_transaction(producer, group, {partition: GroupOffset(offset=2)})
-    kafka.kill()
-    kafka.start()
+    broker.kill()
+    broker.start()
     client.end_transaction(producer, commit=True)
     assert values_of(client, partition) == ["before", "after"]
     assert client.fetch_offsets(group)[partition].offset == 2
     assert client.bounds(partition).last_stable_offset == client.bounds(partition).high_watermark
 
 
-def test_a_cluster_that_stays_away_is_told(kafka, client, topic):
+def test_a_cluster_that_stays_away_is_told(broker, client, topic):
     client.bounds(TopicPartition(topic, 0))
-    with kafka.client(default__api__timeout__ms=1500) as impatient:
+    with broker.client(default__api__timeout__ms=1500) as impatient:
         impatient.bounds(TopicPartition(topic, 0))
-        kafka.stop()
+        broker.stop()
         try:
-            with pytest.raises(BrokerUnavailableError, match=rf"{kafka.bootstrap()} cannot be reached: Connection ref"):
+            with pytest.raises(
+                BrokerUnavailableError, match=rf"{broker.bootstrap()} cannot be reached: Connection ref"
+            ):
                 impatient.bounds(TopicPartition(topic, 0))
         finally:
-            kafka.start()
+            broker.start()
         assert client.bounds(TopicPartition(topic, 0)).high_watermark == 0
+
+
+def test_a_reader_goes_on_where_it_was_when_the_broker_was_killed(broker, client, topic):
+    partition, producer = TopicPartition(topic, 0), client.init_producer()
+    for number in range(20):
+        client.append(partition, a_batch(str(number), producer, number))
+    found, offset = [], 0
+    while offset < 20:
+        if offset == 10:
+            broker.restart()
+        fetched = client.fetch(partition, offset, max_bytes=1)
+        found += [record.value.decode() for record in records_of(fetched.buffer, 0)]
+        offset = fetched.next_offset
+    assert found == [str(number) for number in range(20)]
+
+
+def test_a_broker_that_stands_still_is_given_up_and_found_again(broker, client, topic):
+    partition = TopicPartition(topic, 0)
+    with broker.client(request__timeout__ms=300, default__api__timeout__ms=1000) as impatient:
+        impatient.bounds(partition)
+        broker.pause()
+        try:
+            # The one or the other, as the time runs out on the old connection or on a new one.
+            given_up = (RequestTimedOutError, BrokerUnavailableError)
+            with pytest.raises(
+                given_up, match=r"1000 ms \(default\.api\.timeout\.ms\).*did not answer|did not answer.*1000 ms"
+            ):
+                impatient.bounds(partition)
+        finally:
+            broker.resume()
+        assert client.bounds(partition).high_watermark == 0
+        impatient.bounds(partition)

@@ -1,4 +1,4 @@
-"""TLS and logins at a real Kafka."""
+"""TLS and logins at a broker."""
 
 from pathlib import Path
 
@@ -11,13 +11,13 @@ PEMS = Path(__file__).parents[1] / "golden" / "tls"
 
 @pytest.mark.parametrize("listener", ["SASL_PLAINTEXT", "SASL_SSL"])
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_user_logs_in(kafka, topic, listener, mechanism):
-    with kafka.client(listener, sasl__mechanism=mechanism) as client:
+def test_a_user_logs_in(broker, topic, listener, mechanism):
+    with broker.client(listener, sasl__mechanism=mechanism) as client:
         assert topic in client.describe_topics([topic])
 
 
-def test_a_login_as_kafkas_own_clients_write_it(kafka, topic):
-    settings = kafka.settings("SASL_SSL")
+def test_a_login_as_kafkas_own_clients_write_it(broker, topic):
+    settings = broker.settings("SASL_SSL")
     user, password = settings.pop("sasl.username"), settings.pop("sasl.password")
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
     settings["sasl.jaas.config"] = f'{module} required username="{user}" password="{password}";'
@@ -29,27 +29,27 @@ def test_a_login_as_kafkas_own_clients_write_it(kafka, topic):
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_wrong_password_is_refused(kafka, mechanism):
-    client = kafka.client("SASL_PLAINTEXT", sasl__mechanism=mechanism, sasl__password="guess")
+def test_a_wrong_password_is_refused(broker, mechanism):
+    client = broker.client("SASL_PLAINTEXT", sasl__mechanism=mechanism, sasl__password="guess")
     with client, pytest.raises(AuthenticationError, match="login of 'ann'") as caught:
         client.describe_topics()
     assert "guess" not in caught.value.message
 
 
 @pytest.mark.parametrize("listener", ["SSL", "SASL_SSL"])
-def test_the_brokers_certificate_is_looked_at(kafka, topic, listener):
-    with kafka.client(listener) as client:
+def test_the_brokers_certificate_is_looked_at(broker, topic, listener):
+    with broker.client(listener) as client:
         assert topic in client.describe_topics([topic])
-    client = kafka.client(listener, ssl__truststore__location=PEMS / "stranger.pem")
+    client = broker.client(listener, ssl__truststore__location=PEMS / "stranger.pem")
     with client, pytest.raises(AuthenticationError, match="certificate is not accepted"):
         client.describe_topics()
 
 
-def test_a_certificate_of_ours_is_shown(kafka, topic):
-    with kafka.client("SSL", ssl__keystore__location=PEMS / "client.pem") as client:
+def test_a_certificate_of_ours_is_shown(broker, topic):
+    with broker.client("SSL", ssl__keystore__location=PEMS / "client.pem") as client:
         assert topic in client.describe_topics([topic])
     encrypted = {"ssl__keystore__location": PEMS / "client-encrypted.pem", "ssl__key__password": "opensesame"}
-    with kafka.client("SSL", **encrypted) as client:
+    with broker.client("SSL", **encrypted) as client:
         assert topic in client.describe_topics([topic])
 
 
@@ -57,9 +57,9 @@ def test_a_certificate_of_ours_is_shown(kafka, topic):
     ("listener", "spoken"),
     [("SSL", "PLAINTEXT"), ("SASL_PLAINTEXT", "PLAINTEXT"), ("PLAINTEXT", "SSL"), ("PLAINTEXT", "SASL_PLAINTEXT")],
 )
-def test_a_listener_that_is_spoken_to_in_another_way_fails_with_a_reason(kafka, listener, spoken):
-    settings = kafka.settings(spoken, bootstrap__servers=kafka.bootstrap(listener), default__api__timeout__ms=2000)
-    client = kafka.client(spoken, **{name.replace(".", "__"): value for name, value in settings.items()})
+def test_a_listener_that_is_spoken_to_in_another_way_fails_with_a_reason(broker, listener, spoken):
+    settings = broker.settings(spoken, bootstrap__servers=broker.bootstrap(listener), default__api__timeout__ms=700)
+    client = broker.client(spoken, **{name.replace(".", "__"): value for name, value in settings.items()})
     with client, pytest.raises(RemoteError) as caught:
         client.describe_topics()
     assert caught.value.message

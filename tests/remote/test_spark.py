@@ -1,8 +1,11 @@
-"""`format("streamlog")` with `kafka.bootstrap.servers` at a real Kafka: batch and stream, read and write."""
+"""`format("streamlog")` with `kafka.bootstrap.servers` at a broker: batch and stream, read and write.
+
+What needs no Spark to be seen is in `test_source`; so of these only a few run by default.
+"""
 
 import pytest
 from pyspark.sql import functions as F
-from real_kafka import PEMS
+from reachable_broker import PEMS
 from transacting import begin, write
 
 from broker_core.model.identifiers import TopicPartition
@@ -13,8 +16,8 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def options(kafka, topic):
-    return {"kafka.bootstrap.servers": kafka.bootstrap(), "subscribe": topic}
+def options(broker, topic):
+    return {"kafka.bootstrap.servers": broker.bootstrap(), "subscribe": topic}
 
 
 def fill(client, topic, count, *, first=0, partitions=2):
@@ -31,12 +34,13 @@ def values(frame):
     return sorted(int(row.value) for row in frame.selectExpr("CAST(value AS STRING) AS value").collect())
 
 
-def save(frame, kafka, topic, **given):
+def save(frame, broker, topic, **given):
     writer = frame.write.format("streamlog").mode("append").option("topic", topic)
-    settings = {f"kafka.{name}": value for name, value in kafka.settings().items()} | given
+    settings = {f"kafka.{name}": value for name, value in broker.settings().items()} | given
     writer.options(**settings).save()
 
 
+@pytest.mark.long
 def test_a_batch_reads_every_column(spark, client, topic, options):
     fill(client, topic, 100)
     frame = spark.read.format("streamlog").options(**options, includeHeaders="true").load()
@@ -46,6 +50,7 @@ def test_a_batch_reads_every_column(spark, client, topic, options):
     assert (row.timestampType, row.headers[0].key, bytes(row.headers[0].value)) == (0, "h", b"x")
 
 
+@pytest.mark.long
 def test_a_batch_between_offsets_and_timestamps(spark, client, topic, options):
     fill(client, topic, 100)
     bounded = {
@@ -57,32 +62,36 @@ def test_a_batch_between_offsets_and_timestamps(spark, client, topic, options):
     assert values(by_time) == list(range(90, 100))
 
 
-def test_a_batch_over_tls_with_a_login(spark, kafka, client, topic):
+@pytest.mark.long
+def test_a_batch_over_tls_with_a_login(spark, broker, client, topic):
     fill(client, topic, 10)
-    given = {f"kafka.{name}": value for name, value in kafka.settings("SASL_SSL").items()}
+    given = {f"kafka.{name}": value for name, value in broker.settings("SASL_SSL").items()}
     assert given["kafka.ssl.truststore.location"] == str(PEMS / "authority.pem")
     assert values(spark.read.format("streamlog").options(**given, subscribe=topic).load()) == list(range(10))
 
 
-def test_a_batch_is_written_and_read_again(spark, kafka, topic, options):
+def test_a_batch_is_written_and_read_again(spark, broker, topic, options):
     frame = spark.range(2000).select(F.col("id").cast("string").alias("value"), F.col("id").cast("string").alias("key"))
-    save(frame, kafka, topic, **{"kafka.compression.type": "zstd"})
+    save(frame, broker, topic, **{"kafka.compression.type": "zstd"})
     assert values(spark.read.format("streamlog").options(**options).load()) == list(range(2000))
 
 
-def test_a_write_makes_the_topic(spark, kafka, client):
-    name = kafka.name("made")
-    save(spark.range(10).select(F.col("id").cast("string").alias("value")), kafka, name, **{"topic.partitions": "3"})
+@pytest.mark.long
+def test_a_write_makes_the_topic(spark, broker, client):
+    name = broker.name("made")
+    save(spark.range(10).select(F.col("id").cast("string").alias("value")), broker, name, **{"topic.partitions": "3"})
     assert client.describe_topics([name])[name].partition_count == 3
 
 
-def test_a_record_that_is_too_large_is_refused(spark, kafka, client, topic):
+@pytest.mark.long
+def test_a_record_that_is_too_large_is_refused(spark, broker, client, topic):
     client.alter_topic_configs(topic, {"max.message.bytes": "2000"})
     frame = spark.range(1).select(F.lit("x" * 5000).alias("value"))
     with pytest.raises(Exception, match=r"STREAMLOG_RECORD_TOO_LARGE.*max\.message\.bytes"):
-        save(frame, kafka, topic)
+        save(frame, broker, topic)
 
 
+@pytest.mark.long
 def test_a_topic_that_is_not_there_and_a_broker_that_is_not_there(spark, options):
     with pytest.raises(Exception, match="STREAMLOG_UNKNOWN_TOPICS"):
         spark.read.format("streamlog").options(**options | {"subscribe": "nope"}).load().count()
@@ -91,8 +100,8 @@ def test_a_topic_that_is_not_there_and_a_broker_that_is_not_there(spark, options
         spark.read.format("streamlog").options(**gone).load().count()
 
 
-def test_a_stream_copies_a_topic_and_goes_on_from_its_checkpoint(spark, kafka, client, topic, options, tmp_path):
-    target = kafka.name("copy")
+def test_a_stream_copies_a_topic_and_goes_on_from_its_checkpoint(spark, broker, client, topic, options, tmp_path):
+    target = broker.name("copy")
     client.create_topic(target, partition_count=2, configs={"retention.ms": "-1"})
 
     def run():
@@ -100,7 +109,7 @@ def test_a_stream_copies_a_topic_and_goes_on_from_its_checkpoint(spark, kafka, c
             **options, startingOffsets="earliest", maxOffsetsPerTrigger="60"
         )
         writer = frame.load().select("key", "value").writeStream.format("streamlog").trigger(availableNow=True)
-        settings = {f"kafka.{name}": value for name, value in kafka.settings().items()}
+        settings = {f"kafka.{name}": value for name, value in broker.settings().items()}
         settings |= {"topic": target, "checkpointLocation": str(tmp_path / "checkpoint")}
         query = writer.options(**settings).start()
         assert query.awaitTermination(120)
@@ -114,10 +123,11 @@ def test_a_stream_copies_a_topic_and_goes_on_from_its_checkpoint(spark, kafka, c
     assert values(copied) == list(range(250))
 
 
-def test_aborted_records_are_hidden_unless_they_are_asked_for(spark, kafka, client, topic, options):
+@pytest.mark.long
+def test_aborted_records_are_hidden_unless_they_are_asked_for(spark, broker, client, topic, options):
     partition = TopicPartition(topic, 0)
     for value, is_commit in (("0", False), ("1", True)):
-        producer = begin(client, kafka.name("x"), partition)
+        producer = begin(client, broker.name("x"), partition)
         write(client, producer, partition, value)
         client.end_transaction(producer, commit=is_commit)
     assert values(spark.read.format("streamlog").options(**options).load()) == [1]

@@ -1,4 +1,4 @@
-"""Topics of a real Kafka: made, described, changed and deleted."""
+"""Topics of a broker: made, described, changed and deleted."""
 
 import pytest
 
@@ -12,8 +12,8 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import TopicPartition
 
 
-def test_a_topic_can_be_used_when_its_creation_returns(kafka, client):
-    name = kafka.name()
+def test_a_topic_can_be_used_when_its_creation_returns(broker, client):
+    name = broker.name()
     made = client.create_topic(
         name, partition_count=5, configs={"retention.ms": "1234567", "cleanup.policy": "compact"}
     )
@@ -25,11 +25,11 @@ def test_a_topic_can_be_used_when_its_creation_returns(kafka, client):
     assert client.describe_topics()[name] == made
 
 
-def test_the_brokers_default_number_of_partitions(kafka, client):
-    assert client.create_topic(kafka.name()).partition_count == 1
+def test_the_brokers_default_number_of_partitions(broker, client):
+    assert client.create_topic(broker.name()).partition_count == 1
 
 
-def test_what_kafka_refuses_is_refused_with_its_words(kafka, client, topic):
+def test_what_kafka_refuses_is_refused_with_its_words(broker, client, topic):
     with pytest.raises(TopicExistsError, match=topic):
         client.create_topic(topic)
     with pytest.raises(InvalidTopicNameError, match=r"illegal|invalid"):
@@ -37,9 +37,9 @@ def test_what_kafka_refuses_is_refused_with_its_words(kafka, client, topic):
     with pytest.raises(InvalidTopicNameError, match="collide"):
         client.create_topic(topic.replace("-", ".") + "x") and client.create_topic(topic.replace("-", "_") + "x")
     with pytest.raises(InvalidConfigError, match=r"retention.ms"):
-        client.create_topic(kafka.name(), configs={"retention.ms": "soon"})
+        client.create_topic(broker.name(), configs={"retention.ms": "soon"})
     with pytest.raises(InvalidPartitionsError):
-        client.create_topic(kafka.name(), partition_count=0)
+        client.create_topic(broker.name(), partition_count=0)
     with pytest.raises(InvalidConfigError, match="Unknown topic config name"):
         client.alter_topic_configs(topic, {"no.such.setting": "1"})
 
@@ -73,8 +73,8 @@ def test_a_deleted_topic_is_gone_and_can_be_made_again(client, topic):
     assert client.create_topic(topic).topic_id != before.topic_id
 
 
-def test_asking_for_a_topic_does_not_make_it(client, kafka):
-    name = kafka.name("never-made")
+def test_asking_for_a_topic_does_not_make_it(client, broker):
+    name = broker.name("never-made")
     with pytest.raises(UnknownTopicError):
         client.bounds(TopicPartition(name, 0))
     assert name not in client.describe_topics()

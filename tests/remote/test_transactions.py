@@ -1,4 +1,4 @@
-"""Transactions and groups at a real Kafka."""
+"""Transactions and groups at a broker."""
 
 import time
 
@@ -65,9 +65,9 @@ def committed_values(client, partition):
         offset = fetched.next_offset
 
 
-def test_a_committed_transaction_is_readable_when_its_end_returns(kafka, client, topic):
+def test_a_committed_transaction_is_readable_when_its_end_returns(broker, client, topic):
     partitions = [TopicPartition(topic, number) for number in (0, 1)]
-    producer = begin(client, kafka.name("x"), *partitions, values=("a", "b"))
+    producer = begin(client, broker.name("x"), *partitions, values=("a", "b"))
     assert client.bounds(partitions[0]).last_stable_offset == 0
     assert [committed_values(client, partition) for partition in partitions] == [[], []]
     client.end_transaction(producer, commit=True)
@@ -76,25 +76,25 @@ def test_a_committed_transaction_is_readable_when_its_end_returns(kafka, client,
     assert (bounds.last_stable_offset, bounds.high_watermark) == (3, 3)
 
 
-def test_an_aborted_transaction_is_hidden_and_a_later_one_is_not(kafka, client, topic):
+def test_an_aborted_transaction_is_hidden_and_a_later_one_is_not(broker, client, topic):
     partition = TopicPartition(topic, 0)
-    producer = begin(client, kafka.name("x"), partition, values=("a", "b"))
+    producer = begin(client, broker.name("x"), partition, values=("a", "b"))
     client.end_transaction(producer, commit=False)
     producer = begin(client, producer.transactional_id, partition, values=("c",))
     client.end_transaction(producer, commit=True)
     assert committed_values(client, partition) == ["c"]
 
 
-def test_ending_again_the_same_way_is_harmless_and_the_other_way_is_refused(kafka, client, topic):
-    producer = begin(client, kafka.name("x"), TopicPartition(topic, 0))
+def test_ending_again_the_same_way_is_harmless_and_the_other_way_is_refused(broker, client, topic):
+    producer = begin(client, broker.name("x"), TopicPartition(topic, 0))
     client.end_transaction(producer, commit=True)
     client.end_transaction(producer, commit=True)
     with pytest.raises(InvalidTransactionStateError):
         client.end_transaction(producer, commit=False)
 
 
-def test_an_older_producer_is_fenced_and_its_transaction_aborted(kafka, client, topic):
-    partition, name = TopicPartition(topic, 0), kafka.name("x")
+def test_an_older_producer_is_fenced_and_its_transaction_aborted(broker, client, topic):
+    partition, name = TopicPartition(topic, 0), broker.name("x")
     old = begin(client, name, partition)
     new = init(client, name)
     assert (new.producer_id, new.producer_epoch > old.producer_epoch) == (old.producer_id, True)
@@ -110,12 +110,12 @@ def test_an_older_producer_is_fenced_and_its_transaction_aborted(kafka, client, 
     assert committed_values(client, partition) == []
 
 
-def test_transactions_of_tasks_are_ended_by_another_client(kafka, client, topic):
+def test_transactions_of_tasks_are_ended_by_another_client(broker, client, topic):
     partition = TopicPartition(topic, 0)
-    group = kafka.name("decisions")
-    with kafka.client() as one, kafka.client() as other:
-        tasks = [begin(one, kafka.name("task"), partition), begin(other, kafka.name("task"), partition)]
-    driver = init(client, kafka.name("driver"))
+    group = broker.name("decisions")
+    with broker.client() as one, broker.client() as other:
+        tasks = [begin(one, broker.name("task"), partition), begin(other, broker.name("task"), partition)]
+    driver = init(client, broker.name("driver"))
     client.commit_offsets_in_transaction(driver, group, {DECISION: GroupOffset(offset=7, metadata="2 tasks")})
     assert client.fetch_offsets(group) == {}
     client.end_transaction(driver, commit=True, together_with=tasks)
@@ -125,11 +125,11 @@ def test_transactions_of_tasks_are_ended_by_another_client(kafka, client, topic)
     client.end_transaction(driver, commit=True, together_with=tasks)
 
 
-def test_nothing_is_decided_when_a_task_is_gone(kafka, client, topic):
-    partition, group = TopicPartition(topic, 0), kafka.name("decisions")
-    task = begin(client, kafka.name("task"), partition)
+def test_nothing_is_decided_when_a_task_is_gone(broker, client, topic):
+    partition, group = TopicPartition(topic, 0), broker.name("decisions")
+    task = begin(client, broker.name("task"), partition)
     assert client.abort_transaction(task.transactional_id)
-    driver = init(client, kafka.name("driver"))
+    driver = init(client, broker.name("driver"))
     client.commit_offsets_in_transaction(driver, group, {DECISION: GroupOffset(offset=7)})
     with pytest.raises((ProducerFencedError, InvalidTransactionStateError), match=task.transactional_id):
         client.end_transaction(driver, commit=True, together_with=[task])
@@ -137,9 +137,9 @@ def test_nothing_is_decided_when_a_task_is_gone(kafka, client, topic):
     assert client.fetch_offsets(group) == {}
 
 
-def test_a_transaction_that_times_out_is_aborted_by_the_broker(kafka, client, topic):
+def test_a_transaction_that_times_out_is_aborted_by_the_broker(broker, client, topic):
     partition = TopicPartition(topic, 0)
-    producer = init(client, kafka.name("x"), timeout_ms=1000)
+    producer = init(client, broker.name("x"), timeout_ms=1000)
     client.add_partitions_to_transaction(producer, [partition])
     write(client, producer, partition, "late")
     deadline = time.monotonic() + 30
@@ -150,8 +150,8 @@ def test_a_transaction_that_times_out_is_aborted_by_the_broker(kafka, client, to
     assert committed_values(client, partition) == []
 
 
-def test_transactions_are_described_and_listed(kafka, client, topic):
-    prefix = kafka.name("q")
+def test_transactions_are_described_and_listed(broker, client, topic):
+    prefix = broker.name("q")
     partition = TopicPartition(topic, 0)
     before_ms = int(time.time() * 1000) - 10_000
     open_one = begin(client, f"{prefix}-open", partition)
@@ -180,8 +180,8 @@ def test_transactions_are_described_and_listed(kafka, client, topic):
     assert client.abort_transaction(f"{prefix}-open") is False
 
 
-def test_wrong_producers_and_timeouts(kafka, client, topic):
-    stranger = TransactionalProducer(transactional_id=kafka.name("nobody"), producer_id=1, producer_epoch=0)
+def test_wrong_producers_and_timeouts(broker, client, topic):
+    stranger = TransactionalProducer(transactional_id=broker.name("nobody"), producer_id=1, producer_epoch=0)
     for call in (
         lambda: client.add_partitions_to_transaction(stranger, [TopicPartition(topic, 0)]),
         lambda: client.end_transaction(stranger, commit=True),
@@ -190,24 +190,24 @@ def test_wrong_producers_and_timeouts(kafka, client, topic):
         with pytest.raises(UnknownTransactionalIdError):
             call()
     with pytest.raises(InvalidTransactionTimeoutError):
-        client.init_producer(kafka.name("x"), timeout_ms=900_001)
-    producer = init(client, kafka.name("x"), timeout_ms=900_000)
+        client.init_producer(broker.name("x"), timeout_ms=900_001)
+    producer = init(client, broker.name("x"), timeout_ms=900_000)
     with pytest.raises(InvalidTransactionStateError):
         client.end_transaction(producer, commit=True)
     with pytest.raises(UnknownTopicError):
         client.add_partitions_to_transaction(producer, [TopicPartition("no-such-topic", 0)])
 
 
-def test_an_abort_where_nothing_is_open_is_harmless_and_fences(kafka, client, topic):
-    producer, other = init(client, kafka.name("x")), init(client, kafka.name("x"))
+def test_an_abort_where_nothing_is_open_is_harmless_and_fences(broker, client, topic):
+    producer, other = init(client, broker.name("x")), init(client, broker.name("x"))
     client.end_transaction(producer, commit=False)
     client.end_transaction(producer, commit=False, together_with=[other])
     with pytest.raises(ProducerFencedError):
         client.add_partitions_to_transaction(other, [TopicPartition(topic, 0)])
 
 
-def test_each_end_makes_the_epoch_an_old_one(kafka, client, topic):
-    producer = begin(client, kafka.name("x"), TopicPartition(topic, 0))
+def test_each_end_makes_the_epoch_an_old_one(broker, client, topic):
+    producer = begin(client, broker.name("x"), TopicPartition(topic, 0))
     client.end_transaction(producer, commit=True)
     found = client.describe_transactions([producer.transactional_id])[producer.transactional_id]
     assert (found.state, found.producer_epoch) == (TransactionState.COMPLETE_COMMIT, producer.producer_epoch + 1)
@@ -215,17 +215,17 @@ def test_each_end_makes_the_epoch_an_old_one(kafka, client, topic):
         client.add_partitions_to_transaction(producer, [TopicPartition(topic, 0)])
 
 
-def test_a_partition_that_was_not_added_is_refused(kafka, client, topic):
-    producer = init(client, kafka.name("x"))
+def test_a_partition_that_was_not_added_is_refused(broker, client, topic):
+    producer = init(client, broker.name("x"))
     refusal = pytest.raises(Exception, match=r"not added to the transaction|INVALID_TXN_STATE|TRANSACTION_ABORTABLE")
-    with kafka.client(delivery__timeout__ms=3000) as impatient, refusal:
+    with broker.client(delivery__timeout__ms=3000) as impatient, refusal:
         impatient.add_partitions_to_transaction(producer, [TopicPartition(topic, 0)])
         write(impatient, producer, TopicPartition(topic, 1), "hanging")
     assert client.bounds(TopicPartition(topic, 1)).log_end_offset == 0
 
 
-def test_a_group_keeps_its_offsets_until_it_is_deleted(kafka, client, topic):
-    group = kafka.name("g")
+def test_a_group_keeps_its_offsets_until_it_is_deleted(broker, client, topic):
+    group = broker.name("g")
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     client.commit_offsets(group, {first: GroupOffset(offset=5, metadata="ü"), second: GroupOffset(offset=0)})
     found = client.fetch_offsets(group)

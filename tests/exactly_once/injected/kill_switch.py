@@ -16,6 +16,7 @@ Each kill is carried out once, and of several that are due at one point the firs
     ids         {field: regular expression} that the step's fields must match
     write       {"path": regular expression, "nth": 1, "when": "before" | "torn" | "after"}: from the step on, the
                 process dies at its nth write to such a file instead of at the step
+    request     {"api": regular expression, "nth": 1, "when": "before" | "after"}: the same for requests to a broker
     action      "kill" (SIGKILL), "stop" (SIGSTOP: a zombie that may be woken), "wait" (for the file `go`), "go"
                 (makes it) or "raise" (an error in the process)
     victims     "process": the one that passes the step; "executor": the JVM above it, too; "driver": that JVM, the
@@ -53,9 +54,10 @@ class KillSwitch(logging.Handler):
         self._folder = folder
         self._order_id: str | None = None
         self._armed: dict[int, dict] = {}
-        self._writes_seen: Counter[int] = Counter()
+        self._seen: Counter[int] = Counter()
         self._notes_writes = False
         self._watches_writes = False
+        self._watches_requests = False
         self._has_forgotten = False
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -79,10 +81,13 @@ class KillSwitch(logging.Handler):
                 self._step_came_by(number, kill, step=step, **fields)
 
     def _step_came_by(self, number: int, kill: dict, **where: str) -> None:
-        if "write" in kill:
+        if "write" in kill or "request" in kill:
             self._armed[number] = kill
-            self._writes_seen[number] = 0
-            self._watch_writes()
+            self._seen[number] = 0
+            if "write" in kill:
+                self._watch_writes()
+            else:
+                self._watch_requests()
         elif self._coming(number) == kill.get("nth", 1):
             self._carry_out(number, kill, **where)
 
@@ -148,7 +153,7 @@ class KillSwitch(logging.Handler):
         os.write(descriptor, line.encode())
         os.close(descriptor)
 
-    # -- writes: in the midst of what the log does for a step --
+    # -- writes and requests: in the midst of what is done for a step --
 
     def _watch_writes(self) -> None:
         if self._watches_writes:
@@ -161,7 +166,7 @@ class KillSwitch(logging.Handler):
         def write_at(file, position, data):
             if self._notes_writes:
                 self._note(write="/".join(file.path.rsplit("/", 2)[1:]), position=position, length=len(data))
-            number, kill = self._due_at(file.path)
+            number, kill = self._due_at("write", "path", file.path)
             when = "" if kill is None else kill["write"].get("when", "before")
             place = {"write": file.path, "when": when}
             if when == "before":
@@ -175,13 +180,34 @@ class KillSwitch(logging.Handler):
 
         OsFile.write_at = write_at
 
-    def _due_at(self, path: str) -> tuple[int, dict | None]:
+    def _watch_requests(self) -> None:
+        if self._watches_requests:
+            return
+        self._watches_requests = True
+        from broker_core.client.broker_connection import BrokerConnection
+
+        ask = BrokerConnection.ask
+
+        def watched_ask(connection, requests, deadline):
+            api = type(requests[0]).__name__
+            number, kill = self._due_at("request", "api", api)
+            when = "" if kill is None else kill["request"]["when"]
+            if when == "before":
+                self._carry_out(number, kill, request=api, when=when)
+            answers = ask(connection, requests, deadline)
+            if when == "after":
+                self._carry_out(number, kill, request=api, when=when)
+            return answers
+
+        BrokerConnection.ask = watched_ask
+
+    def _due_at(self, kind: str, pattern: str, place: str) -> tuple[int, dict | None]:
         if self._armed and self._order().get("id") != self._order_id:
             self._armed.clear()
         for number, kill in self._armed.items():
-            if not self._is_done(number) and re.search(kill["write"]["path"], path):
-                self._writes_seen[number] += 1
-                if self._writes_seen[number] == kill["write"].get("nth", 1):
+            if kind in kill and not self._is_done(number) and re.search(kill[kind][pattern], place):
+                self._seen[number] += 1
+                if self._seen[number] == kill[kind].get("nth", 1):
                     return number, kill
         return -1, None
 

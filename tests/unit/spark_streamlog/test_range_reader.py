@@ -1,4 +1,5 @@
 import itertools
+import threading
 
 import pytest
 from in_memory_cluster import InMemoryCluster
@@ -8,8 +9,10 @@ from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeErro
 from broker_core.model.identifiers import CompressionType, TimestampType, TopicPartition
 from spark_streamlog import range_reader
 from spark_streamlog.errors import ConditionError
+from spark_streamlog.options import QueryKind
 from spark_streamlog.planned_range import PlannedRange
 from spark_streamlog.range_reader import read_range
+from spark_streamlog.read_options import parse_read_options
 
 T0 = TopicPartition("t", 0)
 COULD_NOT_READ = r"KAFKA_DATA_LOSS\.COULD_NOT_READ_OFFSET_RANGE"
@@ -254,3 +257,38 @@ def test_an_offset_that_stays_out_of_reach_does_not_hang(cluster):
     with pytest.raises(ConditionError, match=COULD_NOT_READ + r".*\[0, 9\)"):
         read(cluster, 0, 9)
     assert asked == [0] * (range_reader.FETCH_ATTEMPT_COUNT + 1)
+
+
+def test_at_brokers_the_next_fetch_is_begun_before_the_last_one_is_decoded(cluster, monkeypatch):
+    monkeypatch.setattr(range_reader, "FETCH_BYTES", 1)  # a batch each
+    fill(cluster, 12, per_batch=3)
+    fetch, asked = cluster.fetch, []
+
+    def noted_fetch(partition, offset, **how):
+        asked.append((offset, threading.current_thread() is threading.main_thread()))
+        return fetch(partition, offset, **how)
+
+    cluster.fetch = noted_fetch
+    options = parse_read_options({"kafka.bootstrap.servers": "unused:9092", "subscribe": "t"}, QueryKind.BATCH)
+    assert values_of(read_range(cluster, planned(cluster, 1, 11), options)) == [str(n) for n in range(1, 11)]
+    assert asked == [(1, True), (3, False), (6, False), (9, False)]
+    asked.clear()
+    assert read(cluster, 1, 11) == [str(n) for n in range(1, 11)]
+    assert all(is_main for _, is_main in asked), "a directory needs no thread"
+
+
+@pytest.mark.parametrize("is_fatal", [True, False])
+def test_records_that_are_removed_behind_the_fetch_that_is_ahead_are_found_missing(cluster, monkeypatch, is_fatal):
+    monkeypatch.setattr(range_reader, "FETCH_BYTES", 1)
+    fill(cluster, 12, per_batch=3)
+    settings = {"kafka.bootstrap.servers": "unused:9092", "subscribe": "t", "failOnDataLoss": str(is_fatal)}
+    batches = read_range(cluster, planned(cluster, 0, 12), parse_read_options(settings, QueryKind.BATCH))
+    found = values_of([next(batches)])
+    cluster.delete_records(T0, 10)
+    if is_fatal:
+        with pytest.raises(ConditionError, match=COULD_NOT_READ):
+            list(batches)
+    else:
+        found += values_of(batches)
+        # What was on its way when they were removed may still come.
+        assert found in ([str(n) for n in (0, 1, 2, *rest, 10, 11)] for rest in ((), (3, 4, 5)))

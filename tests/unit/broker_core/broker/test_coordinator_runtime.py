@@ -1,7 +1,11 @@
+import os
+
 import pytest
 from builders import SOME_TIME_MS
-from tally_coordinator import Tallied, TallyNode
+from tally_coordinator import Tallied, TallyNode, encode
 
+from broker_core.coordinator.coordinator_batch import build_coordinator_batch
+from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
     CoordinatorFencedError,
     CoordinatorLoadingError,
@@ -247,3 +251,31 @@ def test_while_the_log_is_read_everybody_is_asked_to_come_again(node, tmp_path):
 
 def test_records_have_the_clocks_time(node):
     assert {header.max_timestamp for header in batches(node)} == {SOME_TIME_MS}
+
+
+def test_records_of_somebody_else_in_its_log_keep_nobody_waiting_for_ever(node):
+    """The offsets that it foresees are wrong then: it reads the log anew, and whoever asked asks again."""
+    strange = build_coordinator_batch([encode(Tallied("strange", 7), timestamp_ms=SOME_TIME_MS)])
+    node.append(strange, replica=node.topic.replica(), origin=AppendOrigin.COORDINATOR)
+    node.set("a", 1)
+    node.jobs.run_all()
+    assert kinds(node.answers) == [CoordinatorNotAvailableError]
+    node.answers.clear()
+    node.set("b", 2)
+    node.jobs.run_all()
+    assert node.answers == [("done", {"begun": 0, "strange": 7, "a": 1})]
+
+
+def test_records_that_are_true_one_by_one_may_be_more_than_fit_into_a_batch(node):
+    """Tombstones of thousands of groups for a topic that was deleted: as one batch they were refused, and stayed."""
+    records = [Tallied(f"name{number}", number, os.urandom(300)) for number in range(5_000)]
+    node.change(lambda tally: tally.plan_set(*records))
+    node.jobs.run_all()
+    assert kinds(node.answers) == [RecordTooLargeError]
+    node.answers.clear()
+    node.change(lambda tally: tally.plan_set(*records), is_divisible=True)
+    assert node.answers == []
+    node.jobs.run_all()
+    assert node.answers == [("done", {"begun": 0})]
+    assert len(node.peek()) == 5_001
+    assert node.end_offset() == 5_001

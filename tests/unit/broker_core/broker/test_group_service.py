@@ -4,7 +4,8 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.broker.group_service import member_id_source
 from broker_core.group.classic_messages import HeartbeatRequest, JoinProtocol, JoinRequest, SyncRequest
-from broker_core.model.identifiers import ProducerIdAndEpoch
+from broker_core.group.group_records import OffsetCommitRecord, OffsetCommitValue
+from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 
 LOST = trouble_of(ErrorCode.coordinator_not_available)
 LOADING = trouble_of(ErrorCode.coordinator_load_in_progress)
@@ -146,3 +147,20 @@ def test_member_ids_are_random_uuids(tmp_path):
     new_id = member_id_source(node.entropy)
     assert len({new_id() for _ in range(10)}) == 10
     assert new_id()[14] == "4"
+
+
+def test_offsets_of_many_groups_expire_some_groups_at_a_time(tmp_path):
+    """Of ten thousand groups at once the loop did nothing else for seconds, and the batch of tombstones was refused."""
+    node = GroupNode(tmp_path, offsets_retention_ms=1_000)
+    node.groups.start()
+    for number in range(250):
+        place = TopicPartition("orders", 0)
+        value = OffsetCommitValue(offset=1, leader_epoch=-1, metadata="", commit_time_ms=1, topic_id=None)
+        record = OffsetCommitRecord(group_id=f"g{number}", partition=place, value=value)
+        node.runtime.coordinator.replay(record, record_offset=number)
+    node.time_ms += 600_000
+    left = []
+    for _ in range(4):
+        node.timers.fire(node.time_ms)
+        left.append(len(node.runtime.coordinator.list_groups()))
+    assert left == [150, 50, 0, 0]

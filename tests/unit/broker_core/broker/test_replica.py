@@ -16,6 +16,7 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
 from broker_core.model.limits import MAX_APPEND_GROUP_BYTES
+from broker_core.storage.partition_store import PartitionStore
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
@@ -80,8 +81,8 @@ def test_a_read_ends_at_the_bounds_that_are_known_though_more_is_published(node)
     node.jobs.do_next()
     fetched = replica.read(0, max_bytes=10_000, isolation=UNCOMMITTED)
     assert (fetched.next_offset, fetched.bounds) == (3, replica.bounds)
-    assert replica.find_offset(OffsetSpec.LATEST, UNCOMMITTED).offset == 3
-    assert replica.find_offset(SOME_TIME_MS + 2, UNCOMMITTED).offset == 2
+    assert replica.find_offset(OffsetSpec.LATEST, UNCOMMITTED)().offset == 3
+    assert replica.find_offset(SOME_TIME_MS + 2, UNCOMMITTED)().offset == 2
 
 
 def test_answers_come_in_the_order_of_the_appends_whatever_they_are(node):
@@ -207,7 +208,7 @@ def test_a_group_rolls_and_reports_it_and_all_of_it_is_read(node):
     node.jobs.run_all()
     assert [each[0][0] for each in answers] == list(range(0, 60, 3))
     assert offsets_read(node.replica(small)) == list(range(60))
-    assert len(node.replica(small).segments()) > 3
+    assert len(node.directory.access.read(small, PartitionStore.segments)) > 3
 
 
 def test_bounds_never_go_back_whatever_comes_back_late(node):
@@ -237,7 +238,7 @@ def test_records_are_deleted_in_turn_with_appends_and_what_is_out_of_range_is_re
     assert replica.trouble is None
     with pytest.raises(OffsetOutOfRangeError):
         replica.read(2, max_bytes=100, isolation=UNCOMMITTED)
-    assert replica.find_offset(OffsetSpec.EARLIEST, UNCOMMITTED).offset == 3
+    assert replica.find_offset(OffsetSpec.EARLIEST, UNCOMMITTED)().offset == 3
 
 
 def test_open_transactions_hold_back_who_reads_committed(node):
@@ -254,7 +255,7 @@ def test_open_transactions_hold_back_who_reads_committed(node):
     assert replica.producer_entries()[7].transaction_first_offset is None
 
 
-def test_producers_are_known_after_a_start_before_anything_was_appended(tmp_path):
+def test_producers_are_read_in_a_job_after_a_start_before_anything_was_appended(tmp_path):
     node = ReplicaNode(tmp_path / "log")
     node.create()
     node.append(a_batch(2, producer=(9, 1, 0)))
@@ -262,19 +263,24 @@ def test_producers_are_known_after_a_start_before_anything_was_appended(tmp_path
     expected = node.replica().producer_entries()
     node.stop()
     again = ReplicaNode(tmp_path / "log")
-    assert again.replica().producer_entries() == expected
+    known = []
+    for _ in range(2):
+        again.replica().when_producers_known(lambda: known.append(again.replica().producer_entries()), known.append)
+    assert known == []
+    again.jobs.run_all()
+    assert known == [expected, expected]
     assert expected[9].last_sequence == 1
 
 
 def test_offsets_are_found_by_time_and_by_the_largest_time(node):
     replica = node.replica()
-    assert replica.find_offset(OffsetSpec.MAX_TIMESTAMP, UNCOMMITTED) is None
-    assert replica.find_offset(SOME_TIME_MS, UNCOMMITTED) is None
+    assert replica.find_offset(OffsetSpec.MAX_TIMESTAMP, UNCOMMITTED)() is None
+    assert replica.find_offset(SOME_TIME_MS, UNCOMMITTED)() is None
     node.append(a_batch([a_record(0, timestamp_ms=SOME_TIME_MS + at) for at in (0, 900, 100)]))
     node.jobs.run_all()
-    assert replica.find_offset(SOME_TIME_MS + 50, UNCOMMITTED).offset == 1
-    assert replica.find_offset(SOME_TIME_MS + 901, UNCOMMITTED) is None
-    found = replica.find_offset(OffsetSpec.MAX_TIMESTAMP, UNCOMMITTED)
+    assert replica.find_offset(SOME_TIME_MS + 50, UNCOMMITTED)().offset == 1
+    assert replica.find_offset(SOME_TIME_MS + 901, UNCOMMITTED)() is None
+    found = replica.find_offset(OffsetSpec.MAX_TIMESTAMP, UNCOMMITTED)()
     assert (found.offset, found.timestamp_ms) == (1, SOME_TIME_MS + 900)
 
 

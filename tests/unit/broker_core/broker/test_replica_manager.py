@@ -1,11 +1,18 @@
+import errno
 import logging
+import os
 from pathlib import Path
 
 import pytest
 from builders import SOME_TIME_MS, a_batch, a_record
-from replica_builders import INTERVAL_MS, T0, ReplicaNode, offsets_read
+from replica_builders import INTERVAL_MS, T0, RefusingFileSystem, ReplicaNode, offsets_read
 
-from broker_core.model.exceptions import StorageError, UnknownPartitionError, UnknownTopicError
+from broker_core.model.exceptions import (
+    StorageError,
+    TooManyOpenFilesError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 
 DAY_MS = 86_400_000
@@ -45,7 +52,7 @@ def test_a_partition_whose_folder_a_crash_left_unmade_is_empty_and_made_by_the_f
     assert not (tmp_path / "log" / "t-0").exists()
     replica = node.replica()
     assert offsets_read(replica) == []
-    assert replica.segments() == ()
+    assert node.replicas.sizes()() == {T0: 0}
     answers = node.append(a_batch(2))
     node.jobs.run_all()
     assert answers == [(0, 1)]
@@ -127,7 +134,7 @@ def test_a_partition_is_looked_after_soon_when_it_began_a_segment(node):
     node.jobs.run_all()
     replica = node.replica()
     assert replica.bounds.log_start_offset > 0
-    assert sum(segment.size_bytes for segment in replica.segments()) < 900
+    assert node.replicas.sizes([T0])()[T0] < 900
     assert offsets_read(replica)[0] == replica.bounds.log_start_offset
 
 
@@ -201,4 +208,40 @@ def test_reads_of_a_partition_that_somebody_else_cleaned_begin_where_it_does_now
     replica.delete_records(6, lambda start: None, pytest.fail)
     node.jobs.run_all()
     assert offsets_read(replica) == list(range(6, 12))
-    assert replica.find_offset(SOME_TIME_MS, IsolationLevel.READ_UNCOMMITTED).offset == 6
+    assert replica.find_offset(SOME_TIME_MS, IsolationLevel.READ_UNCOMMITTED)().offset == 6
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_process_with_too_many_files_open_takes_no_partition_offline(tmp_path, is_known):
+    """It was offline for everybody until the next round of upkeep, long after files were to be had again."""
+    node = ReplicaNode(tmp_path / "log", fs=CrampedFileSystem())
+    node.create()
+    node.append()
+    node.jobs.run_all()
+    node.stop()
+    node = ReplicaNode(tmp_path / "log", fs=CrampedFileSystem())
+    if is_known:
+        node.replica()
+    node.fs.is_full = True
+    if is_known:
+        answers = node.append()
+        node.jobs.run_all()
+        assert isinstance(answers[0], TooManyOpenFilesError)
+    else:
+        with pytest.raises(TooManyOpenFilesError):
+            node.replica()
+    node.fs.is_full = False
+    answers = node.append()
+    node.jobs.run_all()
+    assert answers == [(1, 1)]
+
+
+class CrampedFileSystem(RefusingFileSystem):
+    """No file can be opened while `is_full`."""
+
+    is_full = False
+
+    def open(self, path, **more):
+        if self.is_full:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return super().open(path, **more)

@@ -68,3 +68,12 @@ def test_random_settings_run_as_a_sorted_list_would():
     timers.fire(500)
     assert sorted(ran) == sorted(key for key, at_ms in expected.items() if at_ms <= 500)
     assert [expected[key] for key in ran] == sorted(expected[key] for key in ran)
+
+
+def test_a_callback_that_fails_keeps_no_other_from_its_time(caplog):
+    timers, called = TimerQueue(), []
+    timers.set("a", 1, lambda now_ms: 1 / 0)
+    timers.set("b", 1, called.append)
+    assert timers.fire(1) == 2
+    assert called == [1]
+    assert "ZeroDivisionError" in caplog.text

@@ -6,8 +6,8 @@ from kio.schema.errors import ErrorCode
 from broker_core.fetch.fetch_session import FetchSessionCache, WantedPartition
 
 
-def a_cache(max_session_count=10):
-    return FetchSessionCache(max_session_count=max_session_count, new_id=itertools.count(100).__next__)
+def a_cache(max_session_count=10, **more):
+    return FetchSessionCache(max_session_count=max_session_count, new_id=itertools.count(100).__next__, **more)
 
 
 def wanted(*names, offset=0):
@@ -50,10 +50,12 @@ def test_epoch_0_begins_a_session_and_its_next_requests_say_only_what_is_new():
     assert changed.is_incremental
 
 
-def test_a_session_without_partitions_is_not_begun():
+def test_a_session_without_partitions_is_begun_and_over_with_its_next_request():
+    """As Kafka does it."""
     cache = a_cache()
-    assert ask(cache, 0, 0).session_id == 0
-    assert len(cache) == 0
+    assert ask(cache, 0, 0).session_id == 100
+    context = ask(cache, 100, 1)
+    assert (context.error, context.session_id, len(cache)) == (ErrorCode.none, 0, 0)
 
 
 def test_an_unknown_session_is_refused():
@@ -133,3 +135,19 @@ def test_a_full_cache_lets_go_of_a_session_that_was_not_used_for_two_minutes_and
 
 def test_without_slots_there_are_no_sessions():
     assert ask(a_cache(max_session_count=0), 0, 0, ["a"]).session_id == 0
+
+
+@pytest.mark.parametrize(("count", "is_kept"), [(3, True), (4, False)])
+def test_sessions_together_name_so_many_partitions_and_no_more(count, is_kept):
+    """Each may name a million that are not there."""
+    cache = a_cache(max_partition_count=5)
+    ask(cache, 0, 0, ["a", "b"])
+    assert (ask(cache, 0, 0, [f"{number}" for number in range(count)]).session is not None) is is_kept
+
+
+def test_a_session_that_grows_beyond_the_room_is_forgotten_and_its_client_begins_anew():
+    cache = a_cache(max_partition_count=3)
+    ask(cache, 0, 0, ["a", "b"])
+    assert ask(cache, 100, 1, ["c"]).error is ErrorCode.none
+    assert ask(cache, 100, 2, ["d"]).error is ErrorCode.fetch_session_id_not_found
+    assert (len(cache), cache.partition_count) == (0, 0)

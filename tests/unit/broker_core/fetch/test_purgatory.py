@@ -5,10 +5,14 @@ class Waiting:
     """Completes at the n-th time that it is asked."""
 
     def __init__(self, completes_at=1, on_complete=lambda: None):
-        self.asked, self._completes_at, self._on_complete = 0, completes_at, on_complete
+        self.moved, self._completes_at, self._on_complete = [], completes_at, on_complete
 
-    def maybe_complete(self):
-        self.asked += 1
+    @property
+    def asked(self):
+        return len(self.moved)
+
+    def maybe_complete(self, partition):
+        self.moved.append(partition)
         if self.asked < self._completes_at:
             return False
         self._on_complete()
@@ -22,7 +26,7 @@ def test_a_request_is_asked_when_one_of_its_partitions_moves_and_is_gone_once_it
     assert (request.asked, len(purgatory)) == (0, 1)
     for partition in ("b", "a", "b"):
         purgatory.wake(partition)
-    assert (request.asked, len(purgatory)) == (1, 0)
+    assert (request.moved, len(purgatory)) == (["b"], 0)
 
 
 def test_a_request_that_has_not_enough_stays():

@@ -7,8 +7,8 @@ from coordinator_runner import ORDERS, OffsetsRunner, refusal_of
 
 from broker_core.cluster import GroupOffset
 from broker_core.coordinator.record_fields import MAX_STRING_BYTES
-from broker_core.group.group_offsets import RetentionLease
-from broker_core.group.group_records import GroupMetadataRecord, OffsetCommitRecord
+from broker_core.group.group_offsets import GroupOffsets, RetentionLease
+from broker_core.group.group_records import GroupMetadataRecord, OffsetCommitRecord, OffsetCommitValue
 from broker_core.model.exceptions import (
     InvalidGroupError,
     InvalidRequestError,
@@ -96,10 +96,11 @@ def test_topic_ids_are_stored_as_far_as_they_are_known(runner):
         GroupOffset(offset=0),
         GroupOffset(offset=MAX_OFFSET),
         GroupOffset(offset=1, metadata="x" * MAX_OFFSET_METADATA_BYTES),
-        GroupOffset(offset=1, metadata="ü" * (MAX_OFFSET_METADATA_BYTES // 2)),
+        GroupOffset(offset=1, metadata="ü" * MAX_OFFSET_METADATA_BYTES),
+        GroupOffset(offset=1, metadata="𝄞" * (MAX_OFFSET_METADATA_BYTES // 2)),
         GroupOffset(offset=1, leader_epoch=2**31 - 1),
     ],
-    ids=["0", "highest", "metadata", "two-byte metadata", "leader epoch"],
+    ids=["0", "highest", "metadata", "two-byte metadata", "four-byte metadata", "leader epoch"],
 )
 def test_what_is_within_the_bounds_is_stored(runner, given):
     runner.commit("g", {TopicPartition("orders", 2**31 - 1): given})
@@ -118,7 +119,7 @@ def test_what_is_within_the_bounds_is_stored(runner, given):
         (ORDERS[1], GroupOffset(offset=1, metadata="x" * (MAX_OFFSET_METADATA_BYTES + 1)), OffsetMetadataTooLargeError),
         (
             ORDERS[1],
-            GroupOffset(offset=1, metadata="ü" * (MAX_OFFSET_METADATA_BYTES // 2) + "x"),
+            GroupOffset(offset=1, metadata="𝄞" * (MAX_OFFSET_METADATA_BYTES // 2) + "x"),
             OffsetMetadataTooLargeError,
         ),
         (TopicPartition("orders", -1), GroupOffset(offset=1), InvalidRequestError),
@@ -314,3 +315,17 @@ def test_leases_list_every_live_pin(runner):
 def test_members_of_groups_say_nothing_of_offsets(runner):
     runner.offsets.replay(GroupMetadataRecord(group_id="g", value=b"\0\3whatever"), record_offset=0)
     assert runner.offsets.groups() == ()
+
+
+def test_what_was_taken_back_is_forgotten_unless_an_older_commit_may_still_come():
+    offsets = GroupOffsets()
+    place = TopicPartition("orders", 0)
+    value = OffsetCommitValue(offset=1, leader_epoch=-1, metadata="", commit_time_ms=1, topic_id=None)
+    offsets.replay(OffsetCommitRecord(group_id="g", partition=place, value=value), record_offset=0, producer_id=7)
+    offsets.replay(OffsetCommitRecord(group_id="g", partition=place), record_offset=1)
+    offsets.forget_taken_back("g")
+    assert list(offsets.held_group_ids()) == ["g"]
+    offsets.replay_marker(7, is_commit=True)
+    assert offsets.fetch("g") == {}
+    offsets.forget_taken_back("g")
+    assert list(offsets.held_group_ids()) == []

@@ -85,3 +85,23 @@ def test_brokers_ask_for_several_at_once_and_may_only_verify(node, name, version
         ["operation_not_attempted", "unknown_topic_or_partition"]
     ]
     assert several(node, version) == []
+
+
+def test_the_log_of_transactions_is_never_part_of_one_whoever_asks(node, name):
+    producer = node.producer(name)
+    for version in (4, 5):
+        answer = node.ask(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            version,
+            transactions=[
+                {
+                    "transactional_id": name,
+                    "producer_id": producer[0],
+                    "producer_epoch": producer[1],
+                    "verify_only": False,
+                    "topics": [{"name": "__transaction_state", "partitions": [0]}],
+                }
+            ],
+        )
+        (result,) = answer.results_by_transaction[0].topic_results[0].results_by_partition
+        assert result.partition_error_code.name == "topic_authorization_failed"

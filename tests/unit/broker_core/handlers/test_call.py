@@ -72,7 +72,9 @@ def test_it_may_end_without_an_answer_or_end_the_connection(node):
 
 def test_a_field_that_old_versions_do_not_have_has_a_default(node):
     assert a_call(node, version=0)[0].request_field("allow_auto_topic_creation", "old") == "old"
-    assert a_call(node, version=8, allow_auto_topic_creation=True)[0].request_field("allow_auto_topic_creation", 0) is True
+    assert (
+        a_call(node, version=8, allow_auto_topic_creation=True)[0].request_field("allow_auto_topic_creation", 0) is True
+    )
 
 
 def test_without_an_authorizer_everything_is_allowed(node):

@@ -34,6 +34,24 @@ def test_the_topic_counts_before_the_properties_file_and_that_before_the_default
     assert answer(node, "segment.bytes", configs) == expected
 
 
+# What Kafka 4.3.1 shows of settings whose first synonym of a broker has no default, or that no broker has.
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("flush.ms", "9223372036854775807"),
+        ("retention.ms", "604800000"),
+        ("segment.jitter.ms", "0"),
+        ("segment.ms", "604800000"),
+        ("remote.storage.enable", "false"),
+        ("leader.replication.throttled.replicas", ""),
+    ],
+)
+def test_a_default_that_only_topics_have_is_nobodys(tmp_path, name, value):
+    node = a_node(tmp_path / "log")
+    assert answer(node, name, {}) == (value, DEFAULT, [])
+    assert answer(node, name, {name: value}) == (value, OF_TOPIC, [(name, value, OF_TOPIC)])
+
+
 def test_settings_come_in_alphabetical_order_each_once(tmp_path):
     names = [each["name"] for each in topic_config_answers(a_node(tmp_path / "log"), {})]
     assert names == sorted(set(names))

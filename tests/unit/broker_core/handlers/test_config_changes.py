@@ -1,6 +1,6 @@
 import pytest
-from whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, fetch, make_topic, produce, stop
 from builders import a_batch
+from whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, fetch, make_topic, produce, stop
 
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey
@@ -27,7 +27,9 @@ def resource(kind, name, setting="retention.ms", value="9000"):
 
 def request(api_key, *resources):
     if api_key == ApiKey.ALTER_CONFIGS:
-        resources = [each | {"configs": [without_operation(config) for config in each["configs"]]} for each in resources]
+        resources = [
+            each | {"configs": [without_operation(config) for config in each["configs"]]} for each in resources
+        ]
     return {"resources": resources, "validate_only": False}
 
 
@@ -68,9 +70,7 @@ def test_a_resource_that_stands_twice_is_refused_and_stays(node, api_key):
 
 
 @BOTH
-@pytest.mark.parametrize(
-    ("name", "expected"), [("a b", "invalid_topic_exception"), ("", "invalid_request")]
-)
+@pytest.mark.parametrize(("name", "expected"), [("a b", "invalid_topic_exception"), ("", "invalid_request")])
 def test_a_name_that_no_topic_can_have_is_invalid(node, api_key, name, expected):
     assert alter(node, api_key, resource(TOPIC, name)) == [(TOPIC, name, expected)]
 
@@ -108,6 +108,12 @@ def test_a_change_counts_at_once(node, api_key):
     alter(node, api_key, resource(TOPIC, "t", "max.message.bytes", "100"))
     assert produce(node, "t", a_batch(10)).error_code.name == "message_too_large"
     assert fetch(node, "t").high_watermark == 0
+
+
+@BOTH
+def test_a_topic_that_is_not_there_is_named_in_kafkas_words(node, api_key):
+    (answer,) = ask(node, api_key, **request(api_key, resource(TOPIC, "nowhere"))).responses
+    assert answer.error_message == "The topic 'nowhere' does not exist."
 
 
 @BOTH

@@ -19,8 +19,10 @@ def test_the_cluster_is_this_node(tmp_path, version):
     assert answer.cluster_authorized_operations == NOT_ASKED_FOR
 
 
-@pytest.mark.parametrize(("endpoint_type", "expected"), [(2, "mismatched_endpoint_type"), (3, "unsupported_endpoint_type"),
-                                                         (0, "unsupported_endpoint_type")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("endpoint_type", "expected"),
+    [(2, "mismatched_endpoint_type"), (3, "unsupported_endpoint_type"), (0, "unsupported_endpoint_type")],
+)
 def test_controllers_are_not_found_at_a_brokers_door(tmp_path, endpoint_type, expected):
     node = a_node(tmp_path / "log")
     answer = ask(node, ApiKey.DESCRIBE_CLUSTER, endpoint_type=endpoint_type)

@@ -100,7 +100,7 @@ def test_this_broker_is_described_under_its_id(node):
 
 
 def test_secrets_of_a_broker_are_not_shown(tmp_path):
-    node = a_node(tmp_path / "log", ssl_key_password="hush")  # noqa: S106
+    node = a_node(tmp_path / "log", ssl_key_password="hush")
     found = configs(node, BROKER, "1", ["ssl.key.password"])["ssl.key.password"]
     assert (found.value, found.is_sensitive) == (None, True)
 
@@ -135,7 +135,9 @@ def test_other_kinds_of_resources_have_no_settings(node, kind):
 
 
 def test_each_resource_is_answered_for_itself(node):
-    found = look(node, resource(TOPIC, "nowhere"), resource(TOPIC, "t", ["flush.ms"]), resource(BROKER, "1", ["node.id"]))
+    found = look(
+        node, resource(TOPIC, "nowhere"), resource(TOPIC, "t", ["flush.ms"]), resource(BROKER, "1", ["node.id"])
+    )
     assert {each.resource_name: (each.error_code.name, len(each.configs)) for each in found} == {
         "nowhere": ("unknown_topic_or_partition", 0),
         "t": ("none", 1),

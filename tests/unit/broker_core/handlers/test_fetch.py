@@ -2,6 +2,7 @@ import pytest
 from builders import a_batch
 from whole_node import a_node, ask, begin, fetch, make_topic, pass_time, produce
 
+from broker_core.handlers.awaited_partitions import AwaitedPartitions
 from broker_core.protocol.api_table import ApiKey
 from broker_core.record.batch_reader import iter_headers
 
@@ -200,3 +201,51 @@ def test_every_version_with_ids_gives_the_records(node, version):
             topics=[{"topic_id": asked, "partitions": partitions}],
         )
         assert (answer.responses[0].topic_id, code(answer.responses[0].partitions[0])) == (asked, expected)
+
+
+def test_a_fetch_whose_client_is_gone_is_forgotten(node):
+    for _ in range(3):
+        fetch(node, "t", run=False, max_wait=2**31 - 1)
+    assert len(node.purgatory) == 3
+    node.forget_client(1)
+    node.forget_client(1)
+    assert (len(node.purgatory), len(node._parked)) == (0, 0)
+    produce(node, "t", a_batch(1))
+
+
+def test_a_fetch_never_waits_for_more_than_it_may_be_answered_with(node):
+    size = len(a_batch(1))
+    waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=2**31 - 1, max_bytes=2 * size)
+    produce(node, "t", a_batch(1))
+    assert waiting.answer is None
+    produce(node, "t", a_batch(1))
+    assert len(waiting.answer.responses[0].partitions[0].records) == 2 * size
+
+
+def test_where_answers_that_nobody_fetches_fill_the_memory_a_fetch_waits_on_and_is_answered_with_less(node):
+    room = [0]
+    node.answer_room_bytes = lambda: room[0]
+    waiting, late = (fetch(node, "t", run=False, max_wait=wait_ms) for wait_ms in (500, 900))
+    produce(node, "t", a_batch(1))
+    assert waiting.answer is None
+    pass_time(node, 500)
+    assert len(waiting.answer.responses[0].partitions[0].records) == 0
+    room[0] = 1
+    produce(node, "t", a_batch(1))
+    assert offsets(late.answer.responses[0].partitions[0].records) == [0], "one batch, however large"
+
+
+def test_a_waiting_fetch_that_fails_ends_its_own_connection_and_keeps_no_other_from_its_answer(node, monkeypatch):
+    first, second = (fetch(node, "t", run=False, max_wait=500) for _ in range(2))
+    real, failures = AwaitedPartitions.is_worth_a_look, [RuntimeError("a fault of ours")]
+
+    def failing(self, partition):
+        if failures:
+            raise failures.pop()
+        return real(self, partition)
+
+    monkeypatch.setattr(AwaitedPartitions, "is_worth_a_look", failing)
+    produce(node, "t", a_batch(1))
+    assert offsets(second.answer.responses[0].partitions[0].records) == [0]
+    assert "could not be answered" in str(first.answer)
+    assert len(node.purgatory) == 0

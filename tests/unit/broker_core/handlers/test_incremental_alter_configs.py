@@ -70,7 +70,7 @@ def test_items_are_added_to_a_list_and_taken_from_it(node):
         (("cleanup.policy", APPEND, "burn"), "invalid_config"),
         (("retention.ms", SET, None), "invalid_request"),
         (("cleanup.policy", APPEND, None), "invalid_request"),
-        (("retention.ms", 7, "5"), "invalid_request"),
+        (("retention.ms", 7, "5"), "unknown_server_error"),
     ],
 )
 def test_one_bad_change_changes_nothing(node, config, expected):

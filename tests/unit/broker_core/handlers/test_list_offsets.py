@@ -1,6 +1,6 @@
 import pytest
 from builders import SOME_TIME_MS, a_batch, a_record, a_transactional_batch
-from whole_node import EVE, a_guarded_node, a_node, allow, ask, make_topic, produce
+from whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, make_topic, produce
 
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey
@@ -151,3 +151,28 @@ def test_who_may_not_describe_a_topic_is_refused_whether_it_exists_or_not(tmp_pa
         assert look(node, place(LATEST), name=name, principal=EVE) == [("topic_authorization_failed", -1, -1, -1)]
     allow(node, EVE, Operation.DESCRIBE, ResourceType.TOPIC, "t")
     assert look(node, place(LATEST), principal=EVE) == [("none", 0, -1, 0)]
+
+
+def test_a_time_is_looked_for_in_a_job_and_the_ends_at_once(node):
+    """A batch that inflates to half a gigabyte would hold up everybody else."""
+    produce(node, "t", a_batch(3))
+    topics = [{"name": "t", "partitions": [place(LATEST), place(EARLIEST, partition=1)]}]
+    assert begin(node, ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics).answer is not None
+    for spec in (SOME_TIME_MS, MAX_TIMESTAMP):
+        waiting = begin(
+            node, ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=[{"name": "t", "partitions": [place(spec)]}]
+        )
+        assert waiting.answer is None
+        node.jobs.run_all()
+        assert waiting.answer.topics[0].partitions[0].offset >= 0
+
+
+def test_a_topic_that_is_deleted_while_a_time_is_looked_for_is_unknown(node):
+    produce(node, "t", a_batch(3))
+    topics = [{"name": "t", "partitions": [place(SOME_TIME_MS)]}]
+    waiting = begin(node, ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics)
+    deleting = begin(node, ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=1000)
+    node.jobs.run_next(slot=1)
+    node.jobs.run_all()
+    assert deleting.answer.responses[0].error_code.name == "none"
+    assert shown(waiting.answer.topics[0].partitions[0])[0] == "unknown_topic_or_partition"

@@ -93,12 +93,25 @@ def test_from_version_13_on_topics_come_by_id(node):
     [
         (None, 9, "invalid_record"),
         (b"", 9, "invalid_record"),
-        (a_batch(1)[:60], 9, "corrupt_message"),
+        (a_batch(1)[:60], 9, "invalid_record"),
+        (a_batch(1)[:-1], 9, "invalid_record"),
+        (bytes(11) + b"\x07" + bytes(60), 9, "corrupt_message"),
+        (a_batch(1) + a_batch(1)[:60], 9, "none"),
         (a_batch(1) + a_batch(1), 9, "invalid_record"),
         (a_batch(1, compression=CompressionType.ZSTD), 6, "unsupported_compression_type"),
         (a_batch(1, compression=CompressionType.ZSTD), 7, "none"),
     ],
-    ids=["null", "empty", "cut off", "two batches", "zstd before version 7", "zstd"],
+    ids=[
+        "null",
+        "empty",
+        "header cut off",
+        "cut off",
+        "no length",
+        "whole and a rest",
+        "two batches",
+        "zstd before version 7",
+        "zstd",
+    ],
 )
 def test_a_partition_takes_one_whole_batch(node, records, version, expected):
     assert code(produce(node, "t", records, version=version)) == expected

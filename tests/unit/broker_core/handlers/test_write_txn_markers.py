@@ -64,3 +64,10 @@ def test_whoever_may_not_act_for_the_cluster_is_refused(tmp_path):
     marker = {"producer_id": 1, "producer_epoch": 0, "topics": [{"name": "orders", "partition_indexes": [0]}]}
     answer = node.ask(ApiKey.WRITE_TXN_MARKERS, 1, principal="User:eve", markers=[marker])
     assert answer.markers[0].topics[0].partitions[0].error_code.name == "cluster_authorization_failed"
+
+
+def test_no_marker_is_written_where_the_transaction_coordinator_alone_writes(node):
+    """It knows the offsets of its own records beforehand: one of somebody else's kept all that came after waiting."""
+    _, epoch = node.producer("mine")
+    assert mark(node, (9000, 3), topic="__transaction_state") == ["invalid_topic_exception"]
+    assert node.producer("mine")[1] == epoch + 1

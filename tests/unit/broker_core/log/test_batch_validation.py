@@ -6,6 +6,7 @@ from broker_core.model.exceptions import (
     CorruptBatchError,
     InvalidRecordError,
     InvalidTimestampError,
+    ProducerFencedError,
     RecordTooLargeError,
     UnsupportedFormatError,
 )
@@ -91,7 +92,7 @@ def test_broken_content_with_a_true_checksum_is_refused():
     batch = build_batch(records())
     batch[61] ^= 0x20
     write_crc(batch, 0)
-    with pytest.raises(CorruptBatchError):
+    with pytest.raises(InvalidRecordError):
         validate(batch)
 
 
@@ -150,11 +151,21 @@ def test_a_largest_timestamp_that_the_producer_left_wrong_is_made_true():
     check_crc(batch, 0, read_header(batch))
 
 
-def test_a_producer_may_not_claim_log_append_time():
+def test_a_producer_may_not_claim_log_append_time_where_the_log_gives_it():
     batch = build_batch(records(), timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time_ms=NOW_MS)
-    for settings in ({}, LOG_APPEND):
-        with pytest.raises(InvalidTimestampError):
-            validate(bytearray(batch), **settings)
+    with pytest.raises(InvalidTimestampError):
+        validate(bytearray(batch), **LOG_APPEND)
+
+
+def test_with_create_time_the_claim_is_taken_away():
+    """As Kafka 4.3 does it."""
+    batch = build_batch(records(), timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time_ms=NOW_MS)
+    assert validate(bytearray(batch)).headers[0].timestamp_type is TimestampType.CREATE_TIME
+
+
+def test_a_negative_epoch_of_a_producer_is_refused():
+    with pytest.raises(ProducerFencedError):
+        validate(build_batch(records(), producer_id=5, producer_epoch=-2, base_sequence=0))
 
 
 def test_log_append_time_is_written_in_place():

@@ -94,7 +94,7 @@ def test_each_of_the_last_five_batches_is_recognised_with_its_offsets():
     state = a_state(*(a_batch(2 * i, records=2, base_offset=10 * i) for i in range(7)))
     for i in range(2, 7):
         known = state.find_known_batches([a_batch(2 * i, records=2)])
-        assert known == KnownBatches(batch_count=1, base_offset=10 * i, last_offset=10 * i + 1)
+        assert (known.batch_count, known.base_offset, known.last_offset) == (1, 10 * i, 10 * i + 1)
     assert state.find_known_batches([a_batch(2, records=2)]) == NOTHING_KNOWN
 
 
@@ -133,7 +133,7 @@ def test_an_append_of_many_batches_is_recognised_as_far_as_it_got(sizes, written
     if not written:
         assert known == NOTHING_KNOWN
     else:
-        assert known == KnownBatches(batch_count=len(written), base_offset=100, last_offset=offset - 1)
+        assert (known.batch_count, known.base_offset, known.last_offset) == (len(written), 100, offset - 1)
     rest = append[known.batch_count :]
     state.plan_append(rest)
 

@@ -1,5 +1,6 @@
 import os
 import shutil
+import threading
 
 import pytest
 from builders import a_batch
@@ -8,7 +9,7 @@ from broker_core.log_directory.directory import LogDirectory
 from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.partition_folders import PartitionFolders
-from broker_core.log_directory.partition_lock import PartitionLock
+from broker_core.log_directory.partition_lock import LockMode, PartitionLock
 from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 from broker_core.model.exceptions import CorruptDataError, InvalidRecordError, StorageError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
@@ -22,10 +23,10 @@ T0 = TopicPartition("t", 0)
 class Door:
     """One process's way into a directory."""
 
-    def __init__(self, path, max_open_count=10):
+    def __init__(self, path, max_open_count=10, lock_mode=LockMode.SHARED):
         self.path = path
         fs = OsFileSystem()
-        self.directory = LogDirectory(fs, str(path), create=True, entropy=ENTROPY)
+        self.directory = LogDirectory(fs, str(path), create=True, entropy=ENTROPY, lock_mode=lock_mode)
         self.directory.make()
         self.log = MetadataLog(fs, self.directory, SystemClock())
         self.folders = PartitionFolders(fs, str(path), self.log, ENTROPY)
@@ -134,6 +135,32 @@ def test_a_writer_who_waited_while_the_topic_was_made_again_writes_the_new_one(p
     assert one.append() == 0
     assert len(calls) > 1
     assert two.end() == 1
+
+
+def test_a_topic_is_not_taken_away_under_a_write_by_who_has_the_directory_for_himself(path):
+    """The write would go on by its paths in the folder of the topic that was made anew."""
+    door = Door(path, lock_mode=LockMode.EXCLUSIVE)
+    door.create()
+    door.append()
+    deleted = []
+
+    def delete_and_make_anew():
+        door.delete()
+        deleted.append(True)
+        door.folders.make_all(door.create())
+
+    deleting = threading.Thread(target=delete_and_make_anew)
+
+    def write(store):
+        deleting.start()
+        deleting.join(0.3)
+        assert deleted == [], "the topic is gone in the middle of a write"
+        store.roll(1_700_000_000_000)
+
+    door.access.write(T0, write)
+    deleting.join()
+    assert door.append() == 0
+    assert sorted(name for name in os.listdir(path / "t-0") if name.endswith(".log")) == [f"{0:020}.log"]
 
 
 def test_new_settings_hold_from_the_next_operation_on(path):

@@ -1,11 +1,12 @@
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_core.model.exceptions import MalformedMessageError
-from broker_core.protocol.frame import SCRATCH_BYTES, FrameReader, framed
+from broker_core.protocol.frame import SCRATCH_BYTES, TRUSTED_BYTES, FrameReader, framed
 
 
 def stream_of(contents):
@@ -45,14 +46,14 @@ def test_frames_received_in_place_are_the_same(sizes, largest_receive):
 
 
 def test_a_large_frame_is_received_where_it_stays():
-    reader = FrameReader(max_frame_bytes=10**6)
-    reader.receive_data(struct.pack(">i", 10**6))
+    reader = FrameReader(max_frame_bytes=TRUSTED_BYTES)
+    reader.receive_data(struct.pack(">i", TRUSTED_BYTES))
     target = reader.buffer_to_fill()
-    assert len(target) == 10**6
-    target[:] = b"x" * 10**6
-    reader.bytes_received(10**6)
+    assert len(target) == TRUSTED_BYTES
+    target[:] = b"x" * TRUSTED_BYTES
+    reader.bytes_received(TRUSTED_BYTES)
     frame = reader.next_frame()
-    assert bytes(frame) == b"x" * 10**6
+    assert bytes(frame) == b"x" * TRUSTED_BYTES
     assert not frame.readonly
 
 
@@ -87,3 +88,31 @@ def test_an_empty_frame_and_a_cut_off_one():
     reader.receive_data(b"\0\0")
     assert reader.is_in_a_frame
     assert reader.next_frame() is None
+
+
+def test_memory_follows_what_has_come():
+    size = 64 * TRUSTED_BYTES
+    reader = FrameReader(max_frame_bytes=size)
+    tracemalloc.start()
+    reader.receive_data(size.to_bytes(4, "big") + b"x")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * TRUSTED_BYTES
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1, TRUSTED_BYTES, 3 * TRUSTED_BYTES + 5])
+def test_a_frame_that_has_grown_is_whole(more):
+    frame = bytes(range(256)) * ((TRUSTED_BYTES + more) // 256 + 1)
+    in_pieces, in_place = (FrameReader(max_frame_bytes=2 * len(frame)) for _ in range(2))
+    data = len(frame).to_bytes(4, "big") + frame + b"\0\0\0\1z"
+    for at in range(0, len(data), 300_001):
+        in_pieces.receive_data(data[at : at + 300_001])
+    while data:
+        space = in_place.buffer_to_fill()
+        count = min(len(space), len(data))
+        space[:count] = data[:count]
+        in_place.bytes_received(count)
+        data = data[count:]
+    for reader in (in_pieces, in_place):
+        assert bytes(reader.next_frame()) == frame
+        assert bytes(reader.next_frame()) == b"z"

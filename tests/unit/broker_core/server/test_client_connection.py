@@ -178,3 +178,21 @@ def test_a_tls_client_at_a_plain_port_gets_an_error_and_not_a_hang(client):
     context = ssl.create_default_context()
     with pytest.raises((ssl.SSLError, ConnectionError)):
         context.wrap_socket(client.socket, server_hostname="localhost")
+
+
+def test_the_node_hears_of_a_client_that_is_gone(broker):
+    with broker.connect() as other:
+        other.send(ApiKey.HEARTBEAT, 0, **BEAT)
+        until(lambda: broker.node.parked)
+        connection_id = broker.node.parked[-1].peer.connection_id
+    until(lambda: connection_id in broker.node.forgotten)
+
+
+def test_an_answer_that_cannot_be_written_ends_its_connection_and_does_not_hold_up_those_behind_it(broker, client):
+    client.send(ApiKey.HEARTBEAT, 0, **BEAT)
+    client.send(ApiKey.API_VERSIONS, 0)
+    until(lambda: len(broker.node.parked) == 1)
+    broker.call(lambda: broker.node.parked.pop().respond(error_code=70_000))
+    with pytest.raises((ConnectionError, AssertionError)):
+        client.receive()
+    assert is_well(broker)

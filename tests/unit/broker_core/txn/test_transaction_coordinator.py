@@ -15,6 +15,7 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.identifiers import SINGLE_USE_ID_PREFIX, TopicPartition
 from broker_core.model.limits import (
+    MAX_EXPIRED_ID_COUNT,
     NO_TRANSACTION_TIMEOUT_MS,
     SINGLE_USE_ID_EXPIRATION_MS,
     TRANSACTIONAL_ID_EXPIRATION_MS,
@@ -507,3 +508,16 @@ def test_while_it_ends_nothing_is_added(runner):
     refusal = refusal_of(runner.add, next_epoch(producer), ORDERS[0])
     assert isinstance(refusal, ConcurrentTransactionsError)
     assert "PrepareCommit" in refusal.message
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_so_many_ids_are_forgotten_and_so_many_transactions_ended_at_a_time(runner, more):
+    """All of a large installation's as one batch would be refused, again and again."""
+    for number in range(MAX_EXPIRED_ID_COUNT + more):
+        runner.init(f"idle{number:05}")
+        runner.add(runner.init(f"open{number:05}"), ORDERS[0])
+    due_ms = runner.now_ms + TRANSACTIONAL_ID_EXPIRATION_MS
+    for expected in (MAX_EXPIRED_ID_COUNT, more):
+        planned = runner.coordinator.plan_expire(due_ms)
+        assert (len(planned.reply), len(planned.records)) == (expected, 2 * expected)
+        runner.run(planned)

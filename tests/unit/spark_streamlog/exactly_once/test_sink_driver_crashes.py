@@ -186,3 +186,40 @@ def test_what_an_aborted_batch_leaves_behind_does_not_touch_a_decided_one():
     sink.driver.abandon([], driver=None)
     sink.driver.abandon([], driver=sink.driver.take_over())
     assert sorted(world.readable()) == rows_of(0)
+
+
+@pytest.mark.parametrize("is_driver_known", [True, False])
+@pytest.mark.parametrize("ended_count", [1, 2, 3])
+def test_an_abort_behind_a_commit_that_died_between_two_ends_leaves_what_is_decided(is_driver_known, ended_count):
+    world = one_by_one_world()
+    tasks = [["a"], ["b"], ["c"]]
+    sink = world.sink()
+    driver = sink.driver.take_over() if is_driver_known else None
+    opened = written(*(sink.write(rows, batch=0, driver=driver, task=number) for number, rows in enumerate(tasks)))
+    with steps(kill_at=Step.DECIDED_ENDED, nth=ended_count) as seen, suppress(Killed):
+        sink.driver.decide(Decision(batch=0, task_count=3), opened, driver=driver)
+    assert seen.was_hit
+    sink.driver.abandon(opened, driver=driver)
+    world.sink().run_batch(0, *tasks, knows_query=is_driver_known)
+    assert sorted(world.readable()) == ["a", "b", "c"]
+
+
+def test_an_abort_of_a_batch_that_is_not_decided_ends_its_transactions_where_no_driver_is_known():
+    world = one_by_one_world()
+    sink = world.sink()
+    opened = written(sink.write(["a"], batch=0, driver=None))
+    sink.driver.abandon(opened, driver=None)
+    assert not world.cluster.list_transactions(states=(TransactionState.ONGOING,))
+    assert world.readable() == []
+
+
+def test_a_commit_that_is_repeated_by_the_same_driver_ends_what_the_first_one_left_open():
+    world = one_by_one_world()
+    sink = world.sink()
+    driver = sink.driver.take_over()
+    opened = written(*(sink.write([row], batch=0, driver=driver, task=task) for task, row in enumerate("ab")))
+    with steps(kill_at=Step.DECIDED_ENDED) as seen, suppress(Killed):
+        sink.driver.decide(Decision(batch=0, task_count=2), opened, driver=driver)
+    assert seen.was_hit
+    sink.driver.decide(Decision(batch=0, task_count=2), opened, driver=driver)
+    assert sorted(world.readable()) == ["a", "b"]

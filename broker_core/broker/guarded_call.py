@@ -1,0 +1,22 @@
+"""Callbacks of the loop, one caller's fault kept away from all the others who wait: logged, and gone on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+_log: Final = logging.getLogger(__name__)
+
+
+def call_guarded(where: str, callback: Callable[..., object], *arguments: object) -> None:
+    """Calls it. An exception is a fault of ours: a line in the log that says where, with its trace."""
+    try:
+        callback(*arguments)
+    except Exception:
+        _log.exception("%s: a callback failed", where)
+
+
+def call_all_guarded(where: str, callbacks: Iterable[Callable[[], object]]) -> None:
+    for callback in callbacks:
+        call_guarded(where, callback)

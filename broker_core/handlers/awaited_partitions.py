@@ -1,0 +1,67 @@
+"""The partitions that a waiting fetch looks at: whether they may have enough for it by now, without reading them.
+
+Each time one of them moves, its replica says how many bytes were appended since the fetch last looked. Where counting
+does not tell (the topic is gone or another one, records were deleted, what an open transaction held back is free), the
+fetch has to look itself. Reading instead would cost a fetch that waits for 50 MB all of them with each append.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from broker_core.broker.replica import Replica
+from broker_core.broker.replica_manager import ReplicaManager
+from broker_core.model.exceptions import StreamlogError
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
+
+
+class AwaitedPartitions:
+    """Of one fetch. `missing_bytes`: how much more its partitions must have; made anew whenever it has read them."""
+
+    def __init__(
+        self,
+        replicas: ReplicaManager,
+        wanted: Iterable[tuple[TopicPartition, int]],
+        isolation: IsolationLevel,
+        *,
+        missing_bytes: int,
+    ) -> None:
+        """`wanted`: partitions that can be read, and from which offset."""
+        self._replicas = replicas
+        self._isolation = isolation
+        self._missing_bytes = missing_bytes
+        self._awaited = {partition: _Awaited(from_offset, replicas.get(partition)) for partition, from_offset in wanted}
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        return iter(self._awaited)
+
+    def is_worth_a_look(self, partition: TopicPartition) -> bool:
+        """The partition has moved: whether the fetch may have enough now, or must look for another reason."""
+        awaited = self._awaited[partition]
+        try:
+            replica = self._replicas.get(partition)
+        except StreamlogError:
+            return True
+        bounds, before = replica.bounds, awaited.bounds
+        if replica is not awaited.replica or awaited.from_offset < bounds.log_start_offset:
+            return True
+        end_before = before.readable_end(self._isolation)
+        if bounds.readable_end(self._isolation) == end_before:
+            return False
+        if end_before < before.log_end_offset:
+            return True  # what a transaction held back was counted too early, or not at all
+        self._missing_bytes -= replica.appended_bytes - awaited.appended_bytes
+        self._awaited[partition] = _Awaited(awaited.from_offset, replica)
+        return self._missing_bytes <= 0
+
+
+class _Awaited:
+    """A partition as it was last looked at."""
+
+    __slots__ = ("appended_bytes", "bounds", "from_offset", "replica")
+
+    def __init__(self, from_offset: int, replica: Replica) -> None:
+        self.from_offset = from_offset
+        self.replica = replica
+        self.bounds = replica.bounds
+        self.appended_bytes = replica.appended_bytes

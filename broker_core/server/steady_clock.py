@@ -1,0 +1,53 @@
+"""The machine's clock as a broker goes by it: it never goes back.
+
+    the wall clock goes on, or is set forward     it is the wall clock
+    it is set back                                this one goes on at half its speed until the wall clock has caught up
+
+Everything that waits on a node (fetches, sessions, timeouts of requests and transactions) has its time on this clock.
+On one that is set back by an hour they would all wait an hour longer: clients with open fetches would time out, members
+that died would stay. At half speed they wait twice as long for a while, which nobody notices.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+_WORTH_A_LINE_MS: Final = 1_000
+_log: Final = logging.getLogger(__name__)
+
+
+def _wall_ms() -> float:
+    return time.time_ns() / 1_000_000
+
+
+def _monotonic_ms() -> float:
+    return time.monotonic_ns() / 1_000_000
+
+
+class SteadyClock:
+    """`broker_core.ports.Clock`, for any number of threads."""
+
+    def __init__(
+        self, *, wall_ms: Callable[[], float] = _wall_ms, monotonic_ms: Callable[[], float] = _monotonic_ms
+    ) -> None:
+        self._wall_ms = wall_ms
+        self._monotonic_ms = monotonic_ms
+        self._lock = threading.Lock()
+        self._last_ms = wall_ms()
+        self._last_monotonic_ms = monotonic_ms()
+        self._is_ahead = False
+
+    def now_ms(self) -> int:
+        with self._lock:
+            wall_ms, monotonic_ms = self._wall_ms(), self._monotonic_ms()
+            slowest_ms = self._last_ms + (monotonic_ms - self._last_monotonic_ms) / 2
+            ahead_ms = slowest_ms - wall_ms
+            if ahead_ms > _WORTH_A_LINE_MS and not self._is_ahead:
+                _log.warning("the clock was set back by %d ms: times go on, at half their speed", ahead_ms)
+            self._is_ahead = ahead_ms > 0
+            self._last_ms, self._last_monotonic_ms = max(wall_ms, slowest_ms), monotonic_ms
+            return int(self._last_ms)

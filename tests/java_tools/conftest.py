@@ -1,0 +1,63 @@
+"""Kafka's own command line tools at our broker or, with `--kafka real`, at Apache Kafka itself, which shows that the
+tests are right. One JVM and one broker serve the whole suite; topics, groups and ids are told apart by names.
+"""
+
+from pathlib import Path
+
+import pytest
+from java_tool_host import BrokerTools, ToolHost
+from kafka_tools import why_unavailable
+from reachable_broker import PASSWORD, USER
+from real_kafka import RealKafka
+from scram_users import add_scram_user
+from served_broker import ServedBroker
+
+HERE = Path(__file__).parent
+SETTINGS = (
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    # Whoever comes without a login may do everything, so that only the tests of access see refusals.
+    f"super.users=User:ANONYMOUS;User:{USER}",
+    "group.min.session.timeout.ms=500",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=200",
+)
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.kafka)
+
+
+@pytest.fixture(scope="session")
+def host(tmp_path_factory):
+    """The JVM of all tools."""
+    reason = why_unavailable()
+    if reason:
+        pytest.skip(reason)
+    running = ToolHost(tmp_path_factory.mktemp("tools") / "host.log")
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def is_real(request):
+    return request.config.getoption("--kafka") == "real"
+
+
+@pytest.fixture(scope="session")
+def broker(host, is_real, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("broker") / "node"
+    if is_real:
+        running = RealKafka(folder, SETTINGS)
+    else:
+        running = ServedBroker(folder, SETTINGS)
+        add_scram_user(running, USER, PASSWORD)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def tools(host, broker):
+    """Kafka's tools at the broker: `tools.run("TopicCommand", "--list")`."""
+    return BrokerTools(host, broker.bootstrap())

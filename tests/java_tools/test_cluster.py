@@ -1,0 +1,74 @@
+"""kafka-cluster.sh, kafka-broker-api-versions.sh, kafka-features.sh; and tools for which a node alone has no use."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from broker_core.protocol.served_versions import SERVED_VERSIONS
+
+
+def test_the_cluster_has_an_id_and_one_broker(tools, broker):
+    (line,) = tools.run("ClusterTool", "cluster-id").lines
+    properties = (broker.folder / "data" / "meta.properties").read_text()
+    assert line == f"Cluster ID: {re.search('^cluster.id=(.*)$', properties, re.MULTILINE).group(1)}"
+    (row,) = tools.table("ClusterTool", "list-endpoints")
+    assert (row["ID"], row["HOST"], row["PORT"]) == ("1", "127.0.0.1", str(broker.ports["PLAINTEXT"]))
+
+
+def test_every_api_that_is_served_is_announced_in_its_range(tools, is_real):
+    said = tools.run("BrokerApiVersionsCommand").out
+    announced = {
+        int(key): (int(first), int(last or first))
+        for key, first, last in re.findall(r"\((\d+)\): (\d+)(?: to (\d+))? \[usable", said)
+    }
+    ours = {int(key): (span[0], span[-1]) for key, span in SERVED_VERSIONS.items()}
+    assert {key: span for key, span in announced.items() if not is_real or key in ours} == ours
+
+
+def test_features_are_described(tools):
+    found = dict(
+        re.findall(r"Feature: (\S+).*FinalizedVersionLevel: (\S+)", tools.run("FeatureCommand", "describe").out)
+    )
+    assert found["transaction.version"] == "2"
+    assert found["group.version"] == "1"
+    assert found["metadata.version"] == "4.3-IV0"
+
+
+@pytest.fixture
+def only_ours(is_real):
+    if is_real:
+        pytest.skip("a real Kafka does these")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("LeaderElectionCommand", "--election-type", "preferred", "--all-topic-partitions"), "ELECT_LEADERS"),
+        (("ReassignPartitionsCommand", "--list"), "LIST_PARTITION_REASSIGNMENTS"),
+        (("MetadataQuorumCommand", "describe", "--status"), "DESCRIBE_QUORUM"),
+        (("ConfigCommand", "--alter", "--user", "x", "--add-config", "consumer_byte_rate=1"), "ALTER_CLIENT_QUOTAS"),
+    ],
+)
+def test_what_a_node_alone_does_not_do_is_refused_by_name(only_ours, tools, words, sentence):
+    said = tools.refused(*words)
+    assert f"The node does not support {sentence}" in said
+
+
+def test_a_move_of_a_partition_is_refused(only_ours, tools, tmp_path):
+    file: Path = tmp_path / "moves.json"
+    file.write_text(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]}))
+    for action in ("--execute", "--verify"):
+        said = tools.refused("ReassignPartitionsCommand", "--reassignment-json-file", file, action)
+        assert "The node does not support LIST_PARTITION_REASSIGNMENTS" in said
+
+
+def test_settings_of_a_running_broker_are_not_changed(only_ours, tools):
+    words = ("ConfigCommand", "--alter", "--broker-defaults", "--add-config", "log.retention.ms=1")
+    assert "set them in its properties file" in tools.refused(*words)
+
+
+def test_a_broker_that_is_here_is_not_unregistered(only_ours, tools):
+    said = tools.run("ClusterTool", "unregister", "--id", 1).out
+    assert "does not support the broker unregistration API" in said

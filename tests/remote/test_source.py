@@ -1,0 +1,224 @@
+"""What the source plans and reads at a broker, without Spark: every way to begin and to end, limits, progress, loss."""
+
+import time
+
+import pytest
+from builders import a_batch
+from committed_rows import committed_values
+from read_query import StreamRun, batch_values, read_all, read_options
+from transacting import begin, write
+
+from broker_core.cluster import GroupOffset
+from broker_core.model.exceptions import NotAvailableRemotelyError
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
+from broker_core.record.batch_builder import build_batch
+from broker_core.record.batch_reader import Record
+from spark_streamlog.batch_planner import plan_batch
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.offset_reader import OffsetReader
+from spark_streamlog.options import QueryKind
+from spark_streamlog.tables.table_rows import TableScan, read_table, split_scan
+from spark_streamlog.tables.table_schema import MetadataTable
+from spark_streamlog.wall_clock import wall_clock_ms
+
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def first(topic):
+    return TopicPartition(topic, 0)
+
+
+@pytest.fixture
+def second(topic):
+    return TopicPartition(topic, 1)
+
+
+def add(client, partition, *values, timestamp_ms=1000):
+    """Batches of one record, a millisecond apart."""
+    for number, value in enumerate(values):
+        client.append(partition, build_batch([Record(value=value.encode(), timestamp_ms=timestamp_ms + number)]))
+
+
+def rows_of(client, table, **which):
+    scans = split_scan(client, TableScan(table=table, **which))
+    found = [batch for scan in scans for batch in read_table(client, scan, now_ms=wall_clock_ms())]
+    return [row for batch in found for row in batch.to_pylist()]
+
+
+# -- batch queries --
+
+
+def test_topics_are_named_matched_or_assigned(client, topic, first, second):
+    add(client, first, "a")
+    add(client, second, "b")
+    assert batch_values(client, subscribe=topic) == ["a", "b"]
+    assert batch_values(client, subscribePattern=f"^{topic}$|^__") == ["a", "b"]
+    assert batch_values(client, assign=f'{{"{topic}":[1]}}') == ["b"]
+    with pytest.raises(ConditionError, match=f"STREAMLOG_UNKNOWN_TOPICS.*{topic}-7"):
+        batch_values(client, assign=f'{{"{topic}":[0,7]}}')
+
+
+def test_a_start_that_counts_from_now_from_the_end_or_from_a_group(broker, client, topic, first):
+    group, now_ms = broker.name("g"), int(time.time() * 1000)
+    add(client, first, "old", timestamp_ms=now_ms - 20 * MINUTE_MS)
+    add(client, first, "new", "newest", timestamp_ms=now_ms - MINUTE_MS)
+    client.commit_offsets(group, {first: GroupOffset(offset=2)})
+    everything = ["old", "new", "newest"]
+    asked = {"-10m": everything[1:], "latest-1": everything[2:], "latest-2": everything[1:], "latest-9": everything}
+    for start, values in asked.items():
+        found = batch_values(
+            client, subscribe=topic, startingOffsets=start, startingOffsetsByTimestampStrategy="latest"
+        )
+        assert found == values, start
+    assert batch_values(client, assign=f'{{"{topic}":[0]}}', startingOffsets=f"group:{group}") == ["newest"]
+    with pytest.raises(ConditionError, match=r"STREAMLOG_GROUP_WITHOUT_OFFSETS.*nobody"):
+        batch_values(client, subscribe=topic, startingOffsets="group:nobody")
+
+
+def test_timestamps_of_both_ends_and_one_that_nothing_matches(client, topic, first):
+    add(client, first, "a", "b", "c", "d")
+    between = {"startingTimestamp": 1001, "endingTimestamp": 1003}
+    assert batch_values(client, subscribe=topic, startingOffsetsByTimestampStrategy="latest", **between) == ["b", "c"]
+    by_partition = f'{{"{topic}":{{"0":1002,"1":1}}}}'
+    assert batch_values(
+        client, subscribe=topic, startingOffsetsByTimestamp=by_partition, startingOffsetsByTimestampStrategy="latest"
+    ) == ["c", "d"]
+    with pytest.raises(ConditionError, match="STREAMLOG_NO_OFFSET_FOR_TIMESTAMP"):
+        batch_values(client, subscribe=topic, startingTimestamp=5000)
+
+
+def test_ranges_are_split_and_no_offset_is_lost(client, topic, first):
+    for base in range(0, 100, 10):
+        client.append(
+            first, build_batch([Record(value=b"%d" % number, timestamp_ms=1) for number in range(base, base + 10)])
+        )
+    for limits in ({"minPartitions": 7}, {"maxRecordsPerPartition": 13}):
+        options = read_options(assign=f'{{"{topic}":[0]}}', startingOffsets=f'{{"{topic}":{{"0":0}}}}', **limits)
+        planned = plan_batch(OffsetReader(client, options), options)
+        assert len(planned) in (7, 8)
+        assert read_all(client, planned, options) == [str(number) for number in range(100)]
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+def test_what_is_open_or_aborted_is_seen_as_the_isolation_level_says(broker, client, topic, first, isolation):
+    for value, end in (("aborted", False), ("committed", True)):
+        producer = begin(client, broker.name("x"), first)
+        write(client, producer, first, value)
+        client.end_transaction(producer, commit=end)
+    open_one = begin(client, broker.name("x"), first)
+    write(client, open_one, first, "open")
+    add(client, first, "behind it")
+    seen = batch_values(client, subscribe=topic, kafka__isolation__level=isolation)
+    everything = ["aborted", "committed", "open", "behind it"]
+    assert seen == (["committed"] if isolation == "read_committed" else everything)
+    client.end_transaction(open_one, commit=False)
+    assert committed_values(client, topic) == [b"committed", b"behind it"]
+
+
+def test_records_removed_before_they_were_read_are_told_or_passed_over(client, topic, first):
+    add(client, first, "a", "b", "c")
+    strict, lenient = (
+        read_options(assign=f'{{"{topic}":[0]}}', startingOffsets=f'{{"{topic}":{{"0":0}}}}', failOnDataLoss=is_fatal)
+        for is_fatal in (True, False)
+    )
+    planned = plan_batch(OffsetReader(client, strict), strict)
+    client.delete_records(first, 2)
+    assert read_all(client, planned, lenient) == ["c"]
+    with pytest.raises(ConditionError, match=r"KAFKA_DATA_LOSS\.COULD_NOT_READ_OFFSET_RANGE.*0"):
+        read_all(client, planned, strict)
+
+
+# -- streams --
+
+
+def a_stream(client, topic, checkpoint=None, **given):
+    return StreamRun(client, checkpoint, **({"subscribe": topic, "startingOffsets": "earliest"} | given))
+
+
+def test_a_stream_takes_so_many_records_and_goes_on_from_its_checkpoint(client, topic, first, second):
+    add(client, first, "a", "b", "c")
+    add(client, second, "d", "e", "f")
+    stream = a_stream(client, topic, maxOffsetsPerTrigger=4)
+    assert (stream.run_batch(), stream.run_batch(), stream.run_batch()) == (["a", "b", "d", "e"], ["c", "f"], None)
+    add(client, second, "g")
+    assert a_stream(client, topic, stream.committed).run_all() == ["g"]
+
+
+def test_bytes_per_trigger_are_kept_to_the_batch(client, topic, first):
+    size = len(a_batch())
+    for _ in range(10):
+        client.append(first, a_batch())
+    stream = a_stream(client, topic, maxBytesPerTrigger=3 * size)
+    stream.run_all()
+    assert len(stream.batches) in (4, 5), "sampled, so a little more or less than three batches each"
+
+
+def test_progress_is_the_offsets_of_a_consumer_group(broker, client, topic, first):
+    group = broker.name("g")
+    add(client, first, "a", "b", "c")
+    stream = a_stream(client, topic, groupId=group, maxOffsetsPerTrigger=2)
+    stream.run_all()
+    assert client.fetch_offsets(group)[first].offset == 3
+    assert group in client.list_groups()
+
+
+def test_a_partition_that_comes_later_is_read_from_its_start(client, topic, first):
+    add(client, first, "a")
+    stream = a_stream(client, topic)
+    assert stream.run_all() == ["a"]
+    client.create_partitions(topic, 3)
+    add(client, TopicPartition(topic, 2), "b")
+    assert stream.run_all() == ["b"]
+
+
+@pytest.mark.parametrize("is_fatal", [True, False])
+def test_a_topic_that_was_deleted_and_made_again_is_another_one(client, topic, first, is_fatal):
+    add(client, first, "a", "b")
+    stream = a_stream(client, topic, failOnDataLoss=is_fatal)
+    stream.run_all()
+    client.delete_topic(topic)
+    client.create_topic(topic, partition_count=2, configs={"retention.ms": "-1"})
+    add(client, first, "c")
+    if is_fatal:
+        with pytest.raises(ConditionError, match="KAFKA_DATA_LOSS"):
+            stream.run_all()
+    else:
+        assert stream.run_all() == ["c"]
+
+
+def test_a_stream_reads_up_to_the_first_open_transaction(broker, client, topic, first):
+    add(client, first, "a")
+    producer = begin(client, broker.name("x"), first)
+    write(client, producer, first, "b")
+    add(client, first, "c")
+    stream = a_stream(client, topic)
+    assert stream.run_all() == ["a"]
+    client.end_transaction(producer, commit=True)
+    assert stream.run_all() == ["b", "c"]
+    assert stream.options.isolation is IsolationLevel.READ_COMMITTED
+    assert stream.options == read_options(QueryKind.STREAM, subscribe=topic, startingOffsets="earliest")
+
+
+# -- metadata tables --
+
+
+def test_the_metadata_tables_but_for_segments(broker, client, topic, first):
+    group, name = broker.name("g"), broker.name("x")
+    add(client, first, "a", "b", "c")
+    client.commit_offsets(group, {first: GroupOffset(offset=1)})
+    begin(client, name, first)
+    (found,) = rows_of(client, MetadataTable.TOPICS, topics=frozenset({topic}))
+    assert (found["topic"], found["partition_count"], found["configs"]) == (topic, 2, [("retention.ms", "-1")])
+    batches = rows_of(client, MetadataTable.BATCHES, topics=frozenset({topic}))
+    assert [(one["partition"], one["base_offset"], one["record_count"]) for one in batches] == [
+        (0, 0, 1), (0, 1, 1), (0, 2, 1),
+    ]  # fmt: skip
+    (stored,) = rows_of(client, MetadataTable.GROUPS, groups=frozenset({group}))
+    assert (stored["topic"], stored["partition"]) == (topic, 0)
+    (lag,) = rows_of(client, MetadataTable.LAG, groups=frozenset({group}))
+    assert (lag["behind_offsets"], lag["log_end_offset"]) == (2, 3)
+    (transaction,) = [one for one in rows_of(client, MetadataTable.TRANSACTIONS) if one["transactional_id"] == name]
+    assert (transaction["state"], transaction["partitions"]) == ("Ongoing", [{"topic": topic, "partition": 0}])
+    with pytest.raises(NotAvailableRemotelyError, match="path"):
+        rows_of(client, MetadataTable.SEGMENTS, topics=frozenset({topic}))
