@@ -36,6 +36,7 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import NO_LEADER_EPOCH, IsolationLevel, TopicPartition
 
 _FIRST_VERSION_WITH_IDS: Final = 13
+_FIRST_VERSION_THAT_NAMES_LEADERS: Final = 16
 _NO_REPLICA: Final = -1
 _IS_NOT_FOUND: Final = "is_not_found"
 """Of an answer, before it goes out: its partition was not even looked at."""
@@ -105,7 +106,7 @@ class _Fetch:
 
     def begin(self) -> None:
         max_wait_ms = int(self._call.message.max_wait.total_seconds() * 1000)
-        answers, byte_count, is_urgent = self._read()
+        answers, byte_count, is_urgent = self._read(self._call.node.answer_room_bytes())
         if is_urgent or max_wait_ms <= 0 or byte_count >= self._min_bytes or not self._context.wanted:
             self._respond(answers)
             return
@@ -122,7 +123,14 @@ class _Fetch:
         assert self._awaited is not None and isinstance(partition, TopicPartition), f"{partition} is not waited for"
         if not self._awaited.is_worth_a_look(partition):
             return False
-        answers, byte_count, is_urgent = self._read()
+        room_bytes = self._call.node.answer_room_bytes()
+        if room_bytes < self._min_bytes:
+            # Only whether there is an error: what is read now could not be enough, and be read in vain each time.
+            answers, _, is_urgent = self._read(0)
+            if is_urgent:
+                self._respond(answers)
+            return is_urgent
+        answers, byte_count, is_urgent = self._read(room_bytes)
         if not is_urgent and byte_count < self._min_bytes:
             self._awaited = self._awaiting(byte_count)
             return False
@@ -146,13 +154,14 @@ class _Fetch:
 
     def give_up_waiting(self) -> None:
         """The time is up: whatever there is."""
-        self._respond(self._read()[0])
+        self._respond(self._read(self._call.node.answer_room_bytes())[0])
 
-    def _read(self) -> tuple[dict[PartitionKey, dict[str, Any]], int, bool]:
-        """(an answer for each partition, bytes of records, whether one is an error or a divergence)."""
+    def _read(self, room_bytes: int) -> tuple[dict[PartitionKey, dict[str, Any]], int, bool]:
+        """(an answer for each partition, bytes of records, whether one is an error or a divergence). Without room
+        nothing is read."""
         answers: dict[PartitionKey, dict[str, Any]] = {}
-        left = min(self._max_bytes, self._call.node.answer_room_bytes())
-        has_room, byte_count, is_urgent = left > 0 or not self._max_bytes, 0, False
+        left = min(self._max_bytes, room_bytes)
+        has_room, byte_count, is_urgent = room_bytes > 0, 0, False
         for key, wanted in self._context.wanted.items():
             answer = self._read_one(key, wanted, left, is_first=has_room and byte_count == 0)
             answers[key] = answer
@@ -171,8 +180,11 @@ class _Fetch:
                 return _refusal(key, ErrorCode.topic_authorization_failed, is_found=False)
             replica = self._call.node.replicas.get(TopicPartition(name, key.number))
             if self._is_follower:
-                leader = {"leader_id": self._call.node.node_id, "leader_epoch": replica.leader_epoch}
-                return _refusal(key, ErrorCode.not_leader_or_follower) | {"current_leader": leader}
+                refusal = _refusal(key, ErrorCode.not_leader_or_follower)
+                if self._call.version >= _FIRST_VERSION_THAT_NAMES_LEADERS:
+                    leader = {"leader_id": self._call.node.node_id, "leader_epoch": replica.leader_epoch}
+                    refusal["current_leader"] = leader
+                return refusal
             refused = refused_epoch(wanted.current_leader_epoch, replica.leader_epoch)
             if refused is not None:
                 return _refusal(key, refused)

@@ -51,8 +51,7 @@ def _answer(call: Call, key_type: int, keys: Sequence[str]) -> None:
     if call.version >= _FIRST_VERSION_WITH_SEVERAL_KEYS:
         call.respond(
             coordinators=[
-                {"key": key, "error_message": _text(each), **each}
-                for key, each in zip(keys, found, strict=True)
+                {"key": key, "error_message": _text(each), **each} for key, each in zip(keys, found, strict=True)
             ]
         )
     else:

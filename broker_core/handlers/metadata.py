@@ -37,11 +37,13 @@ def handle(call: Call) -> None:
         names = dict.fromkeys(topic.name for topic in asked)
         if call.version < _FIRST_VERSION_WITH_IDS and (ids or None in names):
             # Versions 10 and 11 have the field, and Kafka had a fault in them.
-            topics = [_refused(topic, ErrorCode.invalid_request) for topic in asked]
-        elif ids:
+            _refuse_all(call, ErrorCode.invalid_request)
+            return
+        if ids:
             topics = [_with_id(call, topic_id) for topic_id in ids]  # names beside ids are not looked at
         elif None in names:
-            topics = [_refused(topic, ErrorCode.unknown_server_error) for topic in asked]
+            _refuse_all(call, ErrorCode.unknown_server_error)
+            return
         else:
             topics = [_named(call, name) for name in names]
     endpoint = call.node.endpoints[call.listener]
@@ -59,8 +61,13 @@ def handle(call: Call) -> None:
     )
 
 
-def _refused(topic: Any, error_code: ErrorCode) -> dict[str, Any]:
-    return {"name": topic.name or "", "topic_id": topic.topic_id, "error_code": error_code}
+def _refuse_all(call: Call, error_code: ErrorCode) -> None:
+    """As Kafka does it, without a word of itself."""
+    topics = [
+        {"name": topic.name or "", "topic_id": topic.topic_id, "error_code": error_code}
+        for topic in call.message.topics
+    ]
+    call.respond(topics=topics, controller_id=-1, error_code=error_code, cluster_authorized_operations=NOT_ASKED_FOR)
 
 
 def _with_id(call: Call, topic_id: UUID) -> dict[str, Any]:

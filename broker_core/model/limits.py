@@ -109,8 +109,8 @@ MAX_RESPONSE_FRAME_BYTES = 512 * 1024 * 1024
 """One answer at a client: a broker's fetch.max.bytes is 55 MiB, and one batch always fits. Half a worker's memory."""
 
 MAX_FETCH_SESSION_PARTITION_COUNT = 200_000
-"""Partitions that the fetch sessions of all clients of a broker name together, known ones or not: a hundred megabytes. A
-client that finds no room fetches without a session."""
+"""Partitions that the fetch sessions of all clients of a broker name together, known ones or not: a hundred megabytes.
+A client that finds no room fetches without a session."""
 
 MAX_ARRAY_ELEMENT_COUNT = 1_000_000
 """Of one array of a message; Kafka 4.4 refuses more."""

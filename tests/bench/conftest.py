@@ -1,5 +1,11 @@
-"""The benchmarks of Spark use the session of the other Spark tests."""
+"""The benchmarks of Spark use a session as users have it, which no other test does."""
 
-from spark_session import spark
+import pytest
+from spark_session import start_session
 
-__all__ = ["spark"]
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory):
+    session = start_session(tmp_path_factory.mktemp("warehouse"), conf={})
+    yield session
+    session.stop()

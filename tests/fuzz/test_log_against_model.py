@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 QUIET = (HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large)
 SHORT = settings(
-    max_examples=100,
+    max_examples=50,
     stateful_step_count=40,
     deadline=None,
     derandomize=True,
@@ -18,7 +18,7 @@ SHORT = settings(
     phases=(Phase.explicit, Phase.generate),  # making a failure small takes minutes: for long
 )
 LONG = settings(SHORT, max_examples=3000, stateful_step_count=60, derandomize=False, phases=tuple(Phase))
-FEW = settings(SHORT, max_examples=6, stateful_step_count=25)
+FEW = settings(SHORT, max_examples=4, stateful_step_count=25)
 
 
 class TestStoresOverOneDisk(StoreMachine.TestCase):

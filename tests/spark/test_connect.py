@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from spark_session import environment_for_workers
+from spark_session import short_lived
 from stored_records import stored_values
 
 pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install -e '.[test]'")
@@ -24,6 +24,7 @@ spark = (
     .config("spark.sql.shuffle.partitions", "2")
     .getOrCreate()
 )
+assert not any(name.startswith(("spark_streamlog", "broker_core", "pyspark_streamlog")) for name in sys.modules)
 print("ready", flush=True)
 sys.stdin.read()
 spark.stop()
@@ -84,7 +85,7 @@ def server(spark, tmp_path):
     with (tmp_path / "server.log").open("w+") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", SERVER, str(port)],
-            env=inherited | environment_for_workers(),
+            env=inherited | short_lived(tmp_path / "conf"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

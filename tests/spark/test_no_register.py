@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import pytest
 from pyspark.sql.datasource import DataSource
 from spark_session import environment_for_workers
 from stored_records import stored_values
@@ -32,6 +33,7 @@ def test_a_new_session_of_the_same_program_finds_it_too(spark, log_dir):
     assert stored_values(log_dir, "t") == [b"v"]
 
 
+@pytest.mark.long  # The server of `test_connect` imports nothing of ours, too.
 def test_a_program_that_imports_nothing_of_ours_writes_and_reads(spark, log_dir):
     import os
 

@@ -86,19 +86,12 @@ def test_the_topic_may_come_from_a_column_and_the_option_goes_before_it(spark, l
     assert sorted(stored_values(log_dir, "t")) == [b"1", b"2"]
 
 
-def test_progress_counts_the_rows_that_were_written(spark, log_dir, tmp_path, source):
+def test_progress_counts_the_rows_that_were_written_and_not_those_that_were_read(spark, log_dir, tmp_path, source):
     source(*[(number, "w") for number in range(321)])
-    query = run(as_value(stream_of(spark, source)).repartition(3), log_dir, tmp_path, topic="t")
-    progress = query.lastProgress
-    assert progress["numInputRows"] == 321
-    assert progress["sink"]["numOutputRows"] == 321
-    assert len(stored_values(log_dir, "t")) == 321
-
-
-def test_progress_counts_rows_out_and_not_rows_in(spark, log_dir, tmp_path, source):
-    source(*[(number, "w") for number in range(100)])
-    query = run(as_value(stream_of(spark, source).where("number < 7")), log_dir, tmp_path, topic="t")
-    assert query.lastProgress["sink"]["numOutputRows"] == 7
+    frame = as_value(stream_of(spark, source).where("pmod(number, 3) = 0").repartition(3))
+    progress = run(frame, log_dir, tmp_path, topic="t").lastProgress
+    assert (progress["numInputRows"], progress["sink"]["numOutputRows"]) == (321, 107)
+    assert len(stored_values(log_dir, "t")) == 107
 
 
 def test_rows_travel_from_topic_to_topic(spark, log_dir, tmp_path, source):
@@ -138,8 +131,10 @@ def test_a_null_topic_fails_the_query_with_the_rows_position(spark, log_dir, tmp
     ("columns", "words"),
     [
         (["number as value"], "value attribute unsupported type bigint"),
-        (["word as key"], "required attribute 'value' not found"),
-        (["word as value", "number as key"], "key attribute unsupported type bigint"),
+        pytest.param(["word as key"], "required attribute 'value' not found", marks=pytest.mark.long),
+        pytest.param(
+            ["word as value", "number as key"], "key attribute unsupported type bigint", marks=pytest.mark.long
+        ),
     ],
 )
 def test_wrong_columns_fail_the_query_by_name(spark, log_dir, tmp_path, source, columns, words):

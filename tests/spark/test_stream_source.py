@@ -1,5 +1,6 @@
 """`spark.readStream.format("streamlog")` over a log directory."""
 
+import itertools
 import time
 
 import pytest
@@ -31,7 +32,9 @@ def test_rows_come_as_they_are_written_and_the_checkpoint_is_kafkas(log, stream)
     assert driver.process_all() == ["a", "b"]
     append_values(log, "t", "c")
     assert driver.process_all() == ["a", "b", "c"]
+    began = time.monotonic()
     driver.stop()
+    assert time.monotonic() - began < 20, "a query can be stopped at once"
     assert [driver.logged_offsets(batch) for batch in (0, 1)] == [[{"t": {"0": 2}}], [{"t": {"0": 3}}]]
     progress = driver.query.lastProgress
     assert progress.sources[0].numInputRows == progress.numInputRows
@@ -42,8 +45,8 @@ def test_a_restarted_query_goes_on_from_its_checkpoint(log, stream):
     first = stream().start()
     first.process_all()
     first.stop()
-    append_values(log, "t", "b")
-    assert stream(startingOffsets="latest").start().process_all() == ["a", "b"]
+    append_values(log, "t", "b", None, "")
+    assert stream(startingOffsets="latest").start().process_all() == ["", "a", "b", None], "null stays null"
 
 
 def test_a_query_starts_at_latest_by_default_and_a_repeated_first_batch_loses_nothing(log, stream):
@@ -67,12 +70,6 @@ def test_available_now_takes_what_is_there_in_batches_of_the_maximum(log, stream
     assert not (driver.checkpoint / "offsets" / "3").exists()
 
 
-def test_a_maximum_of_any_64_bit_value_does_not_overflow(log, stream):
-    append_values(log, "t", *numbers(10))
-    driver = stream(maxOffsetsPerTrigger=2**63 - 1, startingOffsets='{"t":{"0":5}}')
-    assert driver.run_available_now() == numbers(5, 10)
-
-
 def test_trigger_once_ignores_the_limits(log, stream):
     append_values(log, "t", *numbers(10))
     driver = stream(maxOffsetsPerTrigger=2, minOffsetsPerTrigger=1).start(once=True)
@@ -82,10 +79,10 @@ def test_trigger_once_ignores_the_limits(log, stream):
 
 def test_the_minimum_holds_a_batch_back_until_the_delay_is_over(log, stream):
     append_values(log, "t", "a")
-    driver = stream(minOffsetsPerTrigger=10, maxTriggerDelay="3s").start()
+    driver = stream(minOffsetsPerTrigger=10, maxTriggerDelay="2s").start()
     assert driver.process_all() == ["a"], "the first batch always fires"
     append_values(log, "t", "b")
-    time.sleep(1)
+    time.sleep(0.5)
     assert driver.values() == ["a"]
     deadline = time.monotonic() + 30
     while driver.values() != ["a", "b"] and time.monotonic() < deadline:
@@ -93,23 +90,32 @@ def test_the_minimum_holds_a_batch_back_until_the_delay_is_over(log, stream):
     assert driver.values() == ["a", "b"]
 
 
-@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
-@pytest.mark.parametrize(
-    "options",
-    [{"subscribe": "t"}, {"subscribePattern": "^t$"}, {"assign": '{"t":[0,1]}'}],
-    ids=["subscribe", "pattern", "assign"],
-)
-@pytest.mark.parametrize(
-    ("start", "expected"),
-    [
-        ({"startingOffsets": "earliest"}, ["a0", "a1", "b0", "late"]),
-        ({"startingOffsets": "latest"}, ["late"]),
-        ({"startingOffsets": '{"t":{"0":1,"1":-2}}'}, ["a1", "b0", "late"]),
-        ({"startingOffsetsByTimestamp": '{"t":{"0":200,"1":150}}'}, ["a1", "b0", "late"]),
-        ({"startingTimestamp": 150}, ["a1", "b0", "late"]),
-    ],
-    ids=["earliest", "latest", "offsets", "timestamps", "global timestamp"],
-)
+SUBSCRIPTIONS = {
+    "subscribe": {"subscribe": "t"},
+    "pattern": {"subscribePattern": "^t$"},
+    "assign": {"assign": '{"t":[0,1]}'},
+}
+STARTS = {
+    "earliest": ({"startingOffsets": "earliest"}, ["a0", "a1", "b0", "late"]),
+    "latest": ({"startingOffsets": "latest"}, ["late"]),
+    "offsets": ({"startingOffsets": '{"t":{"0":1,"1":-2}}'}, ["a1", "b0", "late"]),
+    "timestamps": ({"startingOffsetsByTimestamp": '{"t":{"0":200,"1":150}}'}, ["a1", "b0", "late"]),
+    "global timestamp": ({"startingTimestamp": 150}, ["a1", "b0", "late"]),
+}
+
+
+def subscriptions_and_starts():
+    """Each with each, which is long. By default each start once, and with it one of the others in turn."""
+    for number, start in enumerate(STARTS):
+        for subscription, loss in itertools.product(SUBSCRIPTIONS, ("true", "false")):
+            is_short = subscription == list(SUBSCRIPTIONS)[number % 3] and loss == ("true", "false")[number % 2]
+            marks = () if is_short else pytest.mark.long
+            yield pytest.param(
+                SUBSCRIPTIONS[subscription], *STARTS[start], loss, marks=marks, id=f"{start}-{subscription}-{loss}"
+            )
+
+
+@pytest.mark.parametrize(("options", "start", "expected", "fail_on_data_loss"), subscriptions_and_starts())
 def test_subscriptions_and_starts(log, stream, options, start, expected, fail_on_data_loss):
     log.create_partitions("t", 2)
     append_values(log, "t", "a0", "a1", timestamps_ms=(100, 200))
@@ -196,14 +202,18 @@ def test_a_topic_made_anew_between_runs_is_seen_by_its_end(log, stream):
         stream(fetchOffset__retryIntervalMs=1).start().process_all()
 
 
-@pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
+PARTITIONS_LOST = (1, 15, "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW")
+OFFSETS_SHRUNK = (3, 2, "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW")
+
+
 @pytest.mark.parametrize(
-    ("partition_count", "kept", "condition"),
+    ("partition_count", "kept", "condition", "fail_on_data_loss"),
     [
-        (1, 15, "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW"),
-        (3, 2, "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW"),
+        pytest.param(*PARTITIONS_LOST, "true", id="partitions become unavailable"),
+        pytest.param(*OFFSETS_SHRUNK, "false", id="offsets shrink"),
+        pytest.param(*PARTITIONS_LOST, "false", marks=pytest.mark.long, id="partitions become unavailable, no failure"),
+        pytest.param(*OFFSETS_SHRUNK, "true", marks=pytest.mark.long, id="offsets shrink, failure"),
     ],
-    ids=["partitions become unavailable", "offsets shrink"],
 )
 def test_available_now_fails_whatever_fail_on_data_loss_says(
     spark, log, stream, tmp_path, fail_on_data_loss, partition_count, kept, condition
@@ -262,17 +272,12 @@ def test_records_deleted_before_they_were_read_are_a_loss(log, stream):
     assert stream(failOnDataLoss="false").start().process_all() == ["a", "d"]
 
 
-def test_min_partitions_split_a_batch_into_tasks(log, stream):
-    append_values(log, "t", *numbers(10))
-    driver = stream(minPartitions=4)
-    assert driver.run_available_now() == numbers(10)
+def test_min_partitions_split_a_batch_into_tasks_and_a_maximum_of_any_64_bit_value_does_not_overflow(log, stream):
+    append_values(log, "t", *numbers(15))
+    driver = stream(minPartitions=4, maxOffsetsPerTrigger=2**63 - 1, startingOffsets='{"t":{"0":5}}')
+    assert driver.run_available_now() == sorted(numbers(5, 15))
     files = list(driver.output.glob("part-*.parquet"))
     assert len(files) == 4
-
-
-def test_null_keys_and_values_stay_null(log, stream):
-    append_values(log, "t", None, "", "x")
-    assert stream().run_available_now() == ["", "x", None]
 
 
 def test_a_watermark_on_the_timestamp_works(spark, log, log_dir, tmp_path):
@@ -316,12 +321,3 @@ def test_both_sides_of_a_self_join_read_the_same_offsets(spark, log, log_dir, tm
 def test_bad_options_are_refused(log, stream, options, said):
     with pytest.raises(Exception, match=said):
         stream(**options).start().await_end()
-
-
-def test_a_query_can_be_stopped_at_once(log, stream):
-    append_values(log, "t", "a")
-    driver = stream().start()
-    driver.process_all()
-    began = time.monotonic()
-    driver.stop()
-    assert time.monotonic() - began < 20

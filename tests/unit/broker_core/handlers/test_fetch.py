@@ -2,6 +2,7 @@ import pytest
 from builders import a_batch
 from whole_node import a_node, ask, begin, fetch, make_topic, pass_time, produce
 
+from broker_core.broker.replica import Replica
 from broker_core.handlers.awaited_partitions import AwaitedPartitions
 from broker_core.protocol.api_table import ApiKey
 from broker_core.record.batch_reader import iter_headers
@@ -249,3 +250,16 @@ def test_a_waiting_fetch_that_fails_ends_its_own_connection_and_keeps_no_other_f
     assert offsets(second.answer.responses[0].partitions[0].records) == [0]
     assert "could not be answered" in str(first.answer)
     assert len(node.purgatory) == 0
+
+
+def test_a_waiting_fetch_that_there_is_not_enough_memory_for_reads_nothing_and_still_hears_of_errors(node, monkeypatch):
+    """A thousand of them read some megabytes each with every append, and threw them away."""
+    size, reads = len(a_batch(1)), []
+    node.answer_room_bytes = lambda: size
+    waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=2 * size)
+    monkeypatch.setattr(Replica, "read", lambda *arguments, **more: reads.append(1))
+    for _ in range(3):
+        produce(node, "t", a_batch(1))
+    assert (waiting.answer, reads) == (None, [])
+    ask(node, ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=1000)
+    assert code(waiting.answer.responses[0].partitions[0]) == "unknown_topic_or_partition"

@@ -1,0 +1,144 @@
+"""python -m tests.bench: ours and the peer measured in one run on one machine; see tests/bench/README.md.
+
+    python -m tests.bench --list
+    python -m tests.bench --quick
+    python -m tests.bench --against kafka --json run.json --plot run.png
+    python -m tests.bench --against kafka --only java confluent --factor 0.2
+
+The table goes to stdout, progress to stderr. Exit status 1: something could not be measured or was not right; a missed
+target is no error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+TESTS = Path(__file__).parent.parent
+# So that its modules have the same names here as in the tests and in the programs that they start.
+sys.path[:0] = [str(TESTS), str(TESTS.parent)]
+
+from bench.card import FULL, QUICK, Bench, Contender  # noqa: E402
+from bench.machine import Machine, look_at_machine  # noqa: E402
+from bench.markdown_table import to_markdown  # noqa: E402
+from bench.plot import draw  # noqa: E402
+from bench.registry import BENCHES, select  # noqa: E402
+from bench.report import Report, summarise  # noqa: E402
+from bench.runner import Runner  # noqa: E402
+from bench.spark_process import PYSPARK_VERSION, bring_connector, bring_pyspark  # noqa: E402
+from bench.stage import Stage  # noqa: E402
+from kafka_tools import why_unavailable  # noqa: E402
+
+
+def arguments_of(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--against", choices=("kafka",), help="the peer; without it ours alone is measured")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="benches, or how their names begin")
+    parser.add_argument("--quick", action="store_true", help="tiny amounts, one round: whether it works, not how fast")
+    parser.add_argument("--factor", type=float, default=1.0, help="so many times the rows, records and bytes")
+    parser.add_argument("--rounds", type=int, help="instead of those of the scale")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="everything that was found")
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="a picture; needs matplotlib (extra: bench)")
+    parser.add_argument("--profile", type=Path, metavar="DIR", help="py-spy profiles of our broker, one for each case")
+    parser.add_argument("--folder", type=Path, help="where logs are put; default: a temporary folder")
+    parser.add_argument("--list", action="store_true", help="the cards of all benches")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    options = arguments_of(words)
+    if options.list:
+        print("\n".join(card_of(bench) for bench in BENCHES))
+        return 0
+    try:
+        benches = select(options.only)
+    except ValueError as trouble:
+        print(trouble, file=sys.stderr)
+        return 2
+    scale = (QUICK if options.quick else FULL).times(options.factor)
+    if options.rounds:
+        scale = scale.with_rounds(options.rounds)
+    contenders = {*Contender} if options.against else {Contender.EMBEDDED, Contender.BROKER, Contender.BROKER_OS}
+    missing = what_is_missing(benches, with_peer=options.against is not None)
+    # A quick run takes the PySpark that is installed: nothing is compared, and nothing need be brought.
+    spark_path = None
+    if (options.against or not options.quick) and any("spark" in bench.needs for bench in benches):
+        spark_path = bring_pyspark()
+    folder = Path(tempfile.mkdtemp(prefix="streamlog-bench-", dir=options.folder))
+    # So that brokers and folders do not outlive a run that somebody ends.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    machine = look_at_machine(folder, PYSPARK_VERSION if spark_path else installed("pyspark"))
+    print(machine.in_words(), file=sys.stderr)
+    stage = Stage(folder, scale, spark_path=spark_path)
+    try:
+        runner = Runner(stage, contenders, missing, options.profile)
+        for _ in runner.run(benches):
+            report = report_of(machine, stage, runner, benches, options.quick)
+            if options.json:
+                options.json.write_text(json.dumps(report.as_json(), indent=1))
+    finally:
+        stage.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    print(to_markdown(report, benches))
+    if options.plot:
+        draw(report, benches, options.plot)
+    return 1 if any(not one.reason.startswith("skipped") for one in report.failures) else 0
+
+
+def report_of(machine: Machine, stage: Stage, runner: Runner, benches: Sequence[Bench], is_quick: bool) -> Report:
+    return Report(
+        machine=machine,
+        scale=asdict(stage.scale),
+        samples=runner.samples,
+        failures=runner.failures,
+        summaries=summarise(benches, runner.samples, are_judged=not is_quick),
+    )
+
+
+def what_is_missing(benches: Sequence[Bench], *, with_peer: bool) -> dict[str, str]:
+    """By what benches need. With a peer everything must be there: raises SystemExit where it is not."""
+    from spark_streamlog.java_check import missing_java_advice
+
+    missing = {"spark": missing_java_advice(), "java-tools": why_unavailable()}
+    found = {need: reason for need, reason in missing.items() if reason}
+    if with_peer and found:
+        raise SystemExit("\n".join(found.values()))
+    if with_peer and any("spark" in bench.needs for bench in benches):
+        bring_connector()
+    return found
+
+
+def installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "-"
+
+
+def card_of(bench: Bench) -> str:
+    targets = [
+        f"{figure.name} ({contender}) {target:g} of the peer's"
+        for figure in bench.figures
+        for contender, target in figure.targets.items()
+    ]
+    targets += [f"{figure.name} {figure.bound:g} {figure.unit}" for figure in bench.figures if figure.bound is not None]
+    if bench.flat_within is not None:
+        targets.append(f"the dearest step at most {bench.flat_within:g} times the first")
+    return (
+        f"{bench.name}\n    what      {bench.what}\n    how       {bench.how}\n    verified  {bench.verified}\n"
+        f"    target    {'; '.join(targets) or 'none'}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

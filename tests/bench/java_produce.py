@@ -1,0 +1,59 @@
+"""Kafka's own ProducerPerformance at each broker."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.stage import Stage
+from bench.topic_admin import end_offsets
+
+PARTITIONS = 4
+SIZES = {"100 B": 100, "1 KB": 1000}
+_SUMMARY = re.compile(r"(\d+) records sent, ([\d.]+) records/sec \(([\d.]+) MB/sec\)")
+
+
+def run(stage: Stage, contender: Contender, case: str, *, acks: str) -> Outcome:
+    size = SIZES[case]
+    count = stage.scale.tool_records if size == 100 else stage.scale.large_tool_records
+    bootstrap = stage.broker(contender).bootstrap
+    with stage.topic(contender, PARTITIONS) as topic:
+        with stage.measured():
+            said = stage.run_java_tool(
+                "ProducerPerformance", "--bootstrap-server", bootstrap, "--topic", topic, "--num-records", count,
+                "--record-size", size, "--throughput", -1, "--command-property", f"acks={acks}",
+            )  # fmt: skip
+        sent, rate, _ = _SUMMARY.findall(said)[-1]
+        assert int(sent) == count, f"the tool sent {sent} of {count} records"
+        ends = end_offsets(bootstrap, topic)
+        assert sum(ends) == count, f"end offsets {ends} are not {count} records"
+        found = stage.run_program("letters_program", bootstrap=bootstrap, topic=topic, count=count, size=size)
+    return Outcome(
+        values={"records/s": float(rate)},
+        verified=f"end offsets sum to {count:,}; all {int(found['count']):,} records read back, each {size} letters",
+    )
+
+
+def cases(scale: Scale) -> tuple[str, ...]:
+    return tuple(SIZES)
+
+
+def bench(acks: str, target: float) -> Bench:
+    targets = {Contender.BROKER: target, Contender.BROKER_OS: 1.0}
+    return Bench(
+        name=f"java-produce-acks-{acks}",
+        what=f"ProducerPerformance of Kafka 4.3.1, acks={acks}, 4 partitions",
+        how="a JVM for each run, defaults of Java's producer but for acks; the tool's own rate. Ours is durable (an "
+        "fdatasync before each acknowledgement), Kafka is not; flush.policy=os is ours on Kafka's terms",
+        verified="end offsets, and every record read back with librdkafka: its length, and that it is all letters",
+        figures=(Figure(name="records/s", unit="records/s", better=Better.HIGHER, targets=targets),),
+        contenders=(Contender.BROKER, Contender.BROKER_OS, Contender.KAFKA),
+        cases=cases,
+        run=partial(run, acks=acks),
+        needs=frozenset({"java-tools"}),
+    )
+
+
+ACKS_1 = bench("1", 1.0)
+ACKS_ALL = bench("all", 0.8)

@@ -1,0 +1,127 @@
+"""CPU time and memory of process trees, from /proc: a sampler for what lives long, `wait4` for what ends.
+
+CPU time of a tree is that of its living processes and of the children that they have waited for, so nothing that ended
+in between is lost. Memory is the proportional set size: pages that forked workers share are counted once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+SAMPLE_SECONDS = 0.25
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeUsage:
+    cpu_s: float
+    peak_bytes: int
+
+
+class ProcessWatch:
+    """The trees under some root processes, by label, and what they used while `measured`."""
+
+    def __init__(self) -> None:
+        self._roots: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._finished: dict[str, TreeUsage] = {}
+        self.last: dict[str, TreeUsage] = {}
+
+    def add(self, label: str, pid: int) -> None:
+        with self._lock:
+            self._roots[label] = pid
+
+    def remove(self, label: str) -> None:
+        with self._lock:
+            self._roots.pop(label, None)
+
+    def add_finished(self, label: str, usage: TreeUsage) -> None:
+        """What a process used that has ended; several with one label add up."""
+        before = self._finished.get(label, TreeUsage(cpu_s=0, peak_bytes=0))
+        self._finished[label] = TreeUsage(
+            cpu_s=before.cpu_s + usage.cpu_s, peak_bytes=max(before.peak_bytes, usage.peak_bytes)
+        )
+
+    @contextmanager
+    def measured(self) -> Iterator[None]:
+        """`last` holds the usage of the body, once it has ended."""
+        self._finished = {}
+        begin, peaks = self._look()
+        ended = threading.Event()
+        sampler = threading.Thread(target=self._sample, args=(ended, peaks), daemon=True)
+        sampler.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            sampler.join()
+            end, _ = self._look(peaks)
+            self.last = self._finished | {
+                label: TreeUsage(cpu_s=end[label] - begin.get(label, 0.0), peak_bytes=peaks[label]) for label in end
+            }
+
+    def _sample(self, ended: threading.Event, peaks: dict[str, int]) -> None:
+        while not ended.wait(SAMPLE_SECONDS):
+            self._look(peaks)
+
+    def _look(self, peaks: dict[str, int] | None = None) -> tuple[dict[str, float], dict[str, int]]:
+        peaks = {} if peaks is None else peaks
+        with self._lock:
+            roots = dict(self._roots)
+        children = _children()
+        seconds = {}
+        for label, root in roots.items():
+            pids = list(_tree(root, children))
+            seconds[label] = sum(cpu_seconds(pid) for pid in pids)
+            peaks[label] = max(peaks.get(label, 0), sum(memory_bytes(pid) for pid in pids))
+        return seconds, peaks
+
+
+def cpu_seconds(pid: int) -> float:
+    """Of a process and the children that it has waited for; 0 for one that is gone."""
+    fields = _stat(pid)
+    return sum(int(ticks) for ticks in fields[11:15]) / _TICKS if fields else 0.0
+
+
+def memory_bytes(pid: int) -> int:
+    """Proportional set size; 0 for a process that is gone."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+def wait_for_usage(pid: int) -> tuple[int, TreeUsage]:
+    """Waits for a child to end: its exit status, and what it and its own children used."""
+    _, status, used = os.wait4(pid, 0)
+    return os.waitstatus_to_exitcode(status), TreeUsage(
+        cpu_s=used.ru_utime + used.ru_stime, peak_bytes=used.ru_maxrss * 1024
+    )
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields behind the command's name, which may hold anything."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit() and (fields := _stat(int(entry))):
+            found.setdefault(int(fields[1]), []).append(int(entry))
+    return found
+
+
+def _tree(root: int, children: dict[int, list[int]]) -> Iterator[int]:
+    yield root
+    for child in children.get(root, ()):
+        yield from _tree(child, children)

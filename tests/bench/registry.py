@@ -1,0 +1,58 @@
+"""Every bench, in the order in which they run: what uses the brokers first, their memory behind that, then Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bench import (
+    broker_memory,
+    broker_recovery,
+    broker_start,
+    confluent_consume,
+    confluent_produce,
+    growth_connections,
+    growth_partitions,
+    growth_records,
+    growth_values,
+    java_consume,
+    java_produce,
+    java_round_trip,
+    record_kernel,
+    spark_copy,
+    spark_micro_batch,
+    spark_read,
+    spark_stream,
+    spark_write,
+)
+from bench.card import Bench
+
+BENCHES: tuple[Bench, ...] = (
+    record_kernel.BENCH,
+    broker_start.BENCH,
+    java_produce.ACKS_1,
+    java_produce.ACKS_ALL,
+    java_consume.BENCH,
+    java_round_trip.BENCH,
+    confluent_produce.BENCH,
+    confluent_consume.BENCH,
+    growth_connections.BENCH,
+    broker_memory.BENCH,
+    broker_recovery.BENCH,
+    spark_read.BENCH,
+    spark_stream.BENCH,
+    spark_write.BENCH,
+    spark_copy.BENCH,
+    spark_micro_batch.BENCH,
+    growth_records.BENCH,
+    growth_partitions.BENCH,
+    growth_values.BENCH,
+)
+
+
+def select(names: Sequence[str]) -> tuple[Bench, ...]:
+    """All without names; a name may be the beginning of several. Raises ValueError for one that is none's."""
+    unknown = [name for name in names if not any(bench.name.startswith(name) for bench in BENCHES)]
+    if unknown:
+        known = ", ".join(bench.name for bench in BENCHES)
+        raise ValueError(f"no bench is named {', '.join(unknown)}; there are {known}")
+    return tuple(bench for bench in BENCHES if not names or any(bench.name.startswith(name) for name in names))

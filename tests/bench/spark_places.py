@@ -1,0 +1,74 @@
+"""Where Spark reads and writes: a topic in our directory, at our broker, or at Kafka through Spark's own connector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bench.card import Contender
+from bench.row_values import Tally, check_tally, expected_tally
+from bench.stage import Stage
+from bench.topic_admin import create_topic, delete_topic
+
+from broker_core.embedded.embedded_cluster import open_embedded
+
+PARTITIONS = 4
+VALUE_BYTES = 100
+CONTENDERS = (Contender.EMBEDDED, Contender.BROKER, Contender.KAFKA)
+
+
+def new_topic(stage: Stage, contender: Contender) -> str:
+    name = stage.new_name("spark")
+    if contender is Contender.EMBEDDED:
+        with open_embedded(directory(stage), create=True) as cluster:
+            cluster.create_topic(name, partition_count=PARTITIONS, configs={"retention.ms": "-1"})
+    else:
+        create_topic(stage.broker(contender).bootstrap, name, PARTITIONS)
+    return name
+
+
+def drop_topic(stage: Stage, contender: Contender, name: str) -> None:
+    if contender is Contender.EMBEDDED:
+        with open_embedded(directory(stage)) as cluster:
+            cluster.delete_topic(name)
+    else:
+        delete_topic(stage.broker(contender).bootstrap, name)
+
+
+def directory(stage: Stage) -> str:
+    return str(stage.folder / "embedded")
+
+
+def source(stage: Stage, contender: Contender, topic: str) -> dict[str, Any]:
+    return _place(stage, contender, {"subscribe": topic})
+
+
+def sink(stage: Stage, contender: Contender, topic: str) -> dict[str, Any]:
+    return _place(stage, contender, {"topic": topic})
+
+
+def _place(stage: Stage, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
+    if contender is Contender.EMBEDDED:
+        return {"format": "streamlog", "options": options, "path": directory(stage)}
+    options = options | {"kafka.bootstrap.servers": stage.broker(contender).bootstrap}
+    return {"format": "kafka" if contender is Contender.KAFKA else "streamlog", "options": options, "path": ""}
+
+
+def written_topic(stage: Stage, contender: Contender) -> str:
+    """One with the numbered rows of the scale, written by Spark once in a run and checked."""
+    key = ("written topic", contender)
+    if key not in stage.remembered:
+        topic = new_topic(stage, contender)
+        stage.spark(contender).order("write", place=sink(stage, contender, topic), rows=stage.scale.spark_rows)
+        check_rows(stage, contender, topic)
+        stage.remembered[key] = topic
+    return str(stage.remembered[key])
+
+
+def check_rows(stage: Stage, contender: Contender, topic: str) -> None:
+    """Reads the whole topic and holds count, bytes and the sum of the numbers in the values against arithmetic."""
+    found = stage.spark(contender).order("count_all", place=source(stage, contender, topic))
+    check_tally(Tally(**found), expected_tally(stage.scale.spark_rows, VALUE_BYTES), topic)
+
+
+def checkpoint(stage: Stage) -> str:
+    return str(stage.folder / stage.new_name("checkpoint"))

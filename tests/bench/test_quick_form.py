@@ -1,0 +1,45 @@
+"""The harness in its quick form, ours alone: that every bench still runs and finds its results right, not how fast.
+
+The benches without a JVM run by default; all of them with `pytest -m bench`.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bench.registry import BENCHES
+
+ROOT = Path(__file__).parent.parent.parent
+SECONDS = 280
+WITHOUT_A_JVM = ("kernel", "confluent", "growth-connections")
+
+
+def run_quick_form(folder, *arguments):
+    found = folder / "found.json"
+    command = [sys.executable, "-m", "tests.bench", "--quick", "--folder", str(folder), "--json", str(found)]
+    result = subprocess.run(
+        [*command, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    return json.loads(found.read_text()), result
+
+
+def test_the_benches_of_clients_and_kernel_run_and_check_their_results(tmp_path):
+    report, result = run_quick_form(tmp_path, "--only", *WITHOUT_A_JVM)
+    assert report["failures"] == []
+    expected = {bench.name for bench in BENCHES if bench.name.startswith(WITHOUT_A_JVM)}
+    assert {sample["bench"] for sample in report["samples"]} == expected
+    assert all(sample["verified"] and min(sample["values"].values()) > 0 for sample in report["samples"])
+    assert result.stdout.count("| kernel, 100 B: ") == 2
+    assert "round 1" in result.stderr, "no progress was shown"
+
+
+@pytest.mark.bench
+@pytest.mark.timeout(SECONDS + 20)
+def test_every_bench_runs_and_checks_its_results(tmp_path):
+    report, _ = run_quick_form(tmp_path, "--plot", str(tmp_path / "plot.png"))
+    skipped = {failure["bench"] for failure in report["failures"]}
+    assert {sample["bench"] for sample in report["samples"]} == {bench.name for bench in BENCHES} - skipped
+    assert (tmp_path / "plot.png").stat().st_size > 10_000

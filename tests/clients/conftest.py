@@ -1,0 +1,44 @@
+"""Other people's clients at a broker: ours (a new one per module) or, with `--kafka real`, Apache Kafka's (one per
+run), which shows that the tests are right.
+"""
+
+import pytest
+from kafka_tools import why_unavailable
+from reachable_broker import PASSWORD, USER
+from real_kafka import RealKafka
+from scram_users import add_scram_user
+from served_broker import ServedBroker
+
+SETTINGS = (
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    # Whoever comes without a login may do everything, so that only the tests of access see refusals.
+    f"super.users=User:ANONYMOUS;User:{USER}",
+    "group.min.session.timeout.ms=500",
+    "group.consumer.min.session.timeout.ms=1000",
+    "group.consumer.session.timeout.ms=1500",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=200",
+    "delete.topic.enable=true",
+)
+
+
+@pytest.fixture(scope="session")
+def real_broker(tmp_path_factory):
+    reason = why_unavailable()
+    if reason:
+        pytest.skip(reason)
+    running = RealKafka(tmp_path_factory.mktemp("kafka") / "node", SETTINGS)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def broker(request, tmp_path_factory):
+    """Running; `bootstrap(listener)` names its listeners, and it can be killed and restarted."""
+    if request.config.getoption("--kafka") == "real":
+        yield request.getfixturevalue("real_broker")
+        return
+    running = ServedBroker(tmp_path_factory.mktemp("broker") / "node", SETTINGS)
+    add_scram_user(running, USER, PASSWORD)
+    yield running
+    running.stop()

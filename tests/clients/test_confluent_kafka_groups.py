@@ -1,0 +1,252 @@
+"""confluent-kafka: groups of the classic protocol whose members come and go."""
+
+import time
+
+import pytest
+from confluent_clients import (
+    SECONDS,
+    a_consumer,
+    a_producer,
+    an_admin,
+    make_topic,
+    numbers_of,
+    poll_until,
+    send,
+    take,
+)
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic
+from consuming_process import consuming_process
+
+QUICK = {"heartbeat.interval.ms": 100, "session.timeout.ms": 6000}
+
+
+class Member:
+    """A consumer that counts what it is given and what is taken from it."""
+
+    def __init__(self, broker, topic, group, **given):
+        self.given, self.taken = [], []
+        self.consumer = a_consumer(broker, group, **{**QUICK, **given})
+        self.consumer.subscribe([topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
+
+    @property
+    def numbers(self):
+        return numbers_of(self.consumer)
+
+    def _on_assign(self, _, partitions):
+        self.given.append(sorted(p.partition for p in partitions))
+
+    def _on_revoke(self, _, partitions):
+        self.taken.append(sorted(p.partition for p in partitions))
+
+
+def settle(*members, until):
+    poll_until(lambda: until(*[member.numbers for member in members]), *[member.consumer for member in members])
+
+
+def share(partition_count):
+    """All partitions given out, none twice, in shares that differ by at most one."""
+
+    def is_settled(*shares):
+        sizes = [len(numbers) for numbers in shares]
+        everything = sorted(number for numbers in shares for number in numbers)
+        return everything == list(range(partition_count)) and max(sizes) - min(sizes) <= 1
+
+    return is_settled
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
+def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(broker, strategy):
+    topic, group = make_topic(broker, partition_count=4), broker.name("g")
+    first, second = (Member(broker, topic, group, partition__assignment__strategy=strategy) for _ in range(2))
+    settle(first, second, until=share(4))
+    second.consumer.close()
+    settle(first, until=share(4))
+    first.consumer.close()
+
+
+def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
+    topic, group = make_topic(broker, partition_count=2), broker.name("g")
+    with consuming_process("confluent-kafka", broker, topic, group, 1500, partitions=[0, 1]) as process:
+        survivor = Member(broker, topic, group)
+        settle(survivor, until=lambda numbers: len(numbers) == 1)
+        process.kill()
+        killed = time.monotonic()
+        settle(survivor, until=lambda numbers: numbers == [0, 1])
+        assert time.monotonic() - killed > 0.5, "nobody waited for the end of the session"
+    survivor.consumer.close()
+
+
+def test_idle_extra_members_wait_and_take_over(broker):
+    topic, group = make_topic(broker, partition_count=1), broker.name("g")
+    members = [Member(broker, topic, group) for _ in range(3)]
+    settle(*members, until=share(1))
+    settle(*members, until=lambda *_: all(member.given for member in members))
+    [busy] = [member for member in members if member.numbers == [0]]
+    idle = [member for member in members if member is not busy]
+    assert [member.numbers for member in idle] == [[], []]
+    busy.consumer.close()
+    settle(*idle, until=share(1))
+    for member in idle:
+        member.consumer.close()
+
+
+def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(broker):
+    topic, group = make_topic(broker, partition_count=4), broker.name("g")
+    first, second = (Member(broker, topic, group, group__instance__id=name) for name in ("one", "two"))
+    settle(first, second, until=share(4))
+    before, given, taken = second.numbers, list(first.given), list(first.taken)
+    second.consumer.close()
+    second = Member(broker, topic, group, group__instance__id="two")
+    settle(first, second, until=lambda _, numbers: numbers == before)
+    assert (first.given, first.taken) == (given, taken)
+    first.consumer.close()
+    second.consumer.close()
+
+
+def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
+    topic, group = make_topic(broker, partition_count=1), broker.name("g")
+    first = Member(broker, topic, group, group__instance__id="one")
+    settle(first, until=share(1))
+    second = Member(broker, topic, group, group__instance__id="one")
+    settle(second, until=share(1))
+    errors, deadline = [], time.monotonic() + SECONDS
+    while not errors and time.monotonic() < deadline:
+        message = first.consumer.poll(0.1)
+        if message is not None:
+            errors.append(message.error())
+    # A fatal error is told as such, with the reason beside it.
+    assert [error.code() for error in errors] == [KafkaError._FATAL]
+    assert "Fatal consumer error" in errors[0].str()
+    assert "fenced" in errors[0].str()
+    first.consumer.close()
+    second.consumer.close()
+
+
+def test_cooperative_members_keep_what_does_not_move(broker):
+    topic, group = make_topic(broker, partition_count=4), broker.name("g")
+    first = Member(broker, topic, group, partition__assignment__strategy="cooperative-sticky")
+    settle(first, until=share(4))
+    assert first.given == [[0, 1, 2, 3]]
+    second = Member(broker, topic, group, partition__assignment__strategy="cooperative-sticky")
+    settle(first, second, until=share(4))
+    assert [len(numbers) for numbers in first.taken if numbers] == [2]
+    assert [numbers for numbers in second.given if numbers] == [second.numbers]
+    kept = first.numbers
+    second.consumer.close()
+    settle(first, until=share(4))
+    assert sorted(set(range(4)) - set(kept)) == first.given[-1]
+    first.consumer.close()
+
+
+def test_a_group_reads_every_record_once_while_members_come_and_go(broker):
+    topic, group = make_topic(broker, partition_count=3), broker.name("g")
+    producer, found = a_producer(broker), []
+    sent = [b"%d" % n for n in range(90)]
+
+    def read(members, count):
+        deadline, until = time.monotonic() + SECONDS, len(found) + count
+        while len(found) < until:
+            assert time.monotonic() < deadline, f"{len(found)} of {until}"
+            for member in members:
+                message = member.consumer.poll(0.02)
+                if message is not None:
+                    assert message.error() is None
+                    found.append(message.value())
+                    member.consumer.commit(message, asynchronous=False)
+
+    first, second = Member(broker, topic, group), Member(broker, topic, group)
+    settle(first, second, until=lambda *shares: sorted(n for share in shares for n in share) == [0, 1, 2])
+    for members, part in [([first, second], sent[:30]), ([second], sent[30:60])]:
+        send(producer, topic, [{"value": value, "partition": int(value) % 3} for value in part])
+        read(members, 30)
+        if len(members) == 2:
+            first.consumer.close()
+    third = Member(broker, topic, group)
+    settle(second, third, until=lambda *shares: sorted(n for share in shares for n in share) == [0, 1, 2])
+    send(producer, topic, [{"value": value, "partition": int(value) % 3} for value in sent[60:]])
+    read([second, third], 30)
+    assert sorted(found, key=int) == sent
+    second.consumer.close()
+    third.consumer.close()
+
+
+def test_committed_offsets_come_back_with_their_metadata(broker):
+    topic, group = make_topic(broker, partition_count=3), broker.name("g")
+    send(a_producer(broker), topic, [{"value": b"%d" % n, "partition": 0} for n in range(5)])
+    committer = a_consumer(broker, group)
+    offsets = [TopicPartition(topic, 0, 3, metadata="half done, ünïcödé"), TopicPartition(topic, 1, 7)]
+    committer.commit(offsets=offsets, asynchronous=False)
+    committer.close()
+    reader = a_consumer(broker, group)
+    asked = [TopicPartition(topic, number) for number in range(3)]
+    found = reader.committed(asked, timeout=SECONDS)
+    assert [(p.offset, p.metadata) for p in found] == [(3, "half done, ünïcödé"), (7, None), (-1001, None)]
+    reader.subscribe([topic])
+    assert [message.value() for message in take(reader, 2)] == [b"3", b"4"]
+    reader.close()
+
+
+def test_metadata_that_is_too_long_is_refused(broker):
+    topic = make_topic(broker)
+    committer = a_consumer(broker, broker.name("g"))
+    # This client sends a zero byte behind the text, which counts.
+    with pytest.raises(KafkaException) as caught:
+        committer.commit(offsets=[TopicPartition(topic, 0, 1, metadata="m" * 4096)], asynchronous=False)
+    assert caught.value.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE
+    committer.commit(offsets=[TopicPartition(topic, 0, 1, metadata="m" * 4095)], asynchronous=False)
+    [found] = committer.committed([TopicPartition(topic, 0)], timeout=SECONDS)
+    assert (found.offset, found.metadata) == (1, "m" * 4095)
+    committer.close()
+
+
+def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker):
+    topic, group = make_topic(broker), broker.name("g")
+    member, stranger = Member(broker, topic, group), a_consumer(broker, group)
+    settle(member, until=share(1))
+    member.consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
+    with pytest.raises(KafkaException) as caught:
+        stranger.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+    assert caught.value.args[0].code() == KafkaError.UNKNOWN_MEMBER_ID
+    assert stranger.committed([TopicPartition(topic, 0)], timeout=SECONDS)[0].offset == 1
+    member.consumer.close()
+    stranger.commit(offsets=[TopicPartition(topic, 0, 5)], asynchronous=False)
+    assert stranger.committed([TopicPartition(topic, 0)], timeout=SECONDS)[0].offset == 5
+    stranger.close()
+
+
+def test_a_group_of_members_without_a_common_assignor_is_refused(broker):
+    topic, group = make_topic(broker), broker.name("g")
+    first = Member(broker, topic, group, partition__assignment__strategy="range")
+    settle(first, until=share(1))
+    stranger = Member(broker, topic, group, partition__assignment__strategy="roundrobin")
+    error = stranger.consumer.poll(SECONDS).error()
+    assert error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
+    first.consumer.close()
+    stranger.consumer.close()
+
+
+def test_a_session_that_is_too_short_for_the_broker_is_refused(broker):
+    topic = make_topic(broker)
+    hasty = Member(broker, topic, broker.name("g"), session__timeout__ms=400, heartbeat__interval__ms=100)
+    assert hasty.consumer.poll(SECONDS).error().code() == KafkaError.INVALID_SESSION_TIMEOUT
+    hasty.consumer.close()
+
+
+def test_a_pattern_finds_topics_that_come_later(broker):
+    stem = broker.name("pattern")
+    admin, group = an_admin(broker), broker.name("g")
+    reader = a_consumer(broker, group, **QUICK, topic__metadata__refresh__interval__ms=200)
+    reader.subscribe([f"^{stem}-.*"])
+    # It tells once that nothing matches yet.
+    error = reader.poll(SECONDS).error()
+    assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert stem in error.str()
+    producer = a_producer(broker)
+    for number in range(2):
+        topic = f"{stem}-{number}"
+        admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])[topic].result(SECONDS)
+        send(producer, topic, [b"%d" % number])
+        assert [(m.topic(), m.value()) for m in take(reader, 1)] == [(topic, b"%d" % number)]
+        reader.commit(asynchronous=False)
+    reader.close()

@@ -1,0 +1,250 @@
+"""kafka-python: groups whose members come and go."""
+
+import threading
+import time
+
+import pytest
+from consuming_process import consuming_process
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka.consumer.subscription_state import ConsumerRebalanceListener
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.errors import (
+    CommitFailedError,
+    FencedInstanceIdError,
+    InconsistentGroupProtocolError,
+    InvalidSessionTimeoutError,
+    OffsetMetadataTooLargeError,
+    RebalanceInProgressError,
+)
+from kafka_python_clients import SECONDS, a_consumer, an_open_consumer, make_topic, numbers_of, take, write
+
+ASSIGNORS = [RangePartitionAssignor, RoundRobinPartitionAssignor, CooperativeStickyAssignor]
+QUICK = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6000}
+
+
+class Member(ConsumerRebalanceListener):
+    """A consumer on a thread of its own, since a poll of this client waits for the others of its group; it keeps what
+    it reads, what it is given and what is taken from it."""
+
+    def __init__(self, broker, topic, group, **given):
+        self.given, self.taken, self.values, self.trouble = [], [], [], None
+        self.consumer = an_open_consumer(broker, group, **{**QUICK, **given})
+        # A member of this client (3.0) that leads a group before it knows the topic gives out nothing, now and then for
+        # ever.
+        assert self.consumer.partitions_for_topic(topic)
+        self.consumer.subscribe([topic], listener=self)
+        self._may_end = threading.Event()
+        self._thread = threading.Thread(target=self._poll, daemon=True)
+        self._thread.start()
+
+    @property
+    def numbers(self):
+        return numbers_of(self.consumer)
+
+    def on_partitions_assigned(self, assigned):
+        self.given.append(sorted(p.partition for p in assigned))
+
+    def on_partitions_revoked(self, revoked):
+        self.taken.append(sorted(p.partition for p in revoked))
+
+    def stop(self):
+        """Ends the polling; the consumer can be asked from here on."""
+        self._may_end.set()
+        self._thread.join()
+
+    def close(self):
+        self.stop()
+        self.consumer.close(autocommit=False)
+
+    def _poll(self):
+        try:
+            while not self._may_end.is_set():
+                for records in self.consumer.poll(300).values():
+                    self.values += [record.value for record in records]
+                    self.consumer.commit()
+        except Exception as trouble:  # the test looks at it
+            self.trouble = trouble
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {SECONDS} s"
+        time.sleep(0.02)
+
+
+def settle(*members, until):
+    wait_until(lambda: until(*[member.numbers for member in members]))
+    assert [member.trouble for member in members] == [None] * len(members)
+
+
+def share(partition_count):
+    """All partitions given out, none twice, in shares that differ by at most one."""
+
+    def is_settled(*shares):
+        sizes = [len(numbers) for numbers in shares]
+        everything = sorted(number for numbers in shares for number in numbers)
+        return everything == list(range(partition_count)) and max(sizes) - min(sizes) <= 1
+
+    return is_settled
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS, ids=lambda assignor: assignor.name)
+def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(broker, assignor):
+    topic, group = make_topic(broker, partition_count=4), broker.name("g")
+    given = {"partition_assignment_strategy": (assignor,)}
+    first, second = Member(broker, topic, group, **given), Member(broker, topic, group, **given)
+    settle(first, second, until=share(4))
+    second.close()
+    settle(first, until=share(4))
+    first.close()
+
+
+def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
+    topic, group = make_topic(broker, partition_count=2), broker.name("g")
+    with consuming_process("kafka-python", broker, topic, group, 1500, partitions=[0, 1]) as process:
+        survivor = Member(broker, topic, group)
+        settle(survivor, until=lambda numbers: len(numbers) == 1)
+        process.kill()
+        killed = time.monotonic()
+        settle(survivor, until=lambda numbers: numbers == [0, 1])
+        assert time.monotonic() - killed > 0.5, "nobody waited for the end of the session"
+    survivor.close()
+
+
+def test_idle_extra_members_wait_and_take_over(broker):
+    topic, group = make_topic(broker), broker.name("g")
+    members = [Member(broker, topic, group) for _ in range(3)]
+    settle(*members, until=lambda *shares: share(1)(*shares) and all(member.given for member in members))
+    [busy] = [member for member in members if member.numbers == [0]]
+    idle = [member for member in members if member is not busy]
+    busy.close()
+    settle(*idle, until=share(1))
+    for member in idle:
+        member.close()
+
+
+def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(broker):
+    topic, group = make_topic(broker, partition_count=4), broker.name("g")
+    first, second = (Member(broker, topic, group, group_instance_id=name) for name in ("one", "two"))
+    settle(first, second, until=share(4))
+    wait_until(lambda: all(member.given[-1:] == [member.numbers] for member in (first, second)))
+    before, given, taken = second.numbers, list(first.given), list(first.taken)
+    second.close()
+    second = Member(broker, topic, group, group_instance_id="two")
+    settle(second, until=lambda numbers: numbers == before)
+    time.sleep(0.5)  # some heartbeats
+    assert (first.given, first.taken) == (given, taken)
+    first.close()
+    second.close()
+
+
+def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
+    topic, group = make_topic(broker), broker.name("g")
+    first = Member(broker, topic, group, group_instance_id="one")
+    settle(first, until=share(1))
+    second = Member(broker, topic, group, group_instance_id="one")
+    settle(second, until=share(1))
+    first.stop()
+    second.stop()
+    partition = TopicPartition(topic, 0)
+    second.consumer.commit({partition: OffsetAndMetadata(2, "", -1)})
+    # Whether it has heard of it in a heartbeat, which it keeps to itself, or hears of it now.
+    with pytest.raises((FencedInstanceIdError, RebalanceInProgressError)):
+        first.consumer.commit({partition: OffsetAndMetadata(1, "", -1)})
+    assert second.consumer.committed(partition) == 2
+    for member in (first, second):
+        member.close()
+
+
+def test_cooperative_members_keep_what_does_not_move(broker):
+    topic, group = make_topic(broker, partition_count=4), broker.name("g")
+    given = {"partition_assignment_strategy": (CooperativeStickyAssignor,)}
+    first = Member(broker, topic, group, **given)
+    settle(first, until=share(4))
+    second = Member(broker, topic, group, **given)
+    settle(first, second, until=share(4))
+    assert [len(numbers) for numbers in first.taken if numbers] == [2]
+    assert [numbers for numbers in second.given if numbers] == [second.numbers]
+    first.close()
+    second.close()
+
+
+def test_a_group_reads_every_record_once_while_members_come_and_go(broker):
+    topic, group = make_topic(broker, partition_count=3), broker.name("g")
+    sent = [b"%d" % n for n in range(90)]
+
+    def write_and_wait(part, *members):
+        before = sum(len(member.values) for member in members)
+        write(broker, topic, [{"value": value, "partition": int(value) % 3} for value in part])
+        wait_until(lambda: sum(len(member.values) for member in members) >= before + len(part))
+
+    first, second = Member(broker, topic, group), Member(broker, topic, group)
+    settle(first, second, until=lambda *shares: sorted(n for share in shares for n in share) == [0, 1, 2])
+    write_and_wait(sent[:30], first, second)
+    first.close()
+    write_and_wait(sent[30:60], second)
+    third = Member(broker, topic, group)
+    settle(second, third, until=lambda *shares: sorted(n for share in shares for n in share) == [0, 1, 2])
+    write_and_wait(sent[60:], second, third)
+    for member in (second, third):
+        member.close()
+    assert sorted(first.values + second.values + third.values, key=int) == sent
+
+
+def test_committed_offsets_come_back_with_their_metadata(broker):
+    topic, group = make_topic(broker, partition_count=3), broker.name("g")
+    write(broker, topic, [{"value": b"%d" % n, "partition": 0} for n in range(5)])
+    zero, one, two = (TopicPartition(topic, number) for number in range(3))
+    offsets = {zero: OffsetAndMetadata(3, "half done, ünïcödé", -1), one: OffsetAndMetadata(7, "", -1)}
+    with a_consumer(broker, group) as committer:
+        committer.commit(offsets)
+    with a_consumer(broker, group) as reader:
+        found = [reader.committed(partition, metadata=True) for partition in (zero, one, two)]
+        assert found == [OffsetAndMetadata(3, "half done, ünïcödé", -1), OffsetAndMetadata(7, "", -1), None]
+        reader.subscribe([topic])
+        assert [record.value for record in take(reader, 2)] == [b"3", b"4"]
+
+
+def test_metadata_is_measured_as_java_measures_a_string(broker):
+    partition = TopicPartition(make_topic(broker), 0)
+    with a_consumer(broker, broker.name("g")) as committer:
+        for character, longest in (("m", 4096), ("é", 4096), ("𝄞", 2048)):
+            with pytest.raises(OffsetMetadataTooLargeError):
+                committer.commit({partition: OffsetAndMetadata(1, character * (longest + 1), -1)})
+            committer.commit({partition: OffsetAndMetadata(2, character * longest, -1)})
+            assert committer.committed(partition, metadata=True).metadata == character * longest
+
+
+def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker):
+    topic, group = make_topic(broker), broker.name("g")
+    partition = TopicPartition(topic, 0)
+    member = Member(broker, topic, group)
+    settle(member, until=share(1))
+    with a_consumer(broker, group) as stranger:
+        with pytest.raises(CommitFailedError):
+            stranger.commit({partition: OffsetAndMetadata(5, "", -1)})
+        assert stranger.committed(partition) is None
+        member.close()
+        stranger.commit({partition: OffsetAndMetadata(5, "", -1)})
+        assert stranger.committed(partition) == 5
+
+
+def test_a_group_of_members_without_a_common_assignor_is_refused(broker):
+    topic, group = make_topic(broker), broker.name("g")
+    first = Member(broker, topic, group, partition_assignment_strategy=(RangePartitionAssignor,))
+    settle(first, until=share(1))
+    stranger = Member(broker, topic, group, partition_assignment_strategy=(RoundRobinPartitionAssignor,))
+    wait_until(lambda: stranger.trouble is not None)
+    assert isinstance(stranger.trouble, InconsistentGroupProtocolError)
+    first.close()
+    stranger.close()
+
+
+def test_a_session_that_is_too_short_for_the_broker_is_refused(broker):
+    hasty = Member(broker, make_topic(broker), broker.name("g"), session_timeout_ms=400)
+    wait_until(lambda: hasty.trouble is not None)
+    assert isinstance(hasty.trouble, InvalidSessionTimeoutError)
+    hasty.close()

@@ -1,0 +1,136 @@
+"""kafka-python: a broker that is stopped or killed, and comes back, under clients that go on."""
+
+import threading
+import time
+
+import pytest
+from kafka import OffsetAndMetadata, TopicPartition
+from kafka_python_clients import a_consumer, a_producer, committed_values, make_topic, send, values_of, write
+
+LONGER = 60
+# A real Kafka may take its time to come back on a busy machine, and nothing must end meanwhile.
+PATIENT = {"transaction_timeout_ms": 600_000, "request_timeout_ms": 120_000}
+WAYS = ["kill", pytest.param("stop", marks=pytest.mark.long)]
+
+
+def come_back(broker, how):
+    if how == "kill":
+        broker.restart()
+    else:
+        broker.stop()
+        broker.start()
+
+
+class Writer:
+    """Writes numbers on a thread until it is told to end; `written` are the acknowledged ones."""
+
+    def __init__(self, producer, topic):
+        self.written, self.errors = [], []
+        self._producer, self._topic, self._may_end = producer, topic, threading.Event()
+        self._thread = threading.Thread(target=self._write, daemon=True)
+        self._thread.start()
+
+    def wait_for(self, count):
+        enough, deadline = len(self.written) + count, time.monotonic() + LONGER
+        while len(self.written) < enough:
+            assert time.monotonic() < deadline, f"{len(self.written)} of {enough} written after {LONGER} s"
+            time.sleep(0.02)
+
+    def end(self):
+        self._may_end.set()
+        self._thread.join(LONGER)
+        assert not self._thread.is_alive()
+        assert self.errors == []
+
+    def _write(self):
+        number, waiting = 0, []
+        while not self._may_end.is_set() or waiting:
+            if not self._may_end.is_set() and len(waiting) < 100:
+                waiting.append((b"%d" % number, self._producer.send(self._topic, b"%d" % number)))
+                number += 1
+                continue
+            value, future = waiting.pop(0)
+            try:
+                future.get(LONGER)
+                self.written.append(value)
+            except Exception as trouble:  # the test looks at it
+                self.errors.append(trouble)
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_an_idempotent_producer_writes_each_record_once_and_in_order(broker, how):
+    topic = make_topic(broker)
+    with a_producer(broker, enable_idempotence=True, batch_size=200) as producer:
+        writer = Writer(producer, topic)
+        writer.wait_for(200)
+        come_back(broker, how)
+        writer.wait_for(200)
+        writer.end()
+    assert writer.written == [b"%d" % n for n in range(len(writer.written))]
+    assert values_of(broker, topic) == writer.written
+
+
+def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_it(broker):
+    topic, group = make_topic(broker), broker.name("g")
+    with (
+        a_producer(broker, enable_idempotence=False, acks="all") as producer,
+        a_consumer(broker, group, session_timeout_ms=6000) as reader,
+    ):
+        writer, seen = Writer(producer, topic), []
+        assert reader.partitions_for_topic(topic)
+        reader.subscribe([topic])
+
+        def read_until(offset):
+            deadline = time.monotonic() + LONGER
+            while not seen or seen[-1] < offset:
+                assert time.monotonic() < deadline, f"{len(seen)} seen after {LONGER} s"
+                for records in reader.poll(100).values():
+                    seen.extend(record.offset for record in records)
+
+        writer.wait_for(200)
+        read_until(99)
+        reader.commit()
+        before = len(seen)
+        broker.restart()
+        writer.wait_for(200)
+        writer.end()
+        stored = values_of(broker, topic)
+        assert set(stored) == set(writer.written)
+        read_until(len(stored) - 1)
+    # Each offset before the kill once, and none of them again; behind it none left out.
+    assert seen[:before] == list(range(before))
+    assert min(seen[before:]) == before
+    assert set(seen) == set(range(len(stored)))
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_transaction_goes_on_over_a_restart(broker, how):
+    topic, group = make_topic(broker), broker.name("g")
+    partition = TopicPartition(topic, 0)
+    with (
+        a_producer(broker, transactional_id=broker.name("x"), **PATIENT) as producer,
+        a_consumer(broker, group) as reader,
+    ):
+        producer.init_transactions()
+        producer.begin_transaction()
+        send(producer, topic, [b"before"])
+        come_back(broker, how)
+        send(producer, topic, [b"after"])
+        producer.send_offsets_to_transaction({partition: OffsetAndMetadata(2, "", -1)}, reader.group_metadata())
+        assert values_of(broker, topic, isolation_level="read_committed") == []
+        producer.commit_transaction()
+    assert committed_values(broker, topic) == [b"before", b"after"]
+    with a_consumer(broker, group, isolation_level="read_committed") as reader:
+        assert reader.committed(partition) == 2
+
+
+def test_offsets_and_records_are_there_after_a_kill(broker):
+    topic, group = make_topic(broker, partition_count=2), broker.name("g")
+    partition = TopicPartition(topic, 1)
+    write(broker, topic, [{"value": b"%d" % n, "partition": n % 2} for n in range(50)], compression_type="lz4")
+    with a_consumer(broker, group) as committer:
+        committer.commit({partition: OffsetAndMetadata(7, "here", -1)})
+        broker.restart()
+        # The same client finds its way back.
+        assert committer.committed(partition, metadata=True) == OffsetAndMetadata(7, "here", -1)
+    assert values_of(broker, topic) == [b"%d" % n for parity in (0, 1) for n in range(parity, 50, 2)]

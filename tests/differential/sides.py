@@ -1,0 +1,35 @@
+"""Brokers to ask, with the settings that the scenarios count on."""
+
+import importlib
+from pathlib import Path
+
+from differential.scenario import SCENARIOS
+from differential.side import Side
+
+SETTINGS = (
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users=User:ANONYMOUS",
+    "group.initial.rebalance.delay.ms=0",
+    "group.min.session.timeout.ms=500",
+    "group.consumer.min.session.timeout.ms=1000",
+    "group.consumer.session.timeout.ms=30000",
+    "group.consumer.min.heartbeat.interval.ms=100",
+    "group.consumer.heartbeat.interval.ms=5000",
+    # The records of the scenarios are years old.
+    "log.retention.ms=-1",
+)
+SETTLE_SECONDS = 0.2
+"""A real Kafka's controller and broker are two."""
+
+
+def all_scenarios():
+    """Every module of them has been imported then."""
+    for module in sorted(Path(__file__).parent.glob("*_scenarios.py")):
+        importlib.import_module(f"differential.{module.stem}")
+    return SCENARIOS
+
+
+def side_of(name, broker, settle_seconds=0.0):
+    side = Side(name, ("127.0.0.1", broker.ports["PLAINTEXT"]), settle_seconds=settle_seconds)
+    side.warm_up()
+    return side

@@ -1,0 +1,19 @@
+"""Spares Spark's Python processes what costs each of them a second or more: to compile PySpark, and to import anew.
+
+Spark puts PySpark as a zip before the installed one, and modules in a zip are compiled in each process that imports
+them. And a daemon forks processes that import all they need, one after the other.
+"""
+
+import importlib
+import sys
+
+
+def warm_up() -> None:
+    """PySpark from where it is installed, compiled; a daemon imports before it forks. Other processes import nothing
+    here: a program that imports nothing of ours stays one.
+    """
+    sys.path[:] = [entry for entry in sys.path if not entry.endswith("pyspark.zip")]
+    if "pyspark.daemon" in sys.orig_argv:
+        # The last argument is the module that a forked process runs.
+        for name in (sys.orig_argv[-1], "pandas", "spark_streamlog.source", "broker_core.embedded.embedded_cluster"):
+            importlib.import_module(name)
