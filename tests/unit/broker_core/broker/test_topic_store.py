@@ -269,3 +269,16 @@ def test_folders_that_a_crash_did_not_let_be_made_are_made_at_first_use(tmp_path
     assert (answer.error_code.name, answer.base_offset) == ("none", 0)
     assert (tmp_path / "log" / "t-0").exists()
     stop(node)
+
+
+def test_an_answer_that_cannot_be_given_keeps_no_other_change_waiting(world, caplog):
+    def broken(_):
+        raise RuntimeError("a handler's fault")
+
+    world.topics.on_change(lambda: broken(None))
+    world.topics.create_topic("a", partition_count=1, configs={}, on_reply=broken, on_trouble=broken)
+    world.create("b")
+    world.jobs.run_all()
+    assert world.names == ["a", "b"]
+    assert [topic.name for topic in world.told] == ["b"]
+    assert caplog.text.count("a handler's fault") >= 3

@@ -100,3 +100,20 @@ def test_a_refusal_is_logged_unless_it_is_none_for_the_client(tmp_path, caplog):
         call.is_allowed(Operation.READ, ResourceType.TOPIC, "loud")
     assert "loud" in caplog.text
     assert "quiet" not in caplog.text
+
+
+@pytest.mark.parametrize(("work", "respond"), [(lambda: 1 / 0, print), (lambda: 1, lambda _: 1 / 0)])
+def test_what_fails_in_a_job_or_behind_it_ends_the_connection_and_leaves_nobody_waiting(node, work, respond):
+    call, sent = a_call(node)
+    call.after_job(work, respond)
+    assert sent == []
+    node.jobs.run_all()
+    (end,) = sent
+    assert "could not be answered" in end.reason
+
+
+def test_what_a_job_found_is_answered_with(node):
+    call, sent = a_call(node)
+    call.after_job(lambda: "c", lambda found: call.respond(cluster_id=found))
+    node.jobs.run_all()
+    assert sent[0].cluster_id == "c"

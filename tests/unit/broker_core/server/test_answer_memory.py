@@ -35,3 +35,11 @@ def test_a_full_node_counts_as_no_room():
     is_full = False
     memory.look()
     assert told == [1]
+
+
+def test_it_says_how_much_answers_may_still_take():
+    memory = AnswerMemory(100)
+    memory.change(30)
+    assert memory.room_bytes == 70
+    memory.change(100)
+    assert memory.room_bytes == 0

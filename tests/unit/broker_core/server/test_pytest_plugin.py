@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 THEIRS = """
 import pytest
@@ -32,9 +31,8 @@ def test_every_test_has_a_broker_of_its_own(streamlog_broker):
 def test_the_fixtures_work_for_others(tmp_path):
     (tmp_path / "test_theirs.py").write_text(THEIRS)
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "broker_core.server.pytest_plugin", "-p", "no:cacheprovider",
-         "--rootdir", str(tmp_path), str(tmp_path)],
-        cwd=Path(__file__).parents[4], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert "3 passed" in done.stdout, done.stdout + done.stderr
 
