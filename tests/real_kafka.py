@@ -36,7 +36,9 @@ class RealKafka(ReachableBroker):
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         scram = [f"SCRAM-SHA-{size}=[name={USER},password={PASSWORD}]" for size in (256, 512)]
         adding = [argument for one in scram for argument in ("--add-scram", one)]
-        kafka_tool("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(self._configuration), *adding)
+        kafka_tool(
+            "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(self._configuration), *adding
+        )
         self.start()
 
     def start(self):

@@ -87,6 +87,7 @@ class LogDirectory:
         self._entropy = entropy
         self._lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}")
         self._holds_lock = False
+        self._may_be_unclean = False
         self._properties: MetaProperties | None = None
         self._identity: tuple[int, ...] | None = None
         self._is_writable = False
@@ -116,6 +117,7 @@ class LogDirectory:
     def look_again(self) -> None:
         """Finds out anew what the path is; takes the root lock in shared mode when it is OURS."""
         self._release()
+        self._may_be_unclean = False
         self._kind, self._properties = self._examine()
         self._is_writable = self._kind is DirectoryKind.ABSENT and self._create
         if self._kind is DirectoryKind.OURS:
@@ -127,7 +129,10 @@ class LogDirectory:
         return self._current_identity() != self._identity
 
     def require_writable(self) -> None:
-        """Raises DirectoryReadOnlyError that says why nothing can be written here."""
+        """Before anything is changed. Raises DirectoryReadOnlyError that says why nothing can be written here.
+
+        From then on the next broker has to look for what this process may leave half-done.
+        """
         if self._kind is DirectoryKind.FOREIGN:
             raise DirectoryReadOnlyError(
                 f"{self.path} was written by a real Kafka: it is read here, never written. Write to a directory"
@@ -139,6 +144,10 @@ class LogDirectory:
                 f"No write access to {self.path}: check its owner, its mode and how its file system is mounted.",
                 directory=self.path,
             )
+        if self._kind is DirectoryKind.OURS and self._lock_mode is LockMode.SHARED and not self._may_be_unclean:
+            with translated("changing", self.path):
+                remove_clean_shutdown(self._fs, self.path)
+            self._may_be_unclean = True
 
     def make(self) -> None:
         """Turns an ABSENT path into a log; does nothing to one of ours. Durable when it returns."""
@@ -247,8 +256,6 @@ class LogDirectory:
             if not self._lock.acquire(self._lock_mode, timeout_seconds=_LOCK_WAIT_SECONDS):
                 raise self._locked()
             self._holds_lock = True
-            if self._is_writable and self._lock_mode is LockMode.SHARED:
-                remove_clean_shutdown(self._fs, self.path)
         except OSError as trouble:
             if self._is_writable or self._lock_mode is LockMode.EXCLUSIVE:
                 raise StorageError(f"Cannot lock {self.path}: {trouble}", directory=self.path) from trouble

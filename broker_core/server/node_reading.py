@@ -11,7 +11,7 @@ from uuid import UUID
 
 from broker_core.group.group_coordinator import GroupCoordinator
 from broker_core.model.exceptions import StreamlogError
-from broker_core.model.identifiers import TopicPartition
+from broker_core.model.identifiers import SINK_GROUP_PREFIX, TopicPartition
 from broker_core.model.topic_name import partition_folder
 from broker_core.server.node_metrics import NodeReading, PartitionReading
 
@@ -79,7 +79,11 @@ async def _group_offsets(node: Any) -> tuple[GroupOffsetReading, ...]:
 def _all_offsets(coordinator: GroupCoordinator) -> tuple[GroupOffsetReading, ...]:
     offsets = coordinator.offsets
     return tuple(
-        (group, where, one.offset) for group in offsets.groups() for where, one in offsets.fetch(group).items()
+        (group, where, one.offset)
+        for group in offsets.groups()
+        # What a sink has decided is no place in a topic that anybody could be behind.
+        if not group.startswith(SINK_GROUP_PREFIX)
+        for where, one in offsets.fetch(group).items()
     )
 
 

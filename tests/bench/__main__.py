@@ -76,7 +76,7 @@ def main(words: Sequence[str] | None = None) -> int:
         spark_path = bring_pyspark()
     folder = Path(tempfile.mkdtemp(prefix="streamlog-bench-", dir=options.folder))
     # So that brokers and folders do not outlive a run that somebody ends.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    signal.signal(signal.SIGTERM, end_run)
     machine = look_at_machine(folder, PYSPARK_VERSION if spark_path else installed("pyspark"))
     print(machine.in_words(), file=sys.stderr)
     stage = Stage(folder, scale, spark_path=spark_path)
@@ -93,6 +93,12 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.plot:
         draw(report, benches, options.plot)
     return 1 if any(not one.reason.startswith("skipped") for one in report.failures) else 0
+
+
+def end_run(number: int, frame: object) -> None:
+    """By SystemExit, so that everything is closed; once, because `timeout` sends its signal twice."""
+    signal.signal(number, signal.SIG_IGN)
+    sys.exit(128 + number)
 
 
 def report_of(machine: Machine, stage: Stage, runner: Runner, benches: Sequence[Bench], is_quick: bool) -> Report:

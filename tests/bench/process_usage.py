@@ -1,4 +1,4 @@
-"""CPU time and memory of process trees, from /proc: a sampler for what lives long, `wait4` for what ends.
+"""CPU time and memory of process trees, from /proc: sampled while they live, and `wait4` for what ends.
 
 CPU time of a tree is that of its living processes and of the children that they have waited for, so nothing that ended
 in between is lost. Memory is the proportional set size: pages that forked workers share are counted once.
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-SAMPLE_SECONDS = 0.25
+SAMPLE_SECONDS = 0.1
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -29,7 +29,7 @@ class ProcessWatch:
     def __init__(self) -> None:
         self._roots: dict[str, int] = {}
         self._lock = threading.Lock()
-        self._finished: dict[str, TreeUsage] = {}
+        self._finished: dict[str, float] = {}
         self.last: dict[str, TreeUsage] = {}
 
     def add(self, label: str, pid: int) -> None:
@@ -40,12 +40,10 @@ class ProcessWatch:
         with self._lock:
             self._roots.pop(label, None)
 
-    def add_finished(self, label: str, usage: TreeUsage) -> None:
-        """What a process used that has ended; several with one label add up."""
-        before = self._finished.get(label, TreeUsage(cpu_s=0, peak_bytes=0))
-        self._finished[label] = TreeUsage(
-            cpu_s=before.cpu_s + usage.cpu_s, peak_bytes=max(before.peak_bytes, usage.peak_bytes)
-        )
+    def finish(self, label: str, cpu_s: float) -> None:
+        """Instead of `remove`, of a process that has ended: what it used; several with one label add up."""
+        self.remove(label)
+        self._finished[label] = self._finished.get(label, 0.0) + cpu_s
 
     @contextmanager
     def measured(self) -> Iterator[None]:
@@ -61,8 +59,9 @@ class ProcessWatch:
             ended.set()
             sampler.join()
             end, _ = self._look(peaks)
-            self.last = self._finished | {
-                label: TreeUsage(cpu_s=end[label] - begin.get(label, 0.0), peak_bytes=peaks[label]) for label in end
+            seconds = {label: end[label] - begin.get(label, 0.0) for label in end} | self._finished
+            self.last = {
+                label: TreeUsage(cpu_s=cpu_s, peak_bytes=peaks.get(label, 0)) for label, cpu_s in seconds.items()
             }
 
     def _sample(self, ended: threading.Event, peaks: dict[str, int]) -> None:
@@ -97,12 +96,13 @@ def memory_bytes(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
-def wait_for_usage(pid: int) -> tuple[int, TreeUsage]:
-    """Waits for a child to end: its exit status, and what it and its own children used."""
+def wait_for_cpu_seconds(pid: int) -> tuple[int, float]:
+    """Waits for a child to end: its exit status, and the CPU time of it and its own children.
+
+    What the kernel says of its largest size is of no use: it counts what the parent held at the fork.
+    """
     _, status, used = os.wait4(pid, 0)
-    return os.waitstatus_to_exitcode(status), TreeUsage(
-        cpu_s=used.ru_utime + used.ru_stime, peak_bytes=used.ru_maxrss * 1024
-    )
+    return os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
 
 
 def _stat(pid: int) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from bench.broker_process import BrokerProcess, new_broker
 from bench.broker_profile import profiled
 from bench.card import Contender, Scale
-from bench.process_usage import ProcessWatch, TreeUsage, wait_for_usage
+from bench.process_usage import ProcessWatch, TreeUsage, wait_for_cpu_seconds
 from bench.spark_process import SparkProcess
 from bench.topic_admin import create_topic, delete_topic
 from kafka_tools import JARS
@@ -116,9 +116,10 @@ class Stage:
         out, err = self.folder / "client.out", self.folder / "client.err"
         with out.open("wb") as to_out, err.open("wb") as to_err:
             process = subprocess.Popen(command, stdout=to_out, stderr=to_err, env=self.environment())
-            status, usage = wait_for_usage(process.pid)
+            self._watch.add(label, process.pid)
+            status, cpu_s = wait_for_cpu_seconds(process.pid)
             process.returncode = status
-        self._watch.add_finished(label, usage)
+            self._watch.finish(label, cpu_s)
         if status != 0:
             raise RuntimeError(f"{command[-1]} ended with {status}: {err.read_text(errors='replace')[-2000:]}")
         return out.read_text(errors="replace")

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from bench.process_usage import ProcessWatch, cpu_seconds, memory_bytes, wait_for_usage
+from bench.process_usage import ProcessWatch, cpu_seconds, memory_bytes, wait_for_cpu_seconds
 
 WORKING = """
 import subprocess, sys, time
@@ -38,12 +38,30 @@ def test_a_tree_is_measured_with_the_children_that_ended(tmp_path):
     assert used.peak_bytes >= 40_000_000
 
 
-def test_an_ended_process_tells_status_and_usage():
-    process = subprocess.Popen([sys.executable, "-c", "x = bytearray(b'x') * 30_000_000; raise SystemExit(3)"])
-    status, used = wait_for_usage(process.pid)
-    process.returncode = status
-    assert status == 3
-    assert used.peak_bytes >= 30_000_000
+def test_processes_that_end_within_the_measured_time_add_up_under_their_label(tmp_path):
+    program = tmp_path / "working.py"
+    program.write_text(WORKING)
+    watch = ProcessWatch()
+    with watch.measured():
+        for _ in range(2):
+            process = subprocess.Popen([sys.executable, str(program), "child"])
+            watch.add("client", process.pid)
+            process.returncode, cpu_s = wait_for_cpu_seconds(process.pid)
+            watch.finish("client", cpu_s)
+    assert process.returncode == 0
+    assert watch.last["client"].cpu_s >= 0.55
+    assert watch.last["client"].peak_bytes >= 40_000_000
+
+
+def test_the_size_of_the_parent_is_not_counted():
+    held = bytearray(b"x") * 100_000_000
+    watch = ProcessWatch()
+    with watch.measured():
+        process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.3)"])
+        watch.add("client", process.pid)
+        process.returncode, cpu_s = wait_for_cpu_seconds(process.pid)
+        watch.finish("client", cpu_s)
+    assert watch.last["client"].peak_bytes < len(held)
 
 
 def test_a_process_that_is_gone_uses_nothing():

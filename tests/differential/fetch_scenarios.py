@@ -194,6 +194,7 @@ def waits_until_something_comes(play, version):
     write(play, topic, a_batch(8))
     pending.answer("until there are 200 bytes")
     pending = play.begin(ApiKey.FETCH, version, **fetch_fields(fetch_place(topic, 0, 10), max_wait=20_000, min_bytes=1))
+    play.pause()
     play.quietly(ApiKey.DELETE_TOPICS, 5, topic_names=[topic.name], timeout=5000)
     pending.answer("its topic goes")
 

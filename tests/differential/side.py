@@ -24,6 +24,7 @@ from broker_core.protocol.message_builder import build
 MAX_FRAME_BYTES = 2**26
 ANSWER_SECONDS = 20
 READY_SECONDS = 30
+PAUSE_SECONDS = 0.3
 WARM_UP_NAMES = 24
 """So many that each partition of an internal topic has one."""
 CLIENT_ID = "differential"
@@ -140,7 +141,7 @@ class Side:
             IndexError,
             TypeError,
             Closed,
-            TimeoutError,
+            OSError,
             MalformedMessageError,
             NotReady,
         ) as trouble:
@@ -267,6 +268,10 @@ class Play:
     def settle(self):
         """After a change of metadata: a broker may hear of it a little later than its client."""
         time.sleep(self.side.settle_seconds)
+
+    def pause(self):
+        """Until a request on another connection has surely come to where it waits."""
+        time.sleep(PAUSE_SECONDS)
 
     def close(self):
         for wire in (self._wire, *self._others):

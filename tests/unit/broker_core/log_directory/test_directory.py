@@ -5,6 +5,7 @@ import pytest
 from read_only_file_system import ReadOnlyFileSystem
 
 from broker_core.log_directory import directory as directory_room
+from broker_core.log_directory.clean_shutdown import write_clean_shutdown
 from broker_core.log_directory.directory import DirectoryKind, LogDirectory
 from broker_core.log_directory.meta_properties import MetaProperties
 from broker_core.log_directory.partition_lock import LockMode, PartitionLock
@@ -187,3 +188,17 @@ def test_a_full_disk_leaves_a_beginning_that_is_begun_again(path):
     other.make()
     directory.look_again()
     assert directory.kind is DirectoryKind.OURS
+
+
+def test_who_only_reads_leaves_the_mark_of_a_clean_shutdown_and_who_changes_takes_it_away(tmp_path):
+    path = tmp_path / "log"
+    made = open_directory(path)
+    made.make()
+    made.close()
+    mark = path / ".kafka_cleanshutdown"
+    write_clean_shutdown(OsFileSystem(), str(path), broker_epoch=-1)
+    reading = open_directory(path)
+    assert mark.exists()
+    reading.require_writable()
+    assert not mark.exists()
+    reading.close()
