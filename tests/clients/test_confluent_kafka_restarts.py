@@ -6,6 +6,7 @@ import time
 import pytest
 from confluent_clients import (
     SECONDS,
+    STARTING,
     a_consumer,
     a_producer,
     an_admin,
@@ -183,7 +184,7 @@ def test_members_of_a_group_keep_their_partitions_over_a_restart(broker, protoco
     broker.restart()
     send(a_producer(broker), topic, [{"value": b"%d" % number, "partition": number} for number in (0, 1)])
     for member, [number] in zip(members, shares, strict=True):
-        assert [message.value() for message in take(member, 1, LONGER)] == [b"%d" % number]
+        assert [message.value() for message in take(member, 1, LONGER, STARTING)] == [b"%d" % number]
         once_coordinated(lambda member=member: member.commit(asynchronous=False))
     assert [numbers_of(member) for member in members] == shares
     for member in members:
