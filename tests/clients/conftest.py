@@ -1,6 +1,10 @@
-"""Other people's clients at a broker: ours (a new one per module) or, with `--kafka real`, Apache Kafka's (one per
-run), which shows that the tests are right.
+"""Other people's clients at a broker: ours (one per run, and one for each module that kills it) or, with
+`--kafka real`, Apache Kafka's (one per run), which shows that the tests are right.
+
+Topics, groups, users and transactional ids are told apart by names.
 """
+
+from contextlib import contextmanager
 
 import pytest
 from kafka_tools import why_unavailable
@@ -14,10 +18,10 @@ SETTINGS = (
     # Whoever comes without a login may do everything, so that only the tests of access see refusals.
     f"super.users=User:ANONYMOUS;User:{USER}",
     "group.min.session.timeout.ms=500",
-    "group.consumer.min.session.timeout.ms=1000",
-    "group.consumer.session.timeout.ms=1500",
-    "group.consumer.min.heartbeat.interval.ms=100",
-    "group.consumer.heartbeat.interval.ms=200",
+    "group.consumer.min.session.timeout.ms=500",
+    "group.consumer.session.timeout.ms=1000",
+    "group.consumer.min.heartbeat.interval.ms=50",
+    "group.consumer.heartbeat.interval.ms=50",
     "delete.topic.enable=true",
 )
 
@@ -32,13 +36,27 @@ def real_broker(tmp_path_factory):
     running.stop()
 
 
+@contextmanager
+def a_broker_of_ours(folder):
+    running = ServedBroker(folder, SETTINGS)
+    add_scram_user(running, USER, PASSWORD)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session")
+def our_broker(tmp_path_factory):
+    with a_broker_of_ours(tmp_path_factory.mktemp("broker") / "node") as running:
+        yield running
+
+
 @pytest.fixture(scope="module")
 def broker(request, tmp_path_factory):
     """Running; `bootstrap(listener)` names its listeners, and it can be killed and restarted."""
     if request.config.getoption("--kafka") == "real":
         yield request.getfixturevalue("real_broker")
-        return
-    running = ServedBroker(tmp_path_factory.mktemp("broker") / "node", SETTINGS)
-    add_scram_user(running, USER, PASSWORD)
-    yield running
-    running.stop()
+    elif request.path.stem.endswith("_restarts"):
+        with a_broker_of_ours(tmp_path_factory.mktemp("broker") / "node") as running:
+            yield running
+    else:
+        yield request.getfixturevalue("our_broker")

@@ -129,7 +129,7 @@ async def test_a_second_producer_of_the_same_name_fences_the_first_and_aborts_wh
 @in_a_loop
 async def test_a_transaction_that_takes_too_long_is_aborted(broker):
     topic = await make_topic(broker)
-    async with a_producer(broker, transactional_id=broker.name("x"), transaction_timeout_ms=1000) as producer:
+    async with a_producer(broker, transactional_id=broker.name("x"), transaction_timeout_ms=300) as producer:
         await producer.begin_transaction()
         await send(producer, topic, [b"late"])
         await write(broker, topic, [b"behind"])

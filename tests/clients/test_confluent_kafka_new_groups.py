@@ -38,7 +38,7 @@ def wait_for(shares, *members):
     poll_until(holds, *members)
 
 
-@pytest.mark.parametrize("assignor", ["range", "uniform"])
+@pytest.mark.parametrize("assignor", [pytest.param("range", marks=pytest.mark.long), "uniform"])
 def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(broker, assignor):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
     first = a_member(broker, group, topic, group__remote__assignor=assignor)
@@ -90,6 +90,7 @@ def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
     survivor.close()
 
 
+@pytest.mark.long
 def test_idle_extra_members_wait_and_take_over(broker):
     topic, group = make_topic(broker), broker.name("g")
     members = [a_member(broker, group, topic) for _ in range(3)]
@@ -141,6 +142,7 @@ def test_new_partitions_and_new_topics_are_given_out(broker):
     member.close()
 
 
+@pytest.mark.long
 def test_the_broker_matches_a_pattern(broker):
     stem, group, admin = broker.name("pattern"), broker.name("g"), an_admin(broker)
     new = [NewTopic(f"{stem}-{number}", num_partitions=1, replication_factor=1) for number in range(2)]

@@ -74,7 +74,14 @@ def come_back(broker, how):
         broker.start()
 
 
-@pytest.mark.parametrize(("how", "times"), [("stop", 1), ("kill", 1), pytest.param("kill", 6, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("how", "times"),
+    [
+        ("kill", 1),
+        pytest.param("stop", 1, marks=pytest.mark.long),
+        pytest.param("kill", 6, marks=pytest.mark.long),
+    ],
+)
 def test_an_idempotent_producer_writes_each_record_once_and_in_order(broker, how, times):
     topic = make_topic(broker)
     producer = a_producer(broker, enable__idempotence=True, linger__ms=0, batch__num__messages=10, log_level=0)
@@ -139,6 +146,7 @@ def test_a_transaction_goes_on_over_a_restart(broker, how):
     assert committed_in(broker, group, topic) == (2, None)
 
 
+@pytest.mark.long
 def test_what_was_aborted_stays_aborted_and_what_was_open_stays_open(broker):
     topic, name = make_topic(broker), broker.name("x")
     first = a_producer(broker, transactional__id=broker.name("x"), log_level=0, **PATIENT)
@@ -155,7 +163,7 @@ def test_what_was_aborted_stays_aborted_and_what_was_open_stays_open(broker):
     assert committed_values(broker, topic) == [b"behind"]
 
 
-@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("how", ["stop", pytest.param("kill", marks=pytest.mark.long)])
 def test_topics_settings_offsets_and_records_are_there_afterwards(broker, how):
     topic, group = make_topic(broker, partition_count=2, segment__bytes=2_000_000), broker.name("g")
     sent = [{"key": b"k%d" % n, "value": b"%d" % n, "partition": n % 2} for n in range(100)]
@@ -171,7 +179,7 @@ def test_topics_settings_offsets_and_records_are_there_afterwards(broker, how):
     assert committed_in(broker, group, topic) == (10, "here")
 
 
-@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
 def test_members_of_a_group_keep_their_partitions_over_a_restart(broker, protocol):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
     # In the new protocol the broker's setting counts, and a session begins anew with the broker.

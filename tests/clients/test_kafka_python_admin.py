@@ -43,6 +43,7 @@ from kafka_python_clients import (
     poll_until,
     read_all,
     send,
+    subscribe,
     values_of,
     write,
 )
@@ -160,8 +161,7 @@ def test_the_log_directory_is_described(broker, admin):
 def test_groups_are_listed_described_and_deleted(broker, admin):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
     with a_consumer(broker, group, client_id="anna") as member:
-        assert member.partitions_for_topic(topic)
-        member.subscribe([topic])
+        subscribe(member, topic)
         poll_until(lambda: numbers_of(member) == [0, 1], member)
         member.commit({TopicPartition(topic, 0): OffsetAndMetadata(0, "here", -1)})
         [listed] = [found for found in admin.list_groups() if found["group_id"] == group]
@@ -202,8 +202,7 @@ def test_a_groups_offsets_are_altered_listed_reset_and_deleted(broker, admin):
 def test_a_static_member_is_removed_by_its_name(broker, admin):
     topic, group = make_topic(broker), broker.name("g")
     with a_consumer(broker, group, group_instance_id="one") as member:
-        assert member.partitions_for_topic(topic)
-        member.subscribe([topic])
+        subscribe(member, topic)
         poll_until(lambda: numbers_of(member) == [0], member)
         # A broker lets go of a member, never of the client, which stays subscribed.
         assert list(admin.remove_group_members(group, [MemberToRemove(group_instance_id="one")]).values()) == [NoError]

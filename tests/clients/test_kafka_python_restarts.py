@@ -5,7 +5,7 @@ import time
 
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
-from kafka_python_clients import a_consumer, a_producer, committed_values, make_topic, send, values_of, write
+from kafka_python_clients import a_consumer, a_producer, committed_values, make_topic, send, subscribe, values_of, write
 
 LONGER = 60
 # A real Kafka may take its time to come back on a busy machine, and nothing must end meanwhile.
@@ -77,8 +77,7 @@ def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_it(bro
         a_consumer(broker, group, session_timeout_ms=6000) as reader,
     ):
         writer, seen = Writer(producer, topic), []
-        assert reader.partitions_for_topic(topic)
-        reader.subscribe([topic])
+        subscribe(reader, topic)
 
         def read_until(offset):
             deadline = time.monotonic() + LONGER

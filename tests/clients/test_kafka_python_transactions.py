@@ -12,6 +12,7 @@ from kafka_python_clients import (
     committed_values,
     make_topic,
     send,
+    subscribe,
     take,
     values_of,
     write,
@@ -87,8 +88,7 @@ def test_offsets_are_committed_with_the_records_that_come_of_them_or_not_at_all(
 
     def transform(count, end):
         with a_consumer(broker, group, **COMMITTED) as reader:
-            assert reader.partitions_for_topic(source)
-            reader.subscribe([source])
+            subscribe(reader, source)
             records = take(reader, count)
             producer.begin_transaction()
             send(producer, target, [b"x" + record.value for record in records])
@@ -121,7 +121,7 @@ def test_a_second_producer_of_the_same_name_fences_the_first_and_aborts_what_it_
 
 
 def test_a_transaction_that_takes_too_long_is_aborted(broker, transactional):
-    topic, producer = make_topic(broker), transactional(transaction_timeout_ms=1000)
+    topic, producer = make_topic(broker), transactional(transaction_timeout_ms=300)
     producer.begin_transaction()
     send(producer, topic, [b"late"])
     write(broker, topic, [b"behind"])
