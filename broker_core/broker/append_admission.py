@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Hashable
 from typing import Final
 
 from broker_core.broker.coordinator_runtime import CoordinatorRuntime
+from broker_core.broker.guarded_call import OnTrouble
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.cluster import TransactionalProducer
 from broker_core.coordinator.contract import CoordinatorResult
@@ -19,8 +20,6 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import Clock
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
 from broker_core.txn.txn_records import TransactionRecord
-
-OnTrouble = Callable[[StreamlogError], None]
 
 _WAIT_MS: Final = 1_000
 

@@ -27,7 +27,7 @@ from typing import Final, Generic, TypeVar
 
 from broker_core.broker.coordinator_kind import CoordinatorKind
 from broker_core.broker.coordinator_loading import CoordinatorLoading
-from broker_core.broker.guarded_call import call_all_guarded, call_guarded
+from broker_core.broker.guarded_call import OnTrouble, call_all_guarded, call_guarded
 from broker_core.broker.internal_topic import InternalTopic
 from broker_core.broker.replica import Replica
 from broker_core.broker.timer_queue import TimerQueue
@@ -50,7 +50,6 @@ from broker_core.record.control_records import EndTransactionMarker, build_end_t
 State = TypeVar("State")
 Record = TypeVar("Record")
 Reply = TypeVar("Reply")
-OnTrouble = Callable[[StreamlogError], None]
 
 _log: Final = logging.getLogger(__name__)
 

@@ -8,12 +8,13 @@ from broker_core.broker.broker_config import BrokerConfig
 from broker_core.broker.coordinator_kind import groups_kind, transactions_kind
 from broker_core.broker.coordinator_runtime import CoordinatorRuntime
 from broker_core.broker.group_service import GroupService, member_id_source
+from broker_core.broker.guarded_call import OnTrouble
 from broker_core.broker.internal_topic import InternalTopic
 from broker_core.broker.marker_sender import MarkerSender
 from broker_core.broker.producer_id_pool import ProducerIdPool
 from broker_core.broker.replica_manager import ReplicaManager
 from broker_core.broker.timer_queue import TimerQueue
-from broker_core.broker.topic_store import OnTrouble, TopicStore
+from broker_core.broker.topic_store import TopicStore
 from broker_core.broker.transaction_service import TransactionService
 from broker_core.cluster import TopicDescription
 from broker_core.group.consumer_groups import ConsumerGroups

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.broker.guarded_call import call_guarded
+from broker_core.broker.guarded_call import OnTrouble, call_guarded
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.group.group_coordinator import GroupCoordinator
@@ -40,8 +40,6 @@ _GROUPS_AT_A_TIME: Final = 100
 Answer = TypeVar("Answer")
 Event = Callable[[GroupCoordinator, int, int], GroupResult]
 """(coordinator, ticket, now_ms): one of the coordinator's `on_…`."""
-
-OnTrouble = Callable[[StreamlogError], None]
 
 
 class GroupRuntime(Protocol):

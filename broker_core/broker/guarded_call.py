@@ -6,6 +6,11 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from broker_core.model.exceptions import StreamlogError
+
+OnTrouble = Callable[[StreamlogError], None]
+"""What hears, in place of an answer, why there is none."""
+
 _log: Final = logging.getLogger(__name__)
 
 

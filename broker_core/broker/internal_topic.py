@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
+from broker_core.broker.guarded_call import OnTrouble
 from broker_core.broker.replica import Replica
 from broker_core.broker.replica_manager import ReplicaManager
 from broker_core.broker.topic_store import TopicStore
@@ -12,8 +13,6 @@ from broker_core.cluster import TopicDescription
 from broker_core.log_directory.internal_topics import INTERNAL_TOPIC_CONFIGS
 from broker_core.model.exceptions import StreamlogError, TopicExistsError, UnknownPartitionError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
-
-OnTrouble = Callable[[StreamlogError], None]
 
 
 class InternalTopic:

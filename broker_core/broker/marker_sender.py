@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Protocol
 
+from broker_core.broker.guarded_call import OnTrouble
 from broker_core.broker.replica import Replica
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.log.producer_state import AppendOrigin
@@ -30,8 +31,6 @@ from broker_core.model.topic_name import is_internal_topic
 from broker_core.ports import Clock
 from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
 from broker_core.txn.transaction_replies import EndingTransaction
-
-OnTrouble = Callable[[StreamlogError], None]
 
 _log: Final = logging.getLogger(__name__)
 

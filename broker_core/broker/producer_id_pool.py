@@ -11,12 +11,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from broker_core.broker.guarded_call import call_guarded
+from broker_core.broker.guarded_call import OnTrouble, call_guarded
 from broker_core.broker.topic_store import TopicStore
 from broker_core.metadata.controller import MetadataController, ProducerIdBlock
 from broker_core.model.exceptions import CoordinatorLoadingError, StreamlogError
-
-OnTrouble = Callable[[StreamlogError], None]
 
 _log: Final = logging.getLogger(__name__)
 

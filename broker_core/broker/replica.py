@@ -24,8 +24,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from broker_core.broker.guarded_call import call_guarded
-from broker_core.broker.replica_jobs import Changed, OnTrouble, PartitionTarget, QueuedAppend, QueuedChange
+from broker_core.broker.guarded_call import OnTrouble, call_guarded
+from broker_core.broker.replica_jobs import Changed, PartitionTarget, QueuedAppend, QueuedChange
 from broker_core.broker.replica_means import ReplicaMeans
 from broker_core.cluster import (
     AppendResult,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from uuid import UUID
 
+from broker_core.broker.guarded_call import OnTrouble
 from broker_core.cluster import AppendResult, PartitionBounds
 from broker_core.log.producer_state import ProducerEntry
 from broker_core.log_directory.partition_access import PartitionAccess
@@ -19,7 +20,6 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.partition_store import AppendOutcome, GroupedAppend, PartitionStore
 
 Answer = TypeVar("Answer")
-OnTrouble = Callable[[StreamlogError], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

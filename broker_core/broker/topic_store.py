@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from broker_core.broker.guarded_call import call_all_guarded, call_guarded
+from broker_core.broker.guarded_call import OnTrouble, call_all_guarded, call_guarded
 from broker_core.cluster import TopicDescription
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.log_directory.metadata_log import MetadataLog
@@ -30,7 +30,6 @@ from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import Entropy, Jobs
 
 Reply = TypeVar("Reply")
-OnTrouble = Callable[[StreamlogError], None]
 TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, Reply]]
 
 _SPARE_CONFIG_COUNT: Final = 64

@@ -22,6 +22,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.broker.append_admission import AppendAdmission
 from broker_core.broker.coordinator_runtime import CoordinatorRuntime
+from broker_core.broker.guarded_call import OnTrouble
 from broker_core.broker.marker_sender import MarkerSender
 from broker_core.broker.producer_id_pool import ProducerIdPool
 from broker_core.broker.timer_queue import TimerQueue
@@ -44,7 +45,6 @@ from broker_core.txn.transaction_coordinator import TransactionCoordinator
 from broker_core.txn.transaction_replies import EndingTransaction, EndReply, InitReply
 from broker_core.txn.txn_records import TransactionRecord, TransactionValue
 
-OnTrouble = Callable[[StreamlogError], None]
 TransactionRuntime = CoordinatorRuntime[TransactionCoordinator, TransactionRecord]
 
 _log: Final = logging.getLogger(__name__)

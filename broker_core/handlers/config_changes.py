@@ -15,6 +15,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
 from broker_core.handlers.config_resources import ResourceKind, is_allowed_to_alter, refusal_of_kind
+from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.model.exceptions import InvalidRequestError, StreamlogError, UnknownTopicError
 from broker_core.model.topic_name import validate_topic_name
 from broker_core.protocol.api_table import ApiKey
@@ -28,20 +29,20 @@ def alter_each(call: Call, plan: PlanChanges) -> None:
     """Answers the whole request."""
     resources = call.message.resources
     named = Counter((resource.resource_type, resource.resource_name) for resource in resources)
-    answers: list[dict[str, Any] | None] = [None] * len(resources)
+    answers = GatheredAnswers(range(len(resources)), lambda responses: call.respond(responses=list(responses.values())))
 
     def answer(place: int, error_code: ErrorCode = ErrorCode.none, error_message: str | None = None) -> None:
-        answers[place] = {
-            "error_code": error_code,
-            "error_message": error_message,
-            "resource_type": resources[place].resource_type,
-            "resource_name": resources[place].resource_name,
-        }
-        if all(each is not None for each in answers):
-            call.respond(responses=answers)
+        named_by = resources[place]
+        answers.add(
+            place,
+            {
+                "error_code": error_code,
+                "error_message": error_message,
+                "resource_type": named_by.resource_type,
+                "resource_name": named_by.resource_name,
+            },
+        )
 
-    if not resources:
-        call.respond(responses=[])
     for place, resource in enumerate(resources):
         if named[resource.resource_type, resource.resource_name] > 1:
             answer(place, ErrorCode.invalid_request, "Each resource must appear at most once.")

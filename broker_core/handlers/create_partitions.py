@@ -5,33 +5,28 @@ An assignment must name this node alone, once for each new partition. `validate_
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from broker_core.handlers.call import Call
+from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.handlers.replica_assignment import refusal_of_assignment
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 
 
 def handle(call: Call) -> None:
-    topics = call.message.topics
-    names = [topic.name for topic in topics]
-    answers: dict[str, dict[str, Any]] = {}
+    named = Counter(topic.name for topic in call.message.topics)
+    answers = GatheredAnswers(named, lambda results: call.respond(results=list(results.values())))
 
     def answer(name: str, error_code: ErrorCode = ErrorCode.none, error_message: str | None = None) -> None:
-        answers[name] = {"name": name, "error_code": error_code, "error_message": error_message}
-        if len(answers) == len(set(names)):
-            call.respond(results=[answers[each] for each in dict.fromkeys(names)])
+        answers.add(name, {"name": name, "error_code": error_code, "error_message": error_message})
 
-    if not topics:
-        call.respond(results=[])
-    for topic in topics:
-        if topic.name in answers:
-            continue
-        if names.count(topic.name) > 1:
+    for topic in {topic.name: topic for topic in call.message.topics}.values():
+        if named[topic.name] > 1:
             answer(topic.name, ErrorCode.invalid_request, "Duplicate topic name.")
         elif not call.is_allowed(Operation.ALTER, ResourceType.TOPIC, topic.name):
             answer(topic.name, ErrorCode.topic_authorization_failed)

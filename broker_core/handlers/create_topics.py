@@ -6,6 +6,7 @@ must name this node alone. `validate_only` judges without making. Names that sta
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -13,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
 from broker_core.handlers.config_answers import topic_config_answers
+from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.handlers.replica_assignment import refusal_of_assignment
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
@@ -34,29 +36,20 @@ class _Refusal(Exception):
 
 
 def handle(call: Call) -> None:
-    names = [topic.name for topic in call.message.topics]
-    answers: dict[str, dict[str, Any]] = {}
-    waiting: set[str] = set()
+    named = Counter(topic.name for topic in call.message.topics)
     may_create_all = call.is_allowed(Operation.CREATE, ResourceType.CLUSTER)
+    answers = GatheredAnswers(named, lambda topics: call.respond(topics=list(topics.values())))
 
     def answer(name: str, **fields: Any) -> None:
-        answers[name] = _NOTHING_SHOWN | {"name": name} | fields
-        waiting.discard(name)
-        if not waiting and len(answers) == len(set(names)):
-            call.respond(topics=[answers[each] for each in dict.fromkeys(names)])
+        answers.add(name, _NOTHING_SHOWN | {"name": name} | fields)
 
     if _partitions_asked_for(call) > MAX_PARTITION_COUNT:
-        refusal = {"error_code": ErrorCode.policy_violation, "error_message": _TOO_MANY}
-        call.respond(topics=[_NOTHING_SHOWN | {"name": name} | refusal for name in dict.fromkeys(names)])
+        for name in named:
+            answer(name, error_code=ErrorCode.policy_violation, error_message=_TOO_MANY)
         return
-    waiting.update(names)
-    if not names:
-        call.respond(topics=[])
-    for topic in call.message.topics:
-        if topic.name in answers:
-            continue
+    for topic in {topic.name: topic for topic in call.message.topics}.values():
         try:
-            if names.count(topic.name) > 1:
+            if named[topic.name] > 1:
                 raise _Refusal(ErrorCode.invalid_request, "Duplicate topic name.")
             if not may_create_all and not call.is_allowed(Operation.CREATE, ResourceType.TOPIC, topic.name):
                 raise _Refusal(ErrorCode.topic_authorization_failed, "Authorization failed.")

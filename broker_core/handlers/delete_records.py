@@ -5,6 +5,7 @@ Refused for internal topics and for topics that are compacted only (POLICY_VIOLA
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.broker.replica import Replica
 from broker_core.handlers.call import Call
+from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import PolicyViolationError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
@@ -27,19 +29,13 @@ def handle(call: Call) -> None:
         for topic in call.message.topics
         for partition in topic.partitions
     }
-    answers: dict[tuple[str, int], dict[str, Any]] = {}
+    answers = GatheredAnswers(asked, lambda partitions: _respond(call, partitions))
 
     def answer(name: str, number: int, low_watermark: int = _NO_OFFSET, error_code: ErrorCode = ErrorCode.none) -> None:
-        answers[name, number] = {
-            "partition_index": number,
-            "low_watermark": low_watermark,
-            "error_code": error_code,
-        }
-        if len(answers) == len(asked):
-            _respond(call, answers)
+        answers.add(
+            (name, number), {"partition_index": number, "low_watermark": low_watermark, "error_code": error_code}
+        )
 
-    if not asked:
-        call.respond(topics=[])
     for (name, number), offset in asked.items():
         _begin(call, name, number, offset, partial(answer, name, number))
 
@@ -74,7 +70,7 @@ def _check_policy(replica: Replica) -> None:
         )
 
 
-def _respond(call: Call, answers: dict[tuple[str, int], dict[str, Any]]) -> None:
+def _respond(call: Call, answers: Mapping[tuple[str, int], dict[str, Any]]) -> None:
     topics: dict[str, list[dict[str, Any]]] = {}
     for (name, _), answer in answers.items():
         topics.setdefault(name, []).append(answer)

@@ -27,6 +27,7 @@ from broker_core.handlers.awaited_partitions import AwaitedPartitions
 from broker_core.handlers.call import Call
 from broker_core.handlers.leader_epochs import refused_epoch
 from broker_core.model.access_control import Operation, ResourceType
+from broker_core.model.durations import milliseconds_of
 from broker_core.model.exceptions import (
     OffsetOutOfRangeError,
     StreamlogError,
@@ -105,7 +106,7 @@ class _Fetch:
         self._names = {key: _topic_name(call, key) for key in context.wanted}
 
     def begin(self) -> None:
-        max_wait_ms = int(self._call.message.max_wait.total_seconds() * 1000)
+        max_wait_ms = milliseconds_of(self._call.message.max_wait)
         answers, byte_count, is_urgent = self._read(self._call.node.answer_room_bytes())
         if is_urgent or max_wait_ms <= 0 or byte_count >= self._min_bytes or not self._context.wanted:
             self._respond(answers)

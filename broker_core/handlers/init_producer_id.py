@@ -14,6 +14,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.handlers.call import Call
 from broker_core.handlers.transaction_errors import transaction_error
 from broker_core.model.access_control import Operation, ResourceType
+from broker_core.model.durations import milliseconds_of
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 
@@ -38,7 +39,7 @@ def handle(call: Call) -> None:
 
     call.node.transactions.init_producer_id(
         transactional_id,
-        timeout_ms=round(call.message.transaction_timeout.total_seconds() * 1000),
+        timeout_ms=milliseconds_of(call.message.transaction_timeout),
         expected=None if producer_id == NO_PRODUCER_ID else known,
         on_reply=lambda given: call.respond(producer_id=given.producer_id, producer_epoch=given.producer_epoch),
         on_trouble=refused,

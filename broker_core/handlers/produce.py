@@ -24,6 +24,7 @@ from broker_core.cluster import AppendResult
 from broker_core.handlers.call import Call
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.access_control import Operation, ResourceType
+from broker_core.model.durations import milliseconds_of
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import CompressionType, ProducerIdAndEpoch, TopicPartition
 from broker_core.model.topic_name import is_internal_topic
@@ -220,7 +221,7 @@ class _Produce:
 
     def _append(self, batches: list[_Batch], errors: Mapping[TopicPartition, ErrorCode]) -> None:
         if batches and self._call.message.acks == -1:
-            timeout_ms = int(self._call.message.timeout.total_seconds() * 1000)
+            timeout_ms = milliseconds_of(self._call.message.timeout)
             at_ms = self._call.now_ms + max(0, timeout_ms)
             self._call.node.timers.set(self._timer_key, at_ms, lambda now_ms: self._time_is_up())
         for batch in batches:

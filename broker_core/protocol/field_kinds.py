@@ -18,10 +18,11 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 from kio.static.protocol import Entity
 
+from broker_core.model.durations import milliseconds_of
+
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ERROR_CODES: Final[dict[int, ErrorCode]] = {code.value: code for code in ErrorCode}
 _NO_UUID: Final = bytes(16)
-_MS: Final = timedelta(milliseconds=1)
 
 
 def _error_code(number: int) -> ErrorCode:
@@ -36,16 +37,12 @@ def duration_of_ms(ms: int) -> timedelta:
     return timedelta(milliseconds=ms)
 
 
-def _ms_of_duration(duration: timedelta) -> int:
-    return duration // _MS
-
-
 def instant_of_ms(ms: int) -> datetime:
     return EPOCH + timedelta(milliseconds=ms)
 
 
 def _ms_of_instant(instant: datetime) -> int:
-    return (instant - EPOCH) // _MS
+    return milliseconds_of(instant - EPOCH)
 
 
 def instant_or_none(ms: int) -> datetime | None:
@@ -79,7 +76,7 @@ class FixedKind:
 
 
 def _duration_kind(letter: str) -> FixedKind:
-    return FixedKind(letter=letter, convert=duration_of_ms, give=_ms_of_duration, zero=timedelta())
+    return FixedKind(letter=letter, convert=duration_of_ms, give=milliseconds_of, zero=timedelta())
 
 
 FIXED_KINDS: Final[Mapping[str, FixedKind]] = {
