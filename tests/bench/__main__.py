@@ -4,6 +4,7 @@
     python -m tests.bench --quick
     python -m tests.bench --against kafka --json run.json --plot run.png
     python -m tests.bench --against kafka --only java confluent --factor 0.2
+    python -m tests.bench --report first.json second.json --table long --plot run.png
 
 The table goes to stdout, progress to stderr. Exit status 1: something could not be measured or was not right; a missed
 target is no error.
@@ -12,7 +13,6 @@ target is no error.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import signal
 import sys
@@ -26,12 +26,13 @@ TESTS = Path(__file__).parent.parent
 # So that its modules have the same names here as in the tests and in the programs that they start.
 sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
-from bench.card import FULL, QUICK, Bench, Contender  # noqa: E402
-from bench.machine import Machine, look_at_machine  # noqa: E402
+from bench.card import FULL, QUICK, Bench, Contender, Scale  # noqa: E402
+from bench.machine import look_at_machine  # noqa: E402
 from bench.markdown_table import to_markdown  # noqa: E402
 from bench.plot import draw  # noqa: E402
 from bench.registry import BENCHES, select  # noqa: E402
 from bench.report import Report, summarise  # noqa: E402
+from bench.report_file import join, load, save  # noqa: E402
 from bench.runner import Runner  # noqa: E402
 from bench.spark_process import PYSPARK_VERSION, bring_connector, bring_pyspark  # noqa: E402
 from bench.stage import Stage  # noqa: E402
@@ -47,8 +48,12 @@ def arguments_of(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="tiny amounts, one round: whether it works, not how fast")
     parser.add_argument("--factor", type=float, default=1.0, help="so many times the rows, records and bytes")
     parser.add_argument("--rounds", type=int, help="instead of those of the scale")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="everything that was found")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="everything that was found, kept after each bench")
+    parser.add_argument("--table", choices=("short", "long"), default="short", help="long: CPU, memory, checks too")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="a picture; needs matplotlib (extra: bench)")
+    parser.add_argument(
+        "--report", nargs="+", type=Path, metavar="FILE", help="measure nothing: table and picture of such files"
+    )
     parser.add_argument("--profile", type=Path, metavar="DIR", help="py-spy profiles of our broker, one for each case")
     parser.add_argument("--folder", type=Path, help="where logs are put; default: a temporary folder")
     parser.add_argument("--list", action="store_true", help="the cards of all benches")
@@ -59,56 +64,68 @@ def main(words: Sequence[str] | None = None) -> int:
     options = arguments_of(words)
     if options.list:
         print("\n".join(card_of(bench) for bench in BENCHES))
+        print(f"\na full run against Kafka: {in_minutes(BENCHES)} on two cores")
         return 0
     try:
         benches = select(options.only)
+        if options.report:
+            report = join([load(path, benches) for path in options.report], benches)
+        else:
+            report = measure(options, benches)
     except ValueError as trouble:
         print(trouble, file=sys.stderr)
         return 2
+    print(to_markdown(report, benches, is_long=options.table == "long"))
+    if options.plot:
+        draw(report, benches, options.plot)
+    return 1 if any(not one.reason.startswith("skipped") for one in report.failures) else 0
+
+
+def measure(options: argparse.Namespace, benches: Sequence[Bench]) -> Report:
     scale = (QUICK if options.quick else FULL).times(options.factor)
     if options.rounds:
         scale = scale.with_rounds(options.rounds)
     contenders = {*Contender} if options.against else {Contender.EMBEDDED, Contender.BROKER, Contender.BROKER_OS}
     missing = what_is_missing(benches, with_peer=options.against is not None)
+    needs_spark = any("spark" in bench.needs for bench in benches)
     # A quick run takes the PySpark that is installed: nothing is compared, and nothing need be brought.
-    spark_path = None
-    if (options.against or not options.quick) and any("spark" in bench.needs for bench in benches):
-        spark_path = bring_pyspark()
+    spark_path = bring_pyspark() if needs_spark and (options.against or not options.quick) else None
     folder = Path(tempfile.mkdtemp(prefix="streamlog-bench-", dir=options.folder))
     # So that brokers and folders do not outlive a run that somebody ends.
     signal.signal(signal.SIGTERM, end_run)
-    machine = look_at_machine(folder, PYSPARK_VERSION if spark_path else installed("pyspark"))
+    pyspark = PYSPARK_VERSION if spark_path else installed("pyspark")
+    machine = look_at_machine(folder, pyspark if needs_spark else None)
     print(machine.in_words(), file=sys.stderr)
+    if options.against and scale == FULL:
+        print(f"this takes {in_minutes(benches)} on two cores", file=sys.stderr)
     stage = Stage(folder, scale, spark_path=spark_path)
+    runner = Runner(stage, contenders, missing, options.profile)
     try:
-        runner = Runner(stage, contenders, missing, options.profile)
         for _ in runner.run(benches):
-            report = report_of(machine, stage, runner, benches, options.quick)
+            report = Report(
+                machine=machine,
+                is_quick=options.quick,
+                factor=options.factor,
+                scale=asdict(scale),
+                samples=runner.samples,
+                failures=runner.failures,
+                seconds=runner.seconds,
+                summaries=summarise(benches, runner.samples, are_judged=not options.quick),
+            )
             if options.json:
-                options.json.write_text(json.dumps(report.as_json(), indent=1))
+                save(report, options.json)
     finally:
         stage.close()
         shutil.rmtree(folder, ignore_errors=True)
-    print(to_markdown(report, benches))
-    if options.plot:
-        draw(report, benches, options.plot)
-    return 1 if any(not one.reason.startswith("skipped") for one in report.failures) else 0
+        if left := [bench.name for bench in benches if bench.name not in runner.seconds]:
+            print(f"not done: --only {' '.join(left)}", file=sys.stderr)
+    return report
 
 
 def end_run(number: int, frame: object) -> None:
     """By SystemExit, so that everything is closed; once, because `timeout` sends its signal twice."""
     signal.signal(number, signal.SIG_IGN)
     sys.exit(128 + number)
-
-
-def report_of(machine: Machine, stage: Stage, runner: Runner, benches: Sequence[Bench], is_quick: bool) -> Report:
-    return Report(
-        machine=machine,
-        scale=asdict(stage.scale),
-        samples=runner.samples,
-        failures=runner.failures,
-        summaries=summarise(benches, runner.samples, are_judged=not is_quick),
-    )
 
 
 def what_is_missing(benches: Sequence[Bench], *, with_peer: bool) -> dict[str, str]:
@@ -131,6 +148,10 @@ def installed(package: str) -> str:
         return "-"
 
 
+def in_minutes(benches: Sequence[Bench]) -> str:
+    return f"about {sum(bench.full_seconds for bench in benches) / 60:.0f} minutes"
+
+
 def card_of(bench: Bench) -> str:
     targets = [
         f"{figure.name} ({contender}) {target:g} of the peer's"
@@ -139,11 +160,17 @@ def card_of(bench: Bench) -> str:
     ]
     targets += [f"{figure.name} {figure.bound:g} {figure.unit}" for figure in bench.figures if figure.bound is not None]
     if bench.flat_within is not None:
-        targets.append(f"the dearest step at most {bench.flat_within:g} times the first")
+        targets.append(f"a step costs at most {bench.flat_within:g} times what any step before it does")
     return (
-        f"{bench.name}\n    what      {bench.what}\n    how       {bench.how}\n    verified  {bench.verified}\n"
-        f"    target    {'; '.join(targets) or 'none'}"
+        f"{bench.name}\n    what      {bench.what}\n    how       {bench.how}\n    rounds    {rounds_of(bench, FULL)}\n"
+        f"    verified  {bench.verified}\n    target    {'; '.join(targets) or 'none'}"
     )
+
+
+def rounds_of(bench: Bench, scale: Scale) -> str:
+    fewer = [f"{number} of {case}" for case, number in bench.rounds_of_case.items()]
+    warm_ups = f"after {scale.warm_up_rounds} to warm up" if bench.is_warmed_up else "without a warm-up"
+    return f"{', '.join([str(scale.rounds), *fewer])}, {warm_ups}; about {bench.full_seconds} s in all"
 
 
 if __name__ == "__main__":

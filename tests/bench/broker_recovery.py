@@ -25,7 +25,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
             for bounds in broker.log_directory.glob(f"t-*/{BOUNDS_FILE}"):
                 bounds.unlink()
         log_bytes = sum(file.stat().st_size for file in broker.log_directory.glob("t-*/*.log"))
-        with stage.measured():
+        with stage.measured(contender):
             seconds = broker.start()
         ends = end_offsets(broker.bootstrap, "t")
         assert sum(ends) == count, f"end offsets {ends} are not {count} records"
@@ -54,5 +54,6 @@ BENCH = Bench(
     contenders=(Contender.BROKER, Contender.KAFKA),
     cases=cases,
     run=run,
-    rounds=2,
+    is_warmed_up=False,
+    full_seconds=200,
 )

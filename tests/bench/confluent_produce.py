@@ -16,10 +16,10 @@ CASES = {
 
 def run(stage: Stage, contender: Contender, case: str) -> Outcome:
     size, settings = CASES[case]
-    count = (stage.scale.tool_records if size == 100 else stage.scale.large_tool_records) // 2
+    count = stage.scale.tool_records if size == 100 else stage.scale.large_tool_records
     bootstrap = stage.broker(contender).bootstrap
     with stage.topic(contender, PARTITIONS) as topic:
-        with stage.measured():
+        with stage.measured(contender):
             seconds = produce(stage, bootstrap, topic, count=count, size=size, settings=settings)
         consume(stage, bootstrap, topic, count=count, size=size)
     return Outcome(
@@ -41,4 +41,5 @@ BENCH = Bench(
     contenders=(Contender.BROKER, Contender.KAFKA),
     cases=cases,
     run=run,
+    full_seconds=160,
 )

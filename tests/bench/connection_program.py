@@ -1,18 +1,22 @@
 """Many connections with one Fetch each under way: how many answers a second a broker gives, and how long they take.
 
 One thread and one selector, so that the client costs little beside the broker. Requests are Fetch version 4, by hand,
-of a small piece from the beginning of a partition; every answer must hold the same record bytes as the first one.
+of a small piece from the beginning of a partition; every answer must hold the same record bytes as the first one, and
+that the topic's first values in their order.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import selectors
 import socket
 import struct
 import sys
 import time
 from dataclasses import dataclass, field
+
+from bench.row_values import DIGITS, value_of
 
 FETCH_VERSION = 4
 SECONDS = 60
@@ -47,7 +51,18 @@ def records_of(answer: bytes, topic: str) -> bytes:
     return answer[position + 4 : position + 4 + size]
 
 
-def main(host: str, port: int, topic: str, connection_count: int, piece_bytes: int, seconds: float) -> dict[str, float]:
+def count_of_values(records: bytes, value_bytes: int) -> int:
+    """Of the numbered values that stand in uncompressed batches. Asserts that they are 0, 1, 2, …"""
+    numbers = re.findall(rb"(1\d{%d})x{%d}" % (DIGITS - 1, value_bytes - DIGITS), records)
+    assert numbers == [value_of(number, DIGITS) for number in range(len(numbers))], "values out of their order"
+    # What surrounds a value takes less room than the value, and the last batch may be cut.
+    assert len(numbers) > len(records) // value_bytes // 2, f"{len(numbers)} values in {len(records)} bytes"
+    return len(numbers)
+
+
+def main(
+    host: str, port: int, topic: str, connection_count: int, piece_bytes: int, seconds: float, value_bytes: int
+) -> dict[str, float]:
     asked = request(topic, piece_bytes)
     selector = selectors.DefaultSelector()
     for _ in range(connection_count):
@@ -74,7 +89,13 @@ def main(host: str, port: int, topic: str, connection_count: int, piece_bytes: i
     lasted = now - begin
     times.sort()
     middle, late = times[len(times) // 2], times[int(len(times) * 0.99)]
-    return {"rate": len(times) / lasted, "p50_ms": middle * 1000, "p99_ms": late * 1000, "piece_bytes": len(first)}
+    return {
+        "rate": len(times) / lasted,
+        "p50_ms": middle * 1000,
+        "p99_ms": late * 1000,
+        "piece_bytes": len(first),
+        "values": count_of_values(first, value_bytes),
+    }
 
 
 def ask(connection: Connection, asked: bytes) -> None:

@@ -9,6 +9,7 @@ import json
 import sys
 import time
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from bench.row_values import DIGITS, FIRST_NUMBER, value_of
@@ -48,13 +49,13 @@ def write(cluster: Cluster, topic: str, count: int, size: int, partitions: int) 
 
 def chunk_of(first: int, many: int, count: int, size: int, partitions: int) -> pa.RecordBatch:
     """Rows `first` to `first + many` of `count`."""
-    rows = range(first, first + many)
+    rows = np.arange(first, first + many)
     if size >= DIGITS:
-        text = pc.cast(pa.array(range(FIRST_NUMBER + first, FIRST_NUMBER + first + many)), pa.string())
+        text = pc.cast(pa.array(FIRST_NUMBER + rows), pa.string())
         values = pc.binary_join_element_wise(text, "x" * (size - DIGITS), "")
     else:
-        values = pa.array([value_of(number, size) for number in rows])
-    numbers = pa.array([(row * partitions) // count for row in rows], pa.int32())
+        values = pa.array([value_of(number, size) for number in range(first, first + many)])
+    numbers = pa.array(rows * partitions // count, pa.int32())
     return pa.record_batch({"value": values.cast(pa.binary()), "partition": numbers})
 
 

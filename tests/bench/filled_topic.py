@@ -18,7 +18,7 @@ def filled_topic(
     settings: dict[str, str] | None = None,
 ) -> str:
     """Its name; written with librdkafka, and its end offsets checked."""
-    key = ("filled topic", contender, count, size, partitions)
+    key = ("filled topic", contender, count, size, partitions, tuple((settings or {}).items()))
     if key not in stage.remembered:
         bootstrap = stage.broker(contender).bootstrap
         topic = stage.new_name("filled")

@@ -11,11 +11,11 @@ SIZE = 100
 
 
 def run(stage: Stage, contender: Contender, case: str) -> Outcome:
-    count, partitions = stage.scale.tool_records // 2, int(case.replace(",", ""))
+    count, partitions = stage.scale.growth_partition_records, int(case.replace(",", ""))
     if contender is Contender.EMBEDDED:
         return append_and_read(stage, count=count, size=SIZE, partitions=partitions)
     bootstrap = stage.broker(contender).bootstrap
-    with stage.topic(contender, partitions) as topic, stage.measured():
+    with stage.topic(contender, partitions) as topic, stage.measured(contender):
         write_seconds = produce(stage, bootstrap, topic, count=count, size=SIZE, settings={"acks": "all"})
         read_seconds = consume(stage, bootstrap, topic, count=count, size=SIZE)
     return Outcome(
@@ -41,6 +41,7 @@ BENCH = Bench(
     contenders=(Contender.EMBEDDED, Contender.BROKER, Contender.KAFKA),
     cases=cases,
     run=run,
-    rounds=1,
+    is_warmed_up=False,
     flat_within=1.2,
+    full_seconds=500,
 )

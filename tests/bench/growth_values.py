@@ -35,5 +35,6 @@ BENCH = Bench(
     contenders=(Contender.EMBEDDED,),
     cases=cases,
     run=run,
-    rounds=1,
+    is_warmed_up=False,
+    full_seconds=120,
 )

@@ -14,7 +14,7 @@ MIB = 1024 * 1024
 def run(stage: Stage, contender: Contender, case: str) -> Outcome:
     count = stage.scale.consumed_records
     topic = filled_topic(stage, contender, count=count, size=SIZE, partitions=PARTITIONS)
-    with stage.measured():
+    with stage.measured(contender):
         said = stage.run_java_tool(
             "ConsumerPerformance", "--bootstrap-server", stage.broker(contender).bootstrap, "--topic", topic,
             "--num-records", count, "--group", stage.new_name("group"), "--timeout", 60_000,
@@ -48,4 +48,5 @@ BENCH = Bench(
     cases=cases,
     run=run,
     needs=frozenset({"java-tools"}),
+    full_seconds=90,
 )

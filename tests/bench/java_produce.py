@@ -19,7 +19,7 @@ def run(stage: Stage, contender: Contender, case: str, *, acks: str) -> Outcome:
     count = stage.scale.tool_records if size == 100 else stage.scale.large_tool_records
     bootstrap = stage.broker(contender).bootstrap
     with stage.topic(contender, PARTITIONS) as topic:
-        with stage.measured():
+        with stage.measured(contender):
             said = stage.run_java_tool(
                 "ProducerPerformance", "--bootstrap-server", bootstrap, "--topic", topic, "--num-records", count,
                 "--record-size", size, "--throughput", -1, "--command-property", f"acks={acks}",
@@ -39,8 +39,7 @@ def cases(scale: Scale) -> tuple[str, ...]:
     return tuple(SIZES)
 
 
-def bench(acks: str, target: float) -> Bench:
-    targets = {Contender.BROKER: target, Contender.BROKER_OS: 1.0}
+def bench(acks: str, targets: dict[Contender, float]) -> Bench:
     return Bench(
         name=f"java-produce-acks-{acks}",
         what=f"ProducerPerformance of Kafka 4.3.1, acks={acks}, 4 partitions",
@@ -52,8 +51,10 @@ def bench(acks: str, target: float) -> Bench:
         cases=cases,
         run=partial(run, acks=acks),
         needs=frozenset({"java-tools"}),
+        full_seconds=270,
     )
 
 
-ACKS_1 = bench("1", 1.0)
-ACKS_ALL = bench("all", 0.8)
+ACKS_1 = bench("1", {Contender.BROKER: 1.0, Contender.BROKER_OS: 1.0})
+# The target is that of durable acknowledgements; on Kafka's terms there is none.
+ACKS_ALL = bench("all", {Contender.BROKER: 0.8})

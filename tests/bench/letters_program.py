@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import sys
 
-from bench.confluent_program import CONSUME_COUNT, SECONDS, values_of
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from bench.confluent_program import CONSUME_COUNT, new_consumer, values_of
 
 
 def main(bootstrap: str, topic: str, count: int, size: int) -> dict[str, float]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False})
-    numbers = sorted(consumer.list_topics(topic, SECONDS).topics[topic].partitions)
-    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in numbers])
+    consumer, places = new_consumer(bootstrap, topic)
+    consumer.assign(places)
     seen = 0
     while seen < count:
         found = consumer.consume(min(CONSUME_COUNT, count - seen), 10)

@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -36,6 +36,25 @@ class Machine:
     sync_ms: float
     load_before: float
 
+    def is_same_as(self, other: Machine) -> bool:
+        """With the same versions of what both of their runs used."""
+        common = self.versions.keys() & other.versions.keys()
+        return all(
+            getattr(self, name) == getattr(other, name)
+            for name in ("processor", "core_count", "memory_gib", "kernel", "python", "java", "record_kernel")
+        ) and all(self.versions[name] == other.versions[name] for name in common)
+
+    def joined_with(self, other: Machine) -> Machine:
+        """Of runs one after the other: the first date to the last, and the worse of what changes."""
+        first, last = sorted((self.date.partition(" to ")[0], other.date.rpartition(" to ")[2]))
+        return replace(
+            self,
+            date=f"{first} to {last}",
+            versions=self.versions | other.versions,
+            sync_ms=max(self.sync_ms, other.sync_ms),
+            load_before=max(self.load_before, other.load_before),
+        )
+
     def in_words(self) -> str:
         parts = [
             f"{self.date}, {self.processor}, {self.core_count} cores, {self.memory_gib:.0f} GiB",
@@ -46,8 +65,8 @@ class Machine:
         return "; ".join(parts)
 
 
-def look_at_machine(folder: Path, pyspark: str) -> Machine:
-    """`folder` is where the logs will be; `pyspark` the version that Spark runs use."""
+def look_at_machine(folder: Path, pyspark: str | None) -> Machine:
+    """`folder` is where the logs will be; `pyspark` the version that Spark runs use, None without any."""
     return Machine(
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         processor=_processor(),
@@ -56,7 +75,8 @@ def look_at_machine(folder: Path, pyspark: str) -> Machine:
         kernel=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
         java=_java(),
-        versions={"PySpark": pyspark, "Kafka": KAFKA_VERSION}
+        versions=({"PySpark": pyspark} if pyspark else {})
+        | {"Kafka": KAFKA_VERSION}
         | {name: _version(name) for name in ("pyarrow", "confluent-kafka")},
         record_kernel=KERNEL_NAME,
         sync_ms=_sync_ms(folder),

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 SAMPLE_SECONDS = 0.1
+LARGEST_SHARE = 0.02
+"""Of one core for sampling: to add up the memory of a large process takes the kernel 20 ms for each GB."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -46,39 +49,43 @@ class ProcessWatch:
         self._finished[label] = self._finished.get(label, 0.0) + cpu_s
 
     @contextmanager
-    def measured(self) -> Iterator[None]:
-        """`last` holds the usage of the body, once it has ended."""
+    def measured(self, has_part: Callable[[str], bool] = lambda label: True) -> Iterator[None]:
+        """`last` holds the usage of the body, once it has ended, by those labels that have a part in it."""
         self._finished = {}
-        begin, peaks = self._look()
+        peaks: dict[str, int] = {}
+        begin = self._look(has_part, peaks)
         ended = threading.Event()
-        sampler = threading.Thread(target=self._sample, args=(ended, peaks), daemon=True)
+        sampler = threading.Thread(target=self._sample, args=(ended, has_part, peaks), daemon=True)
         sampler.start()
         try:
             yield
         finally:
             ended.set()
             sampler.join()
-            end, _ = self._look(peaks)
+            end = self._look(has_part, peaks)
             seconds = {label: end[label] - begin.get(label, 0.0) for label in end} | self._finished
             self.last = {
                 label: TreeUsage(cpu_s=cpu_s, peak_bytes=peaks.get(label, 0)) for label, cpu_s in seconds.items()
             }
 
-    def _sample(self, ended: threading.Event, peaks: dict[str, int]) -> None:
-        while not ended.wait(SAMPLE_SECONDS):
-            self._look(peaks)
+    def _sample(self, ended: threading.Event, has_part: Callable[[str], bool], peaks: dict[str, int]) -> None:
+        spent = 0.0
+        while not ended.wait(max(SAMPLE_SECONDS, spent / LARGEST_SHARE)):
+            begin = time.thread_time()
+            self._look(has_part, peaks)
+            spent = time.thread_time() - begin
 
-    def _look(self, peaks: dict[str, int] | None = None) -> tuple[dict[str, float], dict[str, int]]:
-        peaks = {} if peaks is None else peaks
+    def _look(self, has_part: Callable[[str], bool], peaks: dict[str, int]) -> dict[str, float]:
+        """CPU seconds so far, by label; raises the `peaks`."""
         with self._lock:
-            roots = dict(self._roots)
+            roots = {label: pid for label, pid in self._roots.items() if has_part(label)}
         children = _children()
         seconds = {}
         for label, root in roots.items():
             pids = list(_tree(root, children))
             seconds[label] = sum(cpu_seconds(pid) for pid in pids)
             peaks[label] = max(peaks.get(label, 0), sum(memory_bytes(pid) for pid in pids))
-        return seconds, peaks
+        return seconds
 
 
 def cpu_seconds(pid: int) -> float:

@@ -1,4 +1,4 @@
-"""Every bench, in the order in which they run: what uses the brokers first, their memory behind that, then Spark."""
+"""Every bench, in the order in which they run: the memory of brokers that have worked comes last."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from bench import (
     broker_start,
     confluent_consume,
     confluent_produce,
+    confluent_round_trip,
     growth_connections,
     growth_partitions,
     growth_records,
@@ -29,14 +30,15 @@ from bench.card import Bench
 BENCHES: tuple[Bench, ...] = (
     record_kernel.BENCH,
     broker_start.BENCH,
+    broker_memory.IDLE,
     java_produce.ACKS_1,
     java_produce.ACKS_ALL,
     java_consume.BENCH,
     java_round_trip.BENCH,
     confluent_produce.BENCH,
     confluent_consume.BENCH,
+    confluent_round_trip.BENCH,
     growth_connections.BENCH,
-    broker_memory.BENCH,
     broker_recovery.BENCH,
     spark_read.BENCH,
     spark_stream.BENCH,
@@ -46,6 +48,7 @@ BENCHES: tuple[Bench, ...] = (
     growth_records.BENCH,
     growth_partitions.BENCH,
     growth_values.BENCH,
+    broker_memory.AFTER_THE_RUNS,
 )
 
 

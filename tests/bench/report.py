@@ -10,6 +10,11 @@ from bench.card import Bench, Better, Contender, Figure
 from bench.machine import Machine
 from bench.process_usage import TreeUsage
 
+GROWTH = "growth-"
+"""How the names of benches begin whose cases are steps."""
+FLATNESS = "most by an earlier step"
+"""The case that says how flat a growth is."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
@@ -55,10 +60,15 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
+    """`factor`: of the amounts of a full or quick run; `seconds`: how long each bench took that is done."""
+
     machine: Machine
+    is_quick: bool
+    factor: float
     scale: Mapping[str, object]
     samples: Sequence[Sample]
     failures: Sequence[Failure]
+    seconds: Mapping[str, float]
     summaries: Sequence[Summary]
 
     def as_json(self) -> dict[str, object]:
@@ -91,11 +101,12 @@ def _flatness(bench: Bench, cells: Sequence[Summary]) -> list[Summary]:
             steps = [cell.median for cell in cells if (cell.figure, cell.contender) == (figure.name, contender)]
             if len(steps) < 2:
                 continue
-            growth = max(steps) / steps[0]
+            # By the cheapest one before, so that a dear first step hides no growth behind it.
+            growth = max(step / min(steps[:number]) for number, step in enumerate(steps) if number)
             found.append(
                 Summary(
                     bench=bench.name,
-                    case="dearest step by the first",
+                    case=FLATNESS,
                     contender=contender,
                     figure=figure.name,
                     unit="times",
@@ -153,3 +164,9 @@ def _cell(
 
 def is_met(better: Better, found: float, target: float) -> bool:
     return found >= target if better is Better.HIGHER else found <= target
+
+
+def headline(bench: Bench, summaries: Sequence[Summary]) -> list[Summary]:
+    """Our cells of a bench that a reader looks for: those with a target, or all of them where none has one."""
+    ours = [cell for cell in summaries if cell.bench == bench.name and cell.contender is not Contender.KAFKA]
+    return [cell for cell in ours if cell.target is not None] or ours

@@ -25,6 +25,8 @@ class Runner:
         those of our broker, made in a round of their own.
         """
         self.samples: list[Sample] = []
+        self.seconds: dict[str, float] = {}
+        """How long each bench took that is done."""
         self.failures: list[Failure] = []
         self._stage = stage
         self._contenders = contenders
@@ -36,21 +38,21 @@ class Runner:
         """Gives each bench once it is done, so that what was found so far can be kept."""
         for number, bench in enumerate(benches, 1):
             self._say(f"[{number}/{len(benches)}] {bench.name}: {bench.what}")
+            begin = time.monotonic()
             reason = next((self._missing[need] for need in sorted(bench.needs) if need in self._missing), None)
             if reason is not None:
                 self._fail(bench, "all", "all", f"skipped: {reason}")
             else:
                 for case in bench.cases(self._stage.scale):
                     self._run_case(bench, case)
+            self.seconds[bench.name] = round(time.monotonic() - begin, 1)
             yield bench
 
     def _run_case(self, bench: Bench, case: str) -> None:
         scale = self._stage.scale
         running = [contender for contender in bench.contenders if contender in self._contenders]
-        rounds = scale.rounds if bench.rounds is None else min(bench.rounds, scale.rounds)
-        # A bench of a single round is long enough to be its own warm-up.
-        warm_ups = 0 if bench.rounds == 1 else scale.warm_up_rounds
-        for round_number in range(-warm_ups, rounds):
+        warm_ups = scale.warm_up_rounds if bench.is_warmed_up else 0
+        for round_number in range(-warm_ups, bench.rounds(scale, case)):
             # The order changes from round to round, so that nobody always runs behind the same other one.
             turn = running if round_number % 2 == 0 else running[::-1]
             for contender in list(turn):

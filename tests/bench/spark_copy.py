@@ -12,10 +12,10 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
     original, topic = written_topic(stage, contender), new_topic(stage, contender)
     places = {"place": source(stage, contender, original), "to": sink(stage, contender, topic)}
     try:
-        with stage.measured():
+        with stage.measured(contender, with_spark=True):
             found = stage.spark(contender).order("copy", **places, checkpoint=checkpoint(stage))
         assert found["rows"] == rows and found["is_gapless"], f"copy of {original}: {found}"
-        check_rows(stage, contender, topic)
+        check_rows(stage, contender, topic, rows)
     finally:
         drop_topic(stage, contender, topic)
     return Outcome(
@@ -46,4 +46,5 @@ BENCH = Bench(
     cases=cases,
     run=run,
     needs=frozenset({"spark"}),
+    full_seconds=280,
 )

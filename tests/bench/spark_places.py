@@ -59,15 +59,15 @@ def written_topic(stage: Stage, contender: Contender) -> str:
     if key not in stage.remembered:
         topic = new_topic(stage, contender)
         stage.spark(contender).order("write", place=sink(stage, contender, topic), rows=stage.scale.spark_rows)
-        check_rows(stage, contender, topic)
+        check_rows(stage, contender, topic, stage.scale.spark_rows)
         stage.remembered[key] = topic
     return str(stage.remembered[key])
 
 
-def check_rows(stage: Stage, contender: Contender, topic: str) -> None:
+def check_rows(stage: Stage, contender: Contender, topic: str, rows: int) -> None:
     """Reads the whole topic and holds count, bytes and the sum of the numbers in the values against arithmetic."""
     found = stage.spark(contender).order("count_all", place=source(stage, contender, topic))
-    check_tally(Tally(**found), expected_tally(stage.scale.spark_rows, VALUE_BYTES), topic)
+    check_tally(Tally(**found), expected_tally(rows, VALUE_BYTES), topic)
 
 
 def checkpoint(stage: Stage) -> str:

@@ -135,7 +135,7 @@ class MicroBatches:
         batches = [one for one in query.recentProgress if one["numInputRows"]]
         kept = batches[settle_batches:]
         return {
-            "rows": sum(one["numInputRows"] for one in batches),
+            **progress_of(query),
             "times_ms": [one["durationMs"]["triggerExecution"] for one in kept],
             "phases_ms": {
                 phase: sorted(one["durationMs"].get(phase, 0) for one in kept)[len(kept) // 2] if kept else 0

@@ -10,7 +10,7 @@ from bench.stage import Stage
 def run(stage: Stage, contender: Contender, case: str) -> Outcome:
     rows = stage.scale.spark_rows
     topic = written_topic(stage, contender)
-    with stage.measured():
+    with stage.measured(contender, with_spark=True):
         found = stage.spark(contender).order("read", place=source(stage, contender, topic))
     assert (found["count"], found["value_bytes"]) == (rows, rows * VALUE_BYTES), f"{topic}: {found}, not {rows} rows"
     assert rows // PARTITIONS - 1 <= found["max_offset"] < rows + 100, f"largest offset {found['max_offset']}"
@@ -41,4 +41,5 @@ BENCH = Bench(
     cases=cases,
     run=run,
     needs=frozenset({"spark"}),
+    full_seconds=150,
 )

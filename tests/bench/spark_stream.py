@@ -16,7 +16,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
         seen = spark.order("stream", place=place, checkpoint=checkpoint(stage), observed=True)
         check_tally(Tally(**seen["tally"]), expected_tally(rows, VALUE_BYTES), f"stream of {topic}")
         stage.remembered[("observed", contender)] = True
-    with stage.measured():
+    with stage.measured(contender, with_spark=True):
         found = spark.order("stream", place=place, checkpoint=checkpoint(stage), observed=False)
     assert found["rows"] == rows and found["is_gapless"], f"stream of {topic}: {found}"
     return Outcome(
@@ -46,4 +46,5 @@ BENCH = Bench(
     cases=cases,
     run=run,
     needs=frozenset({"spark"}),
+    full_seconds=140,
 )

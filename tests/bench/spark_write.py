@@ -11,9 +11,9 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
     rows = stage.scale.spark_rows
     topic = new_topic(stage, contender)
     try:
-        with stage.measured():
+        with stage.measured(contender, with_spark=True):
             found = stage.spark(contender).order("write", place=sink(stage, contender, topic), rows=rows)
-        check_rows(stage, contender, topic)
+        check_rows(stage, contender, topic, rows)
     finally:
         drop_topic(stage, contender, topic)
     return Outcome(
@@ -43,4 +43,5 @@ BENCH = Bench(
     cases=cases,
     run=run,
     needs=frozenset({"spark"}),
+    full_seconds=190,
 )

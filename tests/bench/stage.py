@@ -26,6 +26,7 @@ from bench.topic_admin import create_topic, delete_topic
 from kafka_tools import JARS
 
 TESTS = Path(__file__).parent.parent
+CLIENT, FEEDER = "client", "feeder"
 
 
 class Stage:
@@ -38,6 +39,8 @@ class Stage:
         self._spark_path = spark_path
         self._watch = ProcessWatch()
         self._brokers: dict[Contender, BrokerProcess] = {}
+        self._own: dict[Contender, str] = {}
+        """Labels of brokers of a bench's own, while there are any."""
         self._sparks: dict[bool, SparkProcess] = {}
         self._names = itertools.count()
         self.profile_into: Path | None = None
@@ -47,14 +50,19 @@ class Stage:
         folder.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
-    def measured(self) -> Iterator[None]:
-        """What counts in CPU time and memory, and what a profile shows."""
+    def measured(self, contender: Contender | None = None, *, with_spark: bool = False) -> Iterator[None]:
+        """What counts in CPU time and memory, of clients and of the contender's processes; and what a profile shows."""
         broker = self._brokers.get(Contender.BROKER)
         if self.profile_into is not None and broker is not None:
             with profiled(broker.pid, self.profile_into):
                 yield
         else:
-            with self._watch.measured():
+            labels = {CLIENT, FEEDER}
+            if contender is not None:
+                labels.add(self._own.get(contender, f"{contender} process"))
+            if with_spark:
+                labels.add(_spark_label(contender is Contender.KAFKA))
+            with self._watch.measured(labels.__contains__):
                 yield
 
     @property
@@ -79,11 +87,12 @@ class Stage:
     def own_broker(self, contender: Contender) -> Iterator[BrokerProcess]:
         """Not started, for a bench that starts and kills; its folder goes with it."""
         broker = new_broker(contender, self.folder / self.new_name("own"))
-        label = f"{contender} of the bench's own"
+        self._own[contender] = label = f"{contender} of the bench's own"
         broker.on_process = partial(self._watch.add, label)
         try:
             yield broker
         finally:
+            del self._own[contender]
             self._watch.remove(label)
             broker.kill()
             shutil.rmtree(broker.folder, ignore_errors=True)
@@ -105,21 +114,36 @@ class Stage:
         """What it said. Raises RuntimeError if it ends badly."""
         options = ["-Xmx512M", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
         command = ["java", *options, "-cp", f"{JARS}/*", f"org.apache.kafka.tools.{name}", *map(str, arguments)]
-        return self._run("client", command)
+        return self._run(command)
 
     def run_program(self, name: str, **arguments: object) -> dict[str, float]:
         """One of the programs beside this file: it is given JSON, and answers with JSON."""
         command = [sys.executable, "-m", f"bench.{name}", json.dumps(arguments)]
-        return dict(json.loads(self._run("client", command).splitlines()[-1]))
+        return dict(json.loads(self._run(command).splitlines()[-1]))
 
-    def _run(self, label: str, command: list[str]) -> str:
+    @contextmanager
+    def feeder(self, **arguments: object) -> Iterator[subprocess.Popen[str]]:
+        """The program that sends rows steadily until something comes to its stdin."""
+        command = [sys.executable, "-m", "bench.feeder_program", json.dumps(arguments)]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=self.environment()) as process:
+            self._watch.add(FEEDER, process.pid)
+            try:
+                yield process
+            finally:
+                assert process.stdin is not None
+                process.stdin.close()
+                process.returncode, cpu_s = wait_for_cpu_seconds(process.pid)
+                self._watch.finish(FEEDER, cpu_s)
+
+    def _run(self, command: list[str]) -> str:
         out, err = self.folder / "client.out", self.folder / "client.err"
         with out.open("wb") as to_out, err.open("wb") as to_err:
             process = subprocess.Popen(command, stdout=to_out, stderr=to_err, env=self.environment())
-            self._watch.add(label, process.pid)
+            self._watch.add(CLIENT, process.pid)
             status, cpu_s = wait_for_cpu_seconds(process.pid)
             process.returncode = status
-            self._watch.finish(label, cpu_s)
+            self._watch.finish(CLIENT, cpu_s)
         if status != 0:
             raise RuntimeError(f"{command[-1]} ended with {status}: {err.read_text(errors='replace')[-2000:]}")
         return out.read_text(errors="replace")
@@ -135,7 +159,7 @@ class Stage:
         """Ours and the connector of the peer have a process each; both doors of ours share one."""
         is_peer = contender is Contender.KAFKA
         if is_peer not in self._sparks:
-            label = "Spark of the peer" if is_peer else "Spark"
+            label = _spark_label(is_peer)
             process = SparkProcess(self.folder / label.replace(" ", "-"), self._spark_path, with_connector=is_peer)
             self._sparks[is_peer] = process
             self._watch.add(label, process.pid)
@@ -147,3 +171,7 @@ class Stage:
         for broker in self._brokers.values():
             broker.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _spark_label(is_peer: bool) -> str:
+    return "Spark of the peer" if is_peer else "Spark"

@@ -68,3 +68,13 @@ def test_a_process_that_is_gone_uses_nothing():
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     assert (cpu_seconds(process.pid), memory_bytes(process.pid)) == (0.0, 0)
+
+
+def test_only_what_has_a_part_in_it_is_measured():
+    watch = ProcessWatch()
+    with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
+        watch.add("broker", process.pid)
+        watch.add("another", process.pid)
+        with watch.measured(lambda label: label == "broker"):
+            pass
+    assert list(watch.last) == ["broker"]

@@ -4,6 +4,7 @@ The benches without a JVM run by default; all of them with `pytest -m bench`.
 """
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -36,6 +37,27 @@ def test_the_benches_of_clients_and_kernel_run_and_check_their_results(tmp_path)
     assert all(sample["verified"] and min(sample["values"].values()) > 0 for sample in report["samples"])
     assert result.stdout.count("| kernel, 100 B: ") == 2
     assert "round 1" in result.stderr, "no progress was shown"
+
+
+def test_a_run_that_is_ended_keeps_what_it_has_and_says_what_is_left(tmp_path):
+    found, work = tmp_path / "found.json", tmp_path / "work"
+    work.mkdir()
+    command = [sys.executable, "-m", "tests.bench", "--quick", "--folder", str(work), "--json", str(found)]
+    with subprocess.Popen(
+        [*command, "--only", "kernel", "confluent-produce"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    ) as process:
+        for line in process.stderr:
+            if "confluent-produce" in line:
+                process.terminate()
+                break
+        said = process.stderr.read()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "not done: --only confluent-produce" in said
+    assert list(work.iterdir()) == [], "its folder was left behind"
+    command = [sys.executable, "-m", "tests.bench", "--report", str(found)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "| kernel, 100 B: decode | embedded |" in result.stdout
 
 
 @pytest.mark.bench

@@ -1,12 +1,14 @@
 """What samples amount to: medians, ratios to the peer, verdicts; and the table that shows them."""
 
+from dataclasses import replace
+
 import pytest
-from bench.card import QUICK, Bench, Better, Contender, Figure, Outcome
+from bench.card import FULL, QUICK, Bench, Better, Contender, Figure, Outcome
 from bench.machine import Machine
 from bench.markdown_table import number, to_markdown
 from bench.process_usage import TreeUsage
 from bench.registry import BENCHES, select
-from bench.report import Report, Sample, summarise
+from bench.report import FLATNESS, Report, Sample, summarise
 from bench.row_values import Tally, check_tally, expected_tally, tally_of, value_of
 from bench.runner import Runner
 
@@ -32,11 +34,21 @@ def a_bench(run=None, better=Better.HIGHER, **given):
     )  # fmt: skip
 
 
+def a_report(benches, samples, **given):
+    return Report(
+        **{
+            "machine": MACHINE, "is_quick": False, "factor": 1.0, "scale": {"spark_rows": 10, "rounds": 3},
+            "samples": samples, "failures": [], "seconds": {bench.name: 60.0 for bench in benches},
+            "summaries": summarise(benches, samples), **given,
+        }
+    )  # fmt: skip
+
+
 def samples_of(contender, *rates, case="c"):
     return [
         Sample(
-            bench="b", case=case, contender=contender, round_number=number, values={"rate": rate}, usage={},
-            verified="all", load=0.0,
+            bench="b", case=case, contender=contender, round_number=number, values={"rate": rate},
+            usage={"client": TreeUsage(cpu_s=1.5, peak_bytes=2 * 2**20)}, verified="all", load=0.0,
         )
         for number, rate in enumerate(rates)
     ]  # fmt: skip
@@ -74,16 +86,31 @@ def test_amounts_that_are_too_small_are_compared_but_not_judged():
     assert (found.ratio, found.is_met) == (pytest.approx(1.5), None)
 
 
-def test_growth_is_judged_by_the_dearest_step():
+def test_growth_is_judged_by_what_a_step_costs_more_than_one_before_it():
     steps = [
         *samples_of(Contender.EMBEDDED, 100, case="1"),
         *samples_of(Contender.EMBEDDED, 130, case="10"),
         *samples_of(Contender.EMBEDDED, 90, case="100"),
     ]
     found = summarise([a_bench(better=Better.LOWER, flat_within=1.2)], steps)
-    growth = cell(found, Contender.EMBEDDED, "dearest step by the first")
+    growth = cell(found, Contender.EMBEDDED, FLATNESS)
     assert growth.median == pytest.approx(1.3)
     assert growth.is_met is False
+
+
+def test_a_dear_first_step_hides_no_growth_behind_it():
+    costs = {"1": 150, "10": 100, "100": 140}
+    steps = [sample for case, cost in costs.items() for sample in samples_of(Contender.BROKER, cost, case=case)]
+    found = summarise([a_bench(better=Better.LOWER, flat_within=1.2)], steps)
+    growth = cell(found, Contender.BROKER, FLATNESS)
+    assert growth.median == pytest.approx(1.4)
+    assert growth.is_met is False
+
+
+def test_how_flat_the_peer_is_is_shown_and_not_judged():
+    steps = [*samples_of(Contender.KAFKA, 100, case="1"), *samples_of(Contender.KAFKA, 300, case="10")]
+    growth = cell(summarise([a_bench(flat_within=1.2)], steps), Contender.KAFKA, FLATNESS)
+    assert (growth.median, growth.target, growth.is_met) == (pytest.approx(3), None, None)
 
 
 def test_a_run_that_fails_is_told_and_ends_only_its_own_contender():
@@ -100,6 +127,26 @@ def test_a_run_that_fails_is_told_and_ends_only_its_own_contender():
     assert len(runner.samples) == 2 * (len(Contender) - 1)
 
 
+@pytest.mark.parametrize(("is_warmed_up", "runs"), [(True, 1 + 3 + 1 + 1), (False, 3 + 1)])
+def test_a_case_may_have_fewer_rounds_and_a_bench_no_warm_up(is_warmed_up, runs):
+    seen = []
+
+    def run(stage, contender, case):
+        seen.append(case)
+        return Outcome(values={"rate": 1.0}, verified="all")
+
+    bench = replace(
+        a_bench(run, rounds_of_case={"long": 1}, is_warmed_up=is_warmed_up),
+        contenders=(Contender.BROKER,),
+        cases=lambda scale: ("short", "long"),
+    )
+    runner = Runner(StageOfOneCall(replace(QUICK, rounds=3, warm_up_rounds=1)), {Contender.BROKER}, {})
+    list(runner.run([bench]))
+    assert len(seen) == runs
+    assert len([sample for sample in runner.samples if sample.case == "long"]) == 1
+    assert list(runner.seconds) == ["b"]
+
+
 def test_a_bench_whose_needs_are_missing_is_skipped_with_the_reason():
     runner = Runner(StageOfOneCall(), set(Contender), {"spark": "there is no Java"})
     list(runner.run([a_bench(needs=frozenset({"spark"}))]))
@@ -109,16 +156,48 @@ def test_a_bench_whose_needs_are_missing_is_skipped_with_the_reason():
 def test_the_table_marks_what_was_missed():
     bench = a_bench()
     samples = samples_of(Contender.BROKER, 15) + samples_of(Contender.KAFKA, 10)
-    report = Report(
-        machine=MACHINE, scale={}, samples=samples, failures=[], summaries=summarise([bench], samples)
-    )  # fmt: skip
-    shown = to_markdown(report, [bench])
+    shown = to_markdown(a_report([bench], samples), [bench], is_long=False)
     assert "| b, c: rate | broker | 15 1/s | 10 1/s | 1.50 | ≥ 2: **missed** |" in shown
-    assert "- b: v" in shown
+
+
+def test_the_short_table_has_what_is_judged_and_the_long_one_all_of_it():
+    bench = a_bench()
+    samples = samples_of(Contender.BROKER, 15) + samples_of(Contender.BROKER_OS, 16) + samples_of(Contender.KAFKA, 10)
+    short, long = (to_markdown(a_report([bench], samples), [bench], is_long=is_long) for is_long in (False, True))
+    assert [line.split(" | ")[1] for line in short.splitlines() if line.startswith("| b, c")] == ["broker"]
+    assert "| b, c: rate | broker flush.policy=os | 16 1/s | 10 1/s | 1.60 |  |" in long
+    assert "| b, c | broker | client | 1.5 s | 2 MiB |" in long
+    assert "- b, c, broker: all" in long
+
+
+def test_the_table_of_a_growth_has_a_column_for_each_step():
+    bench = replace(a_bench(better=Better.LOWER, flat_within=1.2), name="growth-of-it")
+    samples = [
+        replace(sample, bench=bench.name)
+        for case, costs in {"1": (100, 98, 103), "10": (130,)}.items()
+        for sample in samples_of(Contender.BROKER, *costs, case=case)
+    ]
+    shown = to_markdown(a_report([bench], samples), [bench], is_long=False)
+    assert "| growth-of-it | contender | 1 | 10 | most by an earlier step | target |" in shown
+    assert "| rate, 1/s | broker | 100 (98-103) | 130 | 1.30 | ≤ 1.2: **missed** |" in shown
+
+
+def test_amounts_that_are_not_the_full_ones_stand_above_the_table():
+    report = a_report([a_bench()], samples_of(Contender.BROKER, 15))
+    assert "amounts" not in to_markdown(report, [a_bench()], is_long=False)
+    assert "Not the full amounts: 0.3 of them." in to_markdown(replace(report, factor=0.3), [a_bench()], is_long=False)
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(0.1234, "0.123"), (12.34, "12.3"), (1234, "1,234"), (45_678, "46 k"), (2_345_678, "2.35 M")]
+    ("value", "shown"),
+    [
+        (0.1234, "0.123"),
+        (12.34, "12.3"),
+        (1234, "1,234"),
+        (45_678, "45.7 k"),
+        (456_789, "457 k"),
+        (2_345_678, "2.35 M"),
+    ],
 )
 def test_numbers_are_shown_with_the_digits_that_say_something(value, shown):
     assert number(value) == shown
@@ -137,3 +216,47 @@ def test_benches_are_chosen_by_how_their_names_begin():
     assert select([]) == BENCHES
     with pytest.raises(ValueError, match="no bench is named nothing"):
         select(["spark", "nothing"])
+
+
+KAFKAS_TERMS = {Contender.BROKER: 1.0, Contender.BROKER_OS: 1.0}
+PROMISED = {
+    ("broker-start", "start"): {Contender.BROKER: 0.3},
+    ("broker-memory-idle", "memory"): {Contender.BROKER: 0.25},
+    ("broker-memory-after", "memory"): {Contender.BROKER: 0.2},
+    ("broker-recovery", "recovery"): {Contender.BROKER: 1.5},
+    ("java-produce-acks-1", "records/s"): KAFKAS_TERMS,
+    ("java-produce-acks-all", "records/s"): {Contender.BROKER: 0.8},
+    ("java-consume", "records/s"): {Contender.BROKER: 1.0},
+    ("java-consume", "fetching records/s"): {Contender.BROKER: 1.0},
+    ("java-round-trip", "p50"): KAFKAS_TERMS,
+    ("java-round-trip", "p99"): KAFKAS_TERMS,
+    ("confluent-produce", "records/s"): {Contender.BROKER: 1.0},
+    ("confluent-consume", "records/s"): {Contender.BROKER: 1.0},
+    ("spark-read", "rows/s"): {Contender.EMBEDDED: 2.5, Contender.BROKER: 2.0},
+    ("spark-stream", "rows/s"): {Contender.EMBEDDED: 2.5, Contender.BROKER: 2.0},
+    ("spark-write", "rows/s"): {Contender.EMBEDDED: 2.5, Contender.BROKER: 1.5},
+    ("spark-copy", "rows/s"): {Contender.EMBEDDED: 2.0, Contender.BROKER: 2.0},
+    ("spark-micro-batch", "p50"): {Contender.EMBEDDED: 1.25, Contender.BROKER: 1.25},
+    ("spark-micro-batch", "p95"): {Contender.EMBEDDED: 1.25, Contender.BROKER: 1.25},
+}
+
+
+def test_targets_are_those_that_were_promised():
+    figures = [(bench.name, figure) for bench in BENCHES for figure in bench.figures]
+    assert {(name, figure.name): dict(figure.targets) for name, figure in figures if figure.targets} == PROMISED
+    assert {(name, figure.name): figure.bound for name, figure in figures if figure.bound is not None} == {
+        ("kernel", "decode"): 20,
+        ("kernel", "encode"): 10,
+    }
+    assert {bench.name: bench.flat_within for bench in BENCHES if bench.flat_within is not None} == {
+        "growth-records": 1.2,
+        "growth-partitions": 1.2,
+    }
+    assert FULL.growth_records == (1_000_000, 10_000_000, 100_000_000)
+    assert (FULL.growth_partitions[0], FULL.growth_partitions[-1]) == (1, 1_000)
+    assert (FULL.growth_value_bytes[0], FULL.growth_value_bytes[-1]) == (10, 100_000)
+    assert (FULL.growth_connections[0], FULL.growth_connections[-1]) == (1, 64)
+
+
+def test_a_full_run_is_meant_to_fit_in_an_hour():
+    assert sum(bench.full_seconds for bench in BENCHES) <= 3600
