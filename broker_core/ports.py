@@ -39,6 +39,22 @@ class Jobs(Protocol):
         ...
 
 
+class LoopWrites(Protocol):
+    """For a node whose loop writes by itself what ends in the page cache, and has the syncs done elsewhere: handing
+    every write to a thread and back costs more than the write."""
+
+    def at_end_of_turn(self, callback: Callable[[], None]) -> None:
+        """Runs it on the loop once what has come by now was dealt with: so that it is written together."""
+        ...
+
+    def sync(
+        self, work: Callable[[], None], on_synced: Callable[[], None], on_trouble: Callable[[Exception], None]
+    ) -> None:
+        """As `Jobs.submit`, for work that is one sync of one file and waits for nobody: it must not queue behind jobs
+        that may be waiting for what it will give free."""
+        ...
+
+
 class File(Protocol):
     """One open file. Positions and sizes in bytes. Every call raises OSError as the operating system does."""
 

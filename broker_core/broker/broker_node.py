@@ -35,7 +35,7 @@ from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
-from broker_core.ports import Clock, Entropy, FileSystem, Jobs
+from broker_core.ports import Clock, Entropy, FileSystem, Jobs, LoopWrites
 
 LEADER_EPOCH: Final = 0
 """Of every partition: a node alone has no other leaders."""
@@ -48,13 +48,15 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
-    """The outside world of a node. `answer_room_bytes`: how much memory is left for answers that clients will fetch
-    later; `max_open_count`: partitions that may be open at a time, see `model.limits.MAX_OPEN_PARTITION_COUNT`."""
+    """The outside world of a node. `loop_writes` None: everything is written in jobs. `answer_room_bytes`: how much
+    memory is left for answers that clients will fetch later; `max_open_count`: partitions that may be open at a time,
+    see `model.limits.MAX_OPEN_PARTITION_COUNT`."""
 
     jobs: Jobs
     clock: Clock
     entropy: Entropy
     file_system: FileSystem
+    loop_writes: LoopWrites | None = None
     answer_room_bytes: Callable[[], int] = lambda: sys.maxsize
     max_open_count: int = MAX_OPEN_PARTITION_COUNT
 
@@ -96,6 +98,7 @@ class BrokerNode:
         self.purgatory = Purgatory()
         """Of fetches."""
         self._file_system = ports.file_system
+        self._loop_writes = ports.loop_writes
         self._max_open_count = ports.max_open_count
         self._directory: NodeDirectory | None = None
         self._being_made: dict[str, list[Callable[[], None]]] = {}
@@ -158,6 +161,7 @@ class BrokerNode:
     def abandon(self) -> None:
         """Closes files and gives the directory back without a flush or a mark: the next start recovers. Blocks."""
         if self._directory is not None:
+            self.replicas.abandon()
             self._directory.close(is_clean=False)
 
     # -- what handlers ask of the whole node --
@@ -260,6 +264,7 @@ class BrokerNode:
             self.entropy,
             retention_check_interval_ms=config.log_retention_check_interval_ms,
             pinned_offset=lambda partition: self._coordinators.pinned_offset(partition),
+            loop_writes=self._loop_writes,
         )
         self.replicas.on_advance(self.purgatory.wake)
         self._coordinators = NodeCoordinators(

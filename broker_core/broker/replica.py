@@ -1,13 +1,9 @@
-"""One partition on the node's loop: appends queue up, and what is queued is written by one job at a time.
+"""One partition on the node's loop: what is appended to it goes through a queue, see `write_queue`; what is read of it
+comes from what is published.
 
-    append ─┐                      ┌─ job: lock, judge and write each, ONE sync, publish ─┐
-    append ─┼─ queue ── takes all ─┤                                                      ├─ bounds move, answers in
-    append ─┘                      └────────────── meanwhile others queue ────────────────┘  order, listeners, next job
-
-So the longer the disk takes, the more appends share a sync. Other changes (deleting records, flushing) queue up among
-the appends and have a job of their own. Reads happen on the loop, from what is published, and never look behind
-`bounds`, which are those of the last job that came back. They never go back, in whatever order jobs do. What may take
-long, because it opens every segment or inflates batches, is given out as a question for a job (`asked_of_store`).
+Reads happen on the loop and never look behind `bounds`, which are those of the last group that came back. They never go
+back, in whatever order jobs do. What may take long, because it opens every segment or inflates batches, is given out as
+a question for a job (`asked_of_store`).
 
 A job that finds the topic gone answers with UnknownTopicError. One that cannot open the partition (its folder, damage
 in what was published) takes it offline: `trouble` says why, until a job succeeds again. An append that the disk refuses
@@ -18,7 +14,6 @@ open: that is nothing of the partition's.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,6 +22,7 @@ from typing import Any, Final, TypeVar
 from broker_core.broker.guarded_call import OnTrouble, call_guarded
 from broker_core.broker.replica_jobs import Changed, PartitionTarget, QueuedAppend, QueuedChange
 from broker_core.broker.replica_means import ReplicaMeans
+from broker_core.broker.write_queue import WriteQueue
 from broker_core.cluster import (
     AppendResult,
     FetchedBatches,
@@ -46,7 +42,6 @@ from broker_core.model.exceptions import (
     UnknownPartitionError,
 )
 from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
-from broker_core.model.limits import MAX_APPEND_GROUP_BYTES
 from broker_core.storage.partition_store import GroupedAppend, PartitionStore
 
 Answer = TypeVar("Answer")
@@ -79,17 +74,19 @@ class Replica:
         self._topic = topic
         self._means = means
         self._target = PartitionTarget(access=means.access, topic_partition=topic_partition, topic_id=topic.topic_id)
-        self._queue: deque[QueuedAppend | QueuedChange] = deque()
-        self._is_writing = False
-        self._is_waiting = False
+        self._queue = WriteQueue(self, self._target, means)
         self._producers: dict[int, ProducerEntry] | None = None
         self._listeners: list[Callable[[], None]] = []
         self._call = partial(call_guarded, f"partition={topic_partition}")
         self._look_at_bounds()
 
     @property
+    def knows_producers(self) -> bool:
+        return self._producers is not None
+
+    @property
     def is_idle(self) -> bool:
-        return not self._is_writing and not self._queue
+        return self._queue.is_idle
 
     def on_advance(self, callback: Callable[[], None]) -> None:
         """Called on the loop whenever the bounds have moved, and when the topic was deleted."""
@@ -118,7 +115,7 @@ class Replica:
                 f"{self.topic_partition}: the base offset of a produced batch is 0; this one's is {claimed}"
             )
         self._means.budget.hold(len(batches))
-        self._queue.append(
+        self._queue.add_append(
             QueuedAppend(
                 append=GroupedAppend(batches=batches, origin=origin),
                 refusal=refusal,
@@ -126,14 +123,12 @@ class Replica:
                 on_trouble=on_trouble,
             )
         )
-        self._maybe_start()
 
     def change(
         self, work: Callable[[PartitionStore], Answer], on_done: Callable[[Answer], None], on_trouble: OnTrouble
     ) -> None:
         """Runs `work(store)` in a job under the partition's lock, behind what is queued."""
-        self._queue.append(QueuedChange(work=work, on_done=on_done, on_trouble=on_trouble))
-        self._maybe_start()
+        self._queue.add_change(QueuedChange(work=work, on_done=on_done, on_trouble=on_trouble))
 
     def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_trouble: OnTrouble) -> None:
         """Moves the log start offset up, -1: to the high watermark. `on_done` has the new log start offset."""
@@ -162,9 +157,13 @@ class Replica:
     def drop(self) -> None:
         """The topic was deleted: what is queued is refused. A job that is under way finds out by itself."""
         self._means.readers.drop(self.topic_partition)
-        while self._queue:
-            self._refuse(self._queue.popleft(), self._target.unknown_topic())
+        for queued in self._queue.take_all():
+            self._refuse(queued, self._target.unknown_topic())
         self._tell_listeners()
+
+    def abandon(self) -> None:
+        """Nothing comes back any more: lets go of the partition as it is."""
+        self._queue.abandon()
 
     def go_offline(self, trouble: StreamlogError) -> None:
         if self.trouble is None:
@@ -252,74 +251,9 @@ class Replica:
         except StreamlogError as trouble:
             self.go_offline(trouble)
 
-    # -- jobs --
+    # -- what the queue says --
 
-    def _maybe_start(self) -> None:
-        """Hands what is queued to a job, if none is under way and the node's memory allows it."""
-        if self._is_writing or self._is_waiting or not self._queue:
-            return
-        first = self._queue[0]
-        if isinstance(first, QueuedChange):
-            self._queue.popleft()
-            self._start_change(first)
-            return
-        group, size_bytes = self._next_group()
-        if not self._means.budget.may_write(size_bytes, self._on_free):
-            self._is_waiting = True
-            return
-        for _ in group:
-            self._queue.popleft()
-        self._start_group(group, size_bytes)
-
-    def _next_group(self) -> tuple[list[QueuedAppend], int]:
-        """(the appends that the next job takes, their bytes): all up to the next other change, within the bound."""
-        group: list[QueuedAppend] = []
-        size_bytes = 0
-        for queued in self._queue:
-            if isinstance(queued, QueuedChange) or (group and size_bytes + queued.size_bytes > MAX_APPEND_GROUP_BYTES):
-                break
-            group.append(queued)
-            size_bytes += queued.size_bytes
-        return group, size_bytes
-
-    def _on_free(self) -> None:
-        self._is_waiting = False
-        self._maybe_start()
-
-    def _start_group(self, group: list[QueuedAppend], size_bytes: int) -> None:
-        target, wants_all = self._target, self._producers is None
-        clock = self._means.clock
-
-        def work() -> Changed:
-            return target.append(group, now_ms=clock.now_ms(), wants_all_producers=wants_all)
-
-        def done(changed: Changed) -> None:
-            self.is_dirty = True
-            self._on_changed(group, changed)
-            self._finish(size_bytes)
-
-        def failed(trouble: Exception) -> None:
-            self._on_failed(group, trouble)
-            self._finish(size_bytes)
-
-        self._is_writing = True
-        self._means.jobs.submit(work, done, failed)
-
-    def _start_change(self, queued: QueuedChange) -> None:
-        target = self._target
-
-        def done(changed: Changed) -> None:
-            self._on_changed([queued], changed)
-            self._finish(0)
-
-        def failed(trouble: Exception) -> None:
-            self._on_failed([queued], trouble)
-            self._finish(0)
-
-        self._is_writing = True
-        self._means.jobs.submit(lambda: target.change(queued), done, failed)
-
-    def _on_changed(self, group: Sequence[QueuedAppend | QueuedChange], changed: Changed) -> None:
+    def on_changed(self, group: Sequence[QueuedAppend | QueuedChange], changed: Changed) -> None:
         if self.trouble is not None:
             _log.warning("partition=%s is online again", self.topic_partition)
             self.trouble = None
@@ -327,7 +261,7 @@ class Replica:
         has_advanced = self._advance(changed.bounds)
         refusal = next((answer for answer in changed.answers if isinstance(answer, StorageError)), None)
         if refusal is not None:
-            _log.error("partition=%s: the disk refused: %s", self.topic_partition, refusal)
+            self._log_disk_refusal(refusal)
         for queued, answer in zip(group, changed.answers, strict=True):
             self._answer(queued, answer)
         if has_advanced:
@@ -335,7 +269,17 @@ class Replica:
         if changed.has_rolled:
             self._means.on_rolled(self.topic_partition)
 
-    def _on_failed(self, group: Sequence[QueuedAppend | QueuedChange], trouble: Exception) -> None:
+    def on_disk_refusal(self, group: Sequence[QueuedAppend], trouble: Exception) -> None:
+        """Everything was taken back, and the next append may find the disk well."""
+        self._log_disk_refusal(trouble)
+        known = trouble if isinstance(trouble, StreamlogError) else StreamlogError(f"{self.topic_partition}: {trouble}")
+        for queued in group:
+            self._refuse(queued, known)
+
+    def _log_disk_refusal(self, trouble: Exception) -> None:
+        _log.error("partition=%s: the disk refused: %s", self.topic_partition, trouble)
+
+    def on_failed(self, group: Sequence[QueuedAppend | QueuedChange], trouble: Exception) -> None:
         """The job did nothing: the topic is gone, or the partition could not be opened."""
         if isinstance(trouble, InvalidRequestError | TooManyOpenFilesError):
             known: StreamlogError = trouble
@@ -347,12 +291,6 @@ class Replica:
             known = StreamlogError(f"{self.topic_partition}: {type(trouble).__name__}: {trouble}")
         for queued in group:
             self._refuse(queued, known)
-
-    def _finish(self, size_bytes: int) -> None:
-        self._is_writing = False
-        if size_bytes:
-            self._means.budget.written(size_bytes)
-        self._maybe_start()
 
     def _answer(self, queued: QueuedAppend | QueuedChange, answer: Any) -> None:
         if isinstance(answer, StreamlogError):

@@ -1,4 +1,7 @@
-"""What a replica's jobs do, away from the loop: one group of appends, or one other change, under the partition's lock.
+"""What becomes of a replica's queue: one group of appends, or one other change, under the partition's lock.
+
+    PartitionTarget.append, .change      in a job, away from the loop
+    PartitionTarget.maybe_begin          on the loop, up to the sync: see `StartedGroup`
 
 They know nothing of the replica but which partition of which topic is meant, and bring back all that the loop is to
 learn: what became of each, the bounds that are published now, what the partition remembers of its producers.
@@ -6,20 +9,29 @@ learn: what became of each, the bounds that are published now, what the partitio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from broker_core.broker.guarded_call import OnTrouble
 from broker_core.cluster import AppendResult, PartitionBounds
 from broker_core.log.producer_state import ProducerEntry
-from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.partition_access import HeldPartition, PartitionAccess
 from broker_core.model.exceptions import StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
-from broker_core.storage.partition_store import AppendOutcome, GroupedAppend, PartitionStore
+from broker_core.record.batch_header import ATTRIBUTES_POSITION, COMPRESSION_MASK
+from broker_core.storage.partition_store import (
+    AppendOutcome,
+    GroupedAppend,
+    PartitionStore,
+    StartedAppends,
+)
 
 Answer = TypeVar("Answer")
+
+_CODEC_POSITION: Final = ATTRIBUTES_POSITION + 1
+"""The lower byte of a batch's attributes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +46,12 @@ class QueuedAppend:
     @property
     def size_bytes(self) -> int:
         return len(self.append.batches)
+
+    @property
+    def is_plain(self) -> bool:
+        """The first batch is not compressed: of a client's, which has no other, the records can be looked at as they
+        are. What coordinators write is never compressed."""
+        return not self.append.batches[_CODEC_POSITION] & COMPRESSION_MASK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +75,70 @@ class Changed:
     has_rolled: bool = False
 
 
+class StartedGroup:
+    """Appends that are in the page cache; the partition is held until `finish` or `take_back`, which are for the loop.
+    `sync` is for a thread, and comes before if it `needs_sync`."""
+
+    __slots__ = ("_appends", "_held", "_queued", "count")
+
+    def __init__(
+        self, held: HeldPartition, appends: StartedAppends | None, queued: Sequence[QueuedAppend], count: int
+    ) -> None:
+        self.count = count
+        """Of those that were queued, from the first on."""
+        self._held = held
+        self._appends = appends
+        self._queued = queued[:count]
+
+    @classmethod
+    def maybe_of(cls, held: HeldPartition, queued: Sequence[QueuedAppend], *, now_ms: int) -> StartedGroup | None:
+        accepted = [each.append for each in queued if each.refusal is None]
+        if not accepted:
+            return cls(held, None, queued, len(queued))
+        try:
+            appends = held.store.begin_append(accepted, now_ms=now_ms)
+        except BaseException:
+            held.release()
+            raise
+        count = _count_with_outcome(queued, len(appends.outcomes))
+        if not count:
+            held.release()
+            return None
+        return cls(held, appends, queued, count)
+
+    @property
+    def needs_sync(self) -> bool:
+        return self._appends is not None and self._appends.needs_sync
+
+    def sync(self) -> None:
+        """Raises StorageError: then `take_back` is due."""
+        assert self._appends is not None, "nothing was written"
+        self._appends.sync()
+
+    def finish(self) -> Changed:
+        """Publishes, and lets go. Raises StorageError, and then has taken everything back."""
+        try:
+            outcomes: Iterator[AppendOutcome | StreamlogError] = iter(())
+            if self._appends is not None:
+                self._appends.publish()
+                outcomes = iter(self._appends.outcomes)
+            answers = [each.refusal or next(outcomes) for each in self._queued]
+            return _changed(self._held.store, answers, wants_all_producers=False)
+        finally:
+            self._held.release()
+
+    def take_back(self) -> None:
+        try:
+            if self._appends is not None:
+                self._appends.take_back()
+        finally:
+            self._held.release()
+
+    def let_go(self) -> None:
+        """The node goes down as it is: the next start finds out what is whole of it."""
+        self._held.release()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTarget:
     """The partition that is meant: of this topic, and not of a later one of its name."""
@@ -73,22 +155,20 @@ class PartitionTarget:
             accepted = [each.append for each in queued if each.refusal is None]
             outcomes = iter(store.append_group(accepted, now_ms=now_ms, is_synced=True) if accepted else ())
             answers = [each.refusal or next(outcomes) for each in queued]
-            done = [each for each in answers if isinstance(each, AppendOutcome)]
-            has_rolled = any(each.rolled for each in done)
-            # A roll forgets producers that are silent.
-            has_all = wants_all_producers or has_rolled
-            changed_ids = frozenset[int]().union(*(each.producer_ids for each in done))
-            return Changed(
-                answers=answers,
-                bounds=store.written_bounds(),
-                producers=store.producer_entries()
-                if has_all
-                else {producer_id: store.producer_entry(producer_id) for producer_id in changed_ids},
-                has_all_producers=has_all,
-                has_rolled=has_rolled,
-            )
+            return _changed(store, answers, wants_all_producers=wants_all_producers)
 
         return self.access.write(self.topic_partition, write)
+
+    def maybe_begin(self, queued: Sequence[QueuedAppend], *, now_ms: int) -> StartedGroup | None:
+        """Writes as many of them, from the first on, as can be written without waiting; None: only a job will do.
+        Nothing is refused here for what `access.write` would raise."""
+        held = self.access.maybe_hold(self.topic_partition)
+        if held is None:
+            return None
+        if held.store.topic_id != self.topic_id:
+            held.release()
+            return None
+        return StartedGroup.maybe_of(held, queued, now_ms=now_ms)
 
     def change(self, queued: QueuedChange) -> Changed:
         """What the change raises is its answer."""
@@ -124,3 +204,30 @@ class PartitionTarget:
     def unknown_topic(self) -> UnknownTopicError:
         name = self.topic_partition.topic
         return UnknownTopicError(f"Topic '{name}' was deleted.", topic=name)
+
+
+def _changed(store: PartitionStore, answers: Sequence[Any], *, wants_all_producers: bool) -> Changed:
+    done = [each for each in answers if isinstance(each, AppendOutcome)]
+    has_rolled = any(each.rolled for each in done)
+    # A roll forgets producers that are silent.
+    has_all = wants_all_producers or has_rolled
+    changed_ids = frozenset[int]().union(*(each.producer_ids for each in done))
+    return Changed(
+        answers=answers,
+        bounds=store.written_bounds(),
+        producers=store.producer_entries()
+        if has_all
+        else {producer_id: store.producer_entry(producer_id) for producer_id in changed_ids},
+        has_all_producers=has_all,
+        has_rolled=has_rolled,
+    )
+
+
+def _count_with_outcome(queued: Sequence[QueuedAppend], outcome_count: int) -> int:
+    """How many of them, from the first on, are settled when so many of those without a refusal have an outcome."""
+    for count, each in enumerate(queued):
+        if each.refusal is None:
+            if not outcome_count:
+                return count
+            outcome_count -= 1
+    return len(queued)

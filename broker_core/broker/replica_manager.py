@@ -31,7 +31,7 @@ from broker_core.model.exceptions import (
     UnknownTopicError,
 )
 from broker_core.model.identifiers import TopicPartition
-from broker_core.ports import Clock, Entropy, Jobs
+from broker_core.ports import Clock, Entropy, Jobs, LoopWrites
 from broker_core.storage.partition_store import PartitionStore
 
 _log: Final = logging.getLogger(__name__)
@@ -60,6 +60,7 @@ class ReplicaManager:
         retention_check_interval_ms: int,
         pinned_offset: PinnedOffset = lambda partition: None,
         budget: AppendBudget | None = None,
+        loop_writes: LoopWrites | None = None,
     ) -> None:
         self.budget = budget or AppendBudget()
         self._directory = directory
@@ -70,6 +71,7 @@ class ReplicaManager:
             access=directory.access,
             readers=self._readers,
             jobs=jobs,
+            loop_writes=loop_writes,
             clock=clock,
             budget=self.budget,
             config_of=topics.config_of,
@@ -152,6 +154,11 @@ class ReplicaManager:
     def stop(self, on_done: Callable[[], None]) -> None:
         """Waits for what is queued, puts it on the device and closes all files. Nothing may be appended any more."""
         self._upkeep.stop(lambda: self._flush_all(on_done))
+
+    def abandon(self) -> None:
+        """Lets go of what is being written, as it is: nothing comes back from jobs and syncs any more."""
+        for replica in self._replicas.values():
+            replica.abandon()
 
     # -- one by one --
 

@@ -11,17 +11,18 @@ from broker_core.cluster import TopicDescription
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
-from broker_core.ports import Clock, Jobs
+from broker_core.ports import Clock, Jobs, LoopWrites
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaMeans:
     """`config_of`: a topic's settings, the node's defaults filled in. `on_advanced`
-    and `on_rolled` are called on the loop."""
+    and `on_rolled` are called on the loop. `loop_writes` None: everything is written in jobs."""
 
     access: PartitionAccess
     readers: OpenReaders
     jobs: Jobs
+    loop_writes: LoopWrites | None
     clock: Clock
     budget: AppendBudget
     config_of: Callable[[TopicDescription], TopicConfig]

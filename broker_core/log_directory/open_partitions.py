@@ -30,6 +30,19 @@ class _Entry(Generic[Opened]):
         self.topic: TopicDescription | None = None
 
 
+class Taken(Generic[Opened]):
+    """One that nobody else uses until it was given back."""
+
+    __slots__ = ("_entry", "opened")
+
+    def __init__(self, entry: _Entry[Opened], opened: Opened) -> None:
+        self._entry = entry
+        self.opened = opened
+
+    def give_back(self) -> None:
+        self._entry.mutex.release()
+
+
 class OpenPartitions(Generic[Opened]):
     """A cache of what `open_partition` gives, closed by `close_partition`."""
 
@@ -68,6 +81,19 @@ class OpenPartitions(Generic[Opened]):
                 raise
         finally:
             entry.mutex.release()
+
+    def maybe_take(self, partition: TopicPartition, topic: TopicDescription) -> Taken[Opened] | None:
+        """The same for whoever must not wait, and gives it back later, from any thread. None: it is not open, or in
+        use."""
+        with self._mutex:
+            entry = self._entries.get(partition)
+            if entry is None or not entry.mutex.acquire(blocking=False):
+                return None
+            self._entries.move_to_end(partition)
+        if entry.opened is None or entry.topic != topic:
+            entry.mutex.release()
+            return None
+        return Taken(entry, entry.opened)
 
     def close(self) -> None:
         """Closes all entries, each when its user is done with it."""

@@ -21,9 +21,9 @@ from typing import Final, TypeVar
 
 from broker_core.cluster import TopicDescription
 from broker_core.log_directory.directory import LogDirectory
-from broker_core.log_directory.open_partitions import OpenPartitions
+from broker_core.log_directory.open_partitions import OpenPartitions, Taken
 from broker_core.log_directory.partition_folders import PartitionFolders
-from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, LockMode, PartitionLock
 from broker_core.log_directory.topic_catalog import TopicCatalog, is_same_topic, topic_of
 from broker_core.model.exceptions import (
     CorruptDataError,
@@ -76,6 +76,21 @@ class OpenStore:
         self.store.close()
         if self.lock is not None:
             self.lock.close()
+
+
+class HeldPartition:
+    """A store under its lock. What is released is used by others at once."""
+
+    __slots__ = ("_lock", "_taken", "store")
+
+    def __init__(self, store: PartitionStore, lock: PartitionLock, taken: Taken[OpenStore]) -> None:
+        self.store = store
+        self._lock = lock
+        self._taken = taken
+
+    def release(self) -> None:
+        self._lock.release()
+        self._taken.give_back()
 
 
 class PartitionAccess:
@@ -171,6 +186,25 @@ class PartitionAccess:
                 if is_same_topic(self._catalog, topic):
                     raise storage_error("writing", self.path_of(partition), trouble) from trouble
         raise self._restless(partition)
+
+    def maybe_hold(self, partition: TopicPartition) -> HeldPartition | None:
+        """The store as for a write, for a loop that must not wait; from any thread to be released. None: it is not open
+        yet or somebody is at it, so that only `write` will do. Only for who has the whole directory for himself."""
+        assert self._directory.is_held_alone, "other processes may write: they are learnt of in `write` only"
+        topic = self._catalog.topic(partition.topic)
+        taken = None if topic is None else self._writers.maybe_take(partition, topic)
+        if topic is None or taken is None:
+            return None
+        lock, store = taken.opened.lock, taken.opened.store
+        assert lock is not None, f"{partition} is open for reading"
+        if not lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
+            taken.give_back()
+            return None
+        held = HeldPartition(store, lock, taken)
+        if not store.is_loaded or self._catalog.topic(partition.topic) != topic:
+            held.release()
+            return None
+        return held
 
     def open_apart(self, partition: TopicPartition) -> PartitionStore:
         """A store for reading that the caller alone uses, for as long as it takes, and closes."""

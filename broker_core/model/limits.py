@@ -48,6 +48,10 @@ usual 1,024."""
 MAX_APPEND_GROUP_BYTES = 16 * 1024 * 1024
 """Batches that a broker writes to a partition with one sync; what is queued behind them does not wait for long."""
 
+MAX_LOOP_APPEND_BYTES = 256 * 1024
+"""Batches that a broker's loop writes to a partition by itself, which takes it some 0.2 ms; more is a thread's work,
+which looks at records and writes without keeping the loop."""
+
 MAX_WRITING_BYTES = 64 * 1024 * 1024
 """Batches that a broker is writing at one time, of all partitions: some groups, as many as a disk can take at once."""
 

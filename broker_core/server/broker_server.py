@@ -38,11 +38,15 @@ from broker_core.server.request_observer import NoObserver, RequestObserver
 from broker_core.server.steady_clock import SteadyClock
 from broker_core.server.tcp_listener import TcpListener
 from broker_core.server.thread_jobs import ThreadJobs
+from broker_core.server.thread_syncs import ThreadSyncs
 from broker_core.storage.os_file_system import OsFileSystem
 
 if TYPE_CHECKING:
     from broker_core.server.client_login import ClientLogin
     from broker_core.server.metrics_endpoint import MetricsEndpoint
+
+_SYNC_THREAD_COUNT: Final = 8
+"""Syncs at a time: more than one disk does side by side."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -94,8 +98,12 @@ class BrokerServer:
         self.config = replace(config, listeners=tuple(_with_port(one.listener, one.port) for one in self._listeners))
         """With the ports that were free, where port 0 was asked for."""
         self._jobs = ThreadJobs(self._loop, thread_count=config.num_io_threads, after_each=self._after_jobs)
+        self._sync_jobs = ThreadJobs(
+            self._loop, thread_count=_SYNC_THREAD_COUNT, thread_name="streamlog-sync", after_each=self._after_jobs
+        )
         ports = NodePorts(
             jobs=self._jobs,
+            loop_writes=ThreadSyncs(self._loop, self._sync_jobs),
             clock=self._clock,
             entropy=self._entropy,
             file_system=OsFileSystem(),
@@ -116,7 +124,7 @@ class BrokerServer:
 
     @property
     def unfinished_job_count(self) -> int:
-        return self._jobs.unfinished_count
+        return self._jobs.unfinished_count + self._sync_jobs.unfinished_count
 
     @property
     def connections(self) -> OpenConnections:
@@ -240,6 +248,7 @@ class BrokerServer:
             await self._metrics.stop()
         # Threads may be in the middle of a write.
         await asyncio.to_thread(self._jobs.close)
+        await asyncio.to_thread(self._sync_jobs.close)
 
 
 def _listen(config: BrokerConfig) -> list[TcpListener]:

@@ -23,11 +23,16 @@ class ThreadJobs:
     """`broker_core.ports.Jobs`. `after_each` is called on the loop when results were delivered."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, thread_count: int, after_each: Callable[[], None] = lambda: None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        thread_count: int,
+        thread_name: str = "streamlog-job",
+        after_each: Callable[[], None] = lambda: None,
     ) -> None:
         self._loop = loop
         self._after_each = after_each
-        self._threads = ThreadPoolExecutor(thread_count, thread_name_prefix="streamlog-job")
+        self._threads = ThreadPoolExecutor(thread_count, thread_name_prefix=thread_name)
         self._lock = threading.Lock()
         self._done: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._is_closed = False

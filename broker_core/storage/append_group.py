@@ -105,11 +105,9 @@ class UnpublishedTail:
         fs.sync_directory(directory)
 
     def publish(self, now_ms: int, *, is_synced: bool) -> None:
-        """Syncs, if that is asked for and the topic's settings want it now; then readers see the tail."""
+        """Readers see the tail. `is_synced`: its active segment is on the device."""
         writer = self._writer
-        is_synced = is_synced and writer.is_sync_due(now_ms)
         if is_synced:
-            self.active.sync()
             writer.on_synced(now_ms)
         writer.use_appender(self.active)
         writer.publish(is_synced=is_synced, is_new_generation=bool(self._opened))
@@ -146,34 +144,93 @@ class UnpublishedTail:
         write_atomically(self._writer.fs, path, epochs.encode().encode())
 
 
-def append_group(
-    writer: PartitionWriter, appends: Sequence[GroupedAppend], *, now_ms: int, is_synced: bool
-) -> list[AppendPlan | StreamlogError]:
-    """What became of each, in order: what was done, or why it was refused. Raises StorageError when the disk refuses:
-    then nothing of any of them is in the log."""
-    outcomes: list[AppendPlan | StreamlogError] = []
-    tail: UnpublishedTail | None = None
-    with translated("appending", writer.directory):
+class StartedAppends:
+    """Appends that are written behind the published end. What is left: `sync` if it `needs_sync`, in any thread, then
+    `publish`; or `take_back`. Until then nobody else may use the writer."""
+
+    def __init__(self, writer: PartitionWriter, *, now_ms: int, is_synced: bool) -> None:
+        self.outcomes: list[AppendOutcome | StreamlogError] = []
+        """What becomes of each, in order."""
+        self.needs_sync = False
+        self._writer = writer
+        self._now_ms = now_ms
+        self._is_synced = is_synced
+        self._tail: UnpublishedTail | None = None
+
+    def write(self, appends: Sequence[GroupedAppend], *, may_roll: bool) -> None:
+        """Judges and writes them in order, up to the first that begins a segment, if it may not."""
         try:
             for append in appends:
-                try:
-                    plan = writer.log.plan_append(append.batches, now_ms=now_ms, origin=append.origin)
-                except StreamlogError as refusal:
-                    outcomes.append(refusal)
-                    continue
-                if plan.runs:
-                    tail = tail or UnpublishedTail(writer)
-                    tail.write(plan)
-                outcomes.append(plan)
-            if tail is not None:
-                tail.publish(now_ms, is_synced=is_synced)
+                if not self._write_one(append, may_roll=may_roll):
+                    break
         except BaseException:
-            if tail is not None:
-                tail.take_back()
+            self.take_back()
             raise
-        if tail is not None:
-            tail.let_go()
-    return outcomes
+        if self._tail is not None and self._is_synced:
+            self.needs_sync = self._writer.is_sync_due(self._now_ms)
+
+    def sync(self) -> None:
+        assert self._tail is not None, "nothing was written"
+        with translated("appending", self._writer.directory):
+            self._tail.active.sync()
+
+    def publish(self) -> None:
+        """Readers see what was written; it was synced, if that was needed."""
+        if self._tail is None:
+            return
+        with translated("appending", self._writer.directory):
+            try:
+                self._tail.publish(self._now_ms, is_synced=self.needs_sync)
+            except BaseException:
+                self.take_back()
+                raise
+            self._tail.let_go()
+
+    def take_back(self) -> None:
+        if self._tail is not None:
+            self._tail.take_back()
+
+    def _write_one(self, append: GroupedAppend, *, may_roll: bool) -> bool:
+        writer = self._writer
+        try:
+            plan = writer.log.plan_append(append.batches, now_ms=self._now_ms, origin=append.origin)
+        except StreamlogError as refusal:
+            self.outcomes.append(refusal)
+            return True
+        if not may_roll and (plan.has_roll or plan.is_new_leader_epoch):
+            return False
+        if plan.runs:
+            self._tail = self._tail or UnpublishedTail(writer)
+            self._tail.write(plan)
+        self.outcomes.append(AppendOutcome.of(plan))
+        return True
+
+
+def append_group(
+    writer: PartitionWriter, appends: Sequence[GroupedAppend], *, now_ms: int, is_synced: bool
+) -> list[AppendOutcome | StreamlogError]:
+    """What became of each, in order: what was done, or why it was refused. Raises StorageError when the disk refuses:
+    then nothing of any of them is in the log."""
+    started = begin_append(writer, appends, now_ms=now_ms, is_synced=is_synced, may_roll=True)
+    if started.needs_sync:
+        try:
+            started.sync()
+        except BaseException:
+            started.take_back()
+            raise
+    started.publish()
+    return started.outcomes
+
+
+def begin_append(
+    writer: PartitionWriter, appends: Sequence[GroupedAppend], *, now_ms: int, is_synced: bool, may_roll: bool
+) -> StartedAppends:
+    """Everything but the sync and the publishing, of as many of them as there are outcomes. Raises StorageError when
+    the disk refuses: then nothing of any of them is in the log."""
+    started = StartedAppends(writer, now_ms=now_ms, is_synced=is_synced)
+    with translated("appending", writer.directory):
+        started.write(appends, may_roll=may_roll)
+    return started
 
 
 def roll_segment(writer: PartitionWriter, now_ms: int) -> bool:

@@ -7,7 +7,7 @@
         00000000000000000000.keyfilter                                      which keys a closed segment may hold
         partition.bounds                                                    published bounds (see `partition_bounds`)
 
-The store takes no lock. The door does: `refresh`, `append`, `append_control`, `append_group`, `flush`,
+The store takes no lock. The door does: `refresh`, `append`, `append_control`, `append_group`, `begin_append`, `flush`,
 `producer_entry`, `producer_entries`, `open_transactions`, `delete_records`, `apply_retention`, `roll`, `truncate_to`,
 `plan_compaction`, `swap_compaction`, `compact` and `place_key_filter` want the partition's exclusive lock; everything
 else wants none. `refresh` comes first every time the lock was taken.
@@ -44,7 +44,14 @@ from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import FileSystem
 from broker_core.storage import maintenance
-from broker_core.storage.append_group import AppendOutcome, GroupedAppend, append_group, roll_segment
+from broker_core.storage.append_group import (
+    AppendOutcome,
+    GroupedAppend,
+    StartedAppends,
+    append_group,
+    begin_append,
+    roll_segment,
+)
 from broker_core.storage.checkpoints import (
     LEADER_EPOCH_FILE_NAME,
     PARTITION_METADATA_FILE_NAME,
@@ -90,6 +97,7 @@ __all__ = [
     "Finding",
     "GroupedAppend",
     "PartitionStore",
+    "StartedAppends",
 ]
 
 
@@ -291,10 +299,21 @@ class PartitionStore:
         """Several appends with one sync and one publish, see `append_group`. What became of each, in order: a refused
         one fails alone; when the disk refuses, nothing of any of them is kept and each has that StorageError."""
         try:
-            outcomes = append_group(self._loaded(), appends, now_ms=now_ms, is_synced=is_synced)
+            return append_group(self._loaded(), appends, now_ms=now_ms, is_synced=is_synced)
         except StorageError as trouble:
             return [trouble] * len(appends)
-        return [each if isinstance(each, StreamlogError) else AppendOutcome.of(each) for each in outcomes]
+
+    def begin_append(self, appends: Sequence[GroupedAppend], *, now_ms: int) -> StartedAppends:
+        """The same up to the sync, of as many of them as get an outcome: those before the first that begins a segment.
+
+        The exclusive lock is held until the rest was done. Raises StorageError: then nothing of any of them is kept.
+        """
+        return begin_append(self._loaded(), appends, now_ms=now_ms, is_synced=True, may_roll=False)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a write can begin without reading the folder."""
+        return self._writer is not None and self._writer.is_loaded
 
     def written_bounds(self) -> PartitionBounds:
         """The published bounds as of the last refresh or append: what `bounds` would read under the lock."""
@@ -406,7 +425,7 @@ class PartitionStore:
         (outcome,) = append_group(self._loaded(), appends, now_ms=now_ms, is_synced=is_synced)
         if isinstance(outcome, StreamlogError):
             raise outcome
-        return AppendOutcome.of(outcome)
+        return outcome
 
     def _loaded(self) -> PartitionWriter:
         return self._writable().loaded()

@@ -55,6 +55,10 @@ class PartitionWriter:
         """Everything that is published is on the device."""
         return self._published.flushed_size_bytes == self._published.active_size_bytes
 
+    @property
+    def is_loaded(self) -> bool:
+        return self._log is not None
+
     def loaded(self) -> PartitionWriter:
         """Itself, refreshed if a failure made it forget what it knew."""
         if self._log is None:
