@@ -26,7 +26,7 @@ TESTS = Path(__file__).parent.parent
 # So that its modules have the same names here as in the tests and in the programs that they start.
 sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
-from bench.card import FULL, QUICK, Bench, Contender, Scale  # noqa: E402
+from bench.card import FULL, QUICK, Bench, Contender  # noqa: E402
 from bench.machine import look_at_machine  # noqa: E402
 from bench.markdown_table import to_markdown  # noqa: E402
 from bench.plot import draw  # noqa: E402
@@ -162,15 +162,14 @@ def card_of(bench: Bench) -> str:
     if bench.flat_within is not None:
         targets.append(f"a step costs at most {bench.flat_within:g} times what any step before it does")
     return (
-        f"{bench.name}\n    what      {bench.what}\n    how       {bench.how}\n    rounds    {rounds_of(bench, FULL)}\n"
+        f"{bench.name}\n    what      {bench.what}\n    how       {bench.how}\n    rounds    {rounds_of(bench)}\n"
         f"    verified  {bench.verified}\n    target    {'; '.join(targets) or 'none'}"
     )
 
 
-def rounds_of(bench: Bench, scale: Scale) -> str:
-    fewer = [f"{number} of {case}" for case, number in bench.rounds_of_case.items()]
-    warm_ups = f"after {scale.warm_up_rounds} to warm up" if bench.is_warmed_up else "without a warm-up"
-    return f"{', '.join([str(scale.rounds), *fewer])}, {warm_ups}; about {bench.full_seconds} s in all"
+def rounds_of(bench: Bench) -> str:
+    warm_ups = f"after {FULL.warm_up_rounds} to warm up" if bench.is_warmed_up else "without a warm-up"
+    return f"{FULL.rounds}, {warm_ups}; about {bench.full_seconds} s in all"
 
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ class Scale:
     growth_records: tuple[int, ...]
     growth_partitions: tuple[int, ...]
     growth_partition_records: int
+    partition_share_records: int
     growth_value_bytes: tuple[int, ...]
     growth_bytes: int
     growth_connections: tuple[int, ...]
@@ -82,6 +83,7 @@ class Scale:
             for name in (
                 "spark_rows", "tool_records", "large_tool_records", "consumed_records", "recovered_bytes",
                 "kernel_records", "growth_bytes", "growth_partition_records",
+                "partition_share_records",
             )
         }  # fmt: skip
         steps = tuple(count for count in self.growth_records if count <= self.growth_records[-1] * factor)
@@ -96,7 +98,7 @@ FULL = Scale(
     tool_records=2_000_000, large_tool_records=400_000, consumed_records=8_000_000, round_trips=3_000,
     recovered_bytes=600_000_000, kernel_records=2_000_000,
     growth_records=(1_000_000, 10_000_000, 100_000_000), growth_partitions=(1, 10, 100, 1_000),
-    growth_partition_records=2_000_000,
+    growth_partition_records=2_000_000, partition_share_records=2_000,
     growth_value_bytes=(10, 100, 1_000, 10_000, 100_000), growth_bytes=1_000_000_000,
     growth_connections=(1, 4, 16, 64), connection_seconds=3,
 )  # fmt: skip
@@ -105,7 +107,8 @@ QUICK = Scale(
     tool_records=20_000, large_tool_records=5_000,
     consumed_records=20_000, round_trips=200, recovered_bytes=5_000_000, kernel_records=50_000,
     growth_records=(10_000, 100_000), growth_partitions=(1, 10), growth_partition_records=10_000,
-    growth_value_bytes=(10, 1_000), growth_bytes=2_000_000, growth_connections=(1, 4), connection_seconds=0.3,
+    partition_share_records=1_000, growth_value_bytes=(10, 1_000), growth_bytes=2_000_000, growth_connections=(1, 4),
+    connection_seconds=0.3,
 )  # fmt: skip
 
 
@@ -126,17 +129,12 @@ class Bench:
     cases: Callable[[Scale], tuple[str, ...]]
     run: Callable[[Stage, Contender, str], Outcome]
     needs: frozenset[str] = frozenset()
-    rounds_of_case: Mapping[str, int] = field(default_factory=dict)
-    """Fewer than the scale says, by case, for what takes long."""
     is_warmed_up: bool = True
-    """False where each run starts its own processes, which a round before the others would not warm."""
+    """False where each run starts its own processes, or where what takes long is the median of three rounds anyway."""
     flat_within: float | None = None
     """Where cases are steps of a growth and figures are costs: a step's cost by that of any earlier one, at most."""
     full_seconds: int = 0
     """About so long it takes in a full run against Kafka on two cores."""
-
-    def rounds(self, scale: Scale, case: str) -> int:
-        return min(scale.rounds, self.rounds_of_case.get(case, scale.rounds))
 
     def figure(self, name: str) -> Figure:
         return next(figure for figure in self.figures if figure.name == name)

@@ -37,5 +37,5 @@ BENCH = Bench(
     contenders=(Contender.BROKER, Contender.KAFKA),
     cases=cases,
     run=run,
-    full_seconds=90,
+    full_seconds=110,
 )

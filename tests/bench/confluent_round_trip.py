@@ -45,5 +45,5 @@ BENCH = Bench(
     contenders=(Contender.BROKER, Contender.BROKER_OS, Contender.KAFKA),
     cases=cases,
     run=run,
-    full_seconds=180,
+    full_seconds=130,
 )

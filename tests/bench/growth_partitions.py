@@ -1,4 +1,4 @@
-"""The cost of a record as its topic has more partitions."""
+"""What partitions cost: the same records in more and more of them, and the same share of records in each of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,23 @@ from bench.filled_topic import consume, produce
 from bench.stage import Stage
 
 SIZE = 100
+CONTENDERS = (Contender.EMBEDDED, Contender.BROKER, Contender.KAFKA)
+HOW = "the embedded door in one process, and librdkafka (sticky partitions, acks=all) at the brokers"
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
-    count, partitions = stage.scale.growth_partition_records, int(case.replace(",", ""))
+def run_same_records(stage: Stage, contender: Contender, case: str) -> Outcome:
+    return write_and_read(stage, contender, count=stage.scale.growth_partition_records, partitions=partitions_of(case))
+
+
+def run_same_shares(stage: Stage, contender: Contender, case: str) -> Outcome:
+    share = stage.scale.partition_share_records
+    outcome = write_and_read(stage, contender, count=share * partitions_of(case), partitions=partitions_of(case))
+    microseconds = {name: outcome.values[name] * share / 1000 for name in ("write", "read")}
+    return Outcome(values=microseconds, verified=outcome.verified)
+
+
+def write_and_read(stage: Stage, contender: Contender, *, count: int, partitions: int) -> Outcome:
+    """Nanoseconds for each record."""
     if contender is Contender.EMBEDDED:
         return append_and_read(stage, count=count, size=SIZE, partitions=partitions)
     bootstrap = stage.broker(contender).bootstrap
@@ -24,24 +37,41 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
     )
 
 
+def partitions_of(case: str) -> int:
+    return int(case.replace(",", ""))
+
+
 def cases(scale: Scale) -> tuple[str, ...]:
     return tuple(f"{count:,}" for count in scale.growth_partitions)
 
 
-BENCH = Bench(
+def figures(unit: str) -> tuple[Figure, ...]:
+    return tuple(Figure(name=name, unit=unit, better=Better.LOWER) for name in ("write", "read"))
+
+
+SAME_RECORDS = Bench(
     name="growth-partitions",
     what="cost per record as partitions grow, 100 B",
-    how="the same records each time; the embedded door in one process, and librdkafka (sticky partitions, acks=all) at "
-    "the brokers",
+    how=f"2 million records, however many partitions; {HOW}",
     verified="all values read back: count, bytes, sum of the numbers in them",
-    figures=(
-        Figure(name="write", unit="ns/record", better=Better.LOWER),
-        Figure(name="read", unit="ns/record", better=Better.LOWER),
-    ),
-    contenders=(Contender.EMBEDDED, Contender.BROKER, Contender.KAFKA),
+    figures=figures("ns/record"),
+    contenders=CONTENDERS,
     cases=cases,
-    run=run,
+    run=run_same_records,
     is_warmed_up=False,
     flat_within=1.2,
-    full_seconds=500,
+    full_seconds=330,
+)
+SAME_SHARES = Bench(
+    name="growth-partition-shares",
+    what="cost per partition as partitions grow, 100 B",
+    how=f"2,000 records for each partition, so that one costs as much as a thousandth of a thousand; {HOW}",
+    verified="all values read back: count, bytes, sum of the numbers in them",
+    figures=figures("us/partition"),
+    contenders=CONTENDERS,
+    cases=cases,
+    run=run_same_shares,
+    is_warmed_up=False,
+    flat_within=1.2,
+    full_seconds=170,
 )

@@ -36,5 +36,5 @@ BENCH = Bench(
     cases=cases,
     run=run,
     is_warmed_up=False,
-    full_seconds=120,
+    full_seconds=60,
 )

@@ -46,7 +46,8 @@ BENCHES: tuple[Bench, ...] = (
     spark_copy.BENCH,
     spark_micro_batch.BENCH,
     growth_records.BENCH,
-    growth_partitions.BENCH,
+    growth_partitions.SAME_RECORDS,
+    growth_partitions.SAME_SHARES,
     growth_values.BENCH,
     broker_memory.AFTER_THE_RUNS,
 )

@@ -127,23 +127,18 @@ def test_a_run_that_fails_is_told_and_ends_only_its_own_contender():
     assert len(runner.samples) == 2 * (len(Contender) - 1)
 
 
-@pytest.mark.parametrize(("is_warmed_up", "runs"), [(True, 1 + 3 + 1 + 1), (False, 3 + 1)])
-def test_a_case_may_have_fewer_rounds_and_a_bench_no_warm_up(is_warmed_up, runs):
+@pytest.mark.parametrize(("is_warmed_up", "runs"), [(True, 1 + 3), (False, 3)])
+def test_a_warm_up_is_no_sample_and_some_benches_have_none(is_warmed_up, runs):
     seen = []
 
     def run(stage, contender, case):
         seen.append(case)
         return Outcome(values={"rate": 1.0}, verified="all")
 
-    bench = replace(
-        a_bench(run, rounds_of_case={"long": 1}, is_warmed_up=is_warmed_up),
-        contenders=(Contender.BROKER,),
-        cases=lambda scale: ("short", "long"),
-    )
+    bench = replace(a_bench(run, is_warmed_up=is_warmed_up), contenders=(Contender.BROKER,))
     runner = Runner(StageOfOneCall(replace(QUICK, rounds=3, warm_up_rounds=1)), {Contender.BROKER}, {})
     list(runner.run([bench]))
-    assert len(seen) == runs
-    assert len([sample for sample in runner.samples if sample.case == "long"]) == 1
+    assert (len(seen), len(runner.samples)) == (runs, 3)
     assert list(runner.seconds) == ["b"]
 
 
@@ -251,6 +246,7 @@ def test_targets_are_those_that_were_promised():
     assert {bench.name: bench.flat_within for bench in BENCHES if bench.flat_within is not None} == {
         "growth-records": 1.2,
         "growth-partitions": 1.2,
+        "growth-partition-shares": 1.2,
     }
     assert FULL.growth_records == (1_000_000, 10_000_000, 100_000_000)
     assert (FULL.growth_partitions[0], FULL.growth_partitions[-1]) == (1, 1_000)
