@@ -46,6 +46,13 @@ class QueuedJobs:
         self.do_next(slot)
         self.finish(len(self._working) - 1)
 
+    def run_one(self):
+        """Brings the next one to its end that there is, if there is one."""
+        if self._working:
+            self.finish()
+        elif self._waiting:
+            self.run_next()
+
     def run_all(self):
         """Until none is left, those included that are submitted meanwhile; returns how many that were."""
         ran = 0

@@ -1,4 +1,5 @@
-"""A node's directory, topics and replicas on a real file system, with jobs that run when they are told to."""
+"""A node's directory, topics and replicas on a real file system, with jobs that run when they are told to; with
+`writes`, what its loop may write by itself is written by it."""
 
 from __future__ import annotations
 
@@ -35,22 +36,23 @@ class HandClock:
 
 class RefusingFileSystem(DyingFileSystem):
     """Counts what changes files, dies on demand (see there), and refuses on demand: the next `count` calls of a kind
-    whose path ends so."""
+    whose path ends so, after the first `passed_count` of them."""
 
     def __init__(self, dies_at=None):
         super().__init__(dies_at)
         self.refused = 0
-        self._refusing = (0, "", "")
+        self._refusing = (0, 0, "", "", errno.EIO)
 
-    def refuse(self, kind, ending="", *, count=1):
-        self._refusing = (count, kind, ending)
+    def refuse(self, kind, ending="", *, count=1, passed_count=0, error_number=errno.EIO):
+        self._refusing = (passed_count, count, kind, ending, error_number)
 
     def on_call(self, kind, path):
-        count, refused_kind, ending = self._refusing
+        passed_count, count, refused_kind, ending, error_number = self._refusing
         if count and kind == refused_kind and path.endswith(ending):
-            self._refusing = (count - 1, kind, ending)
-            self.refused += 1
-            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            self._refusing = (max(0, passed_count - 1), count - (not passed_count), kind, ending, error_number)
+            if not passed_count:
+                self.refused += 1
+                raise OSError(error_number, os.strerror(error_number), path)
         super().on_call(kind, path)
 
     def die_after(self, count):
@@ -64,9 +66,21 @@ class RefusingFileSystem(DyingFileSystem):
 class ReplicaNode:
     """One start of a node in the directory at `path`; `stop` or `crash` ends it."""
 
-    def __init__(self, path, *, jobs=None, fs=None, budget=None, max_open_count=100, topic_defaults=None, pinned=None):
+    def __init__(
+        self,
+        path,
+        *,
+        jobs=None,
+        writes=None,
+        fs=None,
+        budget=None,
+        max_open_count=100,
+        topic_defaults=None,
+        pinned=None,
+    ):
         self.fs = RefusingFileSystem() if fs is None else fs
         self.jobs = QueuedJobs() if jobs is None else jobs
+        self.writes = writes
         self.clock = HandClock()
         self.timers = TimerQueue()
         entropy = SystemEntropy()
@@ -95,6 +109,7 @@ class ReplicaNode:
             entropy,
             retention_check_interval_ms=INTERVAL_MS,
             budget=budget,
+            loop_writes=writes,
             **({} if pinned is None else {"pinned_offset": pinned}),
         )
         self.replicas.start(self.clock.ms)
@@ -117,7 +132,7 @@ class ReplicaNode:
     def _change(self, change, *arguments, **more):
         troubles = []
         change(*arguments, **more, on_reply=lambda reply: None, on_trouble=troubles.append)
-        self.jobs.run_all()
+        self.settle()
         assert not troubles, troubles
 
     def replica(self, partition=T0):
@@ -137,18 +152,24 @@ class ReplicaNode:
     def fire_timers(self, after_ms=INTERVAL_MS):
         self.clock.ms += after_ms
         self.timers.fire(self.clock.ms)
-        self.jobs.run_all()
+        self.settle()
+
+    def settle(self):
+        """Until nothing is left to do. The loop's own writes come first: a job may wait for what they hold."""
+        while (self.writes is not None and self.writes.run_all()) or len(self.jobs):
+            self.jobs.run_one()
 
     def stop(self):
         """As a node does it."""
         ended = []
         self.replicas.stop(lambda: ended.append(True))
-        self.jobs.run_all()
+        self.settle()
         assert ended
         self.directory.close(is_clean=self.replicas.is_flushed)
 
     def crash(self):
         """Files and locks are gone, nothing was finished."""
+        self.replicas.abandon()
         self.directory.directory.close()
 
 

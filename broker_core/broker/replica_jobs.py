@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from broker_core.broker.guarded_call import OnTrouble
@@ -34,8 +34,7 @@ _CODEC_POSITION: Final = ATTRIBUTES_POSITION + 1
 """The lower byte of a batch's attributes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedAppend:
+class QueuedAppend(NamedTuple):
     """An append that waits for its turn. `refusal`: what is wrong with it whatever the log holds."""
 
     append: GroupedAppend
@@ -51,7 +50,8 @@ class QueuedAppend:
     def is_plain(self) -> bool:
         """The first batch is not compressed: of a client's, which has no other, the records can be looked at as they
         are. What coordinators write is never compressed."""
-        return not self.append.batches[_CODEC_POSITION] & COMPRESSION_MASK
+        batches = self.append.batches
+        return len(batches) > _CODEC_POSITION and not batches[_CODEC_POSITION] & COMPRESSION_MASK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +63,7 @@ class QueuedChange:
     on_trouble: OnTrouble
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
+class Changed(NamedTuple):
     """What a job brings back; `answers` has one for each that was queued. `producers`: of those that changed, or with
     `has_all_producers` of all that there are."""
 
@@ -76,10 +75,10 @@ class Changed:
 
 
 class StartedGroup:
-    """Appends that are in the page cache; the partition is held until `finish` or `take_back`, which are for the loop.
+    """Appends that are in the page cache; the partition is held until `finish`, which is for the loop, or `take_back`.
     `sync` is for a thread, and comes before if it `needs_sync`."""
 
-    __slots__ = ("_appends", "_held", "_queued", "count")
+    __slots__ = ("_appends", "_held", "_is_held", "_queued", "count")
 
     def __init__(
         self, held: HeldPartition, appends: StartedAppends | None, queued: Sequence[QueuedAppend], count: int
@@ -87,6 +86,7 @@ class StartedGroup:
         self.count = count
         """Of those that were queued, from the first on."""
         self._held = held
+        self._is_held = True
         self._appends = appends
         self._queued = queued[:count]
 
@@ -125,18 +125,21 @@ class StartedGroup:
             answers = [each.refusal or next(outcomes) for each in self._queued]
             return _changed(self._held.store, answers, wants_all_producers=False)
         finally:
-            self._held.release()
+            self.let_go()
 
     def take_back(self) -> None:
         try:
             if self._appends is not None:
                 self._appends.take_back()
         finally:
-            self._held.release()
+            self.let_go()
 
     def let_go(self) -> None:
-        """The node goes down as it is: the next start finds out what is whole of it."""
-        self._held.release()
+        """Gives the partition back, if that was not done. Alone: the node goes down as it is, and the next start finds
+        out what is whole of it."""
+        if self._is_held:
+            self._is_held = False
+            self._held.release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,10 +211,10 @@ class PartitionTarget:
 
 def _changed(store: PartitionStore, answers: Sequence[Any], *, wants_all_producers: bool) -> Changed:
     done = [each for each in answers if isinstance(each, AppendOutcome)]
-    has_rolled = any(each.rolled for each in done)
+    has_rolled = any([each.rolled for each in done])
     # A roll forgets producers that are silent.
     has_all = wants_all_producers or has_rolled
-    changed_ids = frozenset[int]().union(*(each.producer_ids for each in done))
+    changed_ids = frozenset[int]().union(*[each.producer_ids for each in done])
     return Changed(
         answers=answers,
         bounds=store.written_bounds(),

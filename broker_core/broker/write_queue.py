@@ -141,7 +141,7 @@ class WriteQueue:
             loop_writes is None
             or not self._owner.knows_producers
             or size_bytes > MAX_LOOP_APPEND_BYTES
-            or not all(each.is_plain for each in group)
+            or not all([each.is_plain for each in group])
             or self._owner.config.codec not in (None, CompressionType.NONE)
         ):
             return False
@@ -149,10 +149,7 @@ class WriteQueue:
             started = self._target.maybe_begin(group, now_ms=self._means.clock.now_ms())
         except Exception as trouble:
             self._begin(group)
-            if isinstance(trouble, StorageError):
-                self._owner.on_disk_refusal(group, trouble)
-            else:
-                self._owner.on_failed(group, trouble)
+            self._fail(group, trouble)
             self._finish(size_bytes)
             return True
         if started is None:
@@ -174,8 +171,8 @@ class WriteQueue:
         self._started = None
         try:
             changed = started.finish()
-        except StorageError as trouble:
-            self._owner.on_disk_refusal(group, trouble)
+        except Exception as trouble:
+            self._fail(group, trouble)
         else:
             self._owner.is_dirty = True
             self._owner.on_changed(group, changed)
@@ -184,14 +181,20 @@ class WriteQueue:
     def _take_back(self, started: StartedGroup, group: list[QueuedAppend], size_bytes: int, trouble: Exception) -> None:
         """The disk refused the sync: off the loop, because it is slow then, and not behind jobs that wait for the
         partition."""
-        self._started = None
 
         def over() -> None:
+            self._started = None
             self._owner.on_disk_refusal(group, trouble)
             self._finish(size_bytes)
 
         assert self._means.loop_writes is not None, "only the loop's own writes are taken back here"
         self._means.loop_writes.sync(started.take_back, over, lambda _: over())
+
+    def _fail(self, group: list[QueuedAppend], trouble: Exception) -> None:
+        if isinstance(trouble, StorageError):
+            self._owner.on_disk_refusal(group, trouble)
+        else:
+            self._owner.on_failed(group, trouble)
 
     def _start_group(self, group: list[QueuedAppend], size_bytes: int) -> None:
         target, wants_all = self._target, not self._owner.knows_producers

@@ -118,3 +118,85 @@ def test_what_is_open_of_a_deleted_topic_is_closed():
     assert shelf.closed == []
     shelf.partitions.drop_topic("t")
     assert (shelf.closed, len(shelf.partitions)) == ([1, 2], 0)
+
+
+def test_what_is_open_and_in_nobodys_use_may_be_taken_and_is_waited_for_until_it_is_given_back():
+    shelf = Shelf()
+    with shelf.use():
+        pass
+    taken = shelf.partitions.maybe_take(TopicPartition("t", 0), a_topic())
+    assert taken.opened == 1
+    used = []
+
+    def use():
+        with shelf.use() as opened:
+            used.append(opened)
+
+    user = threading.Thread(target=use)
+    user.start()
+    user.join(0.05)
+    assert used == []
+    # By another thread than the one that took it.
+    giver = threading.Thread(target=taken.give_back)
+    giver.start()
+    for thread in (giver, user):
+        thread.join()
+    assert used == [1]
+    assert (shelf.opened, shelf.closed) == ([0], [])
+
+
+def test_what_is_not_open_or_in_use_or_taken_is_not_taken():
+    shelf = Shelf()
+    partition = TopicPartition("t", 0)
+    assert shelf.partitions.maybe_take(partition, a_topic()) is None
+    assert shelf.opened == []
+    with shelf.use():
+        assert shelf.partitions.maybe_take(partition, a_topic()) is None
+    taken = shelf.partitions.maybe_take(partition, a_topic())
+    assert shelf.partitions.maybe_take(partition, a_topic()) is None
+    taken.give_back()
+    shelf.partitions.maybe_take(partition, a_topic()).give_back()
+    with pytest.raises(OSError, match="disk"), shelf.use():
+        raise OSError("disk")
+    assert shelf.partitions.maybe_take(partition, a_topic()) is None
+
+
+@pytest.mark.parametrize("other", [a_topic(2), a_topic(**{"retention.ms": "1"})])
+def test_of_a_topic_that_was_made_again_or_set_differently_nothing_is_taken_and_nothing_closed(other):
+    shelf = Shelf()
+    with shelf.use():
+        pass
+    assert shelf.partitions.maybe_take(TopicPartition("t", 0), other) is None
+    assert shelf.closed == []
+    with shelf.use(topic=other) as opened:
+        assert opened == 2
+    shelf.partitions.maybe_take(TopicPartition("t", 0), other).give_back()
+
+
+def test_what_is_taken_is_not_closed_before_it_was_given_back():
+    shelf = Shelf(max_count=1)
+    with shelf.use(0):
+        pass
+    taken = shelf.partitions.maybe_take(TopicPartition("t", 0), a_topic())
+    with shelf.use(1), shelf.use(2):
+        pass
+    assert shelf.closed == []
+    dropper = threading.Thread(target=shelf.partitions.drop_topic, args=("t",))
+    dropper.start()
+    dropper.join(0.05)
+    assert 1 not in shelf.closed
+    assert shelf.partitions.maybe_take(TopicPartition("t", 0), a_topic()) is None
+    taken.give_back()
+    dropper.join()
+    assert sorted(shelf.closed) == [1, 2, 3]
+
+
+def test_what_was_taken_counts_as_used_last():
+    shelf = Shelf(max_count=2)
+    for number in (0, 1):
+        with shelf.use(number):
+            pass
+    shelf.partitions.maybe_take(TopicPartition("t", 0), a_topic()).give_back()
+    with shelf.use(2):
+        pass
+    assert shelf.closed == [2]  # the second that was opened: partition 1

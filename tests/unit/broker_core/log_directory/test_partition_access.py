@@ -11,7 +11,13 @@ from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.partition_folders import PartitionFolders
 from broker_core.log_directory.partition_lock import LockMode, PartitionLock
 from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
-from broker_core.model.exceptions import CorruptDataError, InvalidRecordError, StorageError, UnknownTopicError
+from broker_core.model.exceptions import (
+    CorruptDataError,
+    InvalidRecordError,
+    RecordTooLargeError,
+    StorageError,
+    UnknownTopicError,
+)
 from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.os_file_system import OsFileSystem
 from broker_core.storage.partition_store import PartitionStore
@@ -309,3 +315,95 @@ def test_a_reader_that_may_not_write_is_told_of_it(path):
     door.directory._is_writable = False
     with pytest.raises(CorruptDataError):
         door.access.read(T0, lambda store: store.read(4, max_bytes=10_000))
+
+
+@pytest.fixture
+def alone(path):
+    """Who has the directory for himself, with one record in t-0."""
+    door = Door(path, lock_mode=LockMode.EXCLUSIVE)
+    door.create()
+    door.append()
+    return door
+
+
+def test_a_partition_that_is_open_is_held_without_waiting_and_nobody_else_writes_it_meanwhile(alone):
+    held = alone.access.maybe_hold(T0)
+    held.store.append(a_batch(1), now_ms=1_700_000_000_000)
+    assert alone.access.maybe_hold(T0) is None
+    with PartitionLock(f"{alone.path}/t-0/.lock").maybe_exclusive(timeout_seconds=0) as is_free:
+        assert not is_free
+    appended = []
+    other = threading.Thread(target=lambda: appended.append(alone.append()))
+    other.start()
+    other.join(0.05)
+    assert appended == []
+    releasing = threading.Thread(target=held.release)
+    releasing.start()
+    for thread in (releasing, other):
+        thread.join()
+    assert appended == [2]
+    alone.access.maybe_hold(T0).release()
+
+
+def test_a_partition_that_was_never_written_or_is_written_just_now_is_not_held(path):
+    door = Door(path, lock_mode=LockMode.EXCLUSIVE)
+    door.create()
+    assert door.access.maybe_hold(T0) is None
+    assert door.end() == 0
+    assert door.access.maybe_hold(T0) is None
+    assert door.access.maybe_hold(TopicPartition("another", 0)) is None
+    door.append()
+    assert door.access.write(T0, lambda store: door.access.maybe_hold(T0)) is None
+    door.access.maybe_hold(T0).release()
+
+
+def test_a_partition_whose_folder_another_door_has_locked_is_not_held_and_is_free_afterwards(alone):
+    with PartitionLock(f"{alone.path}/t-0/.lock").exclusive():
+        assert alone.access.maybe_hold(T0) is None
+    assert alone.append() == 1
+    alone.access.maybe_hold(T0).release()
+
+
+def test_a_partition_of_a_topic_that_was_deleted_made_anew_or_altered_is_not_held_until_it_was_opened_anew(alone):
+    alone.log.change(lambda c: c.plan_alter_topic_configs("t", {"max.message.bytes": "100"}))
+    assert alone.access.maybe_hold(T0) is None
+    assert alone.append() == 1
+    held = alone.access.maybe_hold(T0)
+    with pytest.raises(RecordTooLargeError):
+        held.store.append(a_batch(3), now_ms=1_700_000_000_000)
+    held.release()
+    alone.delete()
+    assert alone.access.maybe_hold(T0) is None
+    alone.create()
+    assert alone.access.maybe_hold(T0) is None
+    assert alone.append() == 0
+    alone.access.maybe_hold(T0).release()
+
+
+def test_a_partition_that_forgot_what_it_knew_is_not_held_until_a_write_has_loaded_it(alone):
+    held = alone.access.maybe_hold(T0)
+    held.store._loaded().forget()
+    held.release()
+    assert alone.access.maybe_hold(T0) is None
+    assert alone.append() == 1
+    alone.access.maybe_hold(T0).release()
+
+
+def test_a_topic_is_not_taken_away_while_its_partition_is_held(alone):
+    held = alone.access.maybe_hold(T0)
+    deleting = threading.Thread(target=alone.delete)
+    deleting.start()
+    deleting.join(0.05)
+    assert (alone.path / "t-0").is_dir()
+    held.release()
+    deleting.join()
+    assert not (alone.path / "t-0").exists()
+    assert alone.access.maybe_hold(T0) is None
+
+
+def test_who_shares_the_directory_may_not_hold(path):
+    door = Door(path)
+    door.create()
+    door.append()
+    with pytest.raises(AssertionError, match="other processes may write"):
+        door.access.maybe_hold(T0)
