@@ -57,13 +57,14 @@ class _RangeReader:
         self._fetch_bytes = min(FETCH_BYTES, planned.size_bytes or FETCH_BYTES) if is_small else FETCH_BYTES
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        bounds = self._bounds_now()
-        if bounds is None:
-            return
         wanted, until = self._planned.from_offset, self._planned.until_offset
-        if wanted == EARLIEST or self._planned.follows_log_start:
-            wanted = max(wanted, bounds.log_start_offset)
-        until = bounds.readable_end(self._options.isolation) if until == LATEST else until
+        if wanted == EARLIEST or until == LATEST or self._planned.follows_log_start:
+            bounds = self._bounds_now()
+            if bounds is None:
+                return
+            if wanted == EARLIEST or self._planned.follows_log_start:
+                wanted = max(wanted, bounds.log_start_offset)
+            until = bounds.readable_end(self._options.isolation) if until == LATEST else until
         while wanted < until:
             fetched = self._fetches.take(wanted)
             if fetched is not None and self._reads_ahead and wanted < fetched.next_offset < until:

@@ -22,6 +22,9 @@ logger = logging.getLogger("spark_streamlog")
 
 DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
 
+DEFAULT_SMALL_BATCH_OFFSETS = 10_000
+"""See `small_batch`. Spark takes some microseconds for a row that is handed over, and a tenth of a second for tasks."""
+
 MIN_PIN_RETENTION_MS = 1000
 MAX_PIN_RETENTION_MS = 100 * 365 * 24 * 3600 * 1000
 """A hundred years: a lease that never ends, and an instant that fits every clock."""
@@ -65,6 +68,8 @@ class ReadOptions:
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
     max_bytes_per_trigger: int | None
+    small_batch_offsets: int
+    """Micro-batches up to this size are read where they are planned; 0 leaves all of them to tasks."""
     group_id: str | None
     """The consumer group that a stream's progress is stored in."""
     pin_retention_ms: int | None
@@ -105,6 +110,7 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
         min_offsets_per_trigger=min_offsets,
         max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", default_ms=DEFAULT_MAX_TRIGGER_DELAY_MS),
         max_bytes_per_trigger=max_bytes,
+        small_batch_offsets=_small_batch_offsets(options),
         group_id=group_id,
         pin_retention_ms=_pin_retention_ms(options, kind, group_id),
         fetch_offset_attempt_count=options.integer("fetchOffset.numRetries", minimum=1, maximum=MAX_INTEGER) or 3,
@@ -161,9 +167,20 @@ def _offsets_per_trigger(options: OptionReader) -> tuple[int | None, int | None]
     return least, most
 
 
+def _small_batch_offsets(options: OptionReader) -> int:
+    given = options.integer("smallBatchOffsets", minimum=0, maximum=MAX_INTEGER)
+    return DEFAULT_SMALL_BATCH_OFFSETS if given is None else given
+
+
 def _warn_of_limits_in_a_batch(options: OptionReader, kind: QueryKind) -> None:
     if kind is QueryKind.BATCH:
-        for name in ("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay"):
+        for name in (
+            "minOffsetsPerTrigger",
+            "maxOffsetsPerTrigger",
+            "maxBytesPerTrigger",
+            "maxTriggerDelay",
+            "smallBatchOffsets",
+        ):
             if options.text(name) is not None:
                 logger.warning("The option %s is ignored in batch queries", name)
 

@@ -1,7 +1,11 @@
-"""The streaming source for Spark: one instance plans on the driver, copies of it read in tasks."""
+"""The streaming source for Spark: one instance plans on the driver, copies of it read in tasks.
+
+A small micro-batch is read by the one that plans, where Spark takes its rows from there; see `planning_process`.
+"""
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -15,9 +19,12 @@ from spark_streamlog.group_progress import progress_of
 from spark_streamlog.offset_reader import OffsetReader
 from spark_streamlog.open_cluster import open_for_reading
 from spark_streamlog.options import MAX_LONG
+from spark_streamlog.planned_range import PlannedRange
 from spark_streamlog.planning.stream_offset import from_checkpoint, to_checkpoint
+from spark_streamlog.planning_process import class_that_hands_over
 from spark_streamlog.range_reader import read_range
 from spark_streamlog.read_options import ReadOptions
+from spark_streamlog.small_batch import read_small_batch
 from spark_streamlog.stream_planner import StreamPlanner
 
 
@@ -32,6 +39,7 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._planner_on_driver: StreamPlanner | None = None
+        self._batches: list[pa.RecordBatch] = []
 
     @with_conditions()
     def initialOffset(self) -> dict[str, Any]:
@@ -65,7 +73,9 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     @with_conditions()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         planned = self._planner().plan(from_checkpoint(start), from_checkpoint(end))
-        return [InputPartition(one) for one in planned]
+        if self._hands_over(planned):
+            return [InputPartition(tuple(planned))]
+        return [InputPartition((one,)) for one in planned]
 
     @with_conditions()
     def commit(self, end: dict[str, Any]) -> None:
@@ -73,11 +83,24 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with with_conditions():
-            yield from read_range(open_for_reading(self._options.target), partition.value, self._options)
+            for planned in partition.value:
+                yield from read_range(open_for_reading(self._options.target), planned, self._options)
 
     def __getstate__(self) -> dict[str, Any]:
         # The tasks' copies get the options only; what the driver remembers stays there.
-        return {"_options": self._options, "_planner_on_driver": None}
+        return {"_options": self._options, "_planner_on_driver": None, "_batches": []}
+
+    def _hands_over(self, planned: list[PlannedRange]) -> bool:
+        """Whether Spark gets the rows with the plan."""
+        wrapper = class_that_hands_over()
+        if wrapper is None:
+            return False
+        batches = read_small_batch(open_for_reading(self._options.target), planned, self._options)
+        if batches is None:
+            return False
+        self._batches = batches
+        self.__class__ = _reader_that_hands_over(wrapper)  # type: ignore[arg-type]
+        return True
 
     def _planner(self) -> StreamPlanner:
         if self._planner_on_driver is None:
@@ -89,6 +112,21 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
                 progress=progress_of(cluster, self._options),
             )
         return self._planner_on_driver
+
+
+@functools.cache
+def _reader_that_hands_over(wrapper: type[Any]) -> type[StreamlogStreamReader]:
+    """What a reader is from the moment that it gave a plan with rows until they are asked for, which is at once. At all
+    other times it is none of these: to Spark such a reader has neither limits nor a latest offset to report.
+    """
+
+    class HandingOver(StreamlogStreamReader, wrapper):  # type: ignore[misc]
+        def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+            self.__class__ = StreamlogStreamReader  # type: ignore[assignment]
+            batches, self._batches = self._batches, []
+            return iter(batches)
+
+    return HandingOver
 
 
 def _now_ms() -> float:

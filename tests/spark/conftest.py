@@ -34,13 +34,14 @@ def source(tmp_path):
     return add
 
 
-@pytest.fixture
-def stream(spark, log_dir, tmp_path):
-    """Makes drivers; a second one with the same name goes on from the first one's checkpoint."""
+@pytest.fixture(params=[pytest.param({}, id=""), pytest.param({"smallBatchOffsets": "0"}, marks=pytest.mark.long)])
+def stream(request, spark, log_dir, tmp_path):
+    """Makes drivers; a second one with the same name goes on from the first one's checkpoint. What they read is small,
+    so it is handed over by the process that plans; in the long profile tasks read it, too."""
     made = []
 
     def make(name="stream", **options):
-        options = {key.replace("__", "."): value for key, value in options.items()}
+        options = request.param | {key.replace("__", "."): value for key, value in options.items()}
         made.append(StreamDriver(spark, log_dir, tmp_path / name, options))
         return made[-1]
 
