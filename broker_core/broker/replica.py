@@ -42,6 +42,7 @@ from broker_core.model.exceptions import (
     UnknownPartitionError,
 )
 from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
+from broker_core.record.batch_header import BatchHeader
 from broker_core.storage.partition_store import GroupedAppend, PartitionStore
 
 Answer = TypeVar("Answer")
@@ -99,11 +100,13 @@ class Replica:
         batches: bytearray,
         *,
         origin: AppendOrigin,
+        header: BatchHeader | None = None,
         on_done: Callable[[AppendResult], None],
         on_trouble: OnTrouble,
     ) -> None:
         """Appends all of the batches or none, in the order of the calls. `on_done` when they are published: durable,
-        unless the topic's flush.policy leaves that to the operating system.
+        unless the topic's flush.policy leaves that to the operating system. `header`: of the only batch, if it was
+        read.
 
         `on_trouble` has what `PartitionStore.append` raises, UnknownTopicError, or StorageError. From a client the
         batch must claim no offset, as in Kafka: else InvalidRecordError.
@@ -117,7 +120,7 @@ class Replica:
         self._means.budget.hold(len(batches))
         self._queue.add_append(
             QueuedAppend(
-                append=GroupedAppend(batches=batches, origin=origin),
+                append=GroupedAppend(batches=batches, origin=origin, header=header),
                 refusal=refusal,
                 on_done=on_done,
                 on_trouble=on_trouble,

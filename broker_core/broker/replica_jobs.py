@@ -211,7 +211,7 @@ class PartitionTarget:
 
 def _changed(store: PartitionStore, answers: Sequence[Any], *, wants_all_producers: bool) -> Changed:
     done = [each for each in answers if isinstance(each, AppendOutcome)]
-    has_rolled = any([each.rolled for each in done])
+    has_rolled = any(each.rolled for each in done)
     # A roll forgets producers that are silent.
     has_all = wants_all_producers or has_rolled
     changed_ids = frozenset[int]().union(*[each.producer_ids for each in done])

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -29,6 +28,7 @@ from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import CompressionType, ProducerIdAndEpoch, TopicPartition
 from broker_core.model.topic_name import is_internal_topic
 from broker_core.record.batch_header import (
+    HEADER_BYTES,
     LEAST_LEGACY_LENGTH,
     LENGTH_PREFIX_BYTES,
     MAGIC,
@@ -45,22 +45,21 @@ _NO_OFFSET: Final = -1
 _COUNT: Final = struct.Struct(">i")
 _COUNT_POSITIONS: Final = (23, 57)
 """Of the last offset delta and the record count in a batch."""
+_SIGN_BIT: Final = 0x80
 _WITHOUT_LOG_START: Final = frozenset(
     {ErrorCode.message_too_large, ErrorCode.corrupt_message, ErrorCode.kafka_storage_error}
 )
 """Refusals that Kafka gives without the partition's log start."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where the answer for a partition belongs: the topic as the request names it, and the partition's number."""
 
     topic: str | UUID
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
+class _Batch(NamedTuple):
     place: _Place
     replica: Replica
     records: bytearray
@@ -143,7 +142,7 @@ class _Produce:
             raise _Refused(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {name}")
         replica = self._call.node.replicas.get(TopicPartition(name, place.number))
         header = self._one_batch(records, replica)
-        return _Batch(place, replica, bytearray((records or b"")[: header.size_bytes]), header)
+        return _Batch(place, replica, bytearray(memoryview(records or b"")[: header.size_bytes]), header)
 
     def _topic_name(self, place: _Place) -> str:
         if isinstance(place.topic, str):
@@ -155,6 +154,8 @@ class _Produce:
 
     def _one_batch(self, records: memoryview | None, replica: Replica) -> BatchHeader:
         version = self._call.version
+        if records and _is_one_batch(records) and version >= _FIRST_VERSION_WITH_ZSTD:
+            return read_header(records)
         if not records:
             raise _Refused(
                 ErrorCode.invalid_record,
@@ -254,7 +255,9 @@ class _Produce:
             )
             self._maybe_respond()
 
-        batch.replica.append(batch.records, origin=AppendOrigin.CLIENT, on_done=done, on_trouble=failed)
+        batch.replica.append(
+            batch.records, origin=AppendOrigin.CLIENT, header=batch.header, on_done=done, on_trouble=failed
+        )
 
     def _time_is_up(self) -> None:
         for place in self._places:
@@ -286,6 +289,16 @@ class _Produce:
 
 def _batch_length(records: memoryview) -> int:
     return int.from_bytes(records[LENGTH_PREFIX_BYTES - 4 : LENGTH_PREFIX_BYTES], "big", signed=True)
+
+
+def _is_one_batch(records: memoryview) -> bool:
+    """What nearly every request holds, and nothing that needs a second look."""
+    return (
+        len(records) >= HEADER_BYTES
+        and records[MAGIC_POSITION] == MAGIC
+        and _batch_length(records) + LENGTH_PREFIX_BYTES == len(records)
+        and not any(records[position] & _SIGN_BIT for position in _COUNT_POSITIONS)
+    )
 
 
 def _begins_a_batch(records: memoryview) -> bool:

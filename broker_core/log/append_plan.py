@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from broker_core.cluster import AppendResult
 from broker_core.log.producer_state import CompletedTransaction
@@ -26,8 +27,7 @@ from broker_core.record.batch_header import BatchHeader
 from broker_core.record.control_records import EndTransactionMarker
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentRun:
+class SegmentRun(NamedTuple):
     """Batches of an append that go to one segment, and what its indexes get.
 
     A run with `is_roll` first closes the active segment (its time index gets `closing_time_entry`, a producer snapshot
@@ -52,8 +52,7 @@ class SegmentRun:
     aborted_transactions: tuple[AbortedTransactionEntry, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendPlan:
+class AppendPlan(NamedTuple):
     """What an append does. `buffer` has offsets and leader epoch in place.
 
     No runs: every batch is a known retry and `result` says where it is; there is nothing to write.
@@ -69,11 +68,11 @@ class AppendPlan:
 
     @property
     def has_roll(self) -> bool:
-        return any(run.is_roll for run in self.runs)
+        # Only the first run may go on with the segment that is active.
+        return bool(self.runs) and (self.runs[0].is_roll or len(self.runs) > 1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedBatch:
+class PlacedBatch(NamedTuple):
     """One batch of an append: its header with the offsets it gets, its bytes in the buffer, what it completes."""
 
     header: BatchHeader
@@ -110,15 +109,17 @@ class _RunDraft:
             from_position=self.from_position,
             until_position=last.position + last.header.size_bytes,
             next_offset=last.header.next_offset,
-            headers=tuple(batch.header for batch in self.batches),
-            markers=tuple(batch.marker for batch in self.batches),
+            headers=tuple([batch.header for batch in self.batches]),
+            markers=tuple([batch.marker for batch in self.batches]),
             closing_time_entry=self.closing_time_entry,
             offset_entries=tuple(self.offset_entries),
             time_entries=tuple(self.time_entries),
             aborted_transactions=tuple(
-                aborted_entry(batch.completed)
-                for batch in self.batches
-                if batch.completed and batch.completed.is_aborted
+                [
+                    aborted_entry(batch.completed)
+                    for batch in self.batches
+                    if batch.completed and batch.completed.is_aborted
+                ]
             ),
         )
 
@@ -149,7 +150,7 @@ def plan_runs(
                 )
             )
         drafts[-1].add(batch)
-    return tuple(draft.finish() for draft in drafts)
+    return tuple([draft.finish() for draft in drafts])
 
 
 def must_roll(

@@ -8,7 +8,6 @@ each record's timestamp delta is written anew against it (KIP-534). The content 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from broker_core.model.exceptions import CorruptBatchError
 from broker_core.model.identifiers import TimestampType
@@ -50,8 +49,7 @@ def filter_batch(
     except (KernelFault, IndexError) as fault:
         raise _corrupt(header, fault) from fault
     is_log_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-    kept_header = replace(
-        header,
+    kept_header = header._replace(
         attributes=header.attributes if delete_horizon_ms is None else header.attributes | DELETE_HORIZON_BIT,
         base_timestamp=base_timestamp,
         max_timestamp=header.max_timestamp if is_log_append else base_timestamp + max_delta,
@@ -63,7 +61,7 @@ def filter_batch(
 def assemble_batch(header: BatchHeader, content: bytes) -> bytearray:
     """Header and (compressed) content as a batch, length and CRC computed."""
     batch_length = HEADER_BYTES + len(content) - LENGTH_PREFIX_BYTES
-    batch = bytearray(replace(header, batch_length=batch_length).to_bytes())
+    batch = bytearray(header._replace(batch_length=batch_length).to_bytes())
     batch += content
     write_crc(batch, 0)
     return batch

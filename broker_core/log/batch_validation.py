@@ -13,7 +13,7 @@ An append may hold several batches, where Kafka's produce request holds one; bas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import pyarrow.compute as pc
 from typing_extensions import Buffer
@@ -47,8 +47,7 @@ from broker_core.record.kernel_protocol import TIMESTAMP_MS_LIMIT
 _NO_LIMIT_MS = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidatedBatches:
+class ValidatedBatches(NamedTuple):
     """Batches that may be appended. `log_append_time_ms` is -1 with create time.
 
     `buffer` is the caller's own unless a batch had to be rebuilt in another codec. One header and one position (bytes
@@ -63,14 +62,21 @@ class ValidatedBatches:
 
 
 def validate_batches(
-    batches: bytearray, *, config: TopicConfig, now_ms: int, name: str, origin: AppendOrigin = AppendOrigin.CLIENT
+    batches: bytearray,
+    *,
+    config: TopicConfig,
+    now_ms: int,
+    name: str,
+    origin: AppendOrigin = AppendOrigin.CLIENT,
+    header: BatchHeader | None = None,
 ) -> ValidatedBatches:
     """`name` is the topic-partition, for messages. Timestamps are written into `batches` in place, offsets are not.
+    `header`: of the only batch, if it was read already.
 
     Raises CorruptBatchError, UnsupportedFormatError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError,
     ProducerFencedError.
     """
-    found = list(iter_headers(batches))
+    found = [(0, header)] if header is not None else list(iter_headers(batches))
     end = found[-1][0] + found[-1][1].size_bytes if found else 0
     if end != len(batches):
         raise CorruptBatchError(
@@ -83,26 +89,30 @@ def validate_batches(
     if origin is not AppendOrigin.REPLICATION:
         if origin is AppendOrigin.CLIENT:
             _check_client(name, [header for _, header in found])
+        is_changed = False
         for position, header in found:
             if not header.is_control:
-                _validate_data(batches, position, header, config, now_ms, name)
-        batches = _in_codec(batches, found, config)
+                is_changed |= _validate_data(batches, position, header, config, now_ms, name)
+        in_codec = _in_codec(batches, found, config)
+        is_changed |= in_codec is not batches
+        batches = in_codec
         if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+            is_changed = True
             for position, _ in iter_headers(batches):
                 write_log_append_time(batches, position, now_ms)
-        # As they are now: with other timestamps, or in another codec.
-        found = list(iter_headers(batches))
+        if is_changed:
+            # As they are now: with other timestamps, or in another codec.
+            found = list(iter_headers(batches))
     for _, header in found:
         if not header.is_control:
             _check_size(name, header, config)
-    positions = tuple(position for position, _ in found)
-    headers = tuple(header for _, header in found)
+    positions, headers = zip(*found, strict=True)
     is_log_append = headers[0].timestamp_type is TimestampType.LOG_APPEND_TIME
     return ValidatedBatches(
         buffer=batches,
         positions=positions,
         headers=headers,
-        markers=tuple(read_marker(batches, *batch) for batch in zip(positions, headers, strict=True)),
+        markers=tuple([read_marker(batches, position, header) for position, header in found]),
         log_append_time_ms=headers[0].max_timestamp if is_log_append else NO_TIMESTAMP,
     )
 
@@ -127,15 +137,14 @@ def _check_client(name: str, headers: Sequence[BatchHeader]) -> None:
             )
         if header.is_transactional and header.producer_id < 0:
             raise InvalidRecordError(f"{name}: a transactional batch without a producer id")
-    producers = {(header.producer_id, header.producer_epoch, header.is_transactional) for header in headers}
-    if len(producers) > 1:
+    if len(headers) > 1 and len({(one.producer_id, one.producer_epoch, one.is_transactional) for one in headers}) > 1:
         raise InvalidRecordError(f"{name}: one append holds batches of several producers; append them one by one")
 
 
 def _validate_data(
     batches: bytearray, position: int, header: BatchHeader, config: TopicConfig, now_ms: int, name: str
-) -> None:
-    """Looks into a data batch; puts its true largest timestamp into the header."""
+) -> bool:
+    """Looks into a data batch; puts its true largest timestamp into the header. Whether that changed it."""
     # Before anything is inflated: a batch above the bound is refused whatever it holds.
     _check_size(name, header, config)
     if header.record_count == 0 or header.record_count != header.last_offset_delta + 1:
@@ -146,7 +155,7 @@ def _validate_data(
     if is_log_append and config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
         raise InvalidTimestampError(f"{name}: a producer may not set the timestamp type to LogAppendTime")
     try:
-        summary = inspect_records(batches, position)
+        summary = inspect_records(batches, position, header=header)
     except CorruptBatchError as trouble:
         # Its CRC is right: so it was sent.
         raise InvalidRecordError(f"{name}: {trouble.message}") from trouble
@@ -165,6 +174,8 @@ def _validate_data(
             write_timestamps(
                 batches, position, timestamp_type=TimestampType.CREATE_TIME, max_timestamp_ms=max_timestamp_ms
             )
+            return True
+    return False
 
 
 def _check_timestamps(
@@ -228,7 +239,7 @@ def _in_codec(batches: bytearray, found: Sequence[tuple[int, BatchHeader]], conf
 def _recompressed(batches: bytearray, position: int, codec: CompressionType, config: TopicConfig) -> bytearray:
     header = read_header(batches, position)
     content = compress(codec, batch_payload(batches, position, header), config.compression_level(codec))
-    return assemble_batch(replace(header, attributes=header.attributes & ~COMPRESSION_MASK | codec), content)
+    return assemble_batch(header._replace(attributes=header.attributes & ~COMPRESSION_MASK | codec), content)
 
 
 def _check_size(name: str, header: BatchHeader, config: TopicConfig) -> None:

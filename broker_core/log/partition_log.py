@@ -122,13 +122,16 @@ class PartitionLog:
         now_ms: int,
         leader_epoch: int | None = None,
         origin: AppendOrigin = AppendOrigin.CLIENT,
+        header: BatchHeader | None = None,
     ) -> AppendPlan:
         """Validates, gives offsets, decides rolls. `batches` may be changed in place, even when it is refused.
 
-        `leader_epoch` None: the newest one the log knows. Raises what validate_batches and ProducerState.plan_append
-        raise, and RecordTooLargeError for a batch above segment.bytes.
+        `leader_epoch` None: the newest one the log knows; `header`: of the only batch, if it was read. Raises what
+        validate_batches and ProducerState.plan_append raise, and RecordTooLargeError for a batch above segment.bytes.
         """
-        validated = validate_batches(batches, config=self.config, now_ms=now_ms, name=self.name, origin=origin)
+        validated = validate_batches(
+            batches, config=self.config, now_ms=now_ms, name=self.name, origin=origin, header=header
+        )
         known = KnownBatches()
         if origin is AppendOrigin.CLIENT:
             known = self.producers.find_known_batches(validated.headers)
@@ -258,10 +261,12 @@ class PartitionLog:
         markers = validated.markers[known_count:]
         completed = self.producers.plan_append(headers, origin=origin, markers=markers)
         return tuple(
-            PlacedBatch(header=header, marker=marker, position=position, completed=transaction)
-            for header, marker, position, transaction in zip(
-                headers, markers, validated.positions[known_count:], completed, strict=True
-            )
+            [
+                PlacedBatch(header=header, marker=marker, position=position, completed=transaction)
+                for header, marker, position, transaction in zip(
+                    headers, markers, validated.positions[known_count:], completed, strict=True
+                )
+            ]
         )
 
     def _check_place(self, header: BatchHeader, next_offset: int) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from types import MappingProxyType
+from typing import NamedTuple
 
 from broker_core.model.exceptions import (
     CoordinatorFencedError,
@@ -96,8 +97,7 @@ class CompletedTransaction:
     """Right after the marker: the first offset of the oldest other open transaction, else the marker's offset + 1."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KnownBatches:
+class KnownBatches(NamedTuple):
     """The `batch_count` leading batches of an append are in the log already, from `base_offset` to `last_offset`."""
 
     batch_count: int = 0

@@ -7,15 +7,14 @@ beginning gives the same entries, which is how a lost index is rebuilt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from broker_core.log.sparse_index import OffsetPosition, TimestampOffset
 from broker_core.model.identifiers import NO_TIMESTAMP
 from broker_core.record.batch_header import BatchHeader
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexEntries:
+class IndexEntries(NamedTuple):
     """What one batch adds to the indexes; usually nothing."""
 
     offset_entry: OffsetPosition | None = None

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from typing_extensions import Buffer
 
@@ -29,16 +30,14 @@ _OFFSET_ENTRY = struct.Struct(">ii")
 _TIME_ENTRY = struct.Struct(">qi")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OffsetPosition:
+class OffsetPosition(NamedTuple):
     """The batch whose last offset is `offset` begins at byte `position` of the segment."""
 
     offset: int
     position: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimestampOffset:
+class TimestampOffset(NamedTuple):
     """The largest timestamp up to and including the batch whose last offset is `offset`. -1 ms: none."""
 
     timestamp_ms: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import NewType
+from typing import NamedTuple, NewType
 
 Offset = NewType("Offset", int)
 """Logical position of a record in a partition, 0 to 2**63 - 1."""
@@ -27,9 +27,8 @@ SINK_GROUP_PREFIX = "streamlog-sink-"
 may stand still for a year, and would then write its last batch a second time."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TopicPartition:
-    """One partition of a topic. Ordered by topic, then by number."""
+class TopicPartition(NamedTuple):
+    """One partition of a topic. Ordered by topic, then by number. A tuple, because every request looks up several."""
 
     topic: str
     partition: int

@@ -104,6 +104,7 @@ def message_types(api_key: int, version: int) -> MessageTypes:
         ) from trouble
 
 
+@cache
 def versions_with_schemas(api_key: int) -> range:
     """The versions that `message_types` knows; empty for an unknown key."""
     name = api_key_map.get(api_key)

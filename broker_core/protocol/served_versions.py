@@ -7,6 +7,7 @@ versions 0 to 2 to find out what else a broker can do, and never sends them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -71,6 +72,7 @@ SERVED_VERSIONS: Final[Mapping[ApiKey, range]] = MappingProxyType(
 """Announced ranges, by key."""
 
 
+@cache
 def is_served(api_key: int, version: int) -> bool:
     """Announced, and with a schema: what can be read and answered."""
     try:

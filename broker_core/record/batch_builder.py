@@ -110,8 +110,7 @@ def rebuild_batch(
 def build_empty_batch(header: BatchHeader) -> bytearray:
     """The batch of `header` without any record, as Kafka's cleaner leaves it: both timestamps are the max timestamp."""
     attributes = header.attributes & (LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT)
-    empty = replace(
-        header,
+    empty = header._replace(
         batch_length=HEADER_BYTES - LENGTH_PREFIX_BYTES,
         attributes=attributes,
         base_timestamp=header.max_timestamp,

@@ -21,8 +21,7 @@ All numbers are big-endian. `read_header` looks at the header only: a batch may 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from dataclasses import fields as dataclass_fields
+from typing import NamedTuple
 
 import crc32c
 from typing_extensions import Buffer
@@ -60,9 +59,8 @@ _MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_PREFIX_BYTES
 _MAX_CODEC = max(CompressionType)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchHeader:
-    """Fields of a batch header, in the order of the bytes."""
+class BatchHeader(NamedTuple):
+    """Fields of a batch header, in the order of the bytes. A tuple, because one is made for each batch of an append."""
 
     base_offset: int
     batch_length: int
@@ -125,33 +123,12 @@ class BatchHeader:
 
     def to_bytes(self) -> bytes:
         """The 61 bytes, `crc` as it stands in the field."""
-        return _LAYOUT.pack(
-            self.base_offset, self.batch_length, self.partition_leader_epoch, self.magic, self.crc, self.attributes,
-            self.last_offset_delta, self.base_timestamp, self.max_timestamp, self.producer_id, self.producer_epoch,
-            self.base_sequence, self.record_count,
-        )  # fmt: skip
-
-
-_FIELD_SETTERS = tuple(getattr(BatchHeader, field.name).__set__ for field in dataclass_fields(BatchHeader))
-
-
-def header_of_fields(fields: tuple[int, ...]) -> BatchHeader:
-    """The header of its 13 numbers in order, four times as fast as a frozen dataclass's own constructor."""
-    header = object.__new__(BatchHeader)
-    for set_field, value in zip(_FIELD_SETTERS, fields, strict=True):
-        set_field(header, value)
-    return header
+        return _LAYOUT.pack(*self)
 
 
 def placed_header(header: BatchHeader, *, base_offset: int, leader_epoch: int) -> BatchHeader:
     """The header with the place that an append gives it."""
-    return header_of_fields(
-        (
-            base_offset, header.batch_length, leader_epoch, header.magic, header.crc, header.attributes,
-            header.last_offset_delta, header.base_timestamp, header.max_timestamp, header.producer_id,
-            header.producer_epoch, header.base_sequence, header.record_count,
-        )
-    )  # fmt: skip
+    return BatchHeader._make((base_offset, header.batch_length, leader_epoch, *header[3:]))
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
@@ -179,7 +156,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         raise _refusal(view, position, Fault.UNKNOWN_CODEC, fields[5] & COMPRESSION_MASK, _MAX_CODEC)
     if fields[6] < 0 or fields[12] < 0:
         raise _refusal(view, position, Fault.HEADER_OFFSETS, fields[0], fields[6])
-    return header_of_fields(fields)
+    return BatchHeader._make(fields)
 
 
 def compute_crc(buffer: Buffer, position: int, size_bytes: int) -> int:

@@ -10,6 +10,7 @@ position into one of a file).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,10 +18,10 @@ from typing import NamedTuple
 from typing_extensions import Buffer
 
 from broker_core.model.exceptions import CorruptBatchError
-from broker_core.model.identifiers import CompressionType
 from broker_core.model.limits import MAX_DECOMPRESSED_BATCH_BYTES
 from broker_core.record.active_kernel import KERNEL
 from broker_core.record.batch_header import (
+    COMPRESSION_MASK,
     CONTROL_BIT,
     HEADER_BYTES,
     LENGTH_PREFIX_BYTES,
@@ -28,13 +29,14 @@ from broker_core.record.batch_header import (
     MAGIC_POSITION,
     BatchHeader,
     compute_crc,
-    header_of_fields,
     read_header,
 )
 from broker_core.record.compression import decompress
 from broker_core.record.faults import Fault, KernelFault, corrupt_batch, error_of_fault
 from broker_core.record.kernel_protocol import MAX_INT64, TABLE_COLUMN_COUNT, Cell, Measured, ScanFault
 from broker_core.record.pure_kernel import walk_records
+
+_TABLE_ROW = struct.Struct(f"={TABLE_COLUMN_COUNT}q")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ class BatchTable:
     def header(self, row: int) -> BatchHeader:
         start = (row if row >= 0 else row + len(self)) * TABLE_COLUMN_COUNT
         cells = self._cells[start : start + TABLE_COLUMN_COUNT]
-        return header_of_fields(
+        return BatchHeader._make(
             (
                 *(cells[Cell.BASE_OFFSET], cells[Cell.SIZE_BYTES] - LENGTH_PREFIX_BYTES, cells[Cell.LEADER_EPOCH]),
                 *(MAGIC, cells[Cell.CRC], cells[Cell.ATTRIBUTES], cells[Cell.LAST_OFFSET_DELTA]),
@@ -158,20 +160,21 @@ def records_of(buffer: Buffer, position: int = 0, *, max_bytes: int = MAX_DECOMP
 
 
 def inspect_records(
-    buffer: Buffer, position: int = 0, *, max_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES
+    buffer: Buffer,
+    position: int = 0,
+    *,
+    header: BatchHeader | None = None,
+    max_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES,
 ) -> RecordsSummary:
     """Walks the whole batch at `position` natively. Raises CorruptBatchError for what is wrong inside; no CRC check.
 
-    Control batches are walked too.
+    Control batches are walked too. `header`: if it was read already.
     """
-    header = read_header(buffer, position)
+    header = header or read_header(buffer, position)
     payload = memoryview(_payload(buffer, position, header, max_bytes)).cast("B")
-    cells = _cells(header, position, payload)
-    cells[Cell.ATTRIBUTES] &= ~CONTROL_BIT
-    cells[Cell.BASE_OFFSET] = 0  # whatever a producer put there, the walk counts from 0
-    table = memoryview(bytearray(8 * TABLE_COLUMN_COUNT)).cast("q")
-    for cell, number in enumerate(cells):
-        table[cell] = number
+    # Whatever a producer put there, the walk counts from 0.
+    walked = header._replace(base_offset=0, attributes=header.attributes & ~CONTROL_BIT)
+    table = _TABLE_ROW.pack(*_cells(walked, position, payload))
     try:
         found = Measured(*KERNEL.measure_records([payload], table, 0, MAX_INT64, MAX_INT64))
     except KernelFault as fault:
@@ -200,7 +203,7 @@ def _payload(buffer: Buffer, position: int, header: BatchHeader, max_bytes: int)
     if content.nbytes != header.size_bytes - HEADER_BYTES:
         what = f"batch claims {header.size_bytes} bytes where {content.nbytes + HEADER_BYTES} are left"
         raise corrupt_batch(what, position=position, offset=header.base_offset)
-    if header.compression_type is CompressionType.NONE or (not header.record_count and not content.nbytes):
+    if not header.attributes & COMPRESSION_MASK or (not header.record_count and not content.nbytes):
         return content
     try:
         return decompress(header.compression_type, content, max_bytes=max_bytes)

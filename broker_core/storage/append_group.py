@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from broker_core.cluster import AppendResult
 from broker_core.log.append_plan import AppendPlan
@@ -23,6 +23,7 @@ from broker_core.log.producer_snapshot import encode_snapshot
 from broker_core.log.producer_state import AppendOrigin, ProducerState
 from broker_core.log.sparse_index import TimestampOffset
 from broker_core.model.exceptions import StorageError, StreamlogError
+from broker_core.record.batch_header import BatchHeader
 from broker_core.storage.checkpoints import LEADER_EPOCH_FILE_NAME, write_atomically
 from broker_core.storage.partition_writer import PartitionWriter
 from broker_core.storage.segment_appender import SegmentAppender
@@ -34,16 +35,16 @@ PRODUCER_ID_EXPIRATION_MS = 86_400_000
 """Kafka's producer.id.expiration.ms: a producer silent for a day, without an open transaction, is forgotten."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupedAppend:
-    """One append of a group: its batches, which get their offsets in place, and who asks for it."""
+class GroupedAppend(NamedTuple):
+    """One append of a group: its batches, which get their offsets in place, and who asks for it. `header`: of the only
+    batch, if it was read already."""
 
     batches: bytearray
     origin: AppendOrigin = AppendOrigin.CLIENT
+    header: BatchHeader | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendOutcome:
+class AppendOutcome(NamedTuple):
     """What an append did: where it landed, and whether a new segment was begun (time for maintenance).
 
     `producer_ids`: whose state it changed.
@@ -59,7 +60,7 @@ class AppendOutcome:
             result=plan.result,
             rolled=plan.has_roll,
             producer_ids=frozenset(
-                header.producer_id for run in plan.runs for header in run.headers if header.producer_id >= 0
+                [header.producer_id for run in plan.runs for header in run.headers if header.producer_id >= 0]
             ),
         )
 
@@ -193,7 +194,9 @@ class StartedAppends:
     def _write_one(self, append: GroupedAppend, *, may_roll: bool) -> bool:
         writer = self._writer
         try:
-            plan = writer.log.plan_append(append.batches, now_ms=self._now_ms, origin=append.origin)
+            plan = writer.log.plan_append(
+                append.batches, now_ms=self._now_ms, origin=append.origin, header=append.header
+            )
         except StreamlogError as refusal:
             self.outcomes.append(refusal)
             return True

@@ -6,7 +6,8 @@ too many, the log is longer than was published, which is what `refresh` looks fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from broker_core.log.append_plan import SegmentRun
 from broker_core.log.sparse_index import TimestampOffset, encode_offset_entry, encode_time_entry
@@ -15,8 +16,7 @@ from broker_core.ports import File, FileSystem
 from broker_core.storage.segment_names import LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, segment_path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendMark:
+class AppendMark(NamedTuple):
     """Sizes of the four files before an append."""
 
     log_bytes: int
@@ -35,6 +35,9 @@ class SegmentAppender:
         self._log = self._open(LOG)
         self._offset_index = self._open(OFFSET_INDEX)
         self._time_index = self._open(TIME_INDEX)
+        # Nobody else writes to them while the segment is open here.
+        self._offset_index_bytes = self._offset_index.size_bytes()
+        self._time_index_bytes = self._time_index.size_bytes()
         self._transaction_index: File | None = None
         if fs.exists(segment_path(directory, base_offset, TRANSACTION_INDEX)):
             self._transaction_index = self._open(TRANSACTION_INDEX)
@@ -43,8 +46,8 @@ class SegmentAppender:
         """`log_bytes`: the published size; what lies behind it is not part of the log."""
         return AppendMark(
             log_bytes=log_bytes,
-            offset_index_bytes=self._offset_index.size_bytes(),
-            time_index_bytes=self._time_index.size_bytes(),
+            offset_index_bytes=self._offset_index_bytes,
+            time_index_bytes=self._time_index_bytes,
             transaction_index_bytes=self.transaction_index_bytes(),
         )
 
@@ -57,14 +60,16 @@ class SegmentAppender:
     def write(self, run: SegmentRun, buffer: memoryview) -> None:
         """Puts a run's batches and index entries into the files; nothing is synced."""
         self._log.write_at(run.file_position, buffer[run.from_position : run.until_position])
-        offset_entries = b"".join(encode_offset_entry(e, base_offset=self.base_offset) for e in run.offset_entries)
-        time_entries = b"".join(encode_time_entry(e, base_offset=self.base_offset) for e in run.time_entries)
-        _append(self._offset_index, offset_entries)
-        _append(self._time_index, time_entries)
+        if run.offset_entries:
+            entries = b"".join([encode_offset_entry(e, base_offset=self.base_offset) for e in run.offset_entries])
+            self._offset_index.write_at(self._offset_index_bytes, entries)
+            self._offset_index_bytes += len(entries)
+        self._append_time_entries(run.time_entries)
         if run.aborted_transactions:
             if self._transaction_index is None:
                 self._transaction_index = self._open(TRANSACTION_INDEX)
-            _append(self._transaction_index, b"".join(map(encode_transaction_entry, run.aborted_transactions)))
+            entries = b"".join(map(encode_transaction_entry, run.aborted_transactions))
+            self._transaction_index.write_at(self._transaction_index.size_bytes(), entries)
 
     def sync(self) -> None:
         """The batches are on the device. Indexes are not: they can be made anew."""
@@ -73,7 +78,7 @@ class SegmentAppender:
     def finish(self, closing_time_entry: TimestampOffset | None) -> None:
         """The segment stops being active: its last time entry, and everything of it on the device."""
         if closing_time_entry is not None:
-            _append(self._time_index, encode_time_entry(closing_time_entry, base_offset=self.base_offset))
+            self._append_time_entries((closing_time_entry,))
         for file in (self._log, self._offset_index, self._time_index, self._transaction_index):
             if file is not None:
                 file.sync()
@@ -83,7 +88,9 @@ class SegmentAppender:
         if self._transaction_index is not None:
             self._transaction_index.truncate(mark.transaction_index_bytes)
         self._time_index.truncate(mark.time_index_bytes)
+        self._time_index_bytes = mark.time_index_bytes
         self._offset_index.truncate(mark.offset_index_bytes)
+        self._offset_index_bytes = mark.offset_index_bytes
         self._log.truncate(mark.log_bytes)
 
     def close(self) -> None:
@@ -91,10 +98,11 @@ class SegmentAppender:
             if file is not None:
                 file.close()
 
+    def _append_time_entries(self, entries: Sequence[TimestampOffset]) -> None:
+        if entries:
+            data = b"".join([encode_time_entry(entry, base_offset=self.base_offset) for entry in entries])
+            self._time_index.write_at(self._time_index_bytes, data)
+            self._time_index_bytes += len(data)
+
     def _open(self, kind: str) -> File:
         return self._fs.open(segment_path(self._directory, self.base_offset, kind), writable=True, create=True)
-
-
-def _append(file: File, entries: bytes) -> None:
-    if entries:
-        file.write_at(file.size_bytes(), entries)

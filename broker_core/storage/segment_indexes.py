@@ -9,7 +9,7 @@ costs one reading of the segment, kept in memory; files are mended by writers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from broker_core.log.segment_index_feed import SegmentIndexFeed
 from broker_core.log.sparse_index import (
@@ -72,7 +72,7 @@ class IndexBuilder:
                 offset=header.base_offset,
                 file=self._path,
             )
-        entries = self.feed.add(replace(header, max_timestamp=timestamp_of(header)))
+        entries = self.feed.add(header._replace(max_timestamp=timestamp_of(header)))
         if entries.offset_entry is not None:
             self.offset_entries += encode_offset_entry(entries.offset_entry, base_offset=self.feed.base_offset)
         self._add_time_entry(entries.time_entry)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from broker_core.model.exceptions import (
     DirectoryReadOnlyError,
@@ -41,10 +39,18 @@ def storage_error(doing: str, directory: str, trouble: OSError) -> StorageError:
     return StorageError(f"The disk refused while {doing} in {directory}: {where}: {reason}", directory=directory)
 
 
-@contextmanager
-def translated(doing: str, directory: str) -> Iterator[None]:
+class translated:
     """Raises StorageError or one of its kinds for an OSError inside the block."""
-    try:
-        yield
-    except OSError as trouble:
-        raise storage_error(doing, directory, trouble) from trouble
+
+    __slots__ = ("_directory", "_doing")
+
+    def __init__(self, doing: str, directory: str) -> None:
+        self._doing = doing
+        self._directory = directory
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, trouble: BaseException | None, trace: object) -> None:
+        if isinstance(trouble, OSError):
+            raise storage_error(self._doing, self._directory, trouble) from trouble

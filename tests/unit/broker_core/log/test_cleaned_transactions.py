@@ -55,7 +55,7 @@ def test_one_producers_transactions_follow_one_another():
 def test_emptied_control_batches_may_go_and_unknown_ones_stay():
     transactions = CleanedTransactions([])
     emptied = a_header(base_offset=0, records=1, producer_id=7, control=True)
-    object.__setattr__(emptied, "record_count", 0)
+    emptied = emptied._replace(record_count=0)
     assert transactions.on_control(emptied, None)
     assert not transactions.on_control(a_header(base_offset=1, control=True), None)
 
