@@ -27,8 +27,9 @@ class QueuedWrites:
         return len(callbacks)
 
     def run_all(self):
-        """Until no turn and no sync is left; returns how many that were."""
-        ran = 0
-        while more := self.end_turn() + self.syncs.run_all():
-            ran += more
-        return ran
+        """Until no turn and no sync is left, those included that come of others; whether there was any."""
+        has_run = False
+        while self.end_turn() or len(self.syncs):
+            self.syncs.run_all()
+            has_run = True
+        return has_run

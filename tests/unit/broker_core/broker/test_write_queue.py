@@ -191,6 +191,23 @@ def test_the_first_append_is_a_jobs_for_the_producers_have_to_be_read(tmp_path):
     node.stop()
 
 
+def test_the_first_append_after_a_recovery_is_a_jobs_though_the_partition_is_open(tmp_path):
+    node = a_node(tmp_path / "log")
+    node.create()
+    node.append(a_batch(1, producer=(9, 0, 0)))
+    node.settle()
+    node.crash()
+    again = a_node(tmp_path / "log")
+    again.directory.recover(again.jobs, lambda troubles: None)
+    again.jobs.run_all()
+    again.directory.access.maybe_hold(T0).release()
+    assert is_a_jobs(again, a_batch(1, producer=(9, 0, 1))) == [(1, 1)]
+    assert again.replica().producer_entries()[9].last_sequence == 1
+    append_in_one_turn(again, a_batch(1))
+    assert len(again.writes.syncs) == 1
+    again.stop()
+
+
 def of_size(size_bytes):
     """One batch of exactly so many bytes."""
     spare = 200
@@ -301,6 +318,13 @@ def test_a_topic_that_was_deleted_or_made_anew_is_never_written(node):
     node.settle()
     assert kinds(answers) == [UnknownTopicError, UnknownTopicError]
     assert node.replica().bounds.log_end_offset == 0
+    warm(node)
+    node.append(replica=replica, into=answers)
+    node.writes.end_turn()
+    assert len(node.writes.syncs) == 0
+    node.settle()
+    assert kinds(answers)[2:] == [UnknownTopicError]
+    assert node.replica().bounds.log_end_offset == 1
 
 
 # -- what becomes of each --

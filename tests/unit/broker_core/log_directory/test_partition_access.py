@@ -407,3 +407,22 @@ def test_who_shares_the_directory_may_not_hold(path):
     door.append()
     with pytest.raises(AssertionError, match="other processes may write"):
         door.access.maybe_hold(T0)
+
+
+def test_a_topic_that_was_deleted_just_before_its_lock_was_got_is_not_held(alone, monkeypatch):
+    """A job deletes it between the look at the topic and the lock: its folder may be another topic's by then."""
+    acquire = PartitionLock.acquire
+    deleted = []
+
+    def acquire_late(lock, *arguments, **given):
+        if lock.path.endswith("/t-0/.lock") and not deleted:
+            deleted.append(True)
+            alone.log.change(lambda c: c.plan_delete_topic("t"))
+        return acquire(lock, *arguments, **given)
+
+    monkeypatch.setattr(PartitionLock, "acquire", acquire_late)
+    assert alone.access.maybe_hold(T0) is None
+    assert deleted
+    with PartitionLock(f"{alone.path}/t-0/.lock").maybe_exclusive(timeout_seconds=0) as is_free:
+        assert is_free
+    alone.access.close()
