@@ -10,7 +10,6 @@ import os
 import threading
 
 from broker_core.cluster import Cluster
-from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.exceptions import DirectoryFormatError
 from spark_streamlog.errors import condition_error
 from spark_streamlog.options import LogTarget
@@ -45,9 +44,11 @@ def _open(target: LogTarget, *, create: bool) -> Cluster:
 
 
 def _opened_anew(target: LogTarget, *, create: bool) -> Cluster:
+    # One door is loaded, not both: a query waits for it in every process that Spark starts.
     if target.brokers is None:
+        from broker_core.embedded.embedded_cluster import open_embedded
+
         return open_embedded(target.path, create=create)
-    # Loaded here: a query of a directory has no use for the wire protocol.
     from broker_core.client.cluster_client import open_remote
 
     return open_remote(target.brokers)

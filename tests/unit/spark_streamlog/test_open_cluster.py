@@ -1,5 +1,7 @@
 import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 from scripted_broker import ScriptedBroker
@@ -51,3 +53,26 @@ def test_brokers_are_reached_at_the_first_call_and_once_per_process():
         assert broker.connection_count == 0
         assert open_for_writing(pickle.loads(pickle.dumps(target))) is opened
         assert opened.describe_topics(["t"])["t"].partition_count == 3
+
+
+@pytest.mark.parametrize(
+    ("given", "other_door"),
+    [
+        ({"path": "THE LOG"}, "broker_core.client.cluster_client"),
+        ({"kafka.bootstrap.servers": "localhost:1"}, "broker_core.embedded.embedded_cluster"),
+    ],
+    ids=["embedded", "remote"],
+)
+def test_a_query_loads_the_door_it_goes_through_and_not_the_other(tmp_path, given, other_door):
+    open_for_writing(LogTarget(path=str(tmp_path / "log"))).create_topic("t")
+    named = {name: value.replace("THE LOG", str(tmp_path / "log")) for name, value in given.items()}
+    program = f"""
+import sys
+from spark_streamlog.open_cluster import open_for_reading
+from spark_streamlog.options import QueryKind
+from spark_streamlog.read_options import parse_read_options
+open_for_reading(parse_read_options({named | {"subscribe": "t"}!r}, QueryKind.STREAM).target)
+print({other_door!r} in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
