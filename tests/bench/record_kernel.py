@@ -25,7 +25,8 @@ def cases(scale: Scale) -> tuple[str, ...]:
 BENCH = Bench(
     name="kernel",
     what="record kernel: Arrow columns to batches and back",
-    how="one core; offset, timestamp and value decoded; checksums made and checked; best of a second's runs",
+    how="one core, in rounds of 8 MiB as the sink writes them; offset, timestamp and value decoded; checksums made and "
+    "checked; best of a second's runs",
     verified="values and offsets compared one by one with what was encoded",
     figures=(
         Figure(name="decode", unit="M records/s", better=Better.HIGHER, bound=20),
