@@ -223,6 +223,15 @@ def test_compressed_batches_are_whole_and_true(kernel, codec):
     assert values(encoded) == [b"value-%d" % n for n in range(100)]
 
 
+@pytest.mark.parametrize("lanes", [0, 1, 2, 3, 6])
+def test_checksums_are_true_whatever_is_left_behind_the_last_block_of_three_lanes(kernel, lanes):
+    for size in range(max(0, 1024 * lanes - 70), 1024 * lanes + 10):
+        row = pa.RecordBatch.from_pydict({"value": [bytes(number * 31 & 0xFF for number in range(size))]})
+        encoded = encode(row, default_timestamp_ms=0, kernel=kernel)
+        ((position, header),) = iter_headers(encoded.buffer)
+        check_crc(encoded.buffer, position, header)
+
+
 def test_a_struct_array_is_taken_like_a_record_batch(kernel):
     batch = an_arrow_batch(3)
     struct = pa.StructArray.from_arrays(batch.columns, batch.schema.names)
