@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from broker_core.cli.loading import without_collections
 from broker_core.cli.trouble import UsageTrouble
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.properties import parse_properties
@@ -47,10 +48,11 @@ def broker(
 
 def _serve(given: dict[str, str], settings: list[str], path: Path | None, port: int | None) -> None:
     """`path` and `port`, where they are given, count more than the file's, and `settings` more than they."""
-    # Loaded here, so that other commands answer at once.
-    from broker_core.broker.broker_config import parse_broker_config
-    from broker_core.server.broker_process import run_broker
-    from broker_core.server.development import development_settings
+    # Loaded here, so that a wrong argument and --help are answered at once.
+    with without_collections():
+        from broker_core.broker.broker_config import parse_broker_config
+        from broker_core.server.broker_process import run_broker
+        from broker_core.server.development import development_settings
 
     if not given and path is not None:
         given = development_settings(str(path.absolute()), port=port or 0)

@@ -1,23 +1,19 @@
-"""`streamlog` as one application: the command groups put together, and every ending a quiet one."""
+"""`streamlog` as one application: the command groups put together, and every ending a quiet one.
+
+A command is loaded when it is named, and all of them for whoever asks what there is: what one of them needs takes the
+others longer to load than to work.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Final
 
 import typer
 
-from broker_core.cli import (
-    broker_command,
-    consume_command,
-    group_commands,
-    log_commands,
-    produce_command,
-    topic_commands,
-    transaction_commands,
-)
 from broker_core.cli.exit_status import (
     EXIT_CODES_HELP,
     INTERRUPTED,
@@ -26,42 +22,101 @@ from broker_core.cli.exit_status import (
     TROUBLE,
     USAGE,
 )
+from broker_core.cli.loading import without_collections
 from broker_core.cli.trouble import sentence
 from broker_core.model.exceptions import StreamlogError
 
 DISTRIBUTION: Final = "spark-streamlog"
 
-app = typer.Typer(
-    name="streamlog",
-    help="Kafka's partitioned log, in a directory or at brokers: make topics, write and read values, look after the "
-    "files.",
-    epilog=EXIT_CODES_HELP,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+
+def _add_topic(app: typer.Typer) -> None:
+    from broker_core.cli import topic_commands
+
+    app.add_typer(topic_commands.app, name="topic")
+
+
+def _add_log(app: typer.Typer) -> None:
+    from broker_core.cli import log_commands
+
+    app.add_typer(log_commands.app, name="log")
+
+
+def _add_group(app: typer.Typer) -> None:
+    from broker_core.cli import group_commands
+
+    app.add_typer(group_commands.app, name="group")
+
+
+def _add_transactions(app: typer.Typer) -> None:
+    from broker_core.cli import transaction_commands
+
+    app.add_typer(transaction_commands.app, name="transactions")
+
+
+def _add_broker(app: typer.Typer) -> None:
+    from broker_core.cli import broker_command
+
+    app.command("broker", epilog=broker_command.EXAMPLE)(broker_command.broker)
+
+
+def _add_produce(app: typer.Typer) -> None:
+    from broker_core.cli import produce_command
+
+    app.command("produce", epilog=produce_command.EXAMPLE)(produce_command.produce)
+
+
+def _add_consume(app: typer.Typer) -> None:
+    from broker_core.cli import consume_command
+
+    app.command("consume", epilog=consume_command.EXAMPLE)(consume_command.consume)
+
+
+_COMMANDS: Final[Mapping[str, Callable[[typer.Typer], None]]] = MappingProxyType(
+    {
+        "topic": _add_topic,
+        "log": _add_log,
+        "group": _add_group,
+        "transactions": _add_transactions,
+        "broker": _add_broker,
+        "produce": _add_produce,
+        "consume": _add_consume,
+    }
 )
-app.add_typer(topic_commands.app, name="topic")
-app.add_typer(log_commands.app, name="log")
-app.add_typer(group_commands.app, name="group")
-app.add_typer(transaction_commands.app, name="transactions")
-app.command("broker", epilog=broker_command.EXAMPLE)(broker_command.broker)
-app.command("produce", epilog=produce_command.EXAMPLE)(produce_command.produce)
-app.command("consume", epilog=consume_command.EXAMPLE)(consume_command.consume)
+
+
+@cache
+def _application(command: str | None) -> typer.Typer:
+    """With one command, or with all of them."""
+    app = typer.Typer(
+        name="streamlog",
+        help="Kafka's partitioned log, in a directory or at brokers: make topics, write and read values, look after "
+        "the files.",
+        epilog=EXIT_CODES_HELP,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(options)
+    with without_collections():
+        for name in _COMMANDS if command is None else (command,):
+            _COMMANDS[name](app)
+    return app
 
 
 def _show_version(is_asked: bool) -> None:
     if not is_asked:
         return
     # Loaded here, so that --help and a wrong argument answer at once.
+    from importlib.metadata import version
+
     from broker_core.record.active_kernel import KERNEL_NAME
 
     typer.echo(f"streamlog {version(DISTRIBUTION)}, {KERNEL_NAME} record kernel")
     raise typer.Exit
 
 
-@app.callback()
 def options(
     show_version: Annotated[
         bool,
@@ -76,7 +131,8 @@ def options(
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and gives its exit code; trouble is told in one sentence on stderr."""
     try:
-        result = app(list(arguments), prog_name="streamlog", standalone_mode=False)
+        command = arguments[0] if arguments and arguments[0] in _COMMANDS else None
+        result = _application(command)(list(arguments), prog_name="streamlog", standalone_mode=False)
         return result if isinstance(result, int) else OK
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED

@@ -7,6 +7,7 @@ import sys
 from typing import NoReturn
 
 from broker_core.cli.exit_status import INTERRUPTED
+from broker_core.cli.loading import without_collections, without_hypothesis
 
 
 def main() -> NoReturn:
@@ -15,7 +16,8 @@ def main() -> NoReturn:
         # Dies as other filters die when `| head` has seen enough, without a word.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        from broker_core.cli.command_line import run
+        with without_collections(), without_hypothesis():
+            from broker_core.cli.command_line import run
 
         status = run(sys.argv[1:])
     except KeyboardInterrupt:

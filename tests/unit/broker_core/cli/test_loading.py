@@ -1,0 +1,72 @@
+"""What the process of a broker loads, and what it does without."""
+
+import gc
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from broker_core.cli.loading import without_collections, without_hypothesis
+
+COMMAND_LINE_LOADED = (
+    "import sys\n"
+    "from broker_core.cli.main import main\n"
+    "sys.argv[1:] = ['broker', '--help']\n"
+    "try:\n"
+    "    main()\n"
+    "except SystemExit:\n"
+    "    print('loaded', *sys.modules)\n"
+)
+
+
+def modules_after(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.rpartition("loaded ")[2].split())
+
+
+def test_the_command_line_of_a_broker_loads_nothing_for_other_commands_or_for_tests():
+    loaded = modules_after(COMMAND_LINE_LOADED)
+    assert "broker_core.cli.broker_command" in loaded
+    assert not loaded & {"hypothesis", "rich.console", "pyarrow", "numpy"}
+    assert not loaded & {
+        "broker_core.cli.produce_command",
+        "broker_core.cli.screen",
+        "broker_core.server.broker_server",
+    }
+
+
+def test_a_module_is_collected_from_neither_while_it_is_loaded_nor_later():
+    frozen_before = gc.get_freeze_count()
+    with without_collections():
+        assert not gc.isenabled()
+        loaded = [[] for _ in range(1000)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() >= frozen_before + len(loaded)
+    gc.unfreeze()
+
+
+def test_collections_that_were_off_stay_off():
+    gc.disable()
+    try:
+        with without_collections():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+def test_hypothesis_cannot_be_imported_meanwhile_and_can_afterwards(monkeypatch):
+    for name in [name for name in sys.modules if name.partition(".")[0] == "hypothesis"]:
+        monkeypatch.delitem(sys.modules, name)
+    with without_hypothesis(), pytest.raises(ImportError):
+        importlib.import_module("hypothesis")
+    assert "hypothesis" not in sys.modules
+
+
+def test_a_hypothesis_that_is_loaded_stays(monkeypatch):
+    loaded = object()
+    monkeypatch.setitem(sys.modules, "hypothesis", loaded)
+    with without_hypothesis():
+        assert sys.modules["hypothesis"] is loaded
