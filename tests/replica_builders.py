@@ -138,12 +138,14 @@ class ReplicaNode:
     def replica(self, partition=T0):
         return self.replicas.get(partition)
 
-    def append(self, batch=None, *, partition=T0, replica=None, origin=AppendOrigin.CLIENT, into=None):
-        """Queues an append; what became of it comes into the list: (first, last) offset, or the trouble."""
+    def append(self, batch=None, *, partition=T0, replica=None, origin=AppendOrigin.CLIENT, header=None, into=None):
+        """Queues an append; what became of it comes into the list: (first, last) offset, or the trouble. `header`: of
+        the batch, as who has read it passes it on."""
         answers = [] if into is None else into
         (replica or self.replica(partition)).append(
             bytearray(a_batch(1) if batch is None else batch),
             origin=origin,
+            header=header,
             on_done=lambda result: answers.append((result.base_offset, result.last_offset)),
             on_trouble=answers.append,
         )

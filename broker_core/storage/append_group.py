@@ -193,6 +193,7 @@ class StartedAppends:
 
     def _write_one(self, append: GroupedAppend, *, may_roll: bool) -> bool:
         writer = self._writer
+        as_it_came = None if may_roll else bytes(append.batches)
         try:
             plan = writer.log.plan_append(
                 append.batches, now_ms=self._now_ms, origin=append.origin, header=append.header
@@ -200,7 +201,9 @@ class StartedAppends:
         except StreamlogError as refusal:
             self.outcomes.append(refusal)
             return True
-        if not may_roll and (plan.has_roll or plan.is_new_leader_epoch):
+        if as_it_came is not None and (plan.has_roll or plan.is_new_leader_epoch):
+            # It will be judged once more, and a plan has put offsets, times and a checksum in place.
+            append.batches[:] = as_it_came
             return False
         if plan.runs:
             self._tail = self._tail or UnpublishedTail(writer)

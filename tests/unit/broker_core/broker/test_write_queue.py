@@ -1,5 +1,5 @@
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_commit_marker, a_record, a_transactional_batch
+from builders import SOME_TIME_MS, a_batch, a_commit_marker, a_record, a_transactional_batch, with_header_field
 from queued_writes import QueuedWrites
 from replica_builders import T0, ReplicaNode, offsets_read
 
@@ -14,6 +14,7 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.identifiers import CompressionType, IsolationLevel, TopicPartition
 from broker_core.model.limits import MAX_LOOP_APPEND_BYTES
+from broker_core.record.batch_header import read_header
 from broker_core.storage.partition_store import PartitionStore
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
@@ -290,6 +291,23 @@ def test_where_a_segment_begins_the_loop_stops_and_a_job_goes_on_in_order(tmp_pa
     assert len(node.directory.access.read(T0, PartitionStore.segments)) == 3
     assert node.directory.access.read(T0, PartitionStore.verify) == []
     assert node.replica().producer_entries()[5].last_sequence == 23
+    node.stop()
+
+
+@pytest.mark.parametrize("kind", ["LogAppendTime", "CreateTime"])
+def test_an_append_that_is_left_to_a_job_is_judged_as_it_came(tmp_path, kind):
+    """The loop's plan had put times into it by then: the job refused a batch with log append time, or with another
+    checksum than the header that was read of it."""
+    node = a_node(tmp_path / "log")
+    node.create(internal_segment_bytes=str(len(a_batch(1)) + 10), message_timestamp_type=kind)
+    warm(node)
+    answers = []
+    for _ in range(2):
+        batch = with_header_field(a_batch(1), 35, ">q", 5)  # its largest timestamp, which is put right
+        node.append(batch, header=read_header(batch), into=answers)
+        node.settle()
+    assert answers == [(1, 1), (2, 2)]
+    assert node.directory.access.read(T0, PartitionStore.verify) == []
     node.stop()
 
 

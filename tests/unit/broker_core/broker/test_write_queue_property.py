@@ -1,5 +1,8 @@
 """What the loop writes by itself is what jobs alone would have written: the same answers and the same bytes, whatever
-comes in one turn, whoever's sync comes back first, and whatever the disk refuses in between."""
+comes in one turn, whoever's sync comes back first, and whatever the disk refuses in between.
+
+The loop's node is told of the batches' headers, as by a request that has read them; the jobs' node reads them itself.
+"""
 
 import tempfile
 from collections import defaultdict
@@ -14,6 +17,7 @@ from replica_builders import ReplicaNode, offsets_read
 from broker_core.model.exceptions import StorageError
 from broker_core.model.identifiers import CompressionType, TopicPartition
 from broker_core.model.limits import MAX_LOOP_APPEND_BYTES
+from broker_core.record.batch_header import read_header
 from broker_core.storage.partition_store import PartitionStore
 
 PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("os", 0)]
@@ -24,7 +28,7 @@ slots = st.integers(min_value=0, max_value=2)
 steps = st.one_of(
     st.tuples(st.just("plain"), partitions, st.integers(min_value=1, max_value=4)),
     st.tuples(st.just("produced"), partitions, st.integers(min_value=0, max_value=PRODUCERS - 1), st.booleans()),
-    st.tuples(st.just("bad"), partitions, st.sampled_from(["crc", "offset", "count", "nothing"])),
+    st.tuples(st.just("odd"), partitions, st.sampled_from(["crc", "offset", "count", "time", "nothing"])),
     st.tuples(st.just("for a job"), partitions, st.sampled_from(["large", "compressed"])),
     st.tuples(st.just("change"), partitions, st.sampled_from(["roll", "flush"])),
     st.tuples(st.just("turn")),
@@ -45,7 +49,7 @@ steps = st.one_of(
 def a_node(path, **given):
     node = ReplicaNode(path, **given)
     node.create(partition_count=2, internal_segment_bytes="1500", index_interval_bytes="100")
-    node.create("os", flush_policy="os", internal_segment_bytes="1500", index_interval_bytes="100")
+    node.create("os", flush_policy="os", internal_segment_bytes="1500", message_timestamp_type="LogAppendTime")
     # Upkeep takes partitions as well, and would wait for them here where the test's one thread may hold them.
     node.replicas._upkeep.stop(lambda: None)
     for partition in PARTITIONS:
@@ -61,12 +65,12 @@ class Asked:
         self._ask = ask
         self.answers = []
 
-    def of(self, replica, now_ms):
-        self._ask(replica, now_ms, self.answers)
+    def of(self, replica, now_ms, *, with_header):
+        self._ask(replica, now_ms, self.answers, with_header)
         return self
 
     def again(self, replica, now_ms):
-        return Asked(self._ask).of(replica, now_ms)
+        return Asked(self._ask).of(replica, now_ms, with_header=False)
 
     @property
     def is_refused_by_the_disk(self):
@@ -79,14 +83,15 @@ class Asked:
 
 
 def an_append(batch):
-    def ask(replica, now_ms, answers):
-        ReplicaNode.append(None, bytes(batch), replica=replica, into=answers)
+    def ask(replica, now_ms, answers, with_header):
+        header = read_header(batch) if with_header and batch else None
+        ReplicaNode.append(None, bytes(batch), replica=replica, header=header, into=answers)
 
     return Asked(ask)
 
 
 def a_change(kind):
-    def ask(replica, now_ms, answers):
+    def ask(replica, now_ms, answers, with_header):
         if kind == "roll":
             replica.change(lambda store: store.roll(now_ms), answers.append, answers.append)
         else:
@@ -104,7 +109,7 @@ class World:
         self.sequences = defaultdict(int)
 
     def ask(self, partition, asked):
-        self.asked[partition].append(asked.of(self.node.replica(partition), self.node.clock.ms))
+        self.asked[partition].append(asked.of(self.node.replica(partition), self.node.clock.ms, with_header=True))
 
     def do(self, step):
         writes, jobs = self.node.writes, self.node.jobs
@@ -116,8 +121,8 @@ class World:
                 self.sequences[partition, producer_id] += is_in_order
                 batch = a_batch(1, producer=(producer_id, 0, sequence + (0 if is_in_order else 2)))
                 self.ask(partition, an_append(batch))
-            case ("bad", partition, fault):
-                self.ask(partition, an_append(a_bad_batch(fault)))
+            case ("odd", partition, fault):
+                self.ask(partition, an_append(an_odd_batch(fault)))
             case ("for a job", partition, "large"):
                 self.ask(partition, an_append(a_batch([a_record(0, value=bytes(900))])))
                 self.ask(partition, an_append(a_batch([a_record(0, value=bytes(MAX_LOOP_APPEND_BYTES))])))
@@ -158,7 +163,7 @@ def finish_one(jobs, slot):
         jobs.finish(slot % len(jobs._working))
 
 
-def a_bad_batch(fault):
+def an_odd_batch(fault):
     match fault:
         case "crc":
             batch = a_batch(2)
@@ -166,6 +171,9 @@ def a_bad_batch(fault):
             return batch
         case "offset":
             return a_batch(1, base_offset=7)
+        case "time":
+            # Not refused: the largest timestamp is put right.
+            return with_header_field(a_batch(2), 35, ">q", 5)
         case "count":
             return with_header_field(a_batch(2), 57, ">i", 3)
         case _:
