@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -194,7 +193,12 @@ class Replica:
         if from_offset >= stop:
             return FetchedBatches(buffer=memoryview(b""), next_offset=from_offset, bounds=bounds)
         fetched = self._reader().read(from_offset, max_bytes=max_bytes, until_offset=stop, isolation=isolation)
-        return replace(fetched, bounds=bounds)
+        return FetchedBatches(
+            buffer=fetched.buffer,
+            next_offset=fetched.next_offset,
+            bounds=bounds,
+            aborted_transactions=fetched.aborted_transactions,
+        )
 
     def find_offset(self, spec: OffsetSpec | int, isolation: IsolationLevel) -> Callable[[], OffsetAndTimestamp | None]:
         """For a spec, or the first record at or after a time in ms that the reader may see; None: there is none. What

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -35,16 +35,14 @@ _EVICTION_AFTER_MS: Final = 120_000
 _UNKNOWN: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionKey:
+class PartitionKey(NamedTuple):
     """A partition as requests name it: by its topic's name, or its id, which may be one that nobody knows."""
 
     topic: str | UUID | None
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WantedPartition:
+class WantedPartition(NamedTuple):
     """What a client wants of one partition."""
 
     fetch_offset: int

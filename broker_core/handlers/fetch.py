@@ -46,8 +46,9 @@ _IS_NOT_FOUND: Final = "is_not_found"
 def handle(call: Call) -> None:
     wanted: dict[PartitionKey, WantedPartition] = {}
     for topic in call.message.topics:
+        named = _topic_of(call, topic)
         for partition in topic.partitions:
-            wanted[PartitionKey(_topic_of(call, topic), partition.partition)] = WantedPartition(
+            wanted[PartitionKey(named, partition.partition)] = WantedPartition(
                 fetch_offset=partition.fetch_offset,
                 max_bytes=partition.partition_max_bytes,
                 current_leader_epoch=max(NO_LEADER_EPOCH, getattr(partition, "current_leader_epoch", -1)),

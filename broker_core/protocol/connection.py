@@ -17,7 +17,7 @@ import struct
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16, i32
@@ -46,8 +46,7 @@ class Response:
     message: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(NamedTuple):
     """A request. `message` is None where there is no schema for its key and version: then nothing behind these fields
     could be read."""
 

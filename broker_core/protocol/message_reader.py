@@ -39,6 +39,10 @@ from broker_core.protocol.field_kinds import (
 )
 
 Reader = Callable[[memoryview, int], tuple[Any, int]]
+_Setter = Callable[[Any, Any], None]
+_Step = Callable[[Any, memoryview, int], int]
+"""Reads one or more fields into the structure; gives the position behind them."""
+
 Message = TypeVar("Message", bound=Entity)
 
 _MAX_VARINT_SHIFT: Final = 28
@@ -66,10 +70,10 @@ def decode(message_type: type[Message], buffer: memoryview, position: int = 0) -
 @cache
 def reader_of(message_type: type[Entity]) -> Reader:
     """Reads one structure. Raises besides MalformedMessageError what `decode` catches."""
-    plain: list[tuple[list[Callable[[Any, Any], None]], Reader]] = []
+    steps: list[_Step] = []
     run: list[tuple[Field[Any], FixedKind]] = []
-    tagged: dict[int, tuple[Callable[[Any, Any], None], Reader]] = {}
-    defaults: list[tuple[Callable[[Any, Any], None], Any]] = []
+    tagged: dict[int, tuple[_Setter, Reader]] = {}
+    defaults: list[tuple[_Setter, Any]] = []
     for field in fields(message_type):
         setter = getattr(message_type, field.name).__set__
         if "tag" in field.metadata:
@@ -81,19 +85,17 @@ def reader_of(message_type: type[Entity]) -> Reader:
             run.append((field, fixed))
             continue
         if run:
-            plain.append(_run_reader(message_type, run))
+            steps.append(_run_step(message_type, run))
             run = []
-        plain.append(([setter], _one(_field_reader(field, message_type))))
+        steps.append(_field_step(setter, _field_reader(field, message_type)))
     if run:
-        plain.append(_run_reader(message_type, run))
+        steps.append(_run_step(message_type, run))
     is_flexible = message_type.__flexible__
 
     def read(view: memoryview, position: int) -> tuple[Any, int]:
         entity = object.__new__(message_type)
-        for setters, reader in plain:
-            values, position = reader(view, position)
-            for set_field, value in zip(setters, values, strict=True):
-                set_field(entity, value)
+        for step in steps:
+            position = step(entity, view, position)
         if is_flexible:
             for set_field, value in defaults:
                 set_field(entity, value)
@@ -103,30 +105,33 @@ def reader_of(message_type: type[Entity]) -> Reader:
     return read
 
 
-def _one(reader: Reader) -> Reader:
-    def read(view: memoryview, position: int) -> tuple[Any, int]:
+def _field_step(set_field: _Setter, reader: Reader) -> _Step:
+    def step(entity: Any, view: memoryview, position: int) -> int:
         value, position = reader(view, position)
-        return (value,), position
+        set_field(entity, value)
+        return position
 
-    return read
+    return step
 
 
-def _run_reader(
-    message_type: type[Entity], run: list[tuple[Field[Any], FixedKind]]
-) -> tuple[list[Callable[[Any, Any], None]], Reader]:
+def _run_step(message_type: type[Entity], run: list[tuple[Field[Any], FixedKind]]) -> _Step:
     """Neighbours of fixed sizes, read at once."""
     layout = struct.Struct(">" + "".join(fixed.letter for _, fixed in run))
+    unpack_from, size_bytes = layout.unpack_from, layout.size
+    setters: list[_Setter] = [getattr(message_type, field.name).__set__ for field, _ in run]
     converters = [(place, fixed.convert) for place, (_, fixed) in enumerate(run) if fixed.convert is not None]
 
-    def read(view: memoryview, position: int) -> tuple[Any, int]:
-        values: Any = layout.unpack_from(view, position)
+    def step(entity: Any, view: memoryview, position: int) -> int:
+        values: Any = unpack_from(view, position)
         if converters:
             values = list(values)
             for place, convert in converters:
                 values[place] = convert(values[place])
-        return values, position + layout.size
+        for set_field, value in zip(setters, values, strict=True):
+            set_field(entity, value)
+        return position + size_bytes
 
-    return [getattr(message_type, field.name).__set__ for field, _ in run], read
+    return step
 
 
 def _field_reader(field: Field[Any], owner: type[Entity], *, is_tagged: bool = False) -> Reader:

@@ -32,12 +32,17 @@ class NodeTimer:
         self._node = node
         self._clock = clock
         self._handle: asyncio.TimerHandle | None = None
+        self._set_for_ms = 0
+        """The node's time that the handle was set for."""
         self._is_stopped = False
 
     def look(self) -> None:
         """Sets the timer earlier if need be."""
         next_ms = self._node.next_timer_ms()
         if next_ms is None or self._is_stopped:
+            return
+        if self._handle is not None and next_ms >= self._set_for_ms:
+            # Whatever the clock says now: it fires in time for the earlier one, and within a second.
             return
         wait_seconds = min(max(0.0, (next_ms - self._clock.now_ms()) / 1000), _LONGEST_WAIT_SECONDS)
         at = self._loop.time() + wait_seconds
@@ -46,6 +51,7 @@ class NodeTimer:
                 return
             self._handle.cancel()
         self._handle = self._loop.call_at(at, self._fire)
+        self._set_for_ms = next_ms
 
     def stop(self) -> None:
         self._is_stopped = True

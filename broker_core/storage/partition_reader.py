@@ -35,7 +35,7 @@ _ATTEMPTS = 8
 _OPEN_SEGMENTS = 2
 """Kept open per partition: a streaming reader needs one or two, and `limits.MAX_OPEN_PARTITION_COUNT` counts on it."""
 _KNOWN_POSITIONS = 64
-"""Where recent reads ended: so many readers of one store go on without a look-up."""
+"""Where recent reads ended, and those began that had to look: so many readers of one store go on without it."""
 
 _Answer = TypeVar("_Answer")
 
@@ -54,6 +54,7 @@ class PartitionReader:
         self._largest: dict[tuple[int, SegmentExtent], int] = {}
         self._positions: OrderedDict[int, tuple[int, int]] = OrderedDict()
         self._generation = -1
+        self._newest: tuple[PublishedBounds, PartitionBounds] | None = None
         self._aborted = AbortedTransactionLookup()
 
     def bounds(self) -> PartitionBounds:
@@ -193,7 +194,7 @@ class PartitionReader:
         until_offset: int | None,
         isolation: IsolationLevel,
     ) -> FetchedBatches:
-        bounds = partition_bounds(published)
+        bounds = self._bounds_of(published)
         if not bounds.log_start_offset <= from_offset <= bounds.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"{self._topic_partition}: offset {from_offset} is outside the log, which holds"
@@ -217,6 +218,11 @@ class PartitionReader:
             buffer=run.buffer, next_offset=run.next_offset, bounds=bounds, aborted_transactions=aborted
         )
 
+    def _bounds_of(self, published: PublishedBounds) -> PartitionBounds:
+        if self._newest is None or self._newest[0] is not published:
+            self._newest = published, partition_bounds(published)
+        return self._newest[1]
+
     def _first_run(
         self, published: PublishedBounds, from_offset: int, max_bytes: int, stop: int
     ) -> tuple[int, BatchRun] | None:
@@ -238,10 +244,12 @@ class PartitionReader:
                     slot += 1
                     continue
                 position, base_offset = batch[0], batch[1].base_offset
+                if base_offset == from_offset:
+                    self._remember(from_offset, bases[slot], position)
             run = segment.read(position, extent, base_offset=base_offset, max_bytes=max_bytes, until_offset=stop)
             if not run.count:
                 return None
-            self._remember(run, bases[slot])
+            self._remember(run.next_offset, bases[slot], run.next_position)
             return slot, run
         return None
 
@@ -254,9 +262,9 @@ class PartitionReader:
 
         return WalkStart(position=run.next_position, offset=run.next_offset, segments=segments)
 
-    def _remember(self, run: BatchRun, base_offset: int) -> None:
-        self._positions[run.next_offset] = (base_offset, run.next_position)
-        self._positions.move_to_end(run.next_offset)
+    def _remember(self, offset: int, base_offset: int, position: int) -> None:
+        self._positions[offset] = (base_offset, position)
+        self._positions.move_to_end(offset)
         if len(self._positions) > _KNOWN_POSITIONS:
             self._positions.popitem(last=False)
 

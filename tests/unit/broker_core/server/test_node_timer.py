@@ -81,3 +81,20 @@ def test_nothing_runs_after_the_end():
         assert not ran
 
     run(story)
+
+
+def test_a_later_time_than_the_one_that_is_waited_for_does_not_even_ask_the_clock():
+    async def story(node, clock, timer):
+        asked = []
+        now_ms, clock.now_ms = clock.now_ms, lambda: asked.append(1) or now_ms()
+        done = asyncio.Event()
+        node.timers.set("first", now_ms() + 10, lambda _: None)
+        timer.look()
+        asked.clear()
+        node.timers.cancel("first")
+        node.timers.set("later", now_ms() + 20, lambda _: done.set())
+        timer.look()
+        assert not asked
+        await asyncio.wait_for(done.wait(), 20)
+
+    run(story)

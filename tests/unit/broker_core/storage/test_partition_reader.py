@@ -170,6 +170,31 @@ def test_reading_on_costs_few_reads():
     assert fs.read_count - before == 2 * 49
 
 
+def test_a_second_reader_of_the_same_offset_need_not_look_for_it_either():
+    fs = a_disk()
+    store = a_store(fs)
+    for _ in range(50):
+        append(store)
+    reader = a_store(fs, writable=False)
+    first = reader.read(120, max_bytes=1)
+    before = fs.read_count
+    assert reader.read(120, max_bytes=len(a_batch(3))) == first
+    assert fs.read_count - before == 2
+    # In the middle of a batch nothing begins: that is looked for each time.
+    assert reader.read(121, max_bytes=1) == reader.read(121, max_bytes=1) == first
+
+
+def test_bounds_that_have_not_changed_are_not_made_anew():
+    fs = a_disk()
+    store = a_store(fs)
+    append(store)
+    reader = a_store(fs, writable=False)
+    known = reader.read(0, max_bytes=1).bounds
+    assert reader.read(0, max_bytes=1).bounds is known
+    append(store)
+    assert reader.read(0, max_bytes=1).bounds.log_end_offset == 6
+
+
 def test_an_append_in_progress_is_never_seen():
     fs = a_disk()
     store, reader = a_store(fs), a_store(fs, writable=False)
