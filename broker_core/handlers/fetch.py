@@ -233,7 +233,9 @@ class _Fetch:
                 if self._context.is_incremental and not has_news:
                     del told[key]
         # Kafka puts what it did not even try to read behind the rest, and neighbours of one topic together.
-        ordered = sorted(told.items(), key=lambda item: item[1].pop(_IS_NOT_FOUND, False))
+        ordered = list(told.items())
+        if any(_IS_NOT_FOUND in answer for answer in told.values()):
+            ordered.sort(key=lambda item: item[1].pop(_IS_NOT_FOUND, False))
         name = "topic_id" if self._call.version >= _FIRST_VERSION_WITH_IDS else "topic"
         self._call.respond(
             session_id=self._context.session_id,

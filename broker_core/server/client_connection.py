@@ -327,6 +327,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         closes = False
         for place in self._answers.take_ready():
             closes = closes or place.closes
+            if place.size_bytes < _LARGE_BYTES:
+                small += place.parts or ()
+                continue
             for part in place.parts or ():
                 if memoryview(part).nbytes < _LARGE_BYTES:
                     small.append(part)

@@ -207,30 +207,33 @@ class SegmentFiles:
             return BatchRun(
                 buffer=memoryview(b""), table=scanned.table, count=0, next_offset=-1, next_position=position
             )
-        self._check_dense(bases, scanned.table, count, extent)
-        last = scanned.table.header(count - 1)
-        end = scanned.table.position(count - 1) + last.size_bytes
+        deltas = scanned.table.column(Cell.LAST_OFFSET_DELTA).tolist()
+        self._check_dense(bases, deltas, scanned.table, count, extent)
+        last_base, next_offset = bases[count - 1], bases[count - 1] + deltas[count - 1] + 1
+        last_position = scanned.table.position(count - 1)
+        end = last_position + scanned.table.column(Cell.SIZE_BYTES)[count - 1]
         is_at_end = position + end == extent.end_position
-        if last.base_offset >= extent.dense_from and (
-            last.next_offset > extent.next_offset or (is_at_end and last.next_offset != extent.next_offset)
+        if last_base >= extent.dense_from and (
+            next_offset > extent.next_offset or (is_at_end and next_offset != extent.next_offset)
         ):
             raise corrupt_batch(
-                f"last offset {last.last_offset} does not fit {extent.next_offset}, where the segment ends",
-                position=end - last.size_bytes,
-                offset=last.base_offset,
+                f"last offset {next_offset - 1} does not fit {extent.next_offset}, where the segment ends",
+                position=last_position,
+                offset=last_base,
             )
         return BatchRun(
             buffer=memoryview(buffer)[:end],
             table=scanned.table,
             count=count,
-            next_offset=last.next_offset,
+            next_offset=next_offset,
             next_position=position + end,
         )
 
-    def _check_dense(self, bases: list[int], table: BatchTable, count: int, extent: SegmentExtent) -> None:
+    def _check_dense(
+        self, bases: list[int], deltas: list[int], table: BatchTable, count: int, extent: SegmentExtent
+    ) -> None:
         if bases[count - 1] < extent.dense_from:
             return
-        deltas = table.column(Cell.LAST_OFFSET_DELTA).tolist()
         for row in range(1, count):
             expected = bases[row - 1] + deltas[row - 1] + 1
             if bases[row] != expected and expected >= extent.dense_from:
