@@ -15,17 +15,19 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import pyarrow as pa
 from typing_extensions import Buffer
 
 from broker_core.model.identifiers import NO_PRODUCER_ID
 from broker_core.record.batch_header import COMPRESSION_MASK, CONTROL_BIT, HEADER_BYTES, TRANSACTIONAL_BIT
 from broker_core.record.batch_reader import iter_headers, records_of, scan_batches
-from broker_core.record.columns import decode
 from broker_core.record.control_records import ControlType, EndTransactionMarker, read_end_transaction_marker
 from broker_core.record.kernel_protocol import Cell
+
+if TYPE_CHECKING:
+    # Loaded where a log is read: a broker that has none has no use for pyarrow.
+    import pyarrow as pa
 
 _COLUMNS: Final = frozenset({"key", "value", "offset"})
 _MARKER_KEY: Final = b"\x08\x00\x00\x00"
@@ -90,6 +92,8 @@ class NewestRecords:
 
     def add(self, buffer: Buffer) -> None:
         """Whole batches, CRC-true. Raises CorruptBatchError for content that is damaged."""
+        from broker_core.record.columns import decode
+
         self._follow_transactions(buffer)
         view = memoryview(buffer).cast("B")
         while view.nbytes:
@@ -175,6 +179,8 @@ class _Offsets:
 
 def _index_array(rows: list[int]) -> pa.Int64Array:
     """By way of a buffer: `pa.array` of a list would import all of pandas first, if that is installed."""
+    import pyarrow as pa
+
     return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(array("q", rows))])
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import pyarrow.compute as pc
 from typing_extensions import Buffer
 
 from broker_core.log.batch_filter import assemble_batch
@@ -39,7 +38,6 @@ from broker_core.record.batch_header import (
     write_timestamps,
 )
 from broker_core.record.batch_reader import RecordsSummary, batch_payload, check_crc, inspect_records, iter_headers
-from broker_core.record.columns import decode
 from broker_core.record.compression import compress
 from broker_core.record.control_records import EndTransactionMarker, read_end_transaction_marker
 from broker_core.record.kernel_protocol import TIMESTAMP_MS_LIMIT
@@ -215,6 +213,11 @@ def _check_timestamps(
 
 def _earliest_timestamp(batch: memoryview) -> int | None:
     """Of the records that have one."""
+    # Loaded for topics that ask for it: a broker that decodes nothing has no use for pyarrow.
+    import pyarrow.compute as pc
+
+    from broker_core.record.columns import decode
+
     decoded = decode(batch, from_offset=-(2**63), until_offset=MAX_OFFSET, columns=frozenset({"timestamp"}))
     timestamps = decoded.record_batch.column("timestamp").cast("int64")
     given = timestamps.filter(pc.not_equal(timestamps, NO_TIMESTAMP * 1000))

@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
 from typing_extensions import Buffer
 
 from broker_core.log.batch_filter import filter_batch
@@ -37,7 +36,6 @@ from broker_core.model.topic_config import TopicConfig
 from broker_core.record.batch_builder import build_empty_batch
 from broker_core.record.batch_header import BatchHeader
 from broker_core.record.batch_reader import check_crc, iter_headers
-from broker_core.record.columns import decode
 
 
 @dataclass(slots=True, kw_only=True)
@@ -198,7 +196,10 @@ def _records(header: BatchHeader, batch: memoryview) -> Iterator[tuple[bytes | N
     """(key, offset, is a tombstone) of every record of a data batch; content is checked by the decoder."""
     if header.record_count == 0:
         return iter(())
-    decoded: pa.RecordBatch = decode(
+    # Loaded where something is compacted: a broker that decodes nothing has no use for pyarrow.
+    from broker_core.record.columns import decode
+
+    decoded = decode(
         batch, from_offset=0, until_offset=MAX_OFFSET, columns=frozenset({"key", "value", "offset"})
     ).record_batch
     return zip(

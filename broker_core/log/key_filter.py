@@ -24,7 +24,6 @@ import crc32c
 
 from broker_core.model.limits import MAX_KEY_FILTER_BYTES
 from broker_core.record.active_kernel import KERNEL
-from broker_core.record.column_input import key_or_value_column
 from broker_core.record.kernel_protocol import Kernel
 from broker_core.record.key_places import BLOCK_BITS, BLOCK_BYTES, PROBE_COUNT, key_place
 
@@ -126,6 +125,9 @@ class KeyFilterBuilder:
 
     def add(self, keys: Any) -> None:
         """An Arrow array of keys, binary or null."""
+        # Loaded where keys are marked: a broker that decodes nothing has no use for pyarrow.
+        from broker_core.record.column_input import key_or_value_column
+
         self._null_key_count += keys.null_count
         if keys.null_count < len(keys):
             self._has_keys = True

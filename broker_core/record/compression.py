@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import io
 import zlib
-from typing import Final
+from functools import cache
+from typing import Any, Final
 
 import lz4.frame
-import pyarrow as pa
 import zstandard
 from typing_extensions import Buffer
 
@@ -43,7 +43,14 @@ _SNAPPY_MAX_RATIO = 32
 _GZIP_WINDOW_BITS = 31
 _LZ4_FASTEST, _LZ4_LOWEST_HIGH, _LZ4_HIGHEST = 0, 3, 12
 _CHUNK_BYTES = 64 * 1024
-_SNAPPY = pa.Codec("snappy")
+
+
+@cache
+def _snappy() -> Any:
+    """Loaded where somebody uses it: pyarrow is a third of the memory of a broker that needs none of it."""
+    import pyarrow as pa
+
+    return pa.Codec("snappy")
 
 
 def compress(codec: CompressionType, data: Buffer, level: int | None = None) -> bytes:
@@ -103,7 +110,7 @@ def _lz4_effort(level: int | None) -> int:
 def _compress_xerial(view: memoryview) -> bytes:
     parts = [_XERIAL_HEADER]
     for start in range(0, view.nbytes, _XERIAL_BLOCK_BYTES):
-        block = _SNAPPY.compress(view[start : start + _XERIAL_BLOCK_BYTES], asbytes=True)
+        block = _snappy().compress(view[start : start + _XERIAL_BLOCK_BYTES], asbytes=True)
         parts += (len(block).to_bytes(4, "big"), block)
     return b"".join(parts)
 
@@ -167,7 +174,7 @@ def _inflate_snappy_block(block: memoryview, left: int, max_bytes: int) -> bytes
         raise EOFError(f"a block of {block.nbytes} bytes claims to hold {size}")
     if size == 0:
         return b""
-    inflated: bytes = _SNAPPY.decompress(block, decompressed_size=size, asbytes=True)
+    inflated: bytes = _snappy().decompress(block, decompressed_size=size, asbytes=True)
     return inflated
 
 

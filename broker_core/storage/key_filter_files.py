@@ -28,7 +28,6 @@ from broker_core.log.key_filter import (
 )
 from broker_core.model.limits import KEY_FILTER_SPARE_BYTES
 from broker_core.ports import File, FileSystem
-from broker_core.record.columns import decode
 from broker_core.record.key_places import BLOCK_BYTES
 from broker_core.storage.checkpoints import write_synced
 from broker_core.storage.segment_files import SegmentFiles
@@ -95,6 +94,9 @@ def keys_of(
 
     Raises CorruptBatchError and UnsupportedFormatError, with file and position.
     """
+    # Loaded where a filter is made: a broker that decodes nothing has no use for pyarrow.
+    from broker_core.record.columns import decode
+
     for run in segment.runs(extent, max_bytes=_READ_BYTES):
         start = run.next_position - run.buffer.nbytes
         position, offset = 0, run.table.header(0).base_offset

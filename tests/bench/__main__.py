@@ -13,6 +13,7 @@ target is no error.
 from __future__ import annotations
 
 import argparse
+import compileall
 import shutil
 import signal
 import sys
@@ -90,6 +91,7 @@ def measure(options: argparse.Namespace, benches: Sequence[Bench]) -> Report:
     needs_spark = any("spark" in bench.needs for bench in benches)
     # A quick run takes the PySpark that is installed: nothing is compared, and nothing need be brought.
     spark_path = bring_pyspark() if needs_spark and (options.against or not options.quick) else None
+    compile_as_installed()
     folder = Path(tempfile.mkdtemp(prefix="streamlog-bench-", dir=options.folder))
     # So that brokers and folders do not outlive a run that somebody ends.
     signal.signal(signal.SIGTERM, end_run)
@@ -120,6 +122,13 @@ def measure(options: argparse.Namespace, benches: Sequence[Bench]) -> Report:
         if left := [bench.name for bench in benches if bench.name not in runner.seconds]:
             print(f"not done: --only {' '.join(left)}", file=sys.stderr)
     return report
+
+
+def compile_as_installed() -> None:
+    """What pip does with what it installs, whatever PYTHONDONTWRITEBYTECODE says: brokers and Python workers of Spark
+    start anew all the time, and would compile a checkout each time."""
+    for package in ("broker_core", "spark_streamlog", "tests/bench"):
+        compileall.compile_dir(TESTS.parent / package, quiet=2)
 
 
 def end_run(number: int, frame: object) -> None:
