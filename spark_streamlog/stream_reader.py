@@ -26,6 +26,7 @@ from spark_streamlog.range_reader import read_range
 from spark_streamlog.read_options import ReadOptions
 from spark_streamlog.small_batch import read_small_batch
 from spark_streamlog.stream_planner import StreamPlanner
+from spark_streamlog.worker_memory import spare_what_is_loaded
 
 
 class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -85,6 +86,7 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         with with_conditions():
             for planned in partition.value:
                 yield from read_range(open_for_reading(self._options.target), planned, self._options)
+        spare_what_is_loaded()
 
     def __getstate__(self) -> dict[str, Any]:
         # The tasks' copies get the options only; what the driver remembers stays there.

@@ -281,7 +281,7 @@ class Replica:
         self._log_disk_refusal(trouble)
         known = trouble if isinstance(trouble, StreamlogError) else StreamlogError(f"{self.topic_partition}: {trouble}")
         for queued in group:
-            self._refuse(queued, known)
+            self._refuse(queued, queued.refusal or known)
 
     def _log_disk_refusal(self, trouble: Exception) -> None:
         _log.error("partition=%s: the disk refused: %s", self.topic_partition, trouble)

@@ -141,7 +141,7 @@ class WriteQueue:
             loop_writes is None
             or not self._owner.knows_producers
             or size_bytes > MAX_LOOP_APPEND_BYTES
-            or not all([each.is_plain for each in group])
+            or not all(each.is_plain for each in group)
             or self._owner.config.codec not in (None, CompressionType.NONE)
         ):
             return False

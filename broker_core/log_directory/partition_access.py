@@ -197,8 +197,13 @@ class PartitionAccess:
             return None
         lock, store = taken.opened.lock, taken.opened.store
         assert lock is not None, f"{partition} is open for reading"
-        if not lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
-            taken.give_back()
+        is_locked = False
+        try:
+            is_locked = lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
+        finally:
+            if not is_locked:
+                taken.give_back()
+        if not is_locked:
             return None
         held = HeldPartition(store, lock, taken)
         if not store.is_loaded or self._catalog.topic(partition.topic) != topic:

@@ -103,7 +103,7 @@ class BrokerServer:
         )
         ports = NodePorts(
             jobs=self._jobs,
-            loop_writes=ThreadSyncs(self._loop, self._sync_jobs),
+            loop_writes=ThreadSyncs(self._loop, self._sync_jobs, after_turn=self._after_jobs),
             clock=self._clock,
             entropy=self._entropy,
             file_system=OsFileSystem(),

@@ -35,9 +35,13 @@ class _Sync:
 class ThreadSyncs:
     """`broker_core.ports.LoopWrites`. `jobs` are its own: nothing that waits for anything else runs there."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, jobs: ThreadJobs) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, jobs: ThreadJobs, *, after_turn: Callable[[], None] = lambda: None
+    ) -> None:
+        """`after_turn` is called once all of a turn was written: some of it is published then, without any sync."""
         self._loop = loop
         self._jobs = jobs
+        self._after_turn = after_turn
         self._callbacks: list[Callable[[], None]] = []
         self._round: list[_Sync] = []
         self._is_turn_noted = False
@@ -75,6 +79,7 @@ class ThreadSyncs:
         else:
             for each in syncs:
                 self._start([each])
+        self._after_turn()
 
     def _start(self, syncs: list[_Sync]) -> None:
         if syncs:

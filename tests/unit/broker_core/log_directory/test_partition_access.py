@@ -1,3 +1,4 @@
+import errno
 import os
 import shutil
 import threading
@@ -426,3 +427,18 @@ def test_a_topic_that_was_deleted_just_before_its_lock_was_got_is_not_held(alone
     with PartitionLock(f"{alone.path}/t-0/.lock").maybe_exclusive(timeout_seconds=0) as is_free:
         assert is_free
     alone.access.close()
+
+
+def test_a_partition_whose_lock_the_system_refuses_is_not_kept_from_the_next_one(alone, monkeypatch):
+    refusals = []
+
+    def refuse(lock, mode, *, timeout_seconds=None):
+        refusals.append(mode)
+        raise OSError(errno.ENOLCK, "no locks are left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PartitionLock, "acquire", refuse)
+        with pytest.raises(OSError, match="no locks are left"):
+            alone.access.maybe_hold(T0)
+    assert refusals
+    alone.access.maybe_hold(T0).release()

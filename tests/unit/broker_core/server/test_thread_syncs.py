@@ -327,3 +327,14 @@ def test_jobs_that_all_wait_for_a_partition_do_not_hold_up_the_sync_that_gives_i
         node.crash()
 
     asyncio.run(asyncio.wait_for(story(), 2 * LONG_SECONDS))
+
+
+def test_whoever_looks_after_jobs_looks_after_a_turn_too_because_some_of_it_is_done_without_any_sync():
+    async def story(syncs, jobs):
+        told = Told()
+        with_end = ThreadSyncs(asyncio.get_running_loop(), jobs, after_turn=lambda: told("end of turn"))
+        with_end.at_end_of_turn(lambda: told("written"))
+        await told.until(2)
+        assert told.all == ["written", "end of turn"]
+
+    run(story)
