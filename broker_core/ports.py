@@ -48,10 +48,16 @@ class LoopWrites(Protocol):
         ...
 
     def sync(
-        self, work: Callable[[], None], on_synced: Callable[[], None], on_trouble: Callable[[Exception], None]
+        self,
+        work: Callable[[], None],
+        on_synced: Callable[[], None],
+        on_trouble: Callable[[Exception], None],
+        *,
+        descriptor: int | None = None,
     ) -> None:
         """As `Jobs.submit`, for work that is one sync of one file and waits for nobody: it must not queue behind jobs
-        that may be waiting for what it will give free."""
+        that may be waiting for what it will give free. `descriptor`: of the file; then an fdatasync of it may be done
+        instead of `work`, and `on_trouble` be given an OSError."""
         ...
 
 
@@ -60,6 +66,11 @@ class File(Protocol):
 
     @property
     def path(self) -> str: ...
+
+    @property
+    def descriptor(self) -> int | None:
+        """The operating system's, for who can sync without Python; None: `sync` is the only way."""
+        ...
 
     def size_bytes(self) -> int: ...
 

@@ -56,6 +56,10 @@ class MemoryFile:
         if not self._writable:
             raise OSError(errno.EBADF, "not open for writing", self._path)
 
+    @property
+    def descriptor(self) -> None:
+        return None
+
     def size_bytes(self) -> int:
         self._check_alive()
         return len(self._inode.seen)

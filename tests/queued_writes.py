@@ -16,7 +16,7 @@ class QueuedWrites:
     def at_end_of_turn(self, callback):
         self._callbacks.append(callback)
 
-    def sync(self, work, on_synced, on_trouble):
+    def sync(self, work, on_synced, on_trouble, *, descriptor=None):
         self.syncs.submit(work, lambda _: on_synced(), on_trouble)
 
     def end_turn(self):

@@ -110,6 +110,17 @@ class StartedGroup:
     def needs_sync(self) -> bool:
         return self._appends is not None and self._appends.needs_sync
 
+    @property
+    def descriptor(self) -> int | None:
+        """Of the only file that `sync` syncs."""
+        assert self._appends is not None, "nothing was written"
+        return self._appends.descriptor
+
+    def refusal_of(self, trouble: Exception) -> Exception:
+        """What `sync` raises, where somebody else synced by the descriptor."""
+        assert self._appends is not None, "nothing was written"
+        return self._appends.refusal_of(trouble)
+
     def sync(self) -> None:
         """Raises StorageError: then `take_back` is due."""
         assert self._appends is not None, "nothing was written"

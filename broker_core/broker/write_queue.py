@@ -161,7 +161,8 @@ class WriteQueue:
             loop_writes.sync(
                 started.sync,
                 lambda: self._publish(started, group, size_bytes),
-                lambda trouble: self._take_back(started, group, size_bytes, trouble),
+                lambda trouble: self._take_back(started, group, size_bytes, started.refusal_of(trouble)),
+                descriptor=started.descriptor,
             )
         else:
             self._publish(started, group, size_bytes)

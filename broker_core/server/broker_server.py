@@ -98,12 +98,13 @@ class BrokerServer:
         self.config = replace(config, listeners=tuple(_with_port(one.listener, one.port) for one in self._listeners))
         """With the ports that were free, where port 0 was asked for."""
         self._jobs = ThreadJobs(self._loop, thread_count=config.num_io_threads, after_each=self._after_jobs)
-        self._sync_jobs = ThreadJobs(
+        sync_jobs = ThreadJobs(
             self._loop, thread_count=_SYNC_THREAD_COUNT, thread_name="streamlog-sync", after_each=self._after_jobs
         )
+        self._syncs = ThreadSyncs(self._loop, sync_jobs, after_turn=self._after_jobs)
         ports = NodePorts(
             jobs=self._jobs,
-            loop_writes=ThreadSyncs(self._loop, self._sync_jobs, after_turn=self._after_jobs),
+            loop_writes=self._syncs,
             clock=self._clock,
             entropy=self._entropy,
             file_system=OsFileSystem(),
@@ -124,7 +125,7 @@ class BrokerServer:
 
     @property
     def unfinished_job_count(self) -> int:
-        return self._jobs.unfinished_count + self._sync_jobs.unfinished_count
+        return self._jobs.unfinished_count + self._syncs.unfinished_count
 
     @property
     def connections(self) -> OpenConnections:
@@ -248,7 +249,8 @@ class BrokerServer:
             await self._metrics.stop()
         # Threads may be in the middle of a write.
         await asyncio.to_thread(self._jobs.close)
-        await asyncio.to_thread(self._sync_jobs.close)
+        self._syncs.stop()
+        await asyncio.to_thread(self._syncs.close)
 
 
 def _listen(config: BrokerConfig) -> list[TcpListener]:

@@ -1,26 +1,31 @@
-"""Syncs of a turn of the loop: in one thread after the other where a sync is cheap, side by side where it is not.
+"""Syncs of a turn of the loop, in threads that do not need the interpreter, see `sync_lanes`.
 
     at_end_of_turn(callback)     what writes; all that is written in one turn is synced in one round
     sync(work, ...)              one file; from those callbacks, or at any other time
 
-Handing work to a thread and back costs about 0.1 ms of processor time, a sync of a good disk hardly more. So a round of
-cheap syncs is one thread's, and only those that take longer than the handing over get a thread each.
+Where those were not built, or a file has no descriptor, Python's threads sync. Handing work to one and back costs about
+0.1 ms of processor time, a sync of a good disk hardly more. So a round of cheap syncs is one thread's, and only those
+that take longer than the handing over get a thread each.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from broker_core.server.sync_lanes import SyncLanes
 from broker_core.server.thread_jobs import ThreadJobs
 
 CHEAP_SYNC_SECONDS: Final = 0.0005
 _WEIGHT: Final = 0.1
 """Of the newest sync in the running mean."""
+_MAX_NUMBER: Final = 2**31
 
 _log: Final = logging.getLogger(__name__)
 
@@ -30,15 +35,22 @@ class _Sync:
     work: Callable[[], None]
     on_synced: Callable[[], None]
     on_trouble: Callable[[Exception], None]
+    descriptor: int | None
 
 
 class ThreadSyncs:
     """`broker_core.ports.LoopWrites`. `jobs` are its own: nothing that waits for anything else runs there."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, jobs: ThreadJobs, *, after_turn: Callable[[], None] = lambda: None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        jobs: ThreadJobs,
+        *,
+        after_turn: Callable[[], None] = lambda: None,
+        is_native: bool = True,
     ) -> None:
-        """`after_turn` is called once all of a turn was written: some of it is published then, without any sync."""
+        """`after_turn` is called once all of a turn was written, some of which is published then without any sync, and
+        when syncs came back. `is_native` False: Python's threads do it all."""
         self._loop = loop
         self._jobs = jobs
         self._after_turn = after_turn
@@ -46,15 +58,40 @@ class ThreadSyncs:
         self._round: list[_Sync] = []
         self._is_turn_noted = False
         self._mean_seconds = 0.0
+        self._is_native = is_native and SyncLanes.is_built()
+        self._lanes: SyncLanes | None = None
+        self._numbers = itertools.cycle(range(_MAX_NUMBER))
+        self._ordered: dict[int, _Sync] = {}
+
+    @property
+    def unfinished_count(self) -> int:
+        """Begun, and not come back yet."""
+        return self._jobs.unfinished_count + len(self._ordered)
+
+    def stop(self) -> None:
+        """On the loop: nothing comes back any more."""
+        if self._lanes is not None:
+            self._lanes.stop_hearing()
+
+    def close(self) -> None:
+        """Behind `stop`. Waits for syncs that have begun. Blocks."""
+        if self._lanes is not None:
+            self._lanes.close()
+        self._jobs.close()
 
     def at_end_of_turn(self, callback: Callable[[], None]) -> None:
         self._callbacks.append(callback)
         self._note_turn()
 
     def sync(
-        self, work: Callable[[], None], on_synced: Callable[[], None], on_trouble: Callable[[Exception], None]
+        self,
+        work: Callable[[], None],
+        on_synced: Callable[[], None],
+        on_trouble: Callable[[Exception], None],
+        *,
+        descriptor: int | None = None,
     ) -> None:
-        self._round.append(_Sync(work, on_synced, on_trouble))
+        self._round.append(_Sync(work, on_synced, on_trouble, descriptor))
         self._note_turn()
 
     def _note_turn(self) -> None:
@@ -73,12 +110,38 @@ class ThreadSyncs:
         self._is_turn_noted = False
         if self._callbacks:
             self._note_turn()
-        syncs, self._round = self._round, []
+        syncs, self._round = self._without_ordered(self._round), []
         if self._mean_seconds < CHEAP_SYNC_SECONDS:
             self._start(syncs)
         else:
             for each in syncs:
                 self._start([each])
+        self._after_turn()
+
+    def _without_ordered(self, syncs: list[_Sync]) -> list[_Sync]:
+        """Orders what the lanes can sync; gives the others."""
+        if not self._is_native:
+            return syncs
+        orders: dict[int, _Sync] = {}
+        others: list[_Sync] = []
+        for each in syncs:
+            if each.descriptor is None or each.descriptor < 0:
+                others.append(each)
+            else:
+                orders[next(self._numbers)] = each
+        if not orders:
+            return others
+        if self._lanes is None:
+            self._lanes = SyncLanes(self._loop, self._on_lanes)
+        if not self._lanes.order([(number, each.descriptor or 0) for number, each in orders.items()]):
+            return syncs
+        self._ordered |= orders
+        return others
+
+    def _on_lanes(self, answers: list[tuple[int, int]]) -> None:
+        for number, error in answers:
+            sync = self._ordered.pop(number)
+            self._tell(sync, OSError(error, os.strerror(error)) if error else None)
         self._after_turn()
 
     def _start(self, syncs: list[_Sync]) -> None:
@@ -88,13 +151,17 @@ class ThreadSyncs:
     def _finish(self, done: list[tuple[_Sync, Exception | None, float]]) -> None:
         for sync, trouble, seconds in done:
             self._mean_seconds += _WEIGHT * (seconds - self._mean_seconds)
-            try:
-                if trouble is None:
-                    sync.on_synced()
-                else:
-                    sync.on_trouble(trouble)
-            except Exception:
-                _log.exception("a sync came back to trouble")
+            self._tell(sync, trouble)
+
+    @staticmethod
+    def _tell(sync: _Sync, trouble: Exception | None) -> None:
+        try:
+            if trouble is None:
+                sync.on_synced()
+            else:
+                sync.on_trouble(trouble)
+        except Exception:
+            _log.exception("a sync came back to trouble")
 
 
 def _carry_out(syncs: list[_Sync]) -> list[tuple[_Sync, Exception | None, float]]:

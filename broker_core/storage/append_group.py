@@ -29,7 +29,7 @@ from broker_core.storage.partition_writer import PartitionWriter
 from broker_core.storage.segment_appender import SegmentAppender
 from broker_core.storage.segment_leftovers import delete_segments
 from broker_core.storage.segment_names import SNAPSHOT, segment_path
-from broker_core.storage.storage_errors import translated
+from broker_core.storage.storage_errors import storage_error, translated
 
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 """Kafka's producer.id.expiration.ms: a producer silent for a day, without an open transaction, is forgotten."""
@@ -169,6 +169,16 @@ class StartedAppends:
             raise
         if self._tail is not None and self._is_synced:
             self.needs_sync = self._writer.is_sync_due(self._now_ms)
+
+    @property
+    def descriptor(self) -> int | None:
+        """Of the file that `sync` syncs."""
+        assert self._tail is not None, "nothing was written"
+        return self._tail.active.descriptor
+
+    def refusal_of(self, trouble: Exception) -> Exception:
+        """What `sync` would have raised, where somebody else synced."""
+        return storage_error("appending", self._writer.directory, trouble) if isinstance(trouble, OSError) else trouble
 
     def sync(self) -> None:
         assert self._tail is not None, "nothing was written"

@@ -30,6 +30,10 @@ class OsFile:
     def path(self) -> str:
         return self._path
 
+    @property
+    def descriptor(self) -> int | None:
+        return self._descriptor
+
     def size_bytes(self) -> int:
         return os.fstat(self._descriptor).st_size
 

@@ -249,6 +249,7 @@ class PartitionWriter:
                     self.log.replay(header, marker=marker_at(file, position, header))
             finally:
                 file.close()
+            self.appender.learn_sizes()
             if published.active_transaction_index_bytes and not self.appender.transaction_index_bytes():
                 self.appender.close()
                 self._appender = SegmentAppender(self.fs, self.directory, published.active_base_offset)

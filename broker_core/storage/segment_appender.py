@@ -35,12 +35,15 @@ class SegmentAppender:
         self._log = self._open(LOG)
         self._offset_index = self._open(OFFSET_INDEX)
         self._time_index = self._open(TIME_INDEX)
-        # Nobody else writes to them while the segment is open here.
-        self._offset_index_bytes = self._offset_index.size_bytes()
-        self._time_index_bytes = self._time_index.size_bytes()
+        self.learn_sizes()
         self._transaction_index: File | None = None
         if fs.exists(segment_path(directory, base_offset, TRANSACTION_INDEX)):
             self._transaction_index = self._open(TRANSACTION_INDEX)
+
+    def learn_sizes(self) -> None:
+        """Of the indexes: when the segment is opened, and whenever somebody else has written to it since."""
+        self._offset_index_bytes = self._offset_index.size_bytes()
+        self._time_index_bytes = self._time_index.size_bytes()
 
     def mark(self, log_bytes: int) -> AppendMark:
         """`log_bytes`: the published size; what lies behind it is not part of the log."""
@@ -70,6 +73,11 @@ class SegmentAppender:
                 self._transaction_index = self._open(TRANSACTION_INDEX)
             entries = b"".join(map(encode_transaction_entry, run.aborted_transactions))
             self._transaction_index.write_at(self._transaction_index.size_bytes(), entries)
+
+    @property
+    def descriptor(self) -> int | None:
+        """Of the log, which is what `sync` syncs."""
+        return self._log.descriptor
 
     def sync(self) -> None:
         """The batches are on the device. Indexes are not: they can be made anew."""

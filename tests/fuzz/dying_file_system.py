@@ -71,6 +71,10 @@ class _DyingFile:
     def path(self) -> str:
         return self._file.path
 
+    @property
+    def descriptor(self) -> None:
+        return None
+
     def size_bytes(self) -> int:
         return self._file.size_bytes()
 

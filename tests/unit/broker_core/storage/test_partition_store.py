@@ -148,6 +148,15 @@ def test_many_stores_see_each_others_appends():
     assert [offsets_in(store) for store in stores] == [list(range(90))] * 3
 
 
+def test_writers_that_stay_open_and_take_turns_put_their_index_entries_one_behind_the_other():
+    fs = a_disk()
+    writers = [a_store(fs), a_store(fs)]
+    for turn in range(8):
+        append(writers[turn % 2], a_batch([a_record(2 * turn + each, value=bytes(3000)) for each in range(2)]))
+    assert len(fs.content(f"{DIRECTORY}/00000000000000000000.index")) >= 4 * 8
+    assert a_store(fs).verify() == []
+
+
 def test_a_refused_append_changes_nothing_and_the_next_goes_on():
     fs = a_disk()
     store = a_store(fs, **{"max.message.bytes": "300"})

@@ -1,0 +1,164 @@
+import asyncio
+import errno
+import os
+import threading
+
+import pytest
+
+from broker_core.server.sync_lanes import SyncLanes
+from broker_core.server.thread_jobs import ThreadJobs
+from broker_core.server.thread_syncs import ThreadSyncs
+
+LONG_SECONDS = 30
+"""For what comes at once, unless something is broken."""
+
+pytestmark = pytest.mark.skipif(not SyncLanes.is_built(), reason="the native module was not built: no C compiler")
+
+
+class Answers:
+    def __init__(self):
+        self.all = []
+        self._came = asyncio.Event()
+
+    def __call__(self, answers):
+        self.all += answers
+        self._came.set()
+
+    async def until(self, count):
+        while len(self.all) < count:
+            self._came.clear()
+            await self._came.wait()
+
+
+def run(story):
+    async def with_lanes():
+        answers = Answers()
+        lanes = SyncLanes(asyncio.get_running_loop(), answers)
+        try:
+            await asyncio.wait_for(story(lanes, answers), LONG_SECONDS)
+        finally:
+            lanes.stop_hearing()
+            await asyncio.to_thread(lanes.close)
+
+    asyncio.run(with_lanes())
+
+
+@pytest.fixture
+def files(tmp_path):
+    opened = [(tmp_path / str(number)).open("wb", buffering=0) for number in range(300)]
+    yield opened
+    for file in opened:
+        file.close()
+
+
+def test_what_is_ordered_is_synced_and_heard_of_on_the_loop(files):
+    async def story(lanes, answers):
+        files[0].write(b"x")
+        assert lanes.order([(7, files[0].fileno())])
+        await answers.until(1)
+        assert answers.all == [(7, 0)]
+
+    run(story)
+
+
+def test_hundreds_of_orders_at_once_are_each_answered_once(files):
+    async def story(lanes, answers):
+        for file in files:
+            file.write(b"x" * 5000)
+        assert lanes.order([(number, file.fileno()) for number, file in enumerate(files)])
+        await answers.until(len(files))
+        assert sorted(answers.all) == [(number, 0) for number in range(len(files))]
+
+    run(story)
+
+
+def test_a_sync_that_the_system_refuses_is_told_by_its_number(files):
+    async def story(lanes, answers):
+        reading, writing = os.pipe()
+        assert lanes.order([(1, writing), (2, files[0].fileno())])
+        await answers.until(2)
+        assert sorted(answers.all) == [(1, errno.EINVAL), (2, 0)]
+        os.close(reading)
+        os.close(writing)
+
+    run(story)
+
+
+def test_more_orders_than_a_pipe_takes_whole_are_not_begun(files):
+    async def story(lanes, answers):
+        assert not lanes.order([(number, files[0].fileno()) for number in range(513)])
+        assert lanes.order([(0, files[0].fileno())])
+        await answers.until(1)
+        assert answers.all == [(0, 0)]
+
+    run(story)
+
+
+def test_the_end_waits_for_what_was_ordered_and_its_threads_are_gone(files):
+    def lane_threads():
+        return [thread for thread in threading.enumerate() if thread.name == "streamlog-sync"]
+
+    async def story():
+        lanes = SyncLanes(asyncio.get_running_loop(), lambda answers: None)
+        assert lane_threads()
+        files[0].write(b"x" * 1_000_000)
+        assert lanes.order([(0, files[0].fileno())])
+        lanes.stop_hearing()
+        await asyncio.to_thread(lanes.close)
+
+    asyncio.run(story())
+    assert not lane_threads()
+
+
+def with_syncs(story, *, is_native=True):
+    async def told():
+        loop = asyncio.get_running_loop()
+        syncs = ThreadSyncs(loop, ThreadJobs(loop, thread_count=2), is_native=is_native)
+        try:
+            await asyncio.wait_for(story(syncs), LONG_SECONDS)
+        finally:
+            syncs.stop()
+            await asyncio.to_thread(syncs.close)
+
+    asyncio.run(told())
+
+
+async def outcome_of(syncs, work, descriptor):
+    """What came of a sync: None, or the trouble."""
+    came = asyncio.get_running_loop().create_future()
+    syncs.sync(work, lambda: came.set_result(None), came.set_result, descriptor=descriptor)
+    return await came
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_a_file_with_a_descriptor_needs_its_work_only_where_there_are_no_lanes(files, is_native):
+    worked = []
+
+    async def story(syncs):
+        assert await outcome_of(syncs, lambda: worked.append("by Python"), files[0].fileno()) is None
+        assert syncs.unfinished_count == 0
+
+    with_syncs(story, is_native=is_native)
+    assert worked == ([] if is_native else ["by Python"])
+
+
+def test_a_file_without_a_descriptor_is_synced_by_its_work():
+    worked = []
+
+    async def story(syncs):
+        assert await outcome_of(syncs, lambda: worked.append("by Python"), None) is None
+
+    with_syncs(story)
+    assert worked == ["by Python"]
+
+
+def test_what_the_lanes_are_refused_is_the_systems_error():
+    async def story(syncs):
+        reading, writing = os.pipe()
+        trouble = await outcome_of(syncs, lambda: None, writing)
+        assert isinstance(trouble, OSError)
+        assert trouble.errno == errno.EINVAL
+        os.close(reading)
+        os.close(writing)
+
+    with_syncs(story)
