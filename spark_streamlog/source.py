@@ -60,8 +60,9 @@ class StreamlogDataSource(DataSource):
         if asks_for_table(self.options):
             raise condition_error("STREAMLOG_TABLE_IN_STREAM")
         options = parse_read_options(self.options, QueryKind.STREAM)
-        _refuse_another_schema(schema, _arrow_schema(options))
-        return StreamlogStreamReader(options)
+        given = _arrow_schema(options)
+        _refuse_another_schema(schema, given)
+        return StreamlogStreamReader(options, has_plain_schema=schema == from_arrow_schema(given))
 
     def writer(self, schema: StructType, overwrite: bool) -> StreamlogBatchWriter:
         return StreamlogBatchWriter(parse_write_options(self.options, QueryKind.BATCH), schema, overwrite=overwrite)

@@ -37,8 +37,10 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     they do not.
     """
 
-    def __init__(self, options: ReadOptions) -> None:
+    def __init__(self, options: ReadOptions, *, has_plain_schema: bool = True) -> None:
+        """`has_plain_schema` False: the user gave one with metadata, which rows handed over would lack."""
         self._options = options
+        self._has_plain_schema = has_plain_schema
         self._planner_on_driver: StreamPlanner | None = None
         self._batches: list[pa.RecordBatch] = []
 
@@ -73,8 +75,9 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @with_conditions()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        self._take_back_rows()
         planned = self._planner().plan(from_checkpoint(start), from_checkpoint(end))
-        if self._hands_over(planned):
+        if self._maybe_hand_over(planned):
             return [InputPartition(tuple(planned))]
         return [InputPartition((one,)) for one in planned]
 
@@ -90,11 +93,11 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def __getstate__(self) -> dict[str, Any]:
         # The tasks' copies get the options only; what the driver remembers stays there.
-        return {"_options": self._options, "_planner_on_driver": None, "_batches": []}
+        return {"_options": self._options, "_has_plain_schema": False, "_planner_on_driver": None, "_batches": []}
 
-    def _hands_over(self, planned: list[PlannedRange]) -> bool:
-        """Whether Spark gets the rows with the plan."""
-        wrapper = class_that_hands_over()
+    def _maybe_hand_over(self, planned: list[PlannedRange]) -> bool:
+        """Makes Spark take the rows with the plan, if they are few and it can."""
+        wrapper = class_that_hands_over() if self._has_plain_schema else None
         if wrapper is None:
             return False
         batches = read_small_batch(open_for_reading(self._options.target), planned, self._options)
@@ -103,6 +106,12 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._batches = batches
         self.__class__ = _reader_that_hands_over(wrapper)  # type: ignore[arg-type]
         return True
+
+    def _take_back_rows(self) -> list[pa.RecordBatch]:
+        """Spark sees an ordinary reader again."""
+        self.__class__ = StreamlogStreamReader
+        batches, self._batches = self._batches, []
+        return batches
 
     def _planner(self) -> StreamPlanner:
         if self._planner_on_driver is None:
@@ -124,9 +133,7 @@ def _reader_that_hands_over(wrapper: type[Any]) -> type[StreamlogStreamReader]:
 
     class HandingOver(StreamlogStreamReader, wrapper):  # type: ignore[misc]
         def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch]:
-            self.__class__ = StreamlogStreamReader  # type: ignore[assignment]
-            batches, self._batches = self._batches, []
-            return iter(batches)
+            return iter(self._take_back_rows())
 
     return HandingOver
 

@@ -8,13 +8,15 @@ become garbage. That takes a tenth of a second, in which the worker's next task 
 from __future__ import annotations
 
 import gc
+import os
 
 from pyspark import TaskContext
 
 
 def spare_what_is_loaded() -> None:
-    """At the end of a task: later collections pass over what is alive now, once in a worker's life. What has become
-    garbage by now is collected first, and what is spared still goes when nobody refers to it any more."""
-    if TaskContext.get() is not None and not gc.get_freeze_count():
+    """At the end of a task: later collections pass over what is alive now, once in the life of a worker that is used
+    again. What has become garbage by now is collected first. What is spared still goes when nobody refers to it any
+    more, but for rings that nobody refers to later: those of that one moment stay."""
+    if "SPARK_REUSE_WORKER" in os.environ and TaskContext.get() is not None and not gc.get_freeze_count():
         gc.collect()
         gc.freeze()

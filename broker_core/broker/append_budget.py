@@ -1,6 +1,6 @@
 """How much of a node's memory appends may hold that are being written, and who waits for it.
 
-A replica asks before it starts a job; beyond the bound it waits, and those that wait get their turn in the order in
+A replica asks before it begins to write; beyond the bound it waits, and those that wait get their turn in the order in
 which they began to. Nothing is refused. `is_full` tells the driver to read no more requests for now: what clients have
 not been read from waits in their own buffers.
 """
@@ -14,7 +14,7 @@ from broker_core.model.limits import MAX_QUEUED_APPEND_BYTES, MAX_WRITING_BYTES
 
 
 class AppendBudget:
-    """Bytes of batches of one node: queued ones, and those in jobs."""
+    """Bytes of batches of one node: queued ones, and those being written."""
 
     def __init__(
         self, *, max_writing_bytes: int = MAX_WRITING_BYTES, max_queued_bytes: int = MAX_QUEUED_APPEND_BYTES

@@ -68,7 +68,7 @@ class WriteQueue:
 
     def add_change(self, queued: QueuedChange) -> None:
         self._queue.append(queued)
-        self._maybe_start()
+        self._start_soon()
 
     def take_all(self) -> list[QueuedAppend | QueuedChange]:
         """What nobody has begun with: it will not be written any more."""
@@ -143,6 +143,8 @@ class WriteQueue:
             or size_bytes > MAX_LOOP_APPEND_BYTES
             or not all(each.is_plain for each in group)
             or self._owner.config.codec not in (None, CompressionType.NONE)
+            # How old a record may be is found out by decoding the batch.
+            or self._owner.config.has_age_limit
         ):
             return False
         try:

@@ -42,8 +42,6 @@ from broker_core.record.compression import compress
 from broker_core.record.control_records import EndTransactionMarker, read_end_transaction_marker
 from broker_core.record.kernel_protocol import TIMESTAMP_MS_LIMIT
 
-_NO_LIMIT_MS = 2**63 - 1
-
 
 class ValidatedBatches(NamedTuple):
     """Batches that may be appended. `log_append_time_ms` is -1 with create time.
@@ -197,9 +195,9 @@ def _check_timestamps(
             f"{name}: timestamps {header.base_timestamp} to {latest_ms} ms do not fit microseconds of 64 bits;"
             " were they written in another unit?"
         )
-    before_ms = config.message_timestamp_before_max_ms
-    if before_ms == _NO_LIMIT_MS:
+    if not config.has_age_limit:
         return
+    before_ms = config.message_timestamp_before_max_ms
     try:
         earliest_ms = _earliest_timestamp(memoryview(batches)[position : position + header.size_bytes])
     except UnsupportedFormatError as error:

@@ -22,10 +22,12 @@ Opened = TypeVar("Opened")
 
 
 class _Entry(Generic[Opened]):
-    __slots__ = ("mutex", "opened", "topic")
+    __slots__ = ("mutex", "opened", "topic", "waiting_count")
 
     def __init__(self) -> None:
         self.mutex = threading.Lock()
+        self.waiting_count = 0
+        """Threads that wait for the mutex. Changed under the cache's own."""
         self.opened: Opened | None = None
         self.topic: TopicDescription | None = None
 
@@ -83,11 +85,11 @@ class OpenPartitions(Generic[Opened]):
             entry.mutex.release()
 
     def maybe_take(self, partition: TopicPartition, topic: TopicDescription) -> Taken[Opened] | None:
-        """The same for whoever must not wait, and gives it back later, from any thread. None: it is not open, or in
-        use."""
+        """The same for whoever must not wait, and gives it back later, from any thread. None: it is not open, in use,
+        or somebody waits for it, who would never get it from one that takes it again at once."""
         with self._mutex:
             entry = self._entries.get(partition)
-            if entry is None or not entry.mutex.acquire(blocking=False):
+            if entry is None or entry.waiting_count or not entry.mutex.acquire(blocking=False):
                 return None
             self._entries.move_to_end(partition)
         if entry.opened is None or entry.topic != topic:
@@ -115,12 +117,15 @@ class OpenPartitions(Generic[Opened]):
         while True:
             with self._mutex:
                 entry = self._entries.setdefault(partition, _Entry())
+                entry.waiting_count += 1
                 self._entries.move_to_end(partition)
                 surplus = self._take_surplus()
             for old_entry in surplus:
                 self._close(old_entry)
                 old_entry.mutex.release()
             entry.mutex.acquire()
+            with self._mutex:
+                entry.waiting_count -= 1
             # While this thread waited the entry may have been thrown out.
             if self._entries.get(partition) is entry:
                 return entry

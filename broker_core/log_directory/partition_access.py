@@ -4,6 +4,7 @@ A read    opens the store for reading, asks it, and then looks at the topic once
           again in between, the answer would be of the old one, and is thrown away.
 A write   takes the partition's lock, then looks at the topic: as long as the lock is held the folder cannot be
           renamed away, so a topic that still exists now is the one that is written.
+A hold    is the beginning of a write, for who must not wait and ends it later: given if the lock is free.
 
 Order of events that the second look catches: A finds topic t with id 1; B deletes t (metadata log, then folder) and
 makes it again with id 2; A opens files of the folder `t-0` by their paths and takes records of id 2 for those of id 1.
@@ -14,7 +15,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -89,8 +90,10 @@ class HeldPartition:
         self._taken = taken
 
     def release(self) -> None:
-        self._lock.release()
-        self._taken.give_back()
+        try:
+            self._lock.release()
+        finally:
+            self._taken.give_back()
 
 
 class PartitionAccess:
@@ -199,7 +202,9 @@ class PartitionAccess:
         assert lock is not None, f"{partition} is open for reading"
         is_locked = False
         try:
-            is_locked = lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
+            # What the system says of it `write` will meet as well, and say.
+            with suppress(OSError):
+                is_locked = lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
         finally:
             if not is_locked:
                 taken.give_back()

@@ -50,7 +50,8 @@ MAX_APPEND_GROUP_BYTES = 16 * 1024 * 1024
 
 MAX_LOOP_APPEND_BYTES = 256 * 1024
 """Batches that a broker's loop writes to a partition by itself, which takes it some 0.2 ms; more is a thread's work,
-which looks at records and writes without keeping the loop."""
+which looks at records and writes without keeping the loop. A turn writes as much to each partition that it has
+something for; and where the kernel holds back who writes too much, with flush.policy=os, it is the loop that waits."""
 
 MAX_WRITING_BYTES = 64 * 1024 * 1024
 """Batches that a broker is writing at one time, of all partitions: some groups, as many as a disk can take at once."""

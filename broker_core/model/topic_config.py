@@ -83,6 +83,11 @@ class TopicConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def has_age_limit(self) -> bool:
+        """Whether a record may be too old when it comes."""
+        return self.message_timestamp_before_max_ms != LONG_MAX
+
+    @property
     def codec(self) -> CompressionType | None:
         """The codec that `compression.type` asks for; None: whatever the producer chose."""
         return _CODECS[self.compression_type]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from kio.index import KioIndexError, load_request_schema, load_response_schema
@@ -104,7 +104,7 @@ def message_types(api_key: int, version: int) -> MessageTypes:
         ) from trouble
 
 
-@cache
+@lru_cache(256)
 def versions_with_schemas(api_key: int) -> range:
     """The versions that `message_types` knows; empty for an unknown key."""
     name = api_key_map.get(api_key)

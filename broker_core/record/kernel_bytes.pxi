@@ -109,17 +109,18 @@ cdef extern from *:
         crc = streamlog_use_hard_crc ? streamlog_crc_hard(crc, p, n) : streamlog_crc_soft(crc, p, n);
         return ~crc;
     }
-    static void streamlog_crc_choose(int allow_hard) {
+    static void streamlog_crc_choose(void) {
         streamlog_crc_setup();
-        streamlog_crc_setup_lanes();
-        streamlog_use_hard_crc = allow_hard && streamlog_crc_is_hard();
+        streamlog_use_hard_crc = streamlog_crc_is_hard();
+        if (streamlog_use_hard_crc) streamlog_crc_setup_lanes();
     }
     """
     uint32_t streamlog_crc32c(const uint8_t* data, size_t size) nogil
-    void streamlog_crc_choose(int allow_hard)
+    uint32_t streamlog_crc_soft(uint32_t crc, const uint8_t* data, size_t size) nogil
+    void streamlog_crc_choose()
 
 
-streamlog_crc_choose(1)
+streamlog_crc_choose()
 
 cdef enum:
     HEADER_BYTES = 61
@@ -304,7 +305,4 @@ def crc32c_soft(data):
     """CRC-32C by tables, whatever the processor has: for the test that compares it with the hardware's."""
     cdef HeldBuffers held = HeldBuffers(1)
     cdef Py_buffer* view = held.hold(data, False)
-    streamlog_crc_choose(0)
-    digest = streamlog_crc32c(<const uint8_t*>view.buf, view.len)
-    streamlog_crc_choose(1)
-    return digest
+    return streamlog_crc_soft(0xFFFFFFFF, <const uint8_t*>view.buf, view.len) ^ <uint32_t>0xFFFFFFFF

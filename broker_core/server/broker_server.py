@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from broker_core.server.metrics_endpoint import MetricsEndpoint
 
 _SYNC_THREAD_COUNT: Final = 8
-"""Syncs at a time: more than one disk does side by side."""
+"""Where syncs are Python's threads': more of them than lanes, since each may wait for the interpreter, too."""
 
 _log: Final = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""Syncs files on orders from a pipe, in a thread that needs the interpreter for nothing until the pipe is closed.
+"""Syncs files on orders from a pipe, in a thread that needs the interpreter for nothing until it is told to end.
 
-    order   int32 number, int32 descriptor        8 bytes in the machine's order, written whole
+    order   int32 number, int32 descriptor        8 bytes in the machine's order, written whole; descriptor -1: end
     answer  int32 number, int32 errno or 0        8 bytes
 
 A Python thread that calls os.fdatasync asks for the interpreter behind each call, and while the loop is busy waits for
@@ -26,7 +26,8 @@ cdef struct Answer:
 
 
 def serve(int orders, int answers):
-    """Returns when the other end of `orders` was closed, or nobody reads `answers` any more."""
+    """Returns when an order says so (the end of the pipe may be open in a forked process, too), when the other end of
+    `orders` was closed, or nobody reads `answers` any more."""
     cdef Order order
     cdef Answer answer
     cdef ssize_t size
@@ -35,7 +36,7 @@ def serve(int orders, int answers):
             size = read(orders, &order, sizeof(order))
             if size < 0 and errno == EINTR:
                 continue
-            if size != sizeof(order):
+            if size != sizeof(order) or order.descriptor < 0:
                 break
             answer.number = order.number
             answer.error = 0
@@ -44,5 +45,8 @@ def serve(int orders, int answers):
                 if answer.error != EINTR:
                     break
                 answer.error = 0
-            if write(answers, &answer, sizeof(answer)) != sizeof(answer):
+            size = write(answers, &answer, sizeof(answer))
+            while size < 0 and errno == EINTR:
+                size = write(answers, &answer, sizeof(answer))
+            if size != sizeof(answer):
                 break

@@ -11,15 +11,14 @@ that take longer than the handing over get a thread each.
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from broker_core.server.sync_lanes import SyncLanes
+from broker_core.server.sync_lanes import Pair, SyncLanes
 from broker_core.server.thread_jobs import ThreadJobs
 
 CHEAP_SYNC_SECONDS: Final = 0.0005
@@ -60,7 +59,8 @@ class ThreadSyncs:
         self._mean_seconds = 0.0
         self._is_native = is_native and SyncLanes.is_built()
         self._lanes: SyncLanes | None = None
-        self._numbers = itertools.cycle(range(_MAX_NUMBER))
+        self._last_number = 0
+        self._is_stopped = False
         self._ordered: dict[int, _Sync] = {}
 
     @property
@@ -69,7 +69,8 @@ class ThreadSyncs:
         return self._jobs.unfinished_count + len(self._ordered)
 
     def stop(self) -> None:
-        """On the loop: nothing comes back any more."""
+        """On the loop: nothing is begun and nothing comes back any more."""
+        self._is_stopped = True
         if self._lanes is not None:
             self._lanes.stop_hearing()
 
@@ -100,6 +101,8 @@ class ThreadSyncs:
             self._loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
+        if self._is_stopped:
+            return
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             try:
@@ -110,35 +113,41 @@ class ThreadSyncs:
         self._is_turn_noted = False
         if self._callbacks:
             self._note_turn()
-        syncs, self._round = self._without_ordered(self._round), []
+        syncs, self._round = self._round, []
+        left = self._without_ordered(syncs) if self._is_native else syncs
         if self._mean_seconds < CHEAP_SYNC_SECONDS:
-            self._start(syncs)
+            self._start(left)
         else:
-            for each in syncs:
+            for each in left:
                 self._start([each])
         self._after_turn()
 
     def _without_ordered(self, syncs: list[_Sync]) -> list[_Sync]:
         """Orders what the lanes can sync; gives the others."""
-        if not self._is_native:
+        lanes = self._lanes or self._maybe_open_lanes()
+        if lanes is None:
             return syncs
-        orders: dict[int, _Sync] = {}
         others: list[_Sync] = []
+        orders: list[Pair] = []
         for each in syncs:
             if each.descriptor is None or each.descriptor < 0:
                 others.append(each)
             else:
-                orders[next(self._numbers)] = each
-        if not orders:
-            return others
-        if self._lanes is None:
-            self._lanes = SyncLanes(self._loop, self._on_lanes)
-        if not self._lanes.order([(number, each.descriptor or 0) for number, each in orders.items()]):
-            return syncs
-        self._ordered |= orders
-        return others
+                self._last_number = (self._last_number + 1) % _MAX_NUMBER
+                self._ordered[self._last_number] = each
+                orders.append((self._last_number, each.descriptor))
+        return others + [self._ordered.pop(number) for number, _ in lanes.order(orders)]
 
-    def _on_lanes(self, answers: list[tuple[int, int]]) -> None:
+    def _maybe_open_lanes(self) -> SyncLanes | None:
+        """At the first sync. None: there are no descriptors or threads for them, and Python's threads will do."""
+        try:
+            self._lanes = SyncLanes(self._loop, self._on_lanes)
+        except (OSError, RuntimeError) as trouble:
+            _log.warning("syncs are Python's threads': %s", trouble)
+            self._is_native = False
+        return self._lanes
+
+    def _on_lanes(self, answers: Sequence[Pair]) -> None:
         for number, error in answers:
             sync = self._ordered.pop(number)
             self._tell(sync, OSError(error, os.strerror(error)) if error else None)

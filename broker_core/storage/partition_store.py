@@ -10,7 +10,7 @@
 The store takes no lock. The door does: `refresh`, `append`, `append_control`, `append_group`, `begin_append`, `flush`,
 `producer_entry`, `producer_entries`, `open_transactions`, `delete_records`, `apply_retention`, `roll`, `truncate_to`,
 `plan_compaction`, `swap_compaction`, `compact` and `place_key_filter` want the partition's exclusive lock; everything
-else wants none. `refresh` comes first every time the lock was taken.
+else wants none. `refresh` comes first every time the lock was taken; `load`, only once, where nobody else writes.
 
 A store is not thread-safe: threads of one process share it under the door's mutex, or open one each.
 

@@ -37,6 +37,11 @@ def planning_without_rows(reader, data_source, schema, max_arrow_batch_size, inf
     reader.partitions(None, None)
 
 
+def planning_that_asks_for_more(reader, data_source, schema, max_arrow_batch_size, infile, outfile):
+    program.partitions_func(reader, data_source, schema, max_arrow_batch_size, infile, outfile)
+    reader.simple_reader.getCache()
+
+
 class OtherWrapper:
     def getCache(self, start, end, limit): ...
 
@@ -49,6 +54,7 @@ class OtherWrapper:
         {"partitions_func": None},
         {"partitions_func": lambda reader, infile, outfile: None},
         {"partitions_func": planning_without_rows},
+        {"partitions_func": planning_that_asks_for_more},
         {"send_batch_func": lambda rows, outfile: None},
     ],
     ids=lambda changed: ",".join(changed),

@@ -74,7 +74,12 @@ def test_the_copies_for_tasks_carry_the_options_only(log):
     reader = a_reader(log, groupId="g")
     reader.initialOffset()
     copy = pickle.loads(pickle.dumps(reader))
-    assert vars(copy) == {"_options": reader._options, "_planner_on_driver": None, "_batches": []}
+    assert vars(copy) == {
+        "_options": reader._options,
+        "_has_plain_schema": False,
+        "_planner_on_driver": None,
+        "_batches": [],
+    }
 
 
 class PlanningProcess:

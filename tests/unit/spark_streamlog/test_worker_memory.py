@@ -16,7 +16,8 @@ def nothing_spared():
 
 
 @pytest.fixture
-def in_a_task():
+def in_a_task(monkeypatch):
+    monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
     TaskContext._setTaskContext(TaskContext())
     yield
     TaskContext._setTaskContext(None)
@@ -60,5 +61,11 @@ def test_garbage_of_later_tasks_is_collected_by_spark_as_ever(in_a_task):
 
 
 def test_a_process_that_runs_no_task_is_left_alone():
+    spare_what_is_loaded()
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_worker_of_a_single_task_collects_nothing_at_its_end(in_a_task, monkeypatch):
+    monkeypatch.delenv("SPARK_REUSE_WORKER")
     spare_what_is_loaded()
     assert gc.get_freeze_count() == 0

@@ -200,3 +200,30 @@ def test_what_was_taken_counts_as_used_last():
     with shelf.use(2):
         pass
     assert shelf.closed == [2]  # the second that was opened: partition 1
+
+
+def test_who_waits_for_a_partition_gets_it_before_one_who_takes_it_again_and_again():
+    shelf = Shelf()
+    partition, topic = TopicPartition("t", 0), a_topic()
+    with shelf.use():
+        pass
+    taken = shelf.partitions.maybe_take(partition, topic)
+    has_got_it, may_end = threading.Event(), threading.Event()
+
+    def wait_for_it():
+        with shelf.use():
+            has_got_it.set()
+            may_end.wait()
+
+    waiting = threading.Thread(target=wait_for_it)
+    waiting.start()
+    entry = shelf.partitions._entries[partition]
+    while not entry.waiting_count:
+        waiting.join(0.001)
+    taken.give_back()
+    assert shelf.partitions.maybe_take(partition, topic) is None
+    has_got_it.wait()
+    assert shelf.partitions.maybe_take(partition, topic) is None
+    may_end.set()
+    waiting.join()
+    shelf.partitions.maybe_take(partition, topic).give_back()

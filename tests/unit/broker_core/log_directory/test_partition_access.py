@@ -429,7 +429,7 @@ def test_a_topic_that_was_deleted_just_before_its_lock_was_got_is_not_held(alone
     alone.access.close()
 
 
-def test_a_partition_whose_lock_the_system_refuses_is_not_kept_from_the_next_one(alone, monkeypatch):
+def test_a_partition_whose_lock_the_system_refuses_is_not_held_nor_kept_from_the_next_one(alone, monkeypatch):
     refusals = []
 
     def refuse(lock, mode, *, timeout_seconds=None):
@@ -438,7 +438,6 @@ def test_a_partition_whose_lock_the_system_refuses_is_not_kept_from_the_next_one
 
     with monkeypatch.context() as patched:
         patched.setattr(PartitionLock, "acquire", refuse)
-        with pytest.raises(OSError, match="no locks are left"):
-            alone.access.maybe_hold(T0)
+        assert alone.access.maybe_hold(T0) is None
     assert refusals
     alone.access.maybe_hold(T0).release()

@@ -54,7 +54,7 @@ def files(tmp_path):
 def test_what_is_ordered_is_synced_and_heard_of_on_the_loop(files):
     async def story(lanes, answers):
         files[0].write(b"x")
-        assert lanes.order([(7, files[0].fileno())])
+        assert not lanes.order([(7, files[0].fileno())])
         await answers.until(1)
         assert answers.all == [(7, 0)]
 
@@ -65,7 +65,7 @@ def test_hundreds_of_orders_at_once_are_each_answered_once(files):
     async def story(lanes, answers):
         for file in files:
             file.write(b"x" * 5000)
-        assert lanes.order([(number, file.fileno()) for number, file in enumerate(files)])
+        assert not lanes.order([(number, file.fileno()) for number, file in enumerate(files)])
         await answers.until(len(files))
         assert sorted(answers.all) == [(number, 0) for number in range(len(files))]
 
@@ -75,7 +75,7 @@ def test_hundreds_of_orders_at_once_are_each_answered_once(files):
 def test_a_sync_that_the_system_refuses_is_told_by_its_number(files):
     async def story(lanes, answers):
         reading, writing = os.pipe()
-        assert lanes.order([(1, writing), (2, files[0].fileno())])
+        assert not lanes.order([(1, writing), (2, files[0].fileno())])
         await answers.until(2)
         assert sorted(answers.all) == [(1, errno.EINVAL), (2, 0)]
         os.close(reading)
@@ -84,25 +84,43 @@ def test_a_sync_that_the_system_refuses_is_told_by_its_number(files):
     run(story)
 
 
-def test_more_orders_than_a_pipe_takes_whole_are_not_begun(files):
+def test_more_orders_than_a_pipe_takes_at_once_are_ordered_in_pieces(files):
     async def story(lanes, answers):
-        assert not lanes.order([(number, files[0].fileno()) for number in range(513)])
-        assert lanes.order([(0, files[0].fileno())])
-        await answers.until(1)
-        assert answers.all == [(0, 0)]
+        assert not lanes.order([(number, files[0].fileno()) for number in range(1500)])
+        await answers.until(1500)
+        assert sorted(answers.all) == [(number, 0) for number in range(1500)]
+
+    run(story)
+
+
+def test_what_has_no_room_in_the_pipe_is_given_back_in_order(files, monkeypatch):
+    async def story(lanes, answers):
+        taken = []
+
+        def write(descriptor, data):
+            if taken:
+                raise BlockingIOError
+            taken.append(data)
+            return len(data)
+
+        pairs = [(number, files[0].fileno()) for number in range(600)]
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "write", write)
+            assert list(lanes.order(pairs)) == pairs[512:]
+        assert len(taken) == 1
 
     run(story)
 
 
 def test_the_end_waits_for_what_was_ordered_and_its_threads_are_gone(files):
     def lane_threads():
-        return [thread for thread in threading.enumerate() if thread.name == "streamlog-sync"]
+        return [thread for thread in threading.enumerate() if thread.name == "streamlog-sync-lane"]
 
     async def story():
         lanes = SyncLanes(asyncio.get_running_loop(), lambda answers: None)
         assert lane_threads()
         files[0].write(b"x" * 1_000_000)
-        assert lanes.order([(0, files[0].fileno())])
+        assert not lanes.order([(0, files[0].fileno())])
         lanes.stop_hearing()
         await asyncio.to_thread(lanes.close)
 
@@ -162,3 +180,45 @@ def test_what_the_lanes_are_refused_is_the_systems_error():
         os.close(writing)
 
     with_syncs(story)
+
+
+def test_lanes_end_although_a_forked_process_holds_the_pipe_open():
+    async def story():
+        lanes = SyncLanes(asyncio.get_running_loop(), lambda answers: None)
+        held_elsewhere = [os.dup(descriptor) for descriptor in lanes._descriptors]
+        lanes.stop_hearing()
+        await asyncio.wait_for(asyncio.to_thread(lanes.close), LONG_SECONDS)
+        for descriptor in held_elsewhere:
+            os.close(descriptor)
+
+    asyncio.run(story())
+
+
+def test_where_no_lanes_can_be_had_pythons_threads_sync(files, monkeypatch, caplog):
+    worked = []
+
+    def refuse():
+        raise OSError(errno.EMFILE, "too many open files")
+
+    async def story(syncs):
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pipe", refuse)
+            assert await outcome_of(syncs, lambda: worked.append("by Python"), files[0].fileno()) is None
+
+    with_syncs(story)
+    assert worked == ["by Python"]
+    assert "too many open files" in caplog.text
+
+
+def test_what_is_written_after_the_end_is_not_ordered_any_more(files):
+    async def story():
+        loop = asyncio.get_running_loop()
+        syncs = ThreadSyncs(loop, ThreadJobs(loop, thread_count=1))
+        assert await outcome_of(syncs, lambda: None, files[0].fileno()) is None
+        syncs.sync(lambda: None, lambda: pytest.fail("it was synced"), pytest.fail, descriptor=files[0].fileno())
+        syncs.stop()
+        await asyncio.to_thread(syncs.close)
+        await asyncio.sleep(0)
+        assert syncs.unfinished_count == 0
+
+    asyncio.run(story())
