@@ -55,7 +55,7 @@ def test_garbage_of_later_tasks_is_collected_by_spark_as_ever(in_a_task):
     Node.gone = 0
     Node()
     spare_what_is_loaded()
-    assert gc.get_freeze_count() == spared
+    assert gc.get_freeze_count() <= spared
     gc.collect()
     assert Node.gone == 1
 
