@@ -26,6 +26,7 @@ from broker_core.broker.timer_queue import TimerQueue
 from broker_core.broker.topic_store import TopicStore
 from broker_core.broker.transaction_service import TransactionService
 from broker_core.cluster import TopicDescription
+from broker_core.coordinator.stored_records import load_decoder
 from broker_core.fetch.fetch_session import FetchSessionCache
 from broker_core.fetch.purgatory import ParkedRequest, Purgatory
 from broker_core.log_directory.metadata_log import MetadataLog
@@ -35,6 +36,7 @@ from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
+from broker_core.model.topic_name import is_internal_topic
 from broker_core.ports import Clock, Entropy, FileSystem, Jobs, LoopWrites
 
 LEADER_EPOCH: Final = 0
@@ -238,6 +240,10 @@ class BrokerNode:
             reading = MetadataLog(self._file_system, directory.directory, self.clock)
             reading.refresh()
             reading.close()
+            if any(map(is_internal_topic, reading.image.topics)):
+                # Before clients are let in: while a coordinator is loading some of them believe that nothing was
+                # committed (aiokafka passes over the error), so that is to be short.
+                load_decoder()
         except BaseException:
             directory.close(is_clean=directory.was_clean)
             raise

@@ -81,6 +81,11 @@ def events_of(buffer: Buffer, *, from_offset: int) -> Iterator[StoredEvent]:
                 yield StoredRecord(record.key, record.value, record.offset, producer_id)
 
 
+def load_decoder() -> None:
+    """What `NewestRecords` loads at its first batch otherwise: for who knows that there will be one."""
+    import broker_core.record.columns  # noqa: F401
+
+
 class NewestRecords:
     """Takes a log's buffers in order, from its first offset on; then gives what to replay."""
 

@@ -8,6 +8,9 @@ import sys
 import pytest
 
 from broker_core.cli.loading import without_collections, without_hypothesis
+from broker_core.cluster import GroupOffset
+from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.model.identifiers import TopicPartition
 
 COMMAND_LINE_LOADED = (
     "import sys\n"
@@ -84,3 +87,24 @@ def test_a_broker_that_decodes_nothing_does_not_load_pyarrow(tmp_path):
     )
     assert "broker_core.server.broker_server" in loaded
     assert not loaded & {"pyarrow", "numpy"}
+
+
+def test_a_broker_that_has_groups_loads_what_their_log_takes_before_clients_are_let_in(tmp_path):
+    with open_embedded(str(tmp_path / "log"), create=True) as cluster:
+        cluster.create_topic("t")
+        cluster.commit_offsets("g", {TopicPartition("t", 0): GroupOffset(offset=0)})
+    loaded = modules_after(
+        "import sys\n"
+        "from broker_core.broker.broker_config import parse_broker_config\n"
+        "from broker_core.server.broker_server import BrokerServer\n"
+        "from broker_core.server.broker_thread import BrokerThread\n"
+        "from broker_core.server.development import development_settings\n"
+        "opened, at_the_door = BrokerServer._open, []\n"
+        "def open_the_doors(server, observer):\n"
+        "    at_the_door.extend(sys.modules)\n"
+        "    opened(server, observer)\n"
+        "BrokerServer._open = open_the_doors\n"
+        f"BrokerThread(parse_broker_config(development_settings({str(tmp_path / 'log')!r}, port=0))).stop()\n"
+        "print('loaded', *at_the_door)\n"
+    )
+    assert {"broker_core.record.columns", "pyarrow"} <= loaded
