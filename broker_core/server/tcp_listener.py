@@ -142,6 +142,8 @@ class TcpListener:
         except OSError as trouble:
             if self._tls is not None:
                 _log.warning("listener=%s peer=%s closed: TLS handshake: %s", listener.name, peer, trouble)
+            # Its frames hold it, and the buffers of the handshake, until somebody looks for garbage.
+            trouble.__traceback__ = trouble.__context__ = None
         finally:
             if not is_made:
                 # The socket is the loop's to close, whatever became of it.
