@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
+from broker_core.model.exceptions import OffsetOutOfRangeError
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
 from broker_core.model.limits import DEFAULT_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState
@@ -42,6 +43,17 @@ class PartitionBounds:
     def readable_end(self, isolation: IsolationLevel) -> int:
         """First offset that a reader at this isolation level may not see."""
         return self.last_stable_offset if isolation is IsolationLevel.READ_COMMITTED else self.high_watermark
+
+    def require(self, offset: int, topic_partition: TopicPartition) -> None:
+        """Raises OffsetOutOfRangeError for one that a reader cannot begin at."""
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"{topic_partition}: offset {offset} is outside the log, which holds"
+                f" [{self.log_start_offset}, {self.log_end_offset})",
+                offset=offset,
+                log_start_offset=self.log_start_offset,
+                log_end_offset=self.log_end_offset,
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,7 +34,6 @@ from broker_core.model.exceptions import (
     DirectoryFormatError,
     InvalidRecordError,
     InvalidRequestError,
-    OffsetOutOfRangeError,
     StorageError,
     StreamlogError,
     TooManyOpenFilesError,
@@ -180,14 +179,7 @@ class Replica:
         """See `PartitionStore.read`; ends at `bounds`. Raises OffsetOutOfRangeError, CorruptBatchError and
         StorageError."""
         bounds = self.bounds
-        if not bounds.log_start_offset <= from_offset <= bounds.log_end_offset:
-            raise OffsetOutOfRangeError(
-                f"{self.topic_partition}: offset {from_offset} is outside the log, which holds"
-                f" [{bounds.log_start_offset}, {bounds.log_end_offset})",
-                offset=from_offset,
-                log_start_offset=bounds.log_start_offset,
-                log_end_offset=bounds.log_end_offset,
-            )
+        bounds.require(from_offset, self.topic_partition)
         end = bounds.readable_end(isolation)
         stop = end if until_offset is None else min(end, until_offset)
         if from_offset >= stop:
@@ -264,6 +256,8 @@ class Replica:
         if self.trouble is not None:
             _log.warning("partition=%s is online again", self.topic_partition)
             self.trouble = None
+        if isinstance(group[0], QueuedAppend):
+            self.is_dirty = True
         self._learn_producers(changed)
         has_advanced = self._advance(changed.bounds)
         refusal = next((answer for answer in changed.answers if isinstance(answer, StorageError)), None)

@@ -9,7 +9,7 @@ learn: what became of each, the bounds that are published now, what the partitio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
@@ -81,7 +81,7 @@ class StartedGroup:
     __slots__ = ("_appends", "_held", "_is_held", "_queued", "count")
 
     def __init__(
-        self, held: HeldPartition, appends: StartedAppends | None, queued: Sequence[QueuedAppend], count: int
+        self, held: HeldPartition, appends: StartedAppends, queued: Sequence[QueuedAppend], count: int
     ) -> None:
         self.count = count
         """Of those that were queued, from the first on."""
@@ -92,11 +92,8 @@ class StartedGroup:
 
     @classmethod
     def maybe_of(cls, held: HeldPartition, queued: Sequence[QueuedAppend], *, now_ms: int) -> StartedGroup | None:
-        accepted = [each.append for each in queued if each.refusal is None]
-        if not accepted:
-            return cls(held, None, queued, len(queued))
         try:
-            appends = held.store.begin_append(accepted, now_ms=now_ms)
+            appends = held.store.begin_append(_accepted(queued), now_ms=now_ms)
         except BaseException:
             held.release()
             raise
@@ -108,40 +105,33 @@ class StartedGroup:
 
     @property
     def needs_sync(self) -> bool:
-        return self._appends is not None and self._appends.needs_sync
+        return self._appends.needs_sync
 
     @property
     def descriptor(self) -> int | None:
         """Of the only file that `sync` syncs."""
-        assert self._appends is not None, "nothing was written"
         return self._appends.descriptor
 
     def refusal_of(self, trouble: Exception) -> Exception:
         """What `sync` raises, where somebody else synced by the descriptor."""
-        assert self._appends is not None, "nothing was written"
         return self._appends.refusal_of(trouble)
 
     def sync(self) -> None:
         """Raises StorageError: then `take_back` is due."""
-        assert self._appends is not None, "nothing was written"
         self._appends.sync()
 
     def finish(self) -> Changed:
         """Publishes, and lets go. Raises StorageError, and then has taken everything back."""
         try:
-            outcomes: Iterator[AppendOutcome | StreamlogError] = iter(())
-            if self._appends is not None:
-                self._appends.publish()
-                outcomes = iter(self._appends.outcomes)
-            answers = [each.refusal or next(outcomes) for each in self._queued]
+            self._appends.publish()
+            answers = _answers(self._queued, self._appends.outcomes)
             return _changed(self._held.store, answers, wants_all_producers=False)
         finally:
             self.let_go()
 
     def take_back(self) -> None:
         try:
-            if self._appends is not None:
-                self._appends.take_back()
+            self._appends.take_back()
         finally:
             self.let_go()
 
@@ -166,10 +156,8 @@ class PartitionTarget:
 
         def write(store: PartitionStore) -> Changed:
             self._require_topic(store)
-            accepted = [each.append for each in queued if each.refusal is None]
-            outcomes = iter(store.append_group(accepted, now_ms=now_ms, is_synced=True) if accepted else ())
-            answers = [each.refusal or next(outcomes) for each in queued]
-            return _changed(store, answers, wants_all_producers=wants_all_producers)
+            outcomes = store.append_group(_accepted(queued), now_ms=now_ms, is_synced=True)
+            return _changed(store, _answers(queued, outcomes), wants_all_producers=wants_all_producers)
 
         return self.access.write(self.topic_partition, write)
 
@@ -218,6 +206,18 @@ class PartitionTarget:
     def unknown_topic(self) -> UnknownTopicError:
         name = self.topic_partition.topic
         return UnknownTopicError(f"Topic '{name}' was deleted.", topic=name)
+
+
+def _accepted(queued: Sequence[QueuedAppend]) -> list[GroupedAppend]:
+    return [each.append for each in queued if each.refusal is None]
+
+
+def _answers(
+    queued: Sequence[QueuedAppend], outcomes: Iterable[AppendOutcome | StreamlogError]
+) -> list[AppendOutcome | StreamlogError]:
+    """One for each: its refusal, or what became of it as of those that were accepted."""
+    of_accepted = iter(outcomes)
+    return [each.refusal or next(of_accepted) for each in queued]
 
 
 def _changed(store: PartitionStore, answers: Sequence[Any], *, wants_all_producers: bool) -> Changed:

@@ -14,7 +14,7 @@ only its sync is a thread's: see `_maybe_write_here`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from broker_core.broker.replica_jobs import Changed, PartitionTarget, QueuedAppend, QueuedChange, StartedGroup
@@ -29,7 +29,6 @@ class QueueOwner(Protocol):
     """Whose queue it is: called on the loop."""
 
     config: TopicConfig
-    is_dirty: bool
 
     @property
     def knows_producers(self) -> bool: ...
@@ -101,8 +100,8 @@ class WriteQueue:
             return
         first = self._queue[0]
         if isinstance(first, QueuedChange):
-            self._queue.popleft()
-            self._start_change(first)
+            self._begin([first])
+            self._submit(lambda: self._target.change(first), [first])
             return
         group, size_bytes = self._next_group()
         if not self._means.budget.may_write(size_bytes, self._on_free):
@@ -127,7 +126,7 @@ class WriteQueue:
         self._is_waiting = False
         self._maybe_start()
 
-    def _begin(self, group: Sequence[QueuedAppend]) -> None:
+    def _begin(self, group: Sequence[QueuedAppend | QueuedChange]) -> None:
         for _ in group:
             self._queue.popleft()
         self._is_writing = True
@@ -177,7 +176,6 @@ class WriteQueue:
         except Exception as trouble:
             self._fail(group, trouble)
         else:
-            self._owner.is_dirty = True
             self._owner.on_changed(group, changed)
         self._finish(size_bytes)
 
@@ -200,14 +198,16 @@ class WriteQueue:
             self._owner.on_failed(group, trouble)
 
     def _start_group(self, group: list[QueuedAppend], size_bytes: int) -> None:
-        target, wants_all = self._target, not self._owner.knows_producers
-        clock = self._means.clock
+        target, clock = self._target, self._means.clock
+        wants_all = not self._owner.knows_producers
+        self._submit(
+            lambda: target.append(group, now_ms=clock.now_ms(), wants_all_producers=wants_all), group, size_bytes
+        )
 
-        def work() -> Changed:
-            return target.append(group, now_ms=clock.now_ms(), wants_all_producers=wants_all)
-
+    def _submit(
+        self, work: Callable[[], Changed], group: Sequence[QueuedAppend | QueuedChange], size_bytes: int = 0
+    ) -> None:
         def done(changed: Changed) -> None:
-            self._owner.is_dirty = True
             self._owner.on_changed(group, changed)
             self._finish(size_bytes)
 
@@ -216,20 +216,6 @@ class WriteQueue:
             self._finish(size_bytes)
 
         self._means.jobs.submit(work, done, failed)
-
-    def _start_change(self, queued: QueuedChange) -> None:
-        target = self._target
-
-        def done(changed: Changed) -> None:
-            self._owner.on_changed([queued], changed)
-            self._finish(0)
-
-        def failed(trouble: Exception) -> None:
-            self._owner.on_failed([queued], trouble)
-            self._finish(0)
-
-        self._is_writing = True
-        self._means.jobs.submit(lambda: target.change(queued), done, failed)
 
     def _finish(self, size_bytes: int) -> None:
         self._is_writing = False

@@ -45,7 +45,6 @@ _NO_OFFSET: Final = -1
 _COUNT: Final = struct.Struct(">i")
 _COUNT_POSITIONS: Final = (23, 57)
 """Of the last offset delta and the record count in a batch."""
-_SIGN_BIT: Final = 0x80
 _WITHOUT_LOG_START: Final = frozenset(
     {ErrorCode.message_too_large, ErrorCode.corrupt_message, ErrorCode.kafka_storage_error}
 )
@@ -169,7 +168,7 @@ class _Produce:
                 f"Produce requests with version {version} are only allowed to contain record batches with magic"
                 " version 2",
             )
-        if any(count < 0 for (count,) in (_COUNT.unpack_from(records, at) for at in _COUNT_POSITIONS)):
+        if _has_negative_count(records):
             raise _Refused(
                 ErrorCode.invalid_record,
                 "a batch with a negative last offset delta or record count",
@@ -297,8 +296,12 @@ def _is_one_batch(records: memoryview) -> bool:
         len(records) >= HEADER_BYTES
         and records[MAGIC_POSITION] == MAGIC
         and _batch_length(records) + LENGTH_PREFIX_BYTES == len(records)
-        and not any(records[position] & _SIGN_BIT for position in _COUNT_POSITIONS)
+        and not _has_negative_count(records)
     )
+
+
+def _has_negative_count(records: memoryview) -> bool:
+    return any(count < 0 for (count,) in (_COUNT.unpack_from(records, at) for at in _COUNT_POSITIONS))
 
 
 def _begins_a_batch(records: memoryview) -> bool:

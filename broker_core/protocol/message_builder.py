@@ -47,7 +47,7 @@ def _builder_of(message_type: type[Entity]) -> Convert:
     def make(values: Mapping[str, Any]) -> Any:
         if not own_names.issuperset(values):
             for name in values:
-                if name not in own_names and name not in _names_in_all_versions(message_type):
+                if name not in own_names and not _is_known(message_type, name):
                     raise TypeError(f"{message_type.__name__} has no field {name!r} in any version")
         # As `message_reader` does: what a frozen dataclass does to set its fields takes twice as long.
         entity = object.__new__(message_type)
@@ -103,14 +103,14 @@ def _instant_or_none(value: int | datetime | None) -> datetime | None:
 
 
 @cache
-def _names_in_all_versions(message_type: type[Entity]) -> frozenset[str]:
-    """kio keeps a structure's name from version to version, in `….v<version>.<request or response>`."""
+def _is_known(message_type: type[Entity], name: str) -> bool:
+    """Whether any version has a field of that name. kio keeps a structure's name from version to version, in
+    `….v<version>.<request or response>`; from the newest on, since what is not in this one is in a later one."""
     package, _, kind = message_type.__module__.rpartition(".")
     package = package.rpartition(".")[0]
-    names: set[str] = set()
-    for version in versions_with_schemas(cast(Any, message_type).__api_key__):
+    for version in reversed(versions_with_schemas(cast(Any, message_type).__api_key__)):
         module = import_module(f"{package}.v{version}.{kind}")
         other = getattr(module, message_type.__name__, None)
-        if other is not None:
-            names.update(field.name for field in fields(other))
-    return frozenset(names)
+        if other is not None and any(field.name == name for field in fields(other)):
+            return True
+    return False

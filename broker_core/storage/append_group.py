@@ -34,6 +34,8 @@ from broker_core.storage.storage_errors import storage_error, translated
 PRODUCER_ID_EXPIRATION_MS = 86_400_000
 """Kafka's producer.id.expiration.ms: a producer silent for a day, without an open transaction, is forgotten."""
 
+_DOING = "appending"
+
 
 class GroupedAppend(NamedTuple):
     """One append of a group: its batches, which get their offsets in place, and who asks for it. `header`: of the only
@@ -157,16 +159,18 @@ class StartedAppends:
         self._now_ms = now_ms
         self._is_synced = is_synced
         self._tail: UnpublishedTail | None = None
+        self._translated = translated(_DOING, writer.directory)
 
     def write(self, appends: Sequence[GroupedAppend], *, may_roll: bool) -> None:
         """Judges and writes them in order, up to the first that begins a segment, if it may not."""
-        try:
-            for append in appends:
-                if not self._write_one(append, may_roll=may_roll):
-                    break
-        except BaseException:
-            self.take_back()
-            raise
+        with self._translated:
+            try:
+                for append in appends:
+                    if not self._write_one(append, may_roll=may_roll):
+                        break
+            except BaseException:
+                self.take_back()
+                raise
         if self._tail is not None and self._is_synced:
             self.needs_sync = self._writer.is_sync_due(self._now_ms)
 
@@ -178,18 +182,18 @@ class StartedAppends:
 
     def refusal_of(self, trouble: Exception) -> Exception:
         """What `sync` would have raised, where somebody else synced."""
-        return storage_error("appending", self._writer.directory, trouble) if isinstance(trouble, OSError) else trouble
+        return storage_error(_DOING, self._writer.directory, trouble) if isinstance(trouble, OSError) else trouble
 
     def sync(self) -> None:
         assert self._tail is not None, "nothing was written"
-        with translated("appending", self._writer.directory):
+        with self._translated:
             self._tail.active.sync()
 
     def publish(self) -> None:
         """Readers see what was written; it was synced, if that was needed."""
         if self._tail is None:
             return
-        with translated("appending", self._writer.directory):
+        with self._translated:
             try:
                 self._tail.publish(self._now_ms, is_synced=self.needs_sync)
             except BaseException:
@@ -244,8 +248,7 @@ def begin_append(
     """Everything but the sync and the publishing, of as many of them as there are outcomes. Raises StorageError when
     the disk refuses: then nothing of any of them is in the log."""
     started = StartedAppends(writer, now_ms=now_ms, is_synced=is_synced)
-    with translated("appending", writer.directory):
-        started.write(appends, may_roll=may_roll)
+    started.write(appends, may_roll=may_roll)
     return started
 
 

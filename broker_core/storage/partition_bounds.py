@@ -127,6 +127,8 @@ class BoundsFile:
 
     def __init__(self, file: File) -> None:
         self._file = file
+        self._data: bytes | None = None
+        self._published: PublishedBounds | None = None
 
     @classmethod
     def open(cls, fs: FileSystem, directory: str, *, writable: bool, create: bool = False) -> BoundsFile | None:
@@ -142,8 +144,12 @@ class BoundsFile:
         return cls(file)
 
     def read(self) -> PublishedBounds | None:
-        """What is published now; None when no slot is valid."""
-        return decode_bounds(self._file.read_at(0, BOUNDS_FILE_BYTES))
+        """What is published now, the same object as long as the file's bytes are the same; None when no slot is
+        valid."""
+        data = self._file.read_at(0, BOUNDS_FILE_BYTES)
+        if data != self._data:
+            self._published, self._data = decode_bounds(data), data
+        return self._published
 
     def publish(self, bounds: PublishedBounds) -> None:
         """Makes `bounds` visible to every reader. It survives the process; `sync` makes it survive the machine."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from broker_core.cluster import AbortedTransaction, FetchedBatches, KeyRanges, OffsetAndTimestamp, PartitionBounds
 from broker_core.log.key_filter import ClosedSegment
-from broker_core.model.exceptions import CorruptDataError, OffsetOutOfRangeError, UnknownPartitionError
+from broker_core.model.exceptions import CorruptDataError, UnknownPartitionError
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import FileSystem
@@ -195,14 +195,7 @@ class PartitionReader:
         isolation: IsolationLevel,
     ) -> FetchedBatches:
         bounds = self._bounds_of(published)
-        if not bounds.log_start_offset <= from_offset <= bounds.log_end_offset:
-            raise OffsetOutOfRangeError(
-                f"{self._topic_partition}: offset {from_offset} is outside the log, which holds"
-                f" [{bounds.log_start_offset}, {bounds.log_end_offset})",
-                offset=from_offset,
-                log_start_offset=bounds.log_start_offset,
-                log_end_offset=bounds.log_end_offset,
-            )
+        bounds.require(from_offset, self._topic_partition)
         end = bounds.readable_end(isolation)
         stop = end if until_offset is None else min(end, until_offset)
         if from_offset >= stop:

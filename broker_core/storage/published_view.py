@@ -12,8 +12,8 @@ from broker_core.log.segment_table import Segment
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OFFSET
 from broker_core.model.topic_config import TopicConfig
-from broker_core.ports import File, FileSystem
-from broker_core.storage.partition_bounds import BOUNDS_FILE_BYTES, BOUNDS_FILE_NAME, PublishedBounds, decode_bounds
+from broker_core.ports import FileSystem
+from broker_core.storage.partition_bounds import BoundsFile, PublishedBounds
 from broker_core.storage.recovery import load_partition
 from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 
@@ -34,10 +34,7 @@ class PublishedView:
         self._directory = directory
         self._topic_partition = topic_partition
         self._config = config
-        self._bounds_file: File | None = None
-        self._bounds_data = b""
-        self._published: PublishedBounds | None = None
-        """What the file's bytes mean, as they were last: most reads find the same ones."""
+        self._bounds_file: BoundsFile | None = None
         self._segments: SegmentList | None = None
         self._derived: PublishedBounds | None = None
         self._derived_from: tuple[tuple[str, ...], tuple[int, int]] | None = None
@@ -47,14 +44,9 @@ class PublishedView:
         """Read anew; the same object as long as they are the same. Raises CorruptBatchError when they have to be
         derived and cannot."""
         if self._bounds_file is None:
-            try:
-                self._bounds_file = self._fs.open(f"{self._directory}/{BOUNDS_FILE_NAME}", writable=False)
-            except FileNotFoundError:
-                return self._derive()
-        data = self._bounds_file.read_at(0, BOUNDS_FILE_BYTES)
-        if data != self._bounds_data:
-            self._published, self._bounds_data = decode_bounds(data), data
-        return self._derive() if self._published is None else self._published
+            self._bounds_file = BoundsFile.open(self._fs, self._directory, writable=False)
+        published = self._bounds_file.read() if self._bounds_file is not None else None
+        return self._derive() if published is None else published
 
     def has_unpublished(self, published: PublishedBounds) -> bool:
         """Whether the folder holds more than was published. Then a writer is at work, or died, or the power failed

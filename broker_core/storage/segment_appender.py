@@ -6,7 +6,7 @@ too many, the log is longer than was published, which is what `refresh` looks fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from broker_core.log.append_plan import SegmentRun
@@ -25,6 +25,26 @@ class AppendMark(NamedTuple):
     transaction_index_bytes: int
 
 
+class _Index:
+    """An index file and its size, which nobody changes meanwhile, or `learn_size` is called."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+        self.learn_size()
+
+    def learn_size(self) -> None:
+        self.size_bytes = self.file.size_bytes()
+
+    def append(self, entries: bytes) -> None:
+        if entries:
+            self.file.write_at(self.size_bytes, entries)
+            self.size_bytes += len(entries)
+
+    def cut_back(self, size_bytes: int) -> None:
+        self.file.truncate(size_bytes)
+        self.size_bytes = size_bytes
+
+
 class SegmentAppender:
     """The segment at `base_offset`, open for appending; its files are made where they are missing."""
 
@@ -33,24 +53,23 @@ class SegmentAppender:
         self._fs = fs
         self._directory = directory
         self._log = self._open(LOG)
-        self._offset_index = self._open(OFFSET_INDEX)
-        self._time_index = self._open(TIME_INDEX)
-        self.learn_sizes()
-        self._transaction_index: File | None = None
+        self._offset_index = _Index(self._open(OFFSET_INDEX))
+        self._time_index = _Index(self._open(TIME_INDEX))
+        self._transaction_index: _Index | None = None
         if fs.exists(segment_path(directory, base_offset, TRANSACTION_INDEX)):
-            self._transaction_index = self._open(TRANSACTION_INDEX)
+            self._transaction_index = _Index(self._open(TRANSACTION_INDEX))
 
     def learn_sizes(self) -> None:
-        """Of the indexes: when the segment is opened, and whenever somebody else has written to it since."""
-        self._offset_index_bytes = self._offset_index.size_bytes()
-        self._time_index_bytes = self._time_index.size_bytes()
+        """Somebody else has written to the segment."""
+        for index in self._indexes():
+            index.learn_size()
 
     def mark(self, log_bytes: int) -> AppendMark:
         """`log_bytes`: the published size; what lies behind it is not part of the log."""
         return AppendMark(
             log_bytes=log_bytes,
-            offset_index_bytes=self._offset_index_bytes,
-            time_index_bytes=self._time_index_bytes,
+            offset_index_bytes=self._offset_index.size_bytes,
+            time_index_bytes=self._time_index.size_bytes,
             transaction_index_bytes=self.transaction_index_bytes(),
         )
 
@@ -58,21 +77,21 @@ class SegmentAppender:
         return self._log.size_bytes()
 
     def transaction_index_bytes(self) -> int:
-        return self._transaction_index.size_bytes() if self._transaction_index is not None else 0
+        return self._transaction_index.size_bytes if self._transaction_index is not None else 0
 
     def write(self, run: SegmentRun, buffer: memoryview) -> None:
         """Puts a run's batches and index entries into the files; nothing is synced."""
         self._log.write_at(run.file_position, buffer[run.from_position : run.until_position])
-        if run.offset_entries:
-            entries = b"".join([encode_offset_entry(e, base_offset=self.base_offset) for e in run.offset_entries])
-            self._offset_index.write_at(self._offset_index_bytes, entries)
-            self._offset_index_bytes += len(entries)
-        self._append_time_entries(run.time_entries)
+        self._offset_index.append(
+            b"".join([encode_offset_entry(entry, base_offset=self.base_offset) for entry in run.offset_entries])
+        )
+        self._time_index.append(
+            b"".join([encode_time_entry(entry, base_offset=self.base_offset) for entry in run.time_entries])
+        )
         if run.aborted_transactions:
             if self._transaction_index is None:
-                self._transaction_index = self._open(TRANSACTION_INDEX)
-            entries = b"".join(map(encode_transaction_entry, run.aborted_transactions))
-            self._transaction_index.write_at(self._transaction_index.size_bytes(), entries)
+                self._transaction_index = _Index(self._open(TRANSACTION_INDEX))
+            self._transaction_index.append(b"".join(map(encode_transaction_entry, run.aborted_transactions)))
 
     @property
     def descriptor(self) -> int | None:
@@ -86,31 +105,32 @@ class SegmentAppender:
     def finish(self, closing_time_entry: TimestampOffset | None) -> None:
         """The segment stops being active: its last time entry, and everything of it on the device."""
         if closing_time_entry is not None:
-            self._append_time_entries((closing_time_entry,))
-        for file in (self._log, self._offset_index, self._time_index, self._transaction_index):
-            if file is not None:
-                file.sync()
+            self._time_index.append(encode_time_entry(closing_time_entry, base_offset=self.base_offset))
+        for file in self._files():
+            file.sync()
 
     def cut_back(self, mark: AppendMark) -> None:
         """Takes back what was written since `mark`."""
         if self._transaction_index is not None:
-            self._transaction_index.truncate(mark.transaction_index_bytes)
-        self._time_index.truncate(mark.time_index_bytes)
-        self._time_index_bytes = mark.time_index_bytes
-        self._offset_index.truncate(mark.offset_index_bytes)
-        self._offset_index_bytes = mark.offset_index_bytes
+            self._transaction_index.cut_back(mark.transaction_index_bytes)
+        self._time_index.cut_back(mark.time_index_bytes)
+        self._offset_index.cut_back(mark.offset_index_bytes)
         self._log.truncate(mark.log_bytes)
 
     def close(self) -> None:
-        for file in (self._log, self._offset_index, self._time_index, self._transaction_index):
-            if file is not None:
-                file.close()
+        for file in self._files():
+            file.close()
 
-    def _append_time_entries(self, entries: Sequence[TimestampOffset]) -> None:
-        if entries:
-            data = b"".join([encode_time_entry(entry, base_offset=self.base_offset) for entry in entries])
-            self._time_index.write_at(self._time_index_bytes, data)
-            self._time_index_bytes += len(data)
+    def _files(self) -> Iterator[File]:
+        yield self._log
+        for index in self._indexes():
+            yield index.file
+
+    def _indexes(self) -> Iterator[_Index]:
+        yield self._offset_index
+        yield self._time_index
+        if self._transaction_index is not None:
+            yield self._transaction_index
 
     def _open(self, kind: str) -> File:
         return self._fs.open(segment_path(self._directory, self.base_offset, kind), writable=True, create=True)

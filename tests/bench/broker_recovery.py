@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
 from bench.filled_topic import consume, produce
 from bench.stage import Stage
-from bench.topic_admin import create_topic, end_offsets
+from bench.topic_admin import check_end_offsets, create_topic
 
 PARTITIONS = 4
 SIZE = 1000
@@ -27,8 +27,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
         log_bytes = sum(file.stat().st_size for file in broker.log_directory.glob("t-*/*.log"))
         with stage.measured(contender):
             seconds = broker.start()
-        ends = end_offsets(broker.bootstrap, "t")
-        assert sum(ends) == count, f"end offsets {ends} are not {count} records"
+        check_end_offsets(broker.bootstrap, "t", count)
         consume(stage, broker.bootstrap, "t", count=count, size=SIZE)
     return Outcome(
         values={"recovery": log_bytes / seconds / 1e6, "start": seconds},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.card import Contender
 from bench.row_values import Tally, check_tally, expected_tally
 from bench.stage import Stage
-from bench.topic_admin import create_topic, end_offsets
+from bench.topic_admin import check_end_offsets, create_topic
 
 
 def filled_topic(
@@ -24,8 +24,7 @@ def filled_topic(
         topic = stage.new_name("filled")
         create_topic(bootstrap, topic, partitions)
         produce(stage, bootstrap, topic, count=count, size=size, settings=settings or {})
-        ends = end_offsets(bootstrap, topic)
-        assert sum(ends) == count, f"end offsets {ends} are not {count} records"
+        check_end_offsets(bootstrap, topic, count)
         stage.remembered[key] = topic
     return str(stage.remembered[key])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
 from bench.embedded_growth import append_and_read
 from bench.filled_topic import consume, produce
@@ -62,16 +64,12 @@ SAME_RECORDS = Bench(
     flat_within=1.2,
     full_seconds=330,
 )
-SAME_SHARES = Bench(
+SAME_SHARES = replace(
+    SAME_RECORDS,
     name="growth-partition-shares",
     what="cost per partition as partitions grow, 100 B",
     how=f"2,000 records for each partition, so that one costs as much as a thousandth of a thousand; {HOW}",
-    verified="all values read back: count, bytes, sum of the numbers in them",
     figures=figures("us/partition"),
-    contenders=CONTENDERS,
-    cases=cases,
     run=run_same_shares,
-    is_warmed_up=False,
-    flat_within=1.2,
     full_seconds=170,
 )

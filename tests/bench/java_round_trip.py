@@ -6,7 +6,7 @@ import re
 
 from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
 from bench.stage import Stage
-from bench.topic_admin import end_offsets
+from bench.topic_admin import check_end_offsets
 
 SIZE = 100
 _AVERAGE = re.compile(r"Avg latency: ([\d.]+) ms")
@@ -19,8 +19,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
     with stage.topic(contender, 1) as topic:
         with stage.measured(contender):
             said = stage.run_java_tool("EndToEndLatency", bootstrap, topic, count, "all", SIZE)
-        ends = end_offsets(bootstrap, topic)
-        assert sum(ends) == count, f"end offsets {ends} are not {count} records"
+        check_end_offsets(bootstrap, topic, count)
     (average,) = _AVERAGE.findall(said)
     ((p50, p99, p999),) = _PERCENTILES.findall(said)
     return Outcome(

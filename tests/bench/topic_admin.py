@@ -43,6 +43,12 @@ def end_offsets(bootstrap: str, topic: str) -> list[int]:
         consumer.close()
 
 
+def check_end_offsets(bootstrap: str, topic: str, count: int) -> None:
+    """Raises AssertionError unless they add up to so many records."""
+    ends = end_offsets(bootstrap, topic)
+    assert sum(ends) == count, f"end offsets {ends} are not {count} records"
+
+
 def _all_lead(admin: AdminClient, name: str, partition_count: int) -> bool:
     try:
         found = admin.list_topics(name, timeout=SECONDS).topics[name].partitions

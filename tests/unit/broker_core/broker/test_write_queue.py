@@ -479,14 +479,20 @@ def test_a_stop_waits_for_what_is_being_synced_and_for_what_is_queued(tmp_path):
     again.crash()
 
 
-def test_beyond_the_nodes_memory_appends_wait_and_are_answered_in_order(tmp_path):
+def a_node_of_little_memory(path, *, partition_count, queued_count):
+    """It writes one batch of one record at a time, and holds so many."""
     size_bytes = len(a_batch(1))
-    budget = AppendBudget(max_writing_bytes=size_bytes, max_queued_bytes=3 * size_bytes)
-    node = a_node(tmp_path / "log", budget=budget)
-    node.create(partition_count=3)
-    partitions = [TopicPartition("t", number) for number in range(3)]
+    budget = AppendBudget(max_writing_bytes=size_bytes, max_queued_bytes=queued_count * size_bytes)
+    node = a_node(path, budget=budget)
+    node.create(partition_count=partition_count)
+    partitions = [TopicPartition("t", number) for number in range(partition_count)]
     for partition in partitions:
         warm(node, partition)
+    return node, budget, partitions
+
+
+def test_beyond_the_nodes_memory_appends_wait_and_are_answered_in_order(tmp_path):
+    node, budget, partitions = a_node_of_little_memory(tmp_path / "log", partition_count=3, queued_count=3)
     answers = []
     for partition in partitions:
         node.append(partition=partition, into=answers)
@@ -503,13 +509,7 @@ def test_beyond_the_nodes_memory_appends_wait_and_are_answered_in_order(tmp_path
 
 
 def test_memory_of_those_that_wait_behind_a_turn_of_refusals_is_given_to_the_next(tmp_path):
-    size_bytes = len(a_batch(1))
-    budget = AppendBudget(max_writing_bytes=size_bytes, max_queued_bytes=9 * size_bytes)
-    node = a_node(tmp_path / "log", budget=budget)
-    node.create(partition_count=2)
-    partitions = [TopicPartition("t", number) for number in range(2)]
-    for partition in partitions:
-        warm(node, partition)
+    node, budget, partitions = a_node_of_little_memory(tmp_path / "log", partition_count=2, queued_count=9)
     answers = []
     node.append(partition=partitions[0], into=answers)
     node.append(damaged(a_batch(1)), partition=partitions[1], into=answers)
