@@ -31,6 +31,7 @@ def test_who_does_not_fetch_his_answers_is_closed_when_he_is_silent():
         broker.node.answer_bytes = 20_000_000
         with broker.connect() as client:
             client.send(ApiKey.METADATA, 9, topics=())
+            until(lambda: broker.call(lambda: broker.server.memory.held_bytes) > 0)
             until(lambda: broker.call(lambda: len(broker.server.connections)) == 0)
         assert broker.call(lambda: broker.server.memory.held_bytes) == 0
 
