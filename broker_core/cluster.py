@@ -44,6 +44,14 @@ class PartitionBounds:
         """First offset that a reader at this isolation level may not see."""
         return self.last_stable_offset if isolation is IsolationLevel.READ_COMMITTED else self.high_watermark
 
+    def is_nowhere_behind(self, other: PartitionBounds) -> bool:
+        return (
+            self.log_start_offset >= other.log_start_offset
+            and self.last_stable_offset >= other.last_stable_offset
+            and self.high_watermark >= other.high_watermark
+            and self.log_end_offset >= other.log_end_offset
+        )
+
     def require(self, offset: int, topic_partition: TopicPartition) -> None:
         """Raises OffsetOutOfRangeError for one that a reader cannot begin at."""
         if not self.log_start_offset <= offset <= self.log_end_offset:

@@ -260,9 +260,9 @@ class Replica:
             self.is_dirty = True
         self._learn_producers(changed)
         has_advanced = self._advance(changed.bounds)
-        refusal = next((answer for answer in changed.answers if isinstance(answer, StorageError)), None)
-        if refusal is not None:
-            self._log_disk_refusal(refusal)
+        refusals = [answer for answer in changed.answers if isinstance(answer, StorageError)]
+        if refusals:
+            self._log_disk_refusal(refusals[0])
         for queued, answer in zip(group, changed.answers, strict=True):
             self._answer(queued, answer)
         if has_advanced:
@@ -319,6 +319,9 @@ class Replica:
     def _advance(self, bounds: PartitionBounds) -> bool:
         """Whether anything moved. A job that looked earlier may come back later: nothing goes back."""
         now = self.bounds
+        if bounds.log_end_offset > now.log_end_offset and bounds.is_nowhere_behind(now):
+            self.bounds = bounds
+            return True
         self.bounds = PartitionBounds(
             log_start_offset=max(now.log_start_offset, bounds.log_start_offset),
             last_stable_offset=max(now.last_stable_offset, bounds.last_stable_offset),

@@ -221,11 +221,14 @@ def _answers(
 
 
 def _changed(store: PartitionStore, answers: Sequence[Any], *, wants_all_producers: bool) -> Changed:
-    done = [each for each in answers if isinstance(each, AppendOutcome)]
-    has_rolled = any(each.rolled for each in done)
+    has_rolled = False
+    changed_ids: set[int] = set()
+    for each in answers:
+        if isinstance(each, AppendOutcome):
+            has_rolled = has_rolled or each.rolled
+            changed_ids |= each.producer_ids
     # A roll forgets producers that are silent.
     has_all = wants_all_producers or has_rolled
-    changed_ids = frozenset[int]().union(*[each.producer_ids for each in done])
     return Changed(
         answers=answers,
         bounds=store.written_bounds(),

@@ -20,7 +20,6 @@ from typing import Protocol
 from broker_core.broker.replica_jobs import Changed, PartitionTarget, QueuedAppend, QueuedChange, StartedGroup
 from broker_core.broker.replica_means import ReplicaMeans
 from broker_core.model.exceptions import StorageError
-from broker_core.model.identifiers import CompressionType
 from broker_core.model.limits import MAX_APPEND_GROUP_BYTES, MAX_LOOP_APPEND_BYTES
 from broker_core.model.topic_config import TopicConfig
 
@@ -140,10 +139,8 @@ class WriteQueue:
             loop_writes is None
             or not self._owner.knows_producers
             or size_bytes > MAX_LOOP_APPEND_BYTES
-            or not all(each.is_plain for each in group)
-            or self._owner.config.codec not in (None, CompressionType.NONE)
-            # How old a record may be is found out by decoding the batch.
-            or self._owner.config.has_age_limit
+            or not self._owner.config.takes_plain_as_they_come
+            or False in [each.is_plain for each in group]
         ):
             return False
         try:

@@ -11,7 +11,6 @@ version 12 on that adds its partition to the transaction (KIP-890). Internal top
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -29,10 +28,12 @@ from broker_core.model.identifiers import CompressionType, ProducerIdAndEpoch, T
 from broker_core.model.topic_name import is_internal_topic
 from broker_core.record.batch_header import (
     HEADER_BYTES,
+    LAST_OFFSET_DELTA_POSITION,
     LEAST_LEGACY_LENGTH,
     LENGTH_PREFIX_BYTES,
     MAGIC,
     MAGIC_POSITION,
+    RECORD_COUNT_POSITION,
     BatchHeader,
     read_header,
 )
@@ -42,9 +43,7 @@ _FIRST_VERSION_WITH_ABORTABLE: Final = 11
 _FIRST_VERSION_THAT_ADDS_PARTITIONS: Final = 12
 _ALL_ACKS: Final = (-1, 0, 1)
 _NO_OFFSET: Final = -1
-_COUNT: Final = struct.Struct(">i")
-_COUNT_POSITIONS: Final = (23, 57)
-"""Of the last offset delta and the record count in a batch."""
+_SIGN_BIT: Final = 0x80
 _WITHOUT_LOG_START: Final = frozenset(
     {ErrorCode.message_too_large, ErrorCode.corrupt_message, ErrorCode.kafka_storage_error}
 )
@@ -301,7 +300,9 @@ def _is_one_batch(records: memoryview) -> bool:
 
 
 def _has_negative_count(records: memoryview) -> bool:
-    return any(count < 0 for (count,) in (_COUNT.unpack_from(records, at) for at in _COUNT_POSITIONS))
+    return len(records) >= HEADER_BYTES and bool(
+        (records[LAST_OFFSET_DELTA_POSITION] | records[RECORD_COUNT_POSITION]) & _SIGN_BIT
+    )
 
 
 def _begins_a_batch(records: memoryview) -> bool:

@@ -47,6 +47,8 @@ class SegmentRun(NamedTuple):
     markers: tuple[EndTransactionMarker | None, ...]
     closing_time_entry: TimestampOffset | None
     """For the segment that the roll closes."""
+    feed: SegmentIndexFeed
+    """Of the segment, as it stands behind the run."""
     offset_entries: tuple[OffsetPosition, ...]
     time_entries: tuple[TimestampOffset, ...]
     aborted_transactions: tuple[AbortedTransactionEntry, ...]
@@ -112,6 +114,7 @@ class _RunDraft:
             headers=tuple([batch.header for batch in self.batches]),
             markers=tuple([batch.marker for batch in self.batches]),
             closing_time_entry=self.closing_time_entry,
+            feed=self.feed,
             offset_entries=tuple(self.offset_entries),
             time_entries=tuple(self.time_entries),
             aborted_transactions=tuple(
@@ -128,8 +131,12 @@ def plan_runs(
     feed: SegmentIndexFeed, batches: Sequence[PlacedBatch], *, config: TopicConfig, now_ms: int, roll_jitter_ms: int = 0
 ) -> tuple[SegmentRun, ...]:
     """Spreads the batches over the active segment (followed by `feed`, which is not changed) and the ones after it."""
-    drafts: list[_RunDraft] = []
     feed = feed.copy()
+    if len(batches) == 1 and not must_roll(
+        feed, batches[0].header, config=config, now_ms=now_ms, roll_jitter_ms=roll_jitter_ms
+    ):
+        return (_only_run(feed, batches[0]),)
+    drafts: list[_RunDraft] = []
     for batch in batches:
         is_roll = must_roll(feed, batch.header, config=config, now_ms=now_ms, roll_jitter_ms=roll_jitter_ms)
         if is_roll or not drafts:
@@ -153,23 +160,46 @@ def plan_runs(
     return tuple([draft.finish() for draft in drafts])
 
 
+def _only_run(feed: SegmentIndexFeed, batch: PlacedBatch) -> SegmentRun:
+    """Of an append of one batch, as nearly all are; the feed goes on with it."""
+    header, marker, position, completed = batch
+    file_position = feed.size_bytes
+    offset_entry, time_entry = feed.add(header)
+    return SegmentRun(
+        is_roll=False,
+        base_offset=feed.base_offset,
+        file_position=file_position,
+        from_position=position,
+        until_position=position + header.size_bytes,
+        next_offset=feed.next_offset,
+        headers=(header,),
+        markers=(marker,),
+        closing_time_entry=None,
+        feed=feed,
+        offset_entries=() if offset_entry is None else (offset_entry,),
+        time_entries=() if time_entry is None else (time_entry,),
+        aborted_transactions=(aborted_entry(completed),) if completed and completed.is_aborted else (),
+    )
+
+
 def must_roll(
     feed: SegmentIndexFeed, header: BatchHeader, *, config: TopicConfig, now_ms: int, roll_jitter_ms: int
 ) -> bool:
     """Whether the batch must open a new segment. Never asked of an empty one: it would stay empty for ever."""
-    if feed.size_bytes == 0:
-        return header.last_offset - feed.base_offset > INDEX_ENTRY_OFFSET_DELTA_MAX
+    size_bytes, last_offset = feed.size_bytes, header.last_offset
+    if size_bytes == 0:
+        return last_offset - feed.base_offset > INDEX_ENTRY_OFFSET_DELTA_MAX
     if feed.first_timestamp_ms >= 0:
         waited_ms = header.max_timestamp - feed.first_timestamp_ms
     else:
         waited_ms = now_ms - feed.created_ms if feed.created_ms >= 0 else 0
     # The time index keeps a last slot free for the entry that closing the segment writes.
     return (
-        feed.size_bytes + header.size_bytes > config.segment_bytes
+        size_bytes + header.size_bytes > config.segment_bytes
         or waited_ms > config.segment_ms - roll_jitter_ms
         or feed.offset_entry_count >= config.segment_index_bytes // OFFSET_INDEX_ENTRY_BYTES
         or feed.time_entry_count >= config.segment_index_bytes // TIME_INDEX_ENTRY_BYTES - 1
-        or header.last_offset - feed.base_offset > INDEX_ENTRY_OFFSET_DELTA_MAX
+        or last_offset - feed.base_offset > INDEX_ENTRY_OFFSET_DELTA_MAX
     )
 
 

@@ -30,6 +30,7 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import NO_TIMESTAMP, CompressionType, TimestampType
 from broker_core.model.limits import MAX_OFFSET
 from broker_core.model.topic_config import TopicConfig
+from broker_core.record.active_kernel import KERNEL
 from broker_core.record.batch_header import (
     COMPRESSION_MASK,
     BatchHeader,
@@ -72,6 +73,8 @@ def validate_batches(
     Raises CorruptBatchError, UnsupportedFormatError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError,
     ProducerFencedError.
     """
+    if header is not None and origin is AppendOrigin.CLIENT and _is_plain(batches, header, config, now_ms):
+        return ValidatedBatches(batches, (0,), (header,), (None,), NO_TIMESTAMP)
     found = [(0, header)] if header is not None else list(iter_headers(batches))
     end = found[-1][0] + found[-1][1].size_bytes if found else 0
     if end != len(batches):
@@ -110,6 +113,29 @@ def validate_batches(
         headers=headers,
         markers=tuple([read_marker(batches, position, header) for position, header in found]),
         log_append_time_ms=headers[0].max_timestamp if is_log_append else NO_TIMESTAMP,
+    )
+
+
+def _is_plain(batches: bytearray, header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
+    """Whether the only batch may be appended exactly as it came, as nearly every one may: seen in one native walk.
+    False says nothing; `validate_batches` then finds out step by step."""
+    base_timestamp_ms, header_max_ms, producer_id, producer_epoch, base_sequence = header[7:12]
+    if (
+        not config.takes_plain_as_they_come
+        or config.message_timestamp_type is not TimestampType.CREATE_TIME
+        or len(batches) > config.max_message_bytes
+        or ((base_sequence < 0 or producer_epoch < 0) if producer_id >= 0 else header.is_transactional)
+    ):
+        return False
+    found = KERNEL.inspect_plain(batches)
+    if found is None:
+        return False
+    max_timestamp_ms, null_key_count = found
+    return (
+        max_timestamp_ms == header_max_ms
+        and NO_TIMESTAMP <= max_timestamp_ms <= min(now_ms + config.message_timestamp_after_max_ms, TIMESTAMP_MS_LIMIT)
+        and base_timestamp_ms >= -TIMESTAMP_MS_LIMIT
+        and not (null_key_count and config.is_compacted)
     )
 
 

@@ -16,9 +16,9 @@ from broker_core.log.append_plan import AppendPlan, PlacedBatch, plan_runs
 from broker_core.log.batch_validation import ValidatedBatches, validate_batches
 from broker_core.log.leader_epochs import LeaderEpochs
 from broker_core.log.producer_state import (
+    NONE_KNOWN,
     AppendOrigin,
     CompletedTransaction,
-    KnownBatches,
     ProducerState,
 )
 from broker_core.log.segment_index_feed import SegmentIndexFeed
@@ -80,7 +80,8 @@ class PartitionLog:
     ) -> None:
         self.name = name
         self.config = config
-        self.segments = segments
+        self._segments = segments
+        self._is_active_behind = False
         self.feed = feed
         self.producers = producers
         self.leader_epochs = leader_epochs
@@ -89,6 +90,24 @@ class PartitionLog:
         self._high_watermark = high_watermark
         assert feed.base_offset == segments.active.base_offset, f"{name}: feed and table differ on the active segment"
         producers.on_high_watermark(self.high_watermark)
+
+    @property
+    def segments(self) -> SegmentTable:
+        if self._is_active_behind:
+            self._is_active_behind = False
+            feed, active = self.feed, self._segments.active
+            self._segments.put(
+                Segment(
+                    base_offset=active.base_offset,
+                    next_offset=feed.next_offset,
+                    size_bytes=feed.size_bytes,
+                    max_timestamp_ms=feed.largest.timestamp_ms,
+                    first_timestamp_ms=feed.first_timestamp_ms,
+                    modified_ms=active.modified_ms,
+                    index_size_bytes=active.index_size_bytes,
+                )
+            )
+        return self._segments
 
     @property
     def log_end_offset(self) -> int:
@@ -132,10 +151,11 @@ class PartitionLog:
         validated = validate_batches(
             batches, config=self.config, now_ms=now_ms, name=self.name, origin=origin, header=header
         )
-        known = KnownBatches()
+        known = NONE_KNOWN
         if origin is AppendOrigin.CLIENT:
             known = self.producers.find_known_batches(validated.headers)
-        epoch = max(self.leader_epochs.latest_epoch, 0) if leader_epoch is None else leader_epoch
+        latest_epoch = self.leader_epochs.latest_epoch
+        epoch = max(latest_epoch, 0) if leader_epoch is None else leader_epoch
         placed = self._place(validated, known.batch_count, epoch, origin)
         for batch in placed:
             write_placement(
@@ -156,9 +176,7 @@ class PartitionLog:
                 is_duplicate=not placed,
             ),
             log_end_offset=last_offset + 1 if placed else self.log_end_offset,
-            is_new_leader_epoch=any(
-                batch.header.partition_leader_epoch > self.leader_epochs.latest_epoch for batch in placed
-            ),
+            is_new_leader_epoch=max([each.header.partition_leader_epoch for each in placed], default=-1) > latest_epoch,
             now_ms=now_ms,
         )
 
@@ -168,27 +186,18 @@ class PartitionLog:
             if run.is_roll:
                 self.on_rolled(run.base_offset, now_ms=plan.now_ms)
             for header, marker in zip(run.headers, run.markers, strict=True):
-                self.replay(header, marker=marker)
+                self._take(header, marker)
+            self.feed = run.feed
+            self._is_active_behind = True
+        if self._high_watermark is None:
+            self.producers.on_high_watermark(self.feed.next_offset)
 
     def replay(self, header: BatchHeader, *, marker: EndTransactionMarker | None = None) -> CompletedTransaction | None:
         """The batch that follows in the log, in the active segment: call `on_rolled` between segments."""
         assert header.base_offset >= self.log_end_offset, f"{self.name}: {header} below end {self.log_end_offset}"
+        completed = self._take(header, marker)
         self.feed.add(header)
-        completed = self.producers.replay(header, marker=marker)
-        if header.partition_leader_epoch >= 0:
-            self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
-        feed, active = self.feed, self.segments.active
-        self.segments.put(
-            Segment(
-                base_offset=active.base_offset,
-                next_offset=feed.next_offset,
-                size_bytes=feed.size_bytes,
-                max_timestamp_ms=feed.largest.timestamp_ms,
-                first_timestamp_ms=feed.first_timestamp_ms,
-                modified_ms=active.modified_ms,
-                index_size_bytes=active.index_size_bytes,
-            )
-        )
+        self._is_active_behind = True
         if self._high_watermark is None:
             self.producers.on_high_watermark(self.log_end_offset)
         return completed
@@ -202,10 +211,11 @@ class PartitionLog:
     def on_rolled(self, base_offset: int, *, now_ms: int) -> None:
         """A new, empty active segment is there."""
         assert base_offset >= self.log_end_offset, f"{self.name}: roll to {base_offset} below {self.log_end_offset}"
+        segments = self.segments
         self.feed = SegmentIndexFeed(
             base_offset=base_offset, index_interval_bytes=self.config.index_interval_bytes, created_ms=now_ms
         )
-        self.segments.put(Segment(base_offset=base_offset, next_offset=base_offset, size_bytes=0, modified_ms=now_ms))
+        segments.put(Segment(base_offset=base_offset, next_offset=base_offset, size_bytes=0, modified_ms=now_ms))
 
     def plan_truncate(self, until_offset: int) -> TruncatePlan | None:
         """None: the log already ends at or below."""
@@ -245,6 +255,12 @@ class PartitionLog:
         self.log_start_offset = log_start_offset
         self.leader_epochs.truncate_from_start(log_start_offset)
         return True
+
+    def _take(self, header: BatchHeader, marker: EndTransactionMarker | None) -> CompletedTransaction | None:
+        """What a batch of the log says of its producer and its leader."""
+        if header.partition_leader_epoch >= 0:
+            self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
+        return self.producers.replay(header, marker=marker)
 
     def _place(
         self, validated: ValidatedBatches, known_count: int, leader_epoch: int, origin: AppendOrigin

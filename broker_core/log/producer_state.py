@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker_core.model.exceptions import (
     CoordinatorFencedError,
@@ -107,6 +107,9 @@ class KnownBatches(NamedTuple):
     """Of the last one."""
 
 
+NONE_KNOWN: Final = KnownBatches()
+
+
 class ProducerState:
     """Of one partition. `name` is the topic-partition, for messages. Broken: replay the log again into a new one."""
 
@@ -141,7 +144,7 @@ class ProducerState:
         entry = self._entries.get(headers[0].producer_id)
         first = headers[0]
         if entry is None or entry.producer_epoch != first.producer_epoch or first.base_sequence < 0:
-            return KnownBatches()
+            return NONE_KNOWN
         ranges = [(header.base_sequence, header.last_sequence) for header in headers]
         for slot in reversed(range(len(entry.batches))):
             known = entry.batches[slot]
@@ -149,7 +152,7 @@ class ProducerState:
             # A retry of older batches is one as a whole; leading ones only count up to the newest remembered batch.
             if matching and (matching[-1] == len(headers) - 1 or slot == len(entry.batches) - 1):
                 return _aligned(entry, slot, headers[: matching[-1] + 1])
-        return KnownBatches()
+        return NONE_KNOWN
 
     def plan_append(
         self,
@@ -162,6 +165,8 @@ class ProducerState:
 
         Raises OutOfOrderSequenceError, ProducerFencedError, CoordinatorFencedError, InvalidTransactionStateError.
         """
+        if len(headers) == 1 and headers[0].producer_id < 0:
+            return (None,)
         overlay = _Overlay(entries={}, opened={}, closed=set())
         completed: list[CompletedTransaction | None] = []
         for slot, header in enumerate(headers):
@@ -340,7 +345,7 @@ def _aligned(entry: ProducerEntry, slot: int, headers: Sequence[BatchHeader]) ->
             known.first_sequence,
             known.last_sequence,
         ):
-            return KnownBatches()
+            return NONE_KNOWN
         # Batches older than the window lie right before the remembered ones: one append is never interleaved.
         base_offset = known.first_offset if known is not None else base_offset - header.last_offset_delta - 1
     return KnownBatches(

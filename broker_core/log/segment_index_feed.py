@@ -65,22 +65,22 @@ class SegmentIndexFeed:
 
     def add(self, header: BatchHeader) -> IndexEntries:
         """Takes the batch that follows at byte `size_bytes`; says which entries go to the indexes."""
-        position = self.size_bytes
+        position, size_bytes, last_offset = self.size_bytes, header.size_bytes, header.last_offset
         if position == 0:
             self.first_timestamp_ms = header.max_timestamp
         if header.max_timestamp > self.largest.timestamp_ms:
-            self.largest = TimestampOffset(timestamp_ms=header.max_timestamp, offset=header.last_offset)
-        self.size_bytes += header.size_bytes
-        self.next_offset = header.next_offset
+            self.largest = TimestampOffset(timestamp_ms=header.max_timestamp, offset=last_offset)
+        self.size_bytes = position + size_bytes
+        self.next_offset = last_offset + 1
         entries = _NOTHING
         if self.bytes_since_entry > self.index_interval_bytes:
             self.offset_entry_count += 1
             self.bytes_since_entry = 0
             entries = IndexEntries(
-                offset_entry=OffsetPosition(offset=header.last_offset, position=position),
+                offset_entry=OffsetPosition(offset=last_offset, position=position),
                 time_entry=self._maybe_time_entry(),
             )
-        self.bytes_since_entry += header.size_bytes
+        self.bytes_since_entry += size_bytes
         return entries
 
     def close(self) -> TimestampOffset | None:

@@ -92,7 +92,7 @@ class OpenPartitions(Generic[Opened]):
             if entry is None or entry.waiting_count or not entry.mutex.acquire(blocking=False):
                 return None
             self._entries.move_to_end(partition)
-        if entry.opened is None or entry.topic != topic:
+        if entry.opened is None or (entry.topic is not topic and entry.topic != topic):
             entry.mutex.release()
             return None
         return Taken(entry, entry.opened)

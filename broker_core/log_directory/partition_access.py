@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeVar
@@ -202,16 +202,17 @@ class PartitionAccess:
         assert lock is not None, f"{partition} is open for reading"
         is_locked = False
         try:
-            # What the system says of it `write` will meet as well, and say.
-            with suppress(OSError):
-                is_locked = lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
+            is_locked = lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
+        except OSError:
+            pass  # what the system says of it `write` will meet as well, and say
         finally:
             if not is_locked:
                 taken.give_back()
         if not is_locked:
             return None
         held = HeldPartition(store, lock, taken)
-        if not store.is_loaded or self._catalog.topic(partition.topic) != topic:
+        now = self._catalog.topic(partition.topic)
+        if not store.is_loaded or (now is not topic and now != topic):
             held.release()
             return None
         return held

@@ -57,7 +57,9 @@ class PartitionLock:
     def _begin(self) -> None:
         self._descriptor = -1
         self._is_read_only = False
-        self._changed = threading.Condition(threading.Lock())
+        self._mutex = threading.Lock()
+        self._changed = threading.Condition(self._mutex)
+        self._waiting_count = 0
         self._sharer_count = 0
         self._is_exclusive = False
 
@@ -108,16 +110,17 @@ class PartitionLock:
 
     def downgrade(self) -> None:
         """Exclusive to shared, with no instant in between in which another process could get it exclusively."""
-        with self._changed:
+        with self._mutex:
             assert self._is_exclusive, f"{self.path} is not held exclusively"
             self._set(LockMode.SHARED, wait=False)
             self._is_exclusive = False
             self._sharer_count = 1
-            self._changed.notify_all()
+            if self._waiting_count:
+                self._changed.notify_all()
 
     def close(self) -> None:
         """Closes the file, which gives up whatever was held."""
-        with self._changed:
+        with self._mutex:
             descriptor, self._descriptor = self._descriptor, -1
             if descriptor >= 0:
                 os.close(descriptor)
@@ -137,12 +140,16 @@ class PartitionLock:
 
     def _enter(self, mode: LockMode, deadline: float | None) -> bool:
         """Settles among the threads of this process."""
-        with self._changed:
+        with self._mutex:
             while self._is_exclusive or (mode is LockMode.EXCLUSIVE and self._sharer_count):
                 left_seconds = None if deadline is None else deadline - time.monotonic()
                 if left_seconds is not None and left_seconds <= 0:
                     return False
-                self._changed.wait(left_seconds)
+                self._waiting_count += 1
+                try:
+                    self._changed.wait(left_seconds)
+                finally:
+                    self._waiting_count -= 1
             if mode is LockMode.EXCLUSIVE:
                 self._is_exclusive = True
             else:
@@ -150,7 +157,7 @@ class PartitionLock:
             return True
 
     def _leave(self) -> None:
-        with self._changed:
+        with self._mutex:
             if self._is_exclusive:
                 self._is_exclusive = False
             else:
@@ -158,11 +165,12 @@ class PartitionLock:
                 self._sharer_count -= 1
             if not self._sharer_count and self._descriptor >= 0:
                 self._unlock()
-            self._changed.notify_all()
+            if self._waiting_count:
+                self._changed.notify_all()
 
     def _lock_file(self, mode: LockMode, deadline: float | None) -> bool:
         """Locks the file for this process. A second sharer locks what is locked already, which changes nothing."""
-        with self._changed:
+        with self._mutex:
             if self._descriptor < 0:
                 self._descriptor = self._open(mode)
             if self._is_read_only and mode is LockMode.EXCLUSIVE:

@@ -92,6 +92,11 @@ class TopicConfig:
         """The codec that `compression.type` asks for; None: whatever the producer chose."""
         return _CODECS[self.compression_type]
 
+    @property
+    def takes_plain_as_they_come(self) -> bool:
+        """Whether nothing of an uncompressed batch need be decoded or written anew when it comes."""
+        return self.compression_type in ("producer", "uncompressed") and not self.has_age_limit
+
     def compression_level(self, codec: CompressionType) -> int | None:
         """The topic's level for the codec; None where the codec has none."""
         return {

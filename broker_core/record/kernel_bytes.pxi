@@ -159,6 +159,7 @@ cdef int64_t MAX_INT64 = 0x7FFFFFFFFFFFFFFF
 cdef int64_t MIN_INT64 = ~MAX_INT64
 cdef int64_t MAX_HEADERS = 1 << 20
 cdef int64_t MAX_BATCH_BYTES = 0x7FFFFFFF
+cdef int64_t SOON_WALKED_BYTES = 1 << 18
 cdef int64_t TIMESTAMP_MS_LIMIT = 0x7FFFFFFFFFFFFFFF // 1000
 
 cdef struct FaultFound:

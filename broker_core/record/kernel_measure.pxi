@@ -276,3 +276,44 @@ def measure_records(payloads, table, int64_t from_offset, int64_t until_offset, 
         raise_fault(&fault)
     cdef int64_t* sums = <int64_t*>&tally
     return tuple([sums[index] for index in range(sizeof(tally) // sizeof(int64_t))])
+
+
+cdef int walk_plain(const uint8_t* p, int64_t size, Tally* tally) noexcept nogil:
+    """Whether the bytes are one plain batch; its records in the tally."""
+    cdef int64_t row[TABLE_COLUMNS]
+    cdef FaultFound fault
+    if size < HEADER_BYTES or load_int32(p + 8) + 12 != size or p[16] != 2:
+        return 0
+    read_row(p, 0, size, row)
+    if row[CELL_ATTRIBUTES] & ~TRANSACTIONAL_BIT:
+        return 0
+    if row[CELL_RECORD_COUNT] <= 0 or row[CELL_RECORD_COUNT] != row[CELL_LAST_OFFSET_DELTA] + 1:
+        return 0
+    if row[CELL_CRC] != streamlog_crc32c(p + 21, size - 21):
+        return 0
+    # Whatever offset a producer put there, the walk counts from 0.
+    row[CELL_BASE_OFFSET] = 0
+    row[CELL_PAYLOAD_START] = 0
+    row[CELL_PAYLOAD_END] = size - HEADER_BYTES
+    cdef Py_buffer payload
+    payload.buf = <void*>(p + HEADER_BYTES)
+    payload.len = size - HEADER_BYTES
+    memset(tally, 0, sizeof(Tally))
+    tally.max_timestamp = MIN_INT64
+    tally.max_timestamp_offset = -1
+    return measure(&payload, 1, row, 1, 0, MAX_INT64, MAX_INT64, tally, &fault) == 0
+
+
+def inspect_plain(batch):
+    """See Kernel.inspect_plain."""
+    cdef HeldBuffers held = HeldBuffers(1)
+    cdef Py_buffer* view = held.hold(batch, False)
+    cdef Tally tally
+    cdef int is_plain
+    if view.len <= SOON_WALKED_BYTES:
+        # Whoever gave the interpreter away would wait for it longer than this takes.
+        is_plain = walk_plain(<const uint8_t*>view.buf, view.len, &tally)
+    else:
+        with nogil:
+            is_plain = walk_plain(<const uint8_t*>view.buf, view.len, &tally)
+    return (tally.max_timestamp, tally.key_nulls) if is_plain else None

@@ -183,6 +183,12 @@ class Kernel(Protocol):
         """`Measured` of the records in [from_offset, until_offset), at most `max_rows`. Checks all that it walks."""
         ...
 
+    def inspect_plain(self, batch: Buffer) -> tuple[int, int] | None:
+        """(largest timestamp of the records in ms, how many of them have no key), if `batch` is one batch and nothing
+        else, and as plain as can be: format 2, uncompressed data with create time, CRC-true, its records well-formed,
+        as many as its header says and with offset deltas 0, 1, 2, … None for all else: then look closer."""
+        ...
+
     def fill_records(
         self,
         payloads: Sequence[Buffer],

@@ -20,6 +20,7 @@ cdef enum:
     LEAST_LEGACY_LENGTH = 14
 
 cdef int64_t LOG_APPEND_TIME_BIT = 0x08
+cdef int64_t TRANSACTIONAL_BIT = 0x10
 cdef int64_t CONTROL_BIT = 0x20
 
 

@@ -24,6 +24,7 @@ from broker_core.record.batch_header import (
     LOG_APPEND_TIME_BIT,
     MAGIC,
     MAGIC_POSITION,
+    TRANSACTIONAL_BIT,
 )
 from broker_core.record.faults import Fault, KernelFault
 from broker_core.record.kernel_protocol import (
@@ -50,6 +51,7 @@ __all__ = [
     "assign_partitions",
     "fill_records",
     "group_rows",
+    "inspect_plain",
     "mark_keys",
     "measure_records",
     "murmur2",
@@ -222,6 +224,25 @@ def measure_records(
         tally.batches_done += 1
         tally.next_offset = max(from_offset, min(last_offset + 1, until_offset))
     return tally.measured()
+
+
+def inspect_plain(batch: Buffer) -> tuple[int, int] | None:
+    view = memoryview(batch).cast("B")
+    if view.nbytes < HEADER_BYTES or view[MAGIC_POSITION] != MAGIC:
+        return None
+    _, batch_length, _, _, crc, attributes, last_delta, *_, count = _HEADER.unpack_from(view)
+    if batch_length + LENGTH_PREFIX_BYTES != view.nbytes or attributes & ~TRANSACTIONAL_BIT:
+        return None
+    if not count == last_delta + 1 > 0 or crc32c.crc32c(view[ATTRIBUTES_POSITION:]) != crc:
+        return None
+    # Whatever offset a producer put there, the walk counts from 0.
+    walked = bytes(8) + view[8:]
+    table, _, _ = scan_batches(walked, 0, 0, MAX_INT64, MAX_INT64, False)
+    try:
+        measured = Measured(*measure_records([walked], table, 0, MAX_INT64, MAX_INT64))
+    except KernelFault:
+        return None
+    return measured.max_timestamp, measured.key_nulls
 
 
 class _Tally:

@@ -58,13 +58,8 @@ class AppendOutcome(NamedTuple):
 
     @classmethod
     def of(cls, plan: AppendPlan) -> AppendOutcome:
-        return cls(
-            result=plan.result,
-            rolled=plan.has_roll,
-            producer_ids=frozenset(
-                [header.producer_id for run in plan.runs for header in run.headers if header.producer_id >= 0]
-            ),
-        )
+        producer_ids = [header.producer_id for run in plan.runs for header in run.headers if header.producer_id >= 0]
+        return cls(plan.result, plan.has_roll, frozenset(producer_ids))
 
 
 class UnpublishedTail:

@@ -23,7 +23,7 @@ corruption, behind it a torn tail. With flush.policy=batch the flushed size is t
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import crc32c
 
@@ -42,9 +42,11 @@ _MAGIC = b"SLPB"
 _VERSION = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedBounds:
-    """One published state of a partition. Offsets are half-open ends, sizes bytes of whole, synced batches."""
+class PublishedBounds(NamedTuple):
+    """One published state of a partition. Offsets are half-open ends, sizes bytes of whole, synced batches.
+
+    A tuple in the order of the bytes, because one is made for each group of appends.
+    """
 
     sequence: int = 0
     generation: int = 0
@@ -60,22 +62,7 @@ class PublishedBounds:
 
     def encode(self) -> bytes:
         """One slot, without padding."""
-        packed = _SLOT.pack(
-            _MAGIC,
-            _VERSION,
-            0,
-            self.sequence,
-            self.generation,
-            self.log_start_offset,
-            self.log_end_offset,
-            self.last_stable_offset,
-            self.active_base_offset,
-            self.active_size_bytes,
-            self.flushed_size_bytes,
-            self.active_transaction_index_bytes,
-            self.max_timestamp_ms,
-            self.dense_from_offset,
-        )
+        packed = _SLOT.pack(_MAGIC, _VERSION, 0, *self)
         return packed + _CRC.pack(crc32c.crc32c(packed))
 
 
@@ -107,19 +94,7 @@ def _decode_slot(data: bytes, position: int) -> PublishedBounds | None:
     fields = _SLOT.unpack(packed)
     if fields[1] != _VERSION:
         return None
-    return PublishedBounds(
-        sequence=fields[3],
-        generation=fields[4],
-        log_start_offset=fields[5],
-        log_end_offset=fields[6],
-        last_stable_offset=fields[7],
-        active_base_offset=fields[8],
-        active_size_bytes=fields[9],
-        flushed_size_bytes=fields[10],
-        active_transaction_index_bytes=fields[11],
-        max_timestamp_ms=fields[12],
-        dense_from_offset=fields[13],
-    )
+    return PublishedBounds._make(fields[3:])
 
 
 class BoundsFile:

@@ -8,8 +8,6 @@ longer than was published and keeps what is whole of it.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from broker_core.log.partition_log import PartitionLog
 from broker_core.log.segment_table import Segment
 from broker_core.model.identifiers import TopicPartition
@@ -103,21 +101,22 @@ class PartitionWriter:
     def publish(self, *, is_synced: bool, is_new_generation: bool) -> None:
         """Makes the machine's state the one that readers see. A new generation is synced: it names other files."""
         log, before = self.log, self._published
-        size_bytes = log.feed.size_bytes
-        is_same_segment = before.active_base_offset == log.feed.base_offset
+        feed = log.feed
+        size_bytes = feed.size_bytes
+        is_same_segment = before.active_base_offset == feed.base_offset
         flushed_bytes = before.flushed_size_bytes if is_same_segment else 0
         self._publish(
             PublishedBounds(
                 sequence=before.sequence + 1,
                 generation=before.generation + is_new_generation,
                 log_start_offset=log.log_start_offset,
-                log_end_offset=log.log_end_offset,
+                log_end_offset=feed.next_offset,
                 last_stable_offset=log.last_stable_offset,
-                active_base_offset=log.feed.base_offset,
+                active_base_offset=feed.base_offset,
                 active_size_bytes=size_bytes,
                 flushed_size_bytes=size_bytes if is_synced else flushed_bytes,
                 active_transaction_index_bytes=self.appender.transaction_index_bytes(),
-                max_timestamp_ms=max(before.max_timestamp_ms, log.feed.largest.timestamp_ms),
+                max_timestamp_ms=max(before.max_timestamp_ms, feed.largest.timestamp_ms),
                 dense_from_offset=before.dense_from_offset,
             ),
             is_new_generation=is_new_generation,
@@ -127,8 +126,7 @@ class PartitionWriter:
         """Readers see the log end here from now on. Before anything is taken away, and on the device."""
         before = self._published
         self._publish(
-            replace(
-                before,
+            before._replace(
                 sequence=before.sequence + 1,
                 generation=before.generation + 1,
                 log_end_offset=log_end_offset,
@@ -148,7 +146,7 @@ class PartitionWriter:
         after = self._published
         if after.sequence != before.sequence:
             self._publish(
-                replace(before, sequence=after.sequence + 1, generation=after.generation + 1), is_new_generation=True
+                before._replace(sequence=after.sequence + 1, generation=after.generation + 1), is_new_generation=True
             )
 
     def drop_segments(self, base_offsets: tuple[int, ...]) -> None:
@@ -260,8 +258,7 @@ class PartitionWriter:
         before = self._published
         if until_offset > before.dense_from_offset:
             self._publish(
-                replace(
-                    before,
+                before._replace(
                     sequence=before.sequence + 1,
                     generation=before.generation + 1,
                     dense_from_offset=until_offset,
@@ -275,7 +272,7 @@ class PartitionWriter:
         self._published = bounds
         if is_new_generation:
             # Into both slots: should one be damaged, the other must not lead to files that are gone.
-            self._published = replace(bounds, sequence=bounds.sequence + 1)
+            self._published = bounds._replace(sequence=bounds.sequence + 1)
             self._bounds_file.publish(self._published)
             self._bounds_file.sync()
 

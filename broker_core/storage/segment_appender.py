@@ -36,9 +36,8 @@ class _Index:
         self.size_bytes = self.file.size_bytes()
 
     def append(self, entries: bytes) -> None:
-        if entries:
-            self.file.write_at(self.size_bytes, entries)
-            self.size_bytes += len(entries)
+        self.file.write_at(self.size_bytes, entries)
+        self.size_bytes += len(entries)
 
     def cut_back(self, size_bytes: int) -> None:
         self.file.truncate(size_bytes)
@@ -82,12 +81,14 @@ class SegmentAppender:
     def write(self, run: SegmentRun, buffer: memoryview) -> None:
         """Puts a run's batches and index entries into the files; nothing is synced."""
         self._log.write_at(run.file_position, buffer[run.from_position : run.until_position])
-        self._offset_index.append(
-            b"".join([encode_offset_entry(entry, base_offset=self.base_offset) for entry in run.offset_entries])
-        )
-        self._time_index.append(
-            b"".join([encode_time_entry(entry, base_offset=self.base_offset) for entry in run.time_entries])
-        )
+        if run.offset_entries:
+            self._offset_index.append(
+                b"".join([encode_offset_entry(entry, base_offset=self.base_offset) for entry in run.offset_entries])
+            )
+        if run.time_entries:
+            self._time_index.append(
+                b"".join([encode_time_entry(entry, base_offset=self.base_offset) for entry in run.time_entries])
+            )
         if run.aborted_transactions:
             if self._transaction_index is None:
                 self._transaction_index = _Index(self._open(TRANSACTION_INDEX))

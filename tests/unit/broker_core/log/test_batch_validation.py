@@ -1,5 +1,8 @@
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from broker_core.log import batch_validation
 from broker_core.log.batch_validation import validate_batches
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
@@ -8,6 +11,7 @@ from broker_core.model.exceptions import (
     InvalidTimestampError,
     ProducerFencedError,
     RecordTooLargeError,
+    StreamlogError,
     UnsupportedFormatError,
 )
 from broker_core.model.identifiers import CompressionType, TimestampType
@@ -27,6 +31,16 @@ def records(count: int = 3, *, timestamp_ms: int = NOW_MS, key: bytes | None = b
 
 def validate(batches: bytearray, *, origin=AppendOrigin.CLIENT, **settings):
     return validate_batches(batches, config=TopicConfig(**settings), now_ms=NOW_MS, name="t-0", origin=origin)
+
+
+def outcome(batch, *, config, header):
+    """What comes of an append of one batch: the bytes and what is said of them, or the refusal."""
+    batches = bytearray(batch)
+    try:
+        found = validate_batches(batches, config=config, now_ms=NOW_MS, name="t-0", header=header)
+    except StreamlogError as refusal:
+        return type(refusal), refusal.message
+    return bytes(found.buffer), found.positions, found.headers, found.markers, found.log_append_time_ms
 
 
 def a_marker_batch() -> bytearray:
@@ -252,3 +266,57 @@ def test_a_marker_is_never_too_large():
     validate(a_marker_batch(), origin=AppendOrigin.COORDINATOR, max_message_bytes=10)
     with pytest.raises(RecordTooLargeError):
         validate(build_batch(records()), origin=AppendOrigin.COORDINATOR, max_message_bytes=10)
+
+
+odd_timestamps = st.sampled_from([-1, 0, NOW_MS, NOW_MS + 3_600_000, NOW_MS + 3_600_001, 2**62, -2, -(2**62)])
+
+
+@settings(max_examples=400)
+@given(
+    batch=st.builds(
+        build_batch,
+        st.lists(
+            st.builds(Record, key=st.none() | st.binary(max_size=3), value=st.just(b"v"), timestamp_ms=odd_timestamps),
+            min_size=1,
+            max_size=3,
+        ),
+        compression=st.sampled_from([CompressionType.NONE, CompressionType.GZIP]),
+        timestamp_type=st.sampled_from(TimestampType),
+        producer_id=st.sampled_from([-1, 7]),
+        producer_epoch=st.sampled_from([-1, 0]),
+        base_sequence=st.sampled_from([-1, 5]),
+        is_transactional=st.booleans(),
+    ),
+    changed=st.sampled_from([None, ("max_timestamp", 35), ("last_delta", 26), ("count", 60), ("crc", 17), ("key", 66)]),
+    config=st.builds(
+        TopicConfig,
+        cleanup_policy=st.sampled_from([frozenset({"delete"}), frozenset({"compact"})]),
+        compression_type=st.sampled_from(["producer", "uncompressed", "gzip"]),
+        max_message_bytes=st.sampled_from([50, 1_048_588]),
+        message_timestamp_type=st.sampled_from(TimestampType),
+        message_timestamp_before_max_ms=st.sampled_from([1_000, 2**63 - 1]),
+    ),
+)
+def test_the_short_way_for_plain_batches_says_what_the_long_one_does(batch, changed, config):
+    """The long way is taken where nobody has read the header before."""
+    if changed is not None:
+        what, place = changed
+        batch[place] ^= 1
+        if what != "crc":
+            write_crc(batch, 0)
+    try:
+        header = read_header(batch)
+    except StreamlogError:
+        return
+    assert outcome(batch, config=config, header=header) == outcome(batch, config=config, header=None)
+
+
+def test_a_plain_batch_goes_the_short_way(monkeypatch):
+    def too_far(*_, **__):
+        raise AssertionError("it was looked at step by step")
+
+    monkeypatch.setattr(batch_validation, "inspect_records", too_far)
+    batch = build_batch(records())
+    assert validate_batches(batch, config=TopicConfig(), now_ms=NOW_MS, name="t-0", header=read_header(batch))
+    with pytest.raises(AssertionError, match="step by step"):
+        validate(batch)

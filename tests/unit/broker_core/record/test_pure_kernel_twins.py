@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import broker_core.record
 from broker_core.model.identifiers import CompressionType
 from broker_core.record import active_kernel, columns, pure_kernel
-from broker_core.record.batch_header import compute_crc
-from broker_core.record.batch_reader import Record, scan_batches
+from broker_core.record.batch_header import TRANSACTIONAL_BIT, compute_crc, read_header
+from broker_core.record.batch_reader import Record, inspect_records, scan_batches
 from broker_core.record.column_buffers import ALL_COLUMNS, ColumnBuffers
 from broker_core.record.column_input import key_or_value_column
 from broker_core.record.faults import Fault, KernelFault
@@ -99,6 +99,67 @@ def test_any_content_gives_the_same_faults(content, count, last_delta, base_time
         content, record_count=count, last_offset_delta=last_delta, base_timestamp=base_timestamp, attributes=attributes
     )
     assert_alike(bytes(batch))
+    found = [kernel.inspect_plain(batch) for kernel in (NATIVE, PURE)]
+    assert found[0] == found[1]
+
+
+@settings(max_examples=200)
+@given(st.lists(record, min_size=1, max_size=6), st.booleans())
+def test_of_a_plain_batch_both_tell_the_largest_timestamp_and_how_many_keys_are_missing(records, is_transactional):
+    batch = a_batch(records, base_offset=1_000, producer=(7, 0, 0), is_transactional=is_transactional)
+    expected = max(one.timestamp_ms for one in records), sum(one.key is None for one in records)
+    assert NATIVE.inspect_plain(batch) == PURE.inspect_plain(batch) == expected
+
+
+@settings(max_examples=400)
+@given(
+    st.lists(record, min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(1, 255)), min_size=1, max_size=3),
+)
+def test_a_damaged_batch_is_plain_only_if_a_closer_look_finds_nothing_either(records, flips):
+    batch = a_batch(records)
+    for place, flip in flips:
+        batch[place % len(batch)] ^= flip
+    # Only the sender knows the CRC of what he sends: what is wrong inside must be seen as well.
+    batch[17:21] = compute_crc(batch, 0, len(batch)).to_bytes(4, "big")
+    found = NATIVE.inspect_plain(batch)
+    assert found == PURE.inspect_plain(batch)
+    if found is None:
+        return
+    header = read_header(batch)
+    assert header.size_bytes == len(batch) and not header.attributes & ~TRANSACTIONAL_BIT
+    summary = inspect_records(batch)
+    assert summary.is_contiguous and summary.record_count == header.record_count == header.last_offset_delta + 1
+    assert found == (summary.max_timestamp_ms, summary.null_key_count)
+
+
+@pytest.mark.parametrize("kernel", [NATIVE, PURE], ids=["native", "pure"])
+@pytest.mark.parametrize(
+    "batch",
+    [
+        a_batch(some_records(3), compression=CompressionType.GZIP),
+        a_commit_marker(),
+        a_batch(some_records(3)) + a_batch(some_records(3)),
+        a_batch(some_records(3))[:-1],
+        a_batch(some_records(3)) + b"\0",
+        a_batch(some_records(3))[:60],
+        a_batch([]),
+        b"",
+    ],
+    ids=["compressed", "control", "two", "cut", "more", "short", "empty", "nothing"],
+)
+def test_what_is_not_one_plain_batch_is_not_taken_for_one(kernel, batch):
+    assert kernel.inspect_plain(batch) is None
+
+
+@pytest.mark.parametrize("kernel", [NATIVE, PURE], ids=["native", "pure"])
+def test_one_wrong_bit_anywhere_behind_the_crc_is_seen(kernel):
+    batch = a_batch(some_records(2))
+    assert kernel.inspect_plain(batch) is not None
+    for place in range(17, len(batch)):
+        batch[place] ^= 1
+        assert kernel.inspect_plain(batch) is None
+        batch[place] ^= 1
 
 
 @given(st.binary(max_size=200), st.booleans())
