@@ -31,15 +31,13 @@ from broker_core.protocol.api_table import api_label
 from broker_core.protocol.connection import Request, ServerConnection
 from broker_core.server.answer_memory import AnswerMemory
 from broker_core.server.answer_queue import AnswerQueue, Place
+from broker_core.server.answer_sender import HIGH_WATER_BYTES, AnswerSender, DirectSocket
 from broker_core.server.request_observer import RequestObserver
 
 if TYPE_CHECKING:
     from broker_core.server.client_login import ClientLogin, LoginReply
 
 Handle = Callable[[Request, Peer, Send, int], None]
-
-_LARGE_BYTES: Final = 64 * 1024
-"""Parts from this size on are handed to the socket by themselves; smaller ones are put together first."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -61,17 +59,17 @@ class _Transport(Protocol):
     """What is used of `asyncio.Transport`."""
 
     def write(self, data: Any) -> None: ...
+    def get_write_buffer_size(self) -> int: ...
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
     def is_closing(self) -> bool: ...
     def close(self) -> None: ...
     def abort(self) -> None: ...
-    def get_write_buffer_size(self) -> int: ...
 
 
 class ClientConnection(asyncio.BufferedProtocol):
     """`peer` as known when it was accepted; `login` on listeners that ask for one. `on_made` and `on_closed` are called
-    once each, or neither of them."""
+    once each, or neither of them. `direct`: see `AnswerSender`."""
 
     def __init__(
         self,
@@ -81,20 +79,23 @@ class ClientConnection(asyncio.BufferedProtocol):
         login: ClientLogin | None,
         on_made: Callable[[ClientConnection, asyncio.Transport], None],
         on_closed: Callable[[ClientConnection], None],
+        direct: DirectSocket | None = None,
     ) -> None:
         self.peer = peer
         self._services = services
         self._login = login
         self._on_made = on_made
         self._on_closed = on_closed
+        self._direct = direct
         limit = services.max_frame_bytes if login is None else min(login.max_frame_bytes, services.max_frame_bytes)
         self._protocol = ServerConnection(max_frame_bytes=limit)
         self._answers = AnswerQueue()
         self._transport: _Transport | None = None
+        self._sender: AnswerSender | None = None
         self._loop = asyncio.get_running_loop()
         self._is_reading = True
-        self._is_write_paused = False
         self._takes_requests = True
+        self._closes_when_sent = False
         self._turn: asyncio.Handle | None = None
         self._held_bytes = 0
         self.last_activity_ms = services.clock.now_ms()
@@ -114,8 +115,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Of a stream, as the protocol is; uvloop's own is no asyncio.Transport.
         stream = cast(asyncio.Transport, transport)
-        stream.set_write_buffer_limits(high=MAX_WRITE_BUFFER_BYTES)
+        stream.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=0)
         self._transport = stream
+        self._sender = AnswerSender(stream, self._direct)
         self._on_made(self, stream)
 
     def get_buffer(self, sizehint: int) -> bytearray:
@@ -135,15 +137,21 @@ class ClientConnection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        self._is_write_paused = True
+        if self._sender is not None:
+            self._sender.pause()
 
     def resume_writing(self) -> None:
-        self._is_write_paused = False
+        if self._sender is None:
+            return
+        self._sender.resume()
         self.look_at_writing()
-        self._take_requests()
+        if self._closes_when_sent:
+            self.close()
+        elif not self._is_reading:
+            self._take_requests_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._transport = None
+        self._transport = self._sender = None
         self._takes_requests = False
         if self._turn is not None:
             self._turn.cancel()
@@ -163,8 +171,13 @@ class ClientConnection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """What is ready is sent first."""
         self._takes_requests = False
-        if self._transport is not None:
+        if self._transport is None or self._sender is None:
+            return
+        if self._sender.is_empty:
             self._transport.close()
+        else:
+            self._closes_when_sent = True
+            self._set_reading(False)
 
     def abort(self) -> None:
         self._takes_requests = False
@@ -183,9 +196,9 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def look_at_writing(self) -> None:
         """Notes how much is still to be fetched; less than before is a sign of life."""
-        if self._transport is None:
+        if self._sender is None:
             return
-        held_bytes = self._answers.ready_bytes + self._transport.get_write_buffer_size()
+        held_bytes = self._answers.ready_bytes + self._sender.held_bytes
         if held_bytes < self._held_bytes:
             self.last_activity_ms = self._services.clock.now_ms()
         change, self._held_bytes = held_bytes - self._held_bytes, held_bytes
@@ -198,7 +211,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         answers = self._answers
         return (
             self._takes_requests
-            and not self._is_write_paused
+            and self._held_bytes < MAX_WRITE_BUFFER_BYTES
             and answers.open_count < MAX_CONNECTION_REQUEST_COUNT
             and answers.open_bytes < MAX_CONNECTION_REQUEST_BYTES
             and answers.ready_bytes < MAX_WRITE_BUFFER_BYTES
@@ -320,26 +333,18 @@ class ClientConnection(asyncio.BufferedProtocol):
         return tuple(self._protocol.data_to_send())
 
     def _flush(self) -> None:
-        transport = self._transport
-        if transport is None:
+        sender = self._sender
+        if sender is None:
             return
-        small: list[Buffer] = []
+        parts: list[Buffer] = []
+        size_bytes = 0
         closes = False
         for place in self._answers.take_ready():
+            parts += place.parts or ()
+            size_bytes += place.size_bytes
             closes = closes or place.closes
-            if place.size_bytes < _LARGE_BYTES:
-                small += place.parts or ()
-                continue
-            for part in place.parts or ():
-                if memoryview(part).nbytes < _LARGE_BYTES:
-                    small.append(part)
-                    continue
-                if small:
-                    transport.write(b"".join(small))
-                    small.clear()
-                transport.write(part)
-        if small:
-            transport.write(b"".join(small))
+        if size_bytes:
+            sender.send(parts, size_bytes)
         self.last_activity_ms = self._services.clock.now_ms()
         self.look_at_writing()
         if closes:

@@ -129,7 +129,10 @@ class TcpListener:
             self._quota.release(listener.name, host)
 
         def new_connection() -> ClientConnection:
-            return ClientConnection(self._services, peer, login=login, on_made=on_made, on_closed=on_closed)
+            direct = accepted if self._tls is None else None
+            return ClientConnection(
+                self._services, peer, login=login, on_made=on_made, on_closed=on_closed, direct=direct
+            )
 
         try:
             accepted.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -159,6 +159,19 @@ def test_who_does_not_fetch_his_answers_is_asked_for_nothing_more(broker, client
     until(lambda: broker.call(lambda: broker.server.memory.held_bytes) == 0)
 
 
+def test_an_answer_that_waits_for_its_client_is_sent_before_the_connection_ends(broker, client):
+    broker.node.answer_bytes = 20_000_000
+    try:
+        client.send(ApiKey.METADATA, 9, topics=())
+        until(lambda: broker.call(lambda: broker.server.memory.held_bytes) > 0)
+        broker.call(lambda: [one.close() for one in broker.server.connections])
+        assert len(client.receive().cluster_id) == 20_000_000
+        assert client.is_hung_up_on()
+    finally:
+        broker.node.answer_bytes = 10
+    until(lambda: broker.call(lambda: broker.server.memory.held_bytes) == 0)
+
+
 def test_while_the_node_is_full_nobody_is_taken_from(broker, client):
     broker.call(lambda: setattr(broker.node, "is_full", True))
     client.send(ApiKey.API_VERSIONS, 0)

@@ -1,0 +1,134 @@
+"""The last step of a connection's answers: to its socket, without a copy of what is large.
+
+    sender.send(parts, size_bytes)      behind what waits already
+    sender.pause(), sender.resume()     the transport holds something; it has nothing left
+
+A transport of asyncio copies what the socket does not take at once, and copies that again each time that some of it has
+gone: an answer of four megabytes several times. So parts go to the socket itself, all with one call, as long as the
+transport holds nothing. What the socket does not take waits here, as it is; the transport gets a small piece of it,
+and says when the socket has taken that. Where the transport has to see all bytes (TLS), it gets a piece at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, Final, Protocol
+
+from typing_extensions import Buffer
+
+HIGH_WATER_BYTES: Final = 1
+"""The transport says so as soon as it holds more. Not 0: that of TLS would stop for ever, having nothing."""
+
+_JOINED_BYTES: Final = 64 * 1024
+"""Parts that are fewer bytes than this all together are put into one first: many small ones cost more than a copy."""
+
+_PIECE_BYTES: Final = 4096
+"""Which the transport copies, each time that the socket is full."""
+
+_TLS_PIECE_BYTES: Final = 256 * 1024
+"""Which the transport encrypts at a time."""
+
+_PARTS_AT_ONCE: Final = 64
+"""The system takes 1024 (IOV_MAX)."""
+
+
+class Transport(Protocol):
+    """What is used of `asyncio.Transport`."""
+
+    def write(self, data: Any) -> None: ...
+    def get_write_buffer_size(self) -> int: ...
+
+
+class DirectSocket(Protocol):
+    """What is used of a `socket.socket` that does not block."""
+
+    def send(self, data: Any) -> int: ...
+    def sendmsg(self, buffers: Iterable[Any]) -> int: ...
+
+
+class AnswerSender:
+    """`direct`: the transport's own socket, if bytes may go there without it. The transport's limits are to be
+    `HIGH_WATER_BYTES` and 0."""
+
+    def __init__(self, transport: Transport, direct: DirectSocket | None) -> None:
+        self._transport = transport
+        self._direct = direct
+        self._waiting: deque[memoryview] = deque()
+        self._waiting_bytes = 0
+        self._is_paused = False
+
+    @property
+    def held_bytes(self) -> int:
+        """Which the socket has not taken."""
+        return self._waiting_bytes + self._transport.get_write_buffer_size()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the transport has got everything."""
+        return not self._waiting
+
+    def send(self, parts: Sequence[Buffer], size_bytes: int) -> None:
+        """`size_bytes`: of all of them. They must not change any more."""
+        if size_bytes < _JOINED_BYTES:
+            data = parts[0] if len(parts) == 1 else b"".join(parts)
+            if not self._waiting and self._may_go_directly():
+                sent = self._try_to_send(data)
+                if sent == size_bytes:
+                    return
+                data = memoryview(data)[sent:]
+            parts = (data,)
+        for part in parts:
+            view = memoryview(part)
+            self._waiting.append(view)
+            self._waiting_bytes += len(view)
+        self._send_waiting()
+
+    def pause(self) -> None:
+        self._is_paused = True
+
+    def resume(self) -> None:
+        self._is_paused = False
+        self._send_waiting()
+
+    def _may_go_directly(self) -> bool:
+        return self._direct is not None and not self._is_paused and not self._transport.get_write_buffer_size()
+
+    def _send_waiting(self) -> None:
+        while self._waiting and not self._is_paused:
+            piece_bytes = _TLS_PIECE_BYTES
+            if self._may_go_directly():
+                self._take_off(self._try_to_send_waiting())
+                piece_bytes = _PIECE_BYTES
+            if self._waiting:
+                # It pauses this unless the socket has taken all of it meanwhile.
+                piece = self._waiting[0][:piece_bytes]
+                self._take_off(len(piece))
+                self._transport.write(piece)
+
+    def _try_to_send_waiting(self) -> int:
+        assert self._direct is not None
+        try:
+            return self._direct.sendmsg(islice(self._waiting, _PARTS_AT_ONCE))
+        except OSError:
+            return 0
+
+    def _try_to_send(self, data: Buffer) -> int:
+        """How much was sent. What is wrong with the socket is the transport's business: it will see it, too."""
+        assert self._direct is not None
+        try:
+            return self._direct.send(data)
+        except OSError:
+            return 0
+
+    def _take_off(self, byte_count: int) -> None:
+        """From the front of what waits."""
+        self._waiting_bytes -= byte_count
+        while byte_count:
+            first = self._waiting[0]
+            if byte_count < len(first):
+                self._waiting[0] = first[byte_count:]
+                return
+            self._waiting.popleft()
+            byte_count -= len(first)
