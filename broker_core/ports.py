@@ -82,6 +82,10 @@ class File(Protocol):
         """Up to `length_bytes` from `position`; fewer only at the end of the file."""
         ...
 
+    def view_at(self, position: int, length_bytes: int) -> memoryview:
+        """The same for what is large. The memory is not used for anything else as long as there is a view of it."""
+        ...
+
     def write_at(self, position: int, data: Buffer) -> None:
         """All of `data`, or OSError after some of it."""
         ...

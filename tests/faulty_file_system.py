@@ -73,6 +73,9 @@ class MemoryFile:
         self._fs.read_count += 1
         return bytes(self._inode.seen[position : position + length_bytes])
 
+    def view_at(self, position: int, length_bytes: int) -> memoryview:
+        return memoryview(self.read_at(position, length_bytes))
+
     def write_at(self, position: int, data: Buffer) -> None:
         self._check_alive()
         self._check_writable()

@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import Final
 
 from typing_extensions import Buffer
 
+from broker_core.model.limits import MAX_KEPT_READ_BYTES
 from broker_core.ports import File
+from broker_core.storage.read_buffers import ReadBuffers
 
 _NEW_FILE_MODE = 0o644
 _NEW_DIRECTORY_MODE = 0o755
+
+_READ_BUFFERS: Final = ReadBuffers(kept_bytes=MAX_KEPT_READ_BYTES)
+"""Of the process."""
 
 
 class OsFile:
@@ -53,6 +59,18 @@ class OsFile:
             parts.append(part)
             done_bytes += len(part)
         return first if len(parts) == 1 else b"".join(parts)
+
+    def view_at(self, position: int, length_bytes: int) -> memoryview:
+        view = _READ_BUFFERS.take(length_bytes)
+        if view is None:
+            return memoryview(self.read_at(position, length_bytes))
+        done_bytes = 0
+        while done_bytes < length_bytes:
+            part_bytes = os.preadv(self._descriptor, [view[done_bytes:]], position + done_bytes)
+            if not part_bytes:
+                break
+            done_bytes += part_bytes
+        return view[:done_bytes]
 
     def write_at(self, position: int, data: Buffer) -> None:
         rest = memoryview(data).cast("B")

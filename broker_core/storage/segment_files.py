@@ -105,7 +105,7 @@ class SegmentFiles:
         at least, if it begins below. `base_offset`: where that batch begins or, where there are gaps, a bound below.
         Raises CorruptBatchError with file, position and offset."""
         left_bytes = extent.end_position - position
-        buffer = self._log.read_at(position, min(max(max_bytes, HEADER_BYTES), left_bytes))
+        buffer = self._log.view_at(position, min(max(max_bytes, HEADER_BYTES), left_bytes))
         try:
             first = read_header(buffer)
             check_placement(
@@ -117,7 +117,7 @@ class SegmentFiles:
                 dense_from=extent.dense_from,
             )
             if first.size_bytes > len(buffer) and first.base_offset < until_offset:
-                buffer = self._log.read_at(position, first.size_bytes)
+                buffer = self._log.view_at(position, first.size_bytes)
             return self._whole_batches(buffer, position, extent, until_offset)
         except CorruptDataError as error:
             raise (
@@ -197,7 +197,7 @@ class SegmentFiles:
             next_position=position + header.size_bytes,
         )
 
-    def _whole_batches(self, buffer: bytes, position: int, extent: SegmentExtent, until_offset: int) -> BatchRun:
+    def _whole_batches(self, buffer: memoryview, position: int, extent: SegmentExtent, until_offset: int) -> BatchRun:
         scanned = scan_batches(buffer)
         bases = scanned.table.column(Cell.BASE_OFFSET).tolist()
         if not bases:
@@ -222,7 +222,7 @@ class SegmentFiles:
                 offset=last_base,
             )
         return BatchRun(
-            buffer=memoryview(buffer)[:end],
+            buffer=buffer[:end],
             table=scanned.table,
             count=count,
             next_offset=next_offset,

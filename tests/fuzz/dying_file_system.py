@@ -84,6 +84,9 @@ class _DyingFile:
     def read_at(self, position: int, length_bytes: int) -> bytes:
         return self._file.read_at(position, length_bytes)
 
+    def view_at(self, position: int, length_bytes: int) -> memoryview:
+        return self._file.view_at(position, length_bytes)
+
     def write_at(self, position: int, data: Buffer) -> None:
         self._fs.write(self._file, position, data)
 

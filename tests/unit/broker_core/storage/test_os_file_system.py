@@ -36,6 +36,30 @@ def test_a_read_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkeyp
     assert calls == [1, 5, 9, 10]
 
 
+@pytest.mark.parametrize("size_bytes", [10, 1_000_000], ids=["small", "large"])
+def test_a_view_of_a_file_has_what_stands_there(fs, tmp_path, size_bytes):
+    content = os.urandom(size_bytes)
+    (tmp_path / "f").write_bytes(content)
+    file = fs.open(f"{tmp_path}/f", writable=False)
+    first, rest = file.view_at(0, size_bytes), file.view_at(3, 2 * size_bytes)
+    assert (bytes(first), bytes(rest)) == (content, content[3:])
+    assert bytes(file.view_at(size_bytes, 2 * size_bytes)) == b""
+
+
+def test_a_view_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkeypatch):
+    content = os.urandom(300_000)
+    (tmp_path / "f").write_bytes(content)
+    real, calls = os.preadv, []
+
+    def short(fd, buffers, at):
+        calls.append(at)
+        return real(fd, [buffers[0][:200_000]], at)
+
+    monkeypatch.setattr(os, "preadv", short)
+    assert bytes(fs.open(f"{tmp_path}/f", writable=False).view_at(0, 400_000)) == content
+    assert calls == [0, 200_000, 300_000]
+
+
 def test_a_missing_file_is_not_found_and_not_made(fs, tmp_path):
     with pytest.raises(FileNotFoundError):
         fs.open(f"{tmp_path}/f", writable=True)

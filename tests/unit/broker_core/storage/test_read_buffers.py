@@ -1,0 +1,76 @@
+import threading
+
+import pyarrow as pa
+import pytest
+
+from broker_core.storage.read_buffers import LEAST_BYTES, ReadBuffers
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def buffers():
+    return ReadBuffers(kept_bytes=4 * MIB)
+
+
+def test_memory_that_nobody_looks_at_any_more_is_used_again(buffers):
+    view = buffers.take(MIB)
+    memory = id(view.obj)
+    del view
+    assert id(buffers.take(MIB).obj) == memory
+    assert id(buffers.take(MIB - 5).obj) == memory
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [lambda view: view[100:200], lambda view: view.cast("q"), memoryview, pa.py_buffer],
+    ids=["a part", "another type", "another view", "Arrow's"],
+)
+def test_memory_that_somebody_looks_at_is_not(buffers, kept):
+    view = buffers.take(MIB)
+    memory, held = id(view.obj), kept(view)
+    del view
+    assert id(buffers.take(MIB).obj) != memory
+    del held
+    assert {id(buffers.take(MIB).obj) for _ in range(2)} >= {memory}
+
+
+def test_views_have_the_size_that_was_asked_for(buffers):
+    assert [len(buffers.take(size)) for size in (LEAST_BYTES, MIB + 1)] == [LEAST_BYTES, MIB + 1]
+
+
+def test_so_much_is_kept_and_no_more(buffers):
+    held = [buffers.take(MIB) for _ in range(6)]
+    assert [view is None for view in held] == [False] * 4 + [True] * 2
+
+
+def test_little_and_too_much_are_not_worth_it(buffers):
+    assert buffers.take(LEAST_BYTES - 1) is None
+    assert buffers.take(4 * MIB + 1) is None
+
+
+def test_idle_memory_that_is_too_small_makes_room_for_larger(buffers):
+    small = [buffers.take(MIB) for _ in range(4)]
+    assert buffers.take(3 * MIB) is None
+    del small
+    assert len(buffers.take(3 * MIB)) == 3 * MIB
+
+
+def test_no_two_threads_have_the_same_memory(buffers):
+    wrong = []
+
+    def work(mark):
+        for _ in range(300):
+            view = buffers.take(LEAST_BYTES)
+            if view is None:
+                continue
+            view[:8] = mark
+            if bytes(view[:8]) != mark:
+                wrong.append(mark)
+
+    threads = [threading.Thread(target=work, args=(bytes([number]) * 8,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
