@@ -2,3 +2,10 @@
 
 `import spark_streamlog` is not needed in a Spark program: PySpark finds the data source by itself.
 """
+
+from broker_core.model.loading import without_archives, without_hypothesis
+
+# Every Python process that Spark starts comes in here, and a query waits for what it loads.
+with without_hypothesis(), without_archives():
+    import crc32c as _crc32c  # noqa: F401
+    import kio.static.primitive as _kio_types  # noqa: F401

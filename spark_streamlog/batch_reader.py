@@ -18,7 +18,7 @@ from spark_streamlog.planning.filter_ranges import ColumnFilter
 from spark_streamlog.pushed_filters import column_filters, is_pushing_process, keeps_plans_apart, may_push
 from spark_streamlog.range_reader import read_range
 from spark_streamlog.read_options import ReadOptions
-from spark_streamlog.worker_memory import spare_what_is_loaded
+from spark_streamlog.worker_reuse import make_way_for_next_task
 
 logger = logging.getLogger("spark_streamlog")
 
@@ -40,7 +40,7 @@ class StreamlogBatchReader(DataSourceReader):
         for planned in partition.value or ():
             with with_conditions():
                 yield from read_range(open_for_reading(self._options.target), planned, self._options)
-        spare_what_is_loaded()
+        make_way_for_next_task()
 
 
 class FilteringBatchReader(StreamlogBatchReader):

@@ -27,6 +27,7 @@ from spark_streamlog.planning.quantity import duration_ms, size_bytes
 from spark_streamlog.remote_options import remote_settings
 
 BOOTSTRAP_SERVERS = "kafka.bootstrap.servers"
+TABLE_OPTION = "table"
 
 MAX_LONG = 2**63 - 1
 MAX_INTEGER = 2**31 - 1
@@ -39,6 +40,11 @@ SPARKS_OWN_PREFIX = "option."
 
 
 Parsed = TypeVar("Parsed")
+
+
+def asks_for_table(given: Mapping[str, str]) -> bool:
+    """Whether the options are those of a metadata table. Names of options are case-insensitive."""
+    return any(name.lower() == TABLE_OPTION for name in given)
 
 
 class QueryKind(enum.Enum):

@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from broker_core.cluster import Cluster
 from spark_streamlog.planned_range import PlannedRange
-from spark_streamlog.range_reader import read_range
 from spark_streamlog.read_options import ReadOptions
 
 logger = logging.getLogger("spark_streamlog")
@@ -51,6 +50,9 @@ def read_small_batch(
 
 
 def _read(cluster: Cluster, planned: Sequence[PlannedRange], options: ReadOptions) -> list[pa.RecordBatch] | None:
+    # A plan that is left to tasks does not wait for what reads it.
+    from spark_streamlog.range_reader import read_range
+
     batches: list[pa.RecordBatch] = []
     size_bytes = 0
     for one in planned:

@@ -1,25 +1,27 @@
-"""`format("streamlog")`: wiring only."""
+"""`format("streamlog")`: wiring only.
+
+What is behind a door is loaded by the first who goes through it. Spark starts a Python process for each of them, and a
+query waits for what it loads.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from spark_streamlog.batch_reader import StreamlogBatchReader, batch_reader_for
-from spark_streamlog.batch_writer import StreamlogBatchWriter
 from spark_streamlog.errors import condition_error
-from spark_streamlog.options import QueryKind
-from spark_streamlog.read_options import ReadOptions, parse_read_options
-from spark_streamlog.rows.kafka_schema import arrow_schema
-from spark_streamlog.stream_reader import StreamlogStreamReader
-from spark_streamlog.stream_writer import StreamlogStreamWriter
-from spark_streamlog.table_options import asks_for_table, parse_table_options
-from spark_streamlog.table_reader import MetadataTableReader
-from spark_streamlog.tables.table_schema import table_arrow_schema, table_ddl
-from spark_streamlog.write_options import parse_write_options
+from spark_streamlog.options import QueryKind, asks_for_table
+
+if TYPE_CHECKING:
+    from spark_streamlog.batch_reader import StreamlogBatchReader
+    from spark_streamlog.batch_writer import StreamlogBatchWriter
+    from spark_streamlog.read_options import ReadOptions
+    from spark_streamlog.stream_reader import StreamlogStreamReader
+    from spark_streamlog.stream_writer import StreamlogStreamWriter
+    from spark_streamlog.table_reader import MetadataTableReader
 
 
 class StreamlogDataSource(DataSource):
@@ -45,34 +47,55 @@ class StreamlogDataSource(DataSource):
 
     def schema(self) -> StructType | str:
         if asks_for_table(self.options):
+            from spark_streamlog.table_options import parse_table_options
+            from spark_streamlog.tables.table_schema import table_ddl
+
             return table_ddl(parse_table_options(self.options).scan.table)
-        options = parse_read_options(self.options, QueryKind.NOT_YET_KNOWN)
-        return from_arrow_schema(_arrow_schema(options))
+        return from_arrow_schema(_arrow_schema(self._read_options(QueryKind.NOT_YET_KNOWN)))
 
     def reader(self, schema: StructType) -> StreamlogBatchReader | MetadataTableReader:
         if asks_for_table(self.options):
             return self._table_reader(schema)
-        options = parse_read_options(self.options, QueryKind.BATCH)
+        from spark_streamlog.batch_reader import batch_reader_for
+
+        options = self._read_options(QueryKind.BATCH)
         _refuse_another_schema(schema, _arrow_schema(options))
         return batch_reader_for(options)
 
     def streamReader(self, schema: StructType) -> StreamlogStreamReader:
         if asks_for_table(self.options):
             raise condition_error("STREAMLOG_TABLE_IN_STREAM")
-        options = parse_read_options(self.options, QueryKind.STREAM)
+        from spark_streamlog.stream_reader import StreamlogStreamReader
+
+        options = self._read_options(QueryKind.STREAM)
         given = _arrow_schema(options)
         _refuse_another_schema(schema, given)
         return StreamlogStreamReader(options, has_plain_schema=schema == from_arrow_schema(given))
 
     def writer(self, schema: StructType, overwrite: bool) -> StreamlogBatchWriter:
+        from spark_streamlog.batch_writer import StreamlogBatchWriter
+        from spark_streamlog.write_options import parse_write_options
+
         return StreamlogBatchWriter(parse_write_options(self.options, QueryKind.BATCH), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamlogStreamWriter:
+        from spark_streamlog.stream_writer import StreamlogStreamWriter
+        from spark_streamlog.write_options import parse_write_options
+
         # Complete mode arrives as overwrite; like the other modes it appends.
         options = parse_write_options(self.options, QueryKind.STREAM)
         return StreamlogStreamWriter(options, schema, is_planning=not self._was_handed_over)
 
+    def _read_options(self, kind: QueryKind) -> ReadOptions:
+        from spark_streamlog.read_options import parse_read_options
+
+        return parse_read_options(self.options, kind)
+
     def _table_reader(self, schema: StructType) -> MetadataTableReader:
+        from spark_streamlog.table_options import parse_table_options
+        from spark_streamlog.table_reader import MetadataTableReader
+        from spark_streamlog.tables.table_schema import table_arrow_schema, table_ddl
+
         options = parse_table_options(self.options)
         table = options.scan.table
         _refuse_another_schema(schema, table_arrow_schema(table), shown=table_ddl(table))
@@ -80,6 +103,8 @@ class StreamlogDataSource(DataSource):
 
 
 def _arrow_schema(options: ReadOptions) -> Any:
+    from spark_streamlog.rows.kafka_schema import arrow_schema
+
     return arrow_schema(include_headers=options.include_headers, formats=options.formats)
 
 

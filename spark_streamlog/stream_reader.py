@@ -1,6 +1,8 @@
 """The streaming source for Spark: one instance plans on the driver, copies of it read in tasks.
 
 A small micro-batch is read by the one that plans, where Spark takes its rows from there; see `planning_process`.
+
+What plans and what reads is loaded where it is done first: the query waits for what a process of Spark loads.
 """
 
 from __future__ import annotations
@@ -8,25 +10,24 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from spark_streamlog.errors import with_conditions
-from spark_streamlog.group_progress import progress_of
-from spark_streamlog.offset_reader import OffsetReader
 from spark_streamlog.open_cluster import open_for_reading
 from spark_streamlog.options import MAX_LONG
 from spark_streamlog.planned_range import PlannedRange
 from spark_streamlog.planning.stream_offset import from_checkpoint, to_checkpoint
 from spark_streamlog.planning_process import class_that_hands_over
-from spark_streamlog.range_reader import read_range
 from spark_streamlog.read_options import ReadOptions
 from spark_streamlog.small_batch import read_small_batch
-from spark_streamlog.stream_planner import StreamPlanner
-from spark_streamlog.worker_memory import spare_what_is_loaded
+from spark_streamlog.worker_reuse import make_way_for_next_task
+
+if TYPE_CHECKING:
+    from spark_streamlog.stream_planner import StreamPlanner
 
 
 class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -86,10 +87,12 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._planner().commit(from_checkpoint(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from spark_streamlog.range_reader import read_range
+
         with with_conditions():
             for planned in partition.value:
                 yield from read_range(open_for_reading(self._options.target), planned, self._options)
-        spare_what_is_loaded()
+        make_way_for_next_task()
 
     def __getstate__(self) -> dict[str, Any]:
         # The tasks' copies get the options only; what the driver remembers stays there.
@@ -115,6 +118,10 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     def _planner(self) -> StreamPlanner:
         if self._planner_on_driver is None:
+            from spark_streamlog.group_progress import progress_of
+            from spark_streamlog.offset_reader import OffsetReader
+            from spark_streamlog.stream_planner import StreamPlanner
+
             cluster = open_for_reading(self._options.target)
             self._planner_on_driver = StreamPlanner(
                 OffsetReader(cluster, self._options),

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spark_streamlog.options import LogTarget, OptionReader
+from spark_streamlog.options import TABLE_OPTION, LogTarget, OptionReader
 from spark_streamlog.tables.table_rows import TableScan
 from spark_streamlog.tables.table_schema import MetadataTable
-
-TABLE_OPTION = "table"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableOptions:
     target: LogTarget
     scan: TableScan
-
-
-def asks_for_table(given: Mapping[str, str]) -> bool:
-    """Whether the options are those of a metadata table. Names of options are case-insensitive."""
-    return any(name.lower() == TABLE_OPTION for name in given)
 
 
 def parse_table_options(given: Mapping[str, str]) -> TableOptions:

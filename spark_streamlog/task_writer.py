@@ -18,7 +18,7 @@ from spark_streamlog.rows.sink_columns import SinkColumns
 from spark_streamlog.rows.sink_rows import SinkRows
 from spark_streamlog.task_commit_message import TaskCommitMessage
 from spark_streamlog.wall_clock import wall_clock_ms
-from spark_streamlog.worker_memory import spare_what_is_loaded
+from spark_streamlog.worker_reuse import make_way_for_next_task
 from spark_streamlog.write_options import WriteOptions
 
 
@@ -28,7 +28,7 @@ def write_at_least_once(options: WriteOptions, columns: SinkColumns, batches: It
     writing = _Writing(options, columns)
     for _ in writing.write(batches):
         pass
-    spare_what_is_loaded()
+    make_way_for_next_task()
     return TaskCommitMessage(row_count=writing.row_count)
 
 
@@ -53,7 +53,7 @@ def write_exactly_once(
         for _ in writing.write(batches):
             log_step(Step.TASK_APPENDED, transactional_id=transaction.transactional_id)
     log_step(Step.TASK_FLUSHED, transactional_id=transaction.transactional_id, rows=writing.row_count)
-    spare_what_is_loaded()
+    make_way_for_next_task()
     return TaskCommitMessage(row_count=writing.row_count, sink=sink, transaction=transaction.opened)
 
 

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from broker_core.cli.loading import without_collections
 from broker_core.cli.trouble import UsageTrouble
 from broker_core.model.exceptions import InvalidConfigError
+from broker_core.model.loading import without_collections
 from broker_core.model.properties import parse_properties
 
 EXAMPLE = "Example: streamlog broker --config conf/broker.properties --set num.partitions=3"

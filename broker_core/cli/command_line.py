@@ -22,9 +22,9 @@ from broker_core.cli.exit_status import (
     TROUBLE,
     USAGE,
 )
-from broker_core.cli.loading import without_collections
 from broker_core.cli.trouble import sentence
 from broker_core.model.exceptions import StreamlogError
+from broker_core.model.loading import without_collections
 
 DISTRIBUTION: Final = "spark-streamlog"
 

@@ -7,7 +7,7 @@ import sys
 from typing import NoReturn
 
 from broker_core.cli.exit_status import INTERRUPTED
-from broker_core.cli.loading import without_collections, without_hypothesis
+from broker_core.model.loading import without_collections, without_hypothesis
 
 
 def main() -> NoReturn:

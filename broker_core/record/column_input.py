@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from broker_core.model.exceptions import InvalidRequestError
 from broker_core.record.kernel_protocol import BinaryColumn, HeaderColumn, NumberColumn
@@ -51,6 +50,9 @@ def _milliseconds(array: Any) -> Any:
     numbers = array.cast(pa.int64())
     if factor == 1:
         return numbers
+    # Readers of this package have no use for it, and it takes a while to load.
+    import pyarrow.compute as pc
+
     try:
         if factor < 0:
             return pc.multiply_checked(numbers, pa.scalar(-factor, pa.int64()))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.errors import condition_error
@@ -71,4 +70,6 @@ def _sparse_texts(texts: Mapping[int, str], count: int) -> Any:
 def _all_but(dropped: set[int], count: int) -> Any:
     if not dropped:
         return None
+    import pyarrow.compute as pc
+
     return pc.invert(pc.is_in(pa.array(range(count), pa.int64()), value_set=pa.array(sorted(dropped), pa.int64())))

@@ -1,6 +1,8 @@
 """The wiring: what Spark makes, and what it hands over."""
 
 import pickle
+import subprocess
+import sys
 
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
@@ -35,3 +37,31 @@ def test_a_data_source_that_was_handed_over_commits_and_must_not_take_over(optio
     handed_over = pickle.loads(pickle.dumps(StreamlogDataSource(options)))
     handed_over.streamWriter(SCHEMA, overwrite=False)
     assert driver_epochs(options) == []
+
+
+PLANNED = """
+import sys
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from spark_streamlog.source import StreamlogDataSource
+
+source = StreamlogDataSource({options!r})
+reader = source.streamReader(source.schema())
+start = reader.initialOffset()
+end = reader.latestOffset(start, ReadAllAvailable())
+print(len(reader.partitions(start, end)), *sys.modules)
+"""
+
+
+def test_the_process_that_plans_a_stream_loads_neither_what_reads_nor_sinks_nor_what_tests_use(tmp_path):
+    """A query waits for what it loads, each time that it is started."""
+    with open_embedded(tmp_path / "log", create=True) as cluster:
+        cluster.create_topic("t", partition_count=2)
+    options = {"path": str(tmp_path / "log"), "subscribe": "t", "startingOffsets": "earliest"}
+    code = PLANNED.format(options=options)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    planned, *loaded = done.stdout.split()
+    assert planned == "0"  # there is nothing in the topic yet
+    assert "spark_streamlog.stream_planner" in loaded
+    assert not {"hypothesis", "pyarrow.compute", "scramp"} & set(loaded)
+    behind_other_doors = ("batch_reader", "range_reader", "stream_writer", "batch_writer", "table_reader")
+    assert not {f"spark_streamlog.{name}" for name in behind_other_doors} & set(loaded)

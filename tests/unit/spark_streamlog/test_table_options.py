@@ -4,7 +4,8 @@ import pytest
 
 from broker_core.model.exceptions import StreamlogError
 from spark_streamlog.errors import ConditionError
-from spark_streamlog.table_options import asks_for_table, parse_table_options
+from spark_streamlog.options import asks_for_table
+from spark_streamlog.table_options import parse_table_options
 from spark_streamlog.tables.table_schema import MetadataTable
 
 

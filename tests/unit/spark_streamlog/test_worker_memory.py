@@ -5,11 +5,13 @@ import gc
 import pytest
 from pyspark import TaskContext
 
+from spark_streamlog import worker_memory
 from spark_streamlog.worker_memory import spare_what_is_loaded
 
 
 @pytest.fixture(autouse=True)
-def nothing_spared():
+def nothing_spared(monkeypatch):
+    monkeypatch.setattr(worker_memory, "_spared_in", None)
     gc.unfreeze()
     yield
     gc.unfreeze()

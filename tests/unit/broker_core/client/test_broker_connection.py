@@ -1,6 +1,9 @@
+import subprocess
+import sys
 import threading
 import time
 from datetime import timedelta
+from importlib.metadata import version
 
 import pytest
 import scramp
@@ -85,8 +88,16 @@ def test_it_asks_for_the_versions_first_and_says_who_it_is(broker):
     assert [request.api_key for request in broker.requests] == [ApiKey.API_VERSIONS]
     assert broker.requests[0].client_id == "me"
     assert broker.requests[0].message.client_software_name == "spark-streamlog"
+    assert broker.requests[0].message.client_software_version == version("spark-streamlog")
     assert connection.supports(ApiKey.FETCH, 12)
     assert not connection.supports(ApiKey.FETCH, 99)
+
+
+def test_what_only_a_login_needs_is_not_loaded_with_a_client():
+    code = "import sys, broker_core.client.cluster_client; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "broker_core.client.broker_connection" in done.stdout.split()
+    assert "scramp" not in done.stdout.split()
 
 
 def test_an_older_broker_is_asked_nothing_that_it_does_not_speak(broker):

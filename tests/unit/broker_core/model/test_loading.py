@@ -7,10 +7,10 @@ import sys
 
 import pytest
 
-from broker_core.cli.loading import without_collections, without_hypothesis
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition
+from broker_core.model.loading import without_archives, without_collections, without_hypothesis
 
 COMMAND_LINE_LOADED = (
     "import sys\n"
@@ -73,6 +73,15 @@ def test_a_hypothesis_that_is_loaded_stays(monkeypatch):
     monkeypatch.setitem(sys.modules, "hypothesis", loaded)
     with without_hypothesis():
         assert sys.modules["hypothesis"] is loaded
+
+
+def test_archives_are_off_the_path_meanwhile_and_on_it_afterwards(monkeypatch, tmp_path):
+    path = [str(tmp_path), str(tmp_path / "pyspark.zip"), str(tmp_path / "spark-core.jar")]
+    monkeypatch.setattr(sys, "path", path)
+    with pytest.raises(KeyError), without_archives():
+        assert sys.path == [str(tmp_path)]
+        raise KeyError
+    assert sys.path is path
 
 
 def test_a_broker_that_decodes_nothing_does_not_load_pyarrow(tmp_path):
