@@ -54,6 +54,8 @@ class AppendBudget:
         """A job ended: those that wait ask again, in order, until one of them has to wait once more."""
         self._writing_bytes -= size_bytes
         assert self._writing_bytes >= 0, f"{self._writing_bytes} bytes of appends are being written"
+        if not self._waiting:
+            return
         waiting, self._waiting = self._waiting, deque()
         while waiting and not self._waiting:
             waiting.popleft()()

@@ -260,9 +260,10 @@ class Replica:
             self.is_dirty = True
         self._learn_producers(changed)
         has_advanced = self._advance(changed.bounds)
-        refusals = [answer for answer in changed.answers if isinstance(answer, StorageError)]
-        if refusals:
-            self._log_disk_refusal(refusals[0])
+        for answer in changed.answers:
+            if isinstance(answer, StorageError):
+                self._log_disk_refusal(answer)
+                break
         for queued, answer in zip(group, changed.answers, strict=True):
             self._answer(queued, answer)
         if has_advanced:
@@ -311,7 +312,7 @@ class Replica:
     def _learn_producers(self, changed: Changed) -> None:
         if changed.has_all_producers:
             self._producers = {number: entry for number, entry in changed.producers.items() if entry is not None}
-        elif self._producers is not None:
+        elif changed.producers and self._producers is not None:
             for producer_id, entry in changed.producers.items():
                 if entry is not None:
                     self._producers[producer_id] = entry

@@ -9,7 +9,7 @@ learn: what became of each, the bounds that are published now, what the partitio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
@@ -92,12 +92,15 @@ class StartedGroup:
 
     @classmethod
     def maybe_of(cls, held: HeldPartition, queued: Sequence[QueuedAppend], *, now_ms: int) -> StartedGroup | None:
+        accepted = _accepted(queued)
         try:
-            appends = held.store.begin_append(_accepted(queued), now_ms=now_ms)
+            appends = held.store.begin_append(accepted, now_ms=now_ms)
         except BaseException:
             held.release()
             raise
-        count = _count_with_outcome(queued, len(appends.outcomes))
+        count = len(appends.outcomes)
+        if len(accepted) != len(queued):
+            count = _count_with_outcome(queued, count)
         if not count:
             held.release()
             return None
@@ -213,9 +216,11 @@ def _accepted(queued: Sequence[QueuedAppend]) -> list[GroupedAppend]:
 
 
 def _answers(
-    queued: Sequence[QueuedAppend], outcomes: Iterable[AppendOutcome | StreamlogError]
-) -> list[AppendOutcome | StreamlogError]:
+    queued: Sequence[QueuedAppend], outcomes: Sequence[AppendOutcome | StreamlogError]
+) -> Sequence[AppendOutcome | StreamlogError]:
     """One for each: its refusal, or what became of it as of those that were accepted."""
+    if len(outcomes) == len(queued):
+        return outcomes
     of_accepted = iter(outcomes)
     return [each.refusal or next(of_accepted) for each in queued]
 

@@ -85,7 +85,8 @@ class _Produce:
     def __init__(self, call: Call) -> None:
         self._call = call
         self._with_ids = hasattr(call.message.topic_data[0], "topic_id") if call.message.topic_data else False
-        self._places: list[_Place] = []
+        self._places: dict[_Place, None] = {}
+        """An ordered set."""
         self._answers: dict[_Place, dict[str, Any]] = {}
         self._timer_key = ("produce", id(self))
 
@@ -98,22 +99,22 @@ class _Produce:
             named: str | UUID = topic.topic_id if self._with_ids else topic.name
             wanted |= {_Place(named, partition.index): partition.records for partition in topic.partition_data}
         for place, records in wanted.items():
-            self._places.append(place)
+            self._places[place] = None
             try:
                 batches.append(self._checked(place, records, writable))
             except _Refused as refused:
-                self._answer(
+                self._refuse(
                     place,
                     error_code=refused.error_code,
                     error_message=refused.message,
                     log_start_offset=refused.log_start_offset,
                 )
             except StreamlogError as trouble:
-                self._answer(place, error_code=trouble.error_code, error_message=trouble.message)
+                self._refuse(place, error_code=trouble.error_code, error_message=trouble.message)
         transactional = [batch for batch in batches if batch.header.is_transactional]
         if transactional and not self._may_write_transaction():
             for place in self._places:
-                self._answer(place, error_code=ErrorCode.transactional_id_authorization_failed)
+                self._refuse(place, error_code=ErrorCode.transactional_id_authorization_failed)
             self._maybe_respond()
             return
         if transactional:
@@ -125,8 +126,8 @@ class _Produce:
         for topic in self._call.message.topic_data:
             for partition in topic.partition_data:
                 place = _Place(topic.topic_id if self._with_ids else topic.name, partition.index)
-                self._places.append(place)
-                self._answer(place, error_code=error_code)
+                self._places[place] = None
+                self._refuse(place, error_code=error_code)
         self._maybe_respond()
 
     def _checked(self, place: _Place, records: memoryview | None, writable: dict[str, bool]) -> _Batch:
@@ -197,7 +198,7 @@ class _Produce:
     def _verify_and_append(self, batches: list[_Batch], transactional: list[_Batch]) -> None:
         if self._call.message.transactional_id == "":
             for batch in transactional:
-                self._answer(
+                self._refuse(
                     batch.place, error_code=ErrorCode.invalid_request, error_message="an empty transactional id"
                 )
             self._append([batch for batch in batches if not batch.header.is_transactional], {})
@@ -205,7 +206,7 @@ class _Produce:
         producers = {(batch.header.producer_id, batch.header.producer_epoch) for batch in transactional}
         if len(producers) > 1:
             for batch in transactional:
-                self._answer(batch.place, error_code=ErrorCode.invalid_request, error_message="several producers")
+                self._refuse(batch.place, error_code=ErrorCode.invalid_request, error_message="several producers")
             self._append([batch for batch in batches if not batch.header.is_transactional], {})
             return
         ((producer_id, producer_epoch),) = producers
@@ -226,24 +227,24 @@ class _Produce:
         for batch in batches:
             error_code = errors.get(batch.replica.topic_partition)
             if error_code is not None and batch.header.is_transactional:
-                self._answer(batch.place, error_code=error_code)
+                self._refuse(batch.place, error_code=error_code)
             else:
                 self._append_one(batch)
         self._maybe_respond()
 
     def _append_one(self, batch: _Batch) -> None:
         def done(result: AppendResult) -> None:
-            self._answer(
-                batch.place,
-                error_code=ErrorCode.none,
-                base_offset=result.base_offset,
-                log_append_time=result.log_append_time_ms,
-                log_start_offset=batch.replica.bounds.log_start_offset,
-            )
+            self._answers[batch.place] = {
+                "index": batch.place.number,
+                "error_code": ErrorCode.none,
+                "base_offset": result.base_offset,
+                "log_append_time": result.log_append_time_ms,
+                "log_start_offset": batch.replica.bounds.log_start_offset,
+            }
             self._maybe_respond()
 
         def failed(trouble: StreamlogError) -> None:
-            self._answer(
+            self._refuse(
                 batch.place,
                 error_code=trouble.error_code,
                 error_message=trouble.message,
@@ -262,13 +263,11 @@ class _Produce:
             self._answers.setdefault(place, _refusal(place, ErrorCode.request_timed_out))
         self._maybe_respond()
 
-    def _answer(self, place: _Place, **fields: Any) -> None:
-        if fields["error_code"] is not ErrorCode.none:
-            fields = _refusal(place, **fields)
-        self._answers[place] = {"index": place.number, **fields}
+    def _refuse(self, place: _Place, **fields: Any) -> None:
+        self._answers[place] = _refusal(place, **fields)
 
     def _maybe_respond(self) -> None:
-        if self._call.is_answered or len(self._answers) < len(set(self._places)):
+        if self._call.is_answered or len(self._answers) < len(self._places):
             return
         self._call.node.timers.cancel(self._timer_key)
         if self._call.message.acks == 0:
@@ -279,7 +278,7 @@ class _Produce:
                 self._call.respond_nothing()
             return
         topics: dict[Any, list[dict[str, Any]]] = {}
-        for place in dict.fromkeys(self._places):
+        for place in self._places:
             topics.setdefault(place.topic, []).append(self._answers[place])
         key = "topic_id" if self._with_ids else "name"
         self._call.respond(responses=[{key: topic, "partition_responses": each} for topic, each in topics.items()])
