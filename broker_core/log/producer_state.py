@@ -46,9 +46,8 @@ class AppendOrigin(enum.Enum):
     """Another log has checked it: offsets are kept, nothing is refused but corruption."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducedBatch:
-    """One remembered batch."""
+class ProducedBatch(NamedTuple):
+    """One remembered batch. A tuple, as its producer is: both are made anew for each batch of an idempotent one."""
 
     last_sequence: int
     last_offset: int
@@ -64,8 +63,7 @@ class ProducedBatch:
         return self.last_offset - self.offset_delta
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerEntry:
+class ProducerEntry(NamedTuple):
     """One producer. `batches`: oldest first, at most five, all of `producer_epoch`."""
 
     producer_id: int
@@ -144,6 +142,8 @@ class ProducerState:
         entry = self._entries.get(headers[0].producer_id)
         first = headers[0]
         if entry is None or entry.producer_epoch != first.producer_epoch or first.base_sequence < 0:
+            return NONE_KNOWN
+        if len(headers) == 1 and first.base_sequence == _following(entry.last_sequence):
             return NONE_KNOWN
         ranges = [(header.base_sequence, header.last_sequence) for header in headers]
         for slot in reversed(range(len(entry.batches))):
@@ -299,11 +299,15 @@ def _check_sequence(who: str, entry: ProducerEntry, header: BatchHeader) -> None
                 f" (epoch so far: {entry.producer_epoch})"
             )
         return
-    expected = (entry.last_sequence + 1) % (MAX_SEQUENCE + 1)
+    expected = _following(entry.last_sequence)
     if header.base_sequence != expected:
         raise OutOfOrderSequenceError(
             f"{who} sends sequence {header.base_sequence} in epoch {header.producer_epoch}, the next one is {expected}"
         )
+
+
+def _following(sequence: int) -> int:
+    return 0 if sequence == MAX_SEQUENCE else sequence + 1
 
 
 def _after_data(entry: ProducerEntry | None, header: BatchHeader) -> ProducerEntry:
