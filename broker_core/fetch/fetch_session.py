@@ -96,8 +96,7 @@ class FetchSession:
         return has_records or has_error or has_moved
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchContext:
+class FetchContext(NamedTuple):
     """What one request asks for. `session` None: without one, or `error` says why there is none."""
 
     wanted: Mapping[PartitionKey, WantedPartition]

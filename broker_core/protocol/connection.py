@@ -17,7 +17,7 @@ import struct
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16, i32
@@ -28,9 +28,13 @@ from broker_core.model.exceptions import MalformedMessageError
 from broker_core.protocol.api_table import ApiKey, MessageTypes, api_label, message_types, versions_with_schemas
 from broker_core.protocol.frame import FrameReader, framed
 from broker_core.protocol.message_reader import decode
-from broker_core.protocol.message_writer import encode
+from broker_core.protocol.message_writer import encode, encode_frame
 
 _REQUEST_START: Final = struct.Struct(">hhi")
+_CLIENT_ID_AT: Final = _REQUEST_START.size
+_TEXT_SIZE: Final = struct.Struct(">h")
+_CORRELATION_ID: Final = struct.Struct(">i")
+_NO_TAGGED_FIELDS: Final = b"\0"
 _ERROR_CODE: Final = struct.Struct(">h")
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 
@@ -159,14 +163,14 @@ class ServerConnection(_Side):
                 size_bytes=len(frame),
             )
         types = message_types(api_key, version)
-        header, position = decode(types.request_header, frame)
+        client_id, position = _read_client_id(types, frame)
         # Bytes behind it are passed over, as in Kafka: librdkafka 2.16 sends some behind its Metadata requests.
         message, _ = decode(types.request, frame, position)
         return Request(
             api_key=api_key,
             api_version=version,
             correlation_id=correlation_id,
-            client_id=header.client_id,
+            client_id=client_id,
             message=message,
             size_bytes=len(frame),
         )
@@ -174,9 +178,32 @@ class ServerConnection(_Side):
     def send_response(self, request: Request, message: ResponsePayload) -> None:
         """Answers must be given in the order of the requests. `message` is of the request's version, or version 0 of
         ApiVersions for one of a version that is not spoken."""
-        # It was read from four bytes: that it is an int32 need not be proved.
-        header = message.__header_schema__(correlation_id=cast(i32, request.correlation_id))
-        self._outgoing.extend(framed(encode(header, message)))
+        self._outgoing.extend(response_frame(request, message)[0])
+
+
+def response_frame(request: Request, message: ResponsePayload) -> tuple[Sequence[Buffer], int]:
+    """(buffers to be sent one behind the other, their bytes). See `ServerConnection.send_response`."""
+    header = _CORRELATION_ID.pack(request.correlation_id)
+    if message.__header_schema__.__flexible__:
+        header += _NO_TAGGED_FIELDS
+    return encode_frame(header, message)
+
+
+def _read_client_id(types: MessageTypes, frame: memoryview) -> tuple[str | None, int]:
+    """(it, the position behind the header). Headers with tagged fields, and those that are not right, are rare enough
+    to be left to the reader of all structures."""
+    header_type = types.request_header
+    if len(frame) >= _CLIENT_ID_AT + _TEXT_SIZE.size:
+        start = _CLIENT_ID_AT + _TEXT_SIZE.size
+        (size,) = _TEXT_SIZE.unpack_from(frame, _CLIENT_ID_AT)
+        end = start + size
+        if size >= 0 and end < len(frame) and (not header_type.__flexible__ or frame[end] == 0):
+            try:
+                return str(frame[start:end], "utf-8"), end + header_type.__flexible__
+            except UnicodeDecodeError:
+                pass
+    header, position = decode(header_type, frame)
+    return header.client_id, position
 
 
 def _is_refusal_of_version(frame: memoryview, position: int) -> bool:

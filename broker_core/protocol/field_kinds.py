@@ -29,10 +29,6 @@ def _error_code(number: int) -> ErrorCode:
     return _ERROR_CODES.get(number, ErrorCode.unknown_server_error)
 
 
-def _number_of_error(code: ErrorCode) -> int:
-    return code.value
-
-
 def duration_of_ms(ms: int) -> timedelta:
     return timedelta(milliseconds=ms)
 
@@ -85,7 +81,8 @@ FIXED_KINDS: Final[Mapping[str, FixedKind]] = {
     "uint16": FixedKind(letter="H"), "uint32": FixedKind(letter="I"), "uint64": FixedKind(letter="Q"),
     "float64": FixedKind(letter="d", zero=0.0),
     "uuid": FixedKind(letter="16s", convert=_uuid, give=_bytes_of_uuid, zero=None),
-    "error_code": FixedKind(letter="h", convert=_error_code, give=_number_of_error, zero=ErrorCode.none),
+    # An ErrorCode is a number.
+    "error_code": FixedKind(letter="h", convert=_error_code, zero=ErrorCode.none),
     "timedelta_i32": _duration_kind("i"), "timedelta_i64": _duration_kind("q"),
     "datetime_i64": FixedKind(letter="q", convert=instant_of_ms, give=_ms_of_instant, zero=EPOCH),
 }  # fmt: skip

@@ -53,7 +53,7 @@ class FrameReader:
         """Raises MalformedMessageError for a size that is negative or above `max_frame_bytes`."""
         view = memoryview(data).cast("B")
         while len(view):
-            view = view[self._take(view) :]
+            view = view[self._take_whole_frame(view) or self._take(view) :]
 
     def buffer_to_fill(self) -> memoryview:
         """Where the next bytes should go: never empty. Followed by `bytes_received`."""
@@ -74,6 +74,17 @@ class FrameReader:
 
     def next_frame(self) -> memoryview | None:
         return self._done.popleft() if self._done else None
+
+    def _take_whole_frame(self, view: memoryview) -> int:
+        """The same for a frame that has come at once, as nearly every small one has; 0: it is none, or not allowed."""
+        if self._frame is not None or self._size or len(view) < SIZE_BYTES:
+            return 0
+        (size,) = _SIZE.unpack_from(view)
+        end = SIZE_BYTES + size
+        if not 0 <= size <= self.max_frame_bytes or end > len(view):
+            return 0
+        self._done.append(memoryview(bytearray(view[SIZE_BYTES:end])))
+        return int(end)
 
     def _take(self, view: memoryview) -> int:
         """How many bytes were taken: at least one."""

@@ -37,6 +37,7 @@ _LARGE_BYTES: Final = 4096
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
 _ONE_BYTE_VARINTS: Final = [bytes([number]) for number in range(0x80)]
+_NO_SIZE: Final = bytes(_INT32.size)
 _NO_STRUCTURE: Final = b"\xff"
 _STRUCTURE: Final = b"\x01"
 
@@ -64,6 +65,20 @@ class _Parts:
 
 
 Writer = Callable[[Any, _Parts], None]
+
+
+def encode_frame(header: bytes, entity: Entity) -> tuple[Sequence[Buffer], int]:
+    """(buffers to be sent one behind the other: the size that every message has before it, the header, the structure;
+    their bytes). Raises as `encode`."""
+    parts = _Parts()
+    first = parts.small
+    first += _NO_SIZE
+    first += header
+    writer_of(type(entity))(entity, parts)
+    parts.flush()
+    size_bytes = sum(map(len, cast(list[bytes], parts.done)))
+    _INT32.pack_into(first, 0, size_bytes - _INT32.size)
+    return parts.done, size_bytes
 
 
 def encode(*entities: Entity) -> Sequence[Buffer]:
@@ -128,7 +143,10 @@ def _run_writer(run: list[tuple[Field[Any], FixedKind]]) -> Writer:
             values[place] = give(values[place])
         parts.small += pack(*values)
 
-    return write
+    def write_as_they_are(entity: Any, parts: _Parts) -> None:
+        parts.small += pack(get(entity)) if is_single else pack(*get(entity))
+
+    return write if givers else write_as_they_are
 
 
 def _tagged_fields_writer(tagged: dict[int, tuple[str, Any, Writer]]) -> Writer:
@@ -140,7 +158,7 @@ def _tagged_fields_writer(tagged: dict[int, tuple[str, Any, Writer]]) -> Writer:
         given = []
         for tag, (name, default, write_value) in tagged.items():
             value = getattr(entity, name)
-            if value != default:
+            if value is not default and value != default:
                 own = _Parts()
                 write_value(value, own)
                 own.flush()

@@ -1,7 +1,7 @@
 """The answers of one connection, in the order of its requests, whichever is ready first.
 
 place = queue.add(request_bytes)
-queue.fill(place, parts)            parts of a frame; empty: nothing is sent
+queue.fill(place, parts, bytes)     parts of a frame; empty: nothing is sent
 queue.take_ready()                  what can go out now
 """
 
@@ -40,13 +40,14 @@ class AnswerQueue:
         self.open_bytes += request_bytes
         return place
 
-    def fill(self, place: Place, parts: Sequence[Buffer]) -> None:
+    def fill(self, place: Place, parts: Sequence[Buffer], size_bytes: int) -> None:
+        """`size_bytes`: of all parts together."""
         assert place.parts is None, "a request is answered twice"
         place.parts = parts
-        place.size_bytes = sum(memoryview(part).nbytes for part in parts)
+        place.size_bytes = size_bytes
         self.open_count -= 1
         self.open_bytes -= place.request_bytes
-        self.ready_bytes += place.size_bytes
+        self.ready_bytes += size_bytes
 
     def take_ready(self) -> list[Place]:
         """Those at the front that are answered; they are forgotten here."""

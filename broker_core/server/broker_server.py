@@ -34,7 +34,7 @@ from broker_core.server.descriptor_limit import DescriptorShares, descriptor_lim
 from broker_core.server.host_name import host_name
 from broker_core.server.node_timer import NodeTimer
 from broker_core.server.open_connections import OpenConnections
-from broker_core.server.request_observer import NoObserver, RequestObserver
+from broker_core.server.request_observer import RequestObserver
 from broker_core.server.steady_clock import SteadyClock
 from broker_core.server.tcp_listener import TcpListener
 from broker_core.server.thread_jobs import ThreadJobs
@@ -139,7 +139,7 @@ class BrokerServer:
         """Raises what the log directory raises; then everything is given back."""
         for note in self.config.notes:
             _log.info("%s", note)
-        observer: RequestObserver = NoObserver()
+        observer: RequestObserver | None = None
         try:
             if self.config.metrics_listener is not None:
                 # Loaded only for those who ask for metrics.
@@ -175,7 +175,7 @@ class BrokerServer:
         await self._end()
         self.node.abandon()
 
-    def _open(self, observer: RequestObserver) -> None:
+    def _open(self, observer: RequestObserver | None) -> None:
         services = ConnectionServices(
             handle=self._handle,
             clock=self._clock,

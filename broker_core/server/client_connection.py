@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -28,7 +28,7 @@ from broker_core.model.limits import (
 )
 from broker_core.ports import Clock
 from broker_core.protocol.api_table import api_label
-from broker_core.protocol.connection import Request, ServerConnection
+from broker_core.protocol.connection import Request, ServerConnection, response_frame
 from broker_core.server.answer_memory import AnswerMemory
 from broker_core.server.answer_queue import AnswerQueue, Place
 from broker_core.server.answer_sender import HIGH_WATER_BYTES, AnswerSender, DirectSocket
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from broker_core.server.client_login import ClientLogin, LoginReply
 
 Handle = Callable[[Request, Peer, Send, int], None]
+
+_NOTHING: Final[tuple[Sequence[Buffer], int]] = ((), 0)
+"""Instead of a frame."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -50,7 +53,7 @@ class ConnectionServices:
     handle: Handle
     clock: Clock
     memory: AnswerMemory
-    observer: RequestObserver
+    observer: RequestObserver | None
     max_frame_bytes: int
     on_gone: Callable[[int], None]
 
@@ -125,13 +128,13 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._protocol.frames.buffer_to_fill()  # type: ignore[return-value]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self.last_activity_ms = self._services.clock.now_ms()
+        now_ms = self.last_activity_ms = self._services.clock.now_ms()
         try:
             self._protocol.frames.bytes_received(nbytes)
         except MalformedMessageError as trouble:
             self.refuse(trouble.message)
             return
-        self._take_requests()
+        self._take_requests(now_ms)
 
     def eof_received(self) -> bool:
         return False
@@ -217,7 +220,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             and answers.ready_bytes < MAX_WRITE_BUFFER_BYTES
         )
 
-    def _take_requests(self) -> None:
+    def _take_requests(self, now_ms: int) -> None:
         """Takes those that are there, a turn's worth at most; reads on when all of them are taken."""
         if self._turn is not None:
             return
@@ -230,7 +233,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._services.memory.wait(self._take_requests_soon)
                 return
             try:
-                is_taken = self._take_one()
+                is_taken = self._take_one(now_ms)
             except MalformedMessageError as trouble:
                 self.refuse(trouble.message)
                 return
@@ -247,25 +250,24 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def _next_turn(self) -> None:
         self._turn = None
-        self._take_requests()
+        self._take_requests(self._services.clock.now_ms())
 
-    def _take_one(self) -> bool:
+    def _take_one(self, now_ms: int) -> bool:
         login = self._login
         if login is not None and login.expects_raw_token:
             token = self._protocol.frames.next_frame()
             if token is not None:
-                self._reply_to_login(login.on_raw_token(bytes(token), self._services.clock.now_ms()), None)
+                self._reply_to_login(login.on_raw_token(bytes(token), now_ms), None)
             return token is not None
         request = self._protocol.next_request()
         if request is None:
             return False
-        now_ms = self._services.clock.now_ms()
         reply = login.on_request(request, now_ms) if login is not None else None
         if reply is not None:
             self._reply_to_login(reply, request)
             return True
         place = self._answers.add(request.size_bytes)
-        begun = self._loop.time()
+        begun = 0.0 if self._services.observer is None else self._loop.time()
         try:
             self._services.handle(request, self.peer, partial(self._answer, place, request, begun), now_ms)
         except MalformedMessageError:
@@ -289,16 +291,17 @@ class ClientConnection(asyncio.BufferedProtocol):
             place.closes = True
             message = None
         try:
-            parts = () if message is None else self._encoded(request, message)
+            parts, size_bytes = _NOTHING if message is None else response_frame(request, message)
         except Exception:
             # Without this answer none behind it could go out.
             _log.exception("api=%s version=%d peer=%s has an answer that cannot be sent", *_named(request), self.peer)
             self.abort()
             return
-        self._answers.fill(place, parts)
+        self._answers.fill(place, parts, size_bytes)
         if self._login is not None and message is not None:
             self._login.on_answered(request, message)
-        self._services.observer.on_answer(request, message, place.size_bytes, self._loop.time() - begun)
+        if self._services.observer is not None:
+            self._services.observer.on_answer(request, message, size_bytes, self._loop.time() - begun)
         self._flush()
         if not self._is_reading:
             self._take_requests_soon()
@@ -311,26 +314,23 @@ class ClientConnection(asyncio.BufferedProtocol):
             _log.warning("listener=%s peer=%s login: %s", self.peer.listener, self.peer, reply.trouble)
         if reply.closes:
             self.stop_taking()
-        parts: Iterable[Buffer] = reply.raw
+        parts: Sequence[Buffer] = reply.raw
+        size_bytes = sum(memoryview(part).nbytes for part in parts)
         if reply.message is not None and request is not None:
-            parts = self._encoded(request, reply.message)
+            parts, size_bytes = response_frame(request, reply.message)
         if reply.delay_ms:
-            self._loop.call_later(reply.delay_ms / 1000, self._fill_and_flush, place, tuple(parts))
+            self._loop.call_later(reply.delay_ms / 1000, self._fill_and_flush, place, parts, size_bytes)
         else:
-            self._fill_and_flush(place, tuple(parts))
+            self._fill_and_flush(place, parts, size_bytes)
         login = self._login
         if login is not None and login.principal is not None and login.is_authenticated:
             self.know(login.principal)
             self._protocol.frames.max_frame_bytes = self._services.max_frame_bytes
 
-    def _fill_and_flush(self, place: Place, parts: tuple[Buffer, ...]) -> None:
+    def _fill_and_flush(self, place: Place, parts: Sequence[Buffer], size_bytes: int) -> None:
         if self._transport is not None:
-            self._answers.fill(place, parts)
+            self._answers.fill(place, parts, size_bytes)
             self._flush()
-
-    def _encoded(self, request: Request, message: ResponsePayload) -> tuple[Buffer, ...]:
-        self._protocol.send_response(request, message)
-        return tuple(self._protocol.data_to_send())
 
     def _flush(self) -> None:
         sender = self._sender

@@ -15,10 +15,3 @@ class RequestObserver(Protocol):
     def on_answer(
         self, request: Request, message: ResponsePayload | None, answer_bytes: int, seconds: float
     ) -> None: ...
-
-
-class NoObserver:
-    """Wants to know nothing."""
-
-    def on_answer(self, request: Request, message: ResponsePayload | None, answer_bytes: int, seconds: float) -> None:
-        pass

@@ -39,14 +39,15 @@ class ReadBuffers:
         return view
 
     def _maybe_idle(self, least_bytes: int) -> bytearray | None:
+        """The one that was used last, if it can be: the processor still has it at hand."""
         for _ in range(len(self._buffers)):
             try:
-                buffer = self._buffers.popleft()
+                buffer = self._buffers.pop()
             except IndexError:
                 break  # other threads look at the rest
             if len(buffer) >= least_bytes and _is_idle(buffer):
                 return buffer
-            self._buffers.append(buffer)
+            self._buffers.appendleft(buffer)
         return None
 
     def _maybe_new(self, least_bytes: int) -> bytearray | None:

@@ -1,3 +1,4 @@
+import io
 import struct
 from datetime import timedelta
 
@@ -10,13 +11,17 @@ from kio.schema.end_txn.v3 import request as end_txn_request
 from kio.schema.end_txn.v3 import response as end_txn_response
 from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12.request import MetadataRequest
-from kio.static.primitive import i16, i32Timedelta
+from kio.serial import entity_writer
+from kio.static.primitive import i16, i32, i32Timedelta
 from recorded_wire import recorded_exchanges
 
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.protocol.api_table import message_types
-from broker_core.protocol.connection import ClientConnection, ServerConnection
+from broker_core.protocol.connection import ClientConnection, ServerConnection, response_frame
+from broker_core.protocol.message_builder import build
 from broker_core.protocol.message_reader import decode
+from broker_core.protocol.message_writer import encode
+from broker_core.protocol.served_versions import SERVED_VERSIONS, is_served
 
 METADATA_REQUEST = MetadataRequest(topics=None, include_topic_authorized_operations=False)
 END_REQUEST = end_txn_request.EndTxnRequest(transactional_id="t", producer_id=1, producer_epoch=i16(0), committed=True)
@@ -24,6 +29,11 @@ END_ANSWER = end_txn_response.EndTxnResponse(
     throttle_time=i32Timedelta(timedelta(0)), error_code=ErrorCode.invalid_txn_state
 )
 VERSIONS_REQUEST = api_versions_3.ApiVersionsRequest(client_software_name="a", client_software_version="1")
+
+
+SERVED = [
+    (key, version) for key, versions in SERVED_VERSIONS.items() for version in versions if is_served(key, version)
+]
 
 
 def client():
@@ -177,3 +187,70 @@ def test_the_records_of_a_request_are_writable_in_place():
     records = answering.next_request().message.topic_data[0].partition_data[0].records
     assert isinstance(records, memoryview)
     assert not records.readonly
+
+
+def written(entity):
+    """By kio's own writer."""
+    buffer = io.BytesIO()
+    entity_writer(type(entity))(buffer, entity)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(("key", "version"), SERVED, ids=lambda one: str(int(one)))
+def test_headers_are_those_that_the_schemas_say(key, version):
+    types = message_types(key, version)
+    asked = build(types.request, {})
+    for client_id in (None, "", "me", "\N{SNOWMAN}" * 100):
+        header = types.request_header(
+            request_api_key=i16(key), request_api_version=i16(version), correlation_id=i32(7), client_id=client_id
+        )
+        content = written(header) + b"".join(encode(asked))
+        answering = server()
+        answering.receive_data(struct.pack(">i", len(content)) + content)
+        request = answering.next_request()
+        assert (request.client_id, request.correlation_id, request.message) == (client_id, 7, asked)
+    answer = build(types.response, {})
+    parts, size_bytes = response_frame(request, answer)
+    content = written(types.response_header(correlation_id=i32(7))) + b"".join(encode(answer))
+    assert b"".join(parts) == struct.pack(">i", len(content)) + content
+    assert size_bytes == len(content) + 4
+
+
+def test_tagged_fields_in_a_header_are_passed_over():
+    content = struct.pack(">hhih", 18, 3, 7, 2) + b"me" + b"\x01\x05\x02ab" + b"\x02x\x02y\0"
+    answering = server()
+    answering.receive_data(struct.pack(">i", len(content)) + content)
+    request = answering.next_request()
+    assert (request.client_id, request.message.client_software_name) == ("me", "x")
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (struct.pack(">hhi", 18, 0, 7), "RequestHeader.*end too early"),
+        (struct.pack(">hhih", 18, 0, 7, 3) + b"ab", "client_id has 3 bytes, and 2 are left"),
+        (struct.pack(">hhih", 18, 0, 7, -2), "client_id has a size of -2"),
+        (struct.pack(">hhih", 18, 0, 7, 2) + b"\xff\xffmore", "not UTF-8"),
+        (struct.pack(">hhih", 18, 3, 7, 2) + b"me", "RequestHeader.*end too early"),
+    ],
+    ids=["no client id", "cut off", "negative", "no text", "no tagged fields"],
+)
+def test_a_header_that_is_not_right_is_refused_with_the_reason(content, why):
+    answering = server()
+    answering.receive_data(struct.pack(">i", len(content)) + content)
+    with pytest.raises(MalformedMessageError, match=why):
+        answering.next_request()
+
+
+def test_the_records_of_an_answer_go_out_as_they_are():
+    records = memoryview(bytearray(10_000))
+    types = message_types(1, 12)
+    answer = build(
+        types.response, {"responses": [{"topic": "t", "partitions": [{"partition_index": 0, "records": records}]}]}
+    )
+    content = struct.pack(">hhih", 1, 12, 7, -1) + b"\0" + b"".join(encode(build(types.request, {})))
+    answering = server()
+    answering.receive_data(struct.pack(">i", len(content)) + content)
+    parts, size_bytes = response_frame(answering.next_request(), answer)
+    assert [part is records for part in parts] == [False, True, False]
+    assert size_bytes == sum(map(len, parts))

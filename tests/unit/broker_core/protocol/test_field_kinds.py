@@ -30,7 +30,7 @@ def field(message_type, name):
 def test_numbers_become_values_and_values_the_same_numbers(kind, number, value):
     fixed = FIXED_KINDS[kind]
     assert fixed.convert(number) == value
-    assert fixed.give(value) == number
+    assert (value if fixed.give is None else fixed.give(value)) == number
 
 
 def test_an_error_code_that_nobody_knows_is_an_unknown_error():

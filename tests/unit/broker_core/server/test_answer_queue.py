@@ -6,19 +6,19 @@ from broker_core.server.answer_queue import AnswerQueue
 def test_an_answer_waits_for_those_before_it():
     queue = AnswerQueue()
     first, second, third = (queue.add(10) for _ in range(3))
-    queue.fill(second, [b"ab", b"c"])
+    queue.fill(second, [b"ab", b"c"], 3)
     assert (queue.open_count, queue.open_bytes, queue.ready_bytes) == (2, 20, 3)
     assert queue.take_ready() == []
-    queue.fill(first, [b"x"])
+    queue.fill(first, [b"x"], 1)
     assert queue.take_ready() == [first, second]
     assert (queue.open_count, queue.open_bytes, queue.ready_bytes) == (1, 10, 0)
-    queue.fill(third, ())
+    queue.fill(third, (), 0)
     assert [place.size_bytes for place in queue.take_ready()] == [0]
 
 
 def test_a_request_is_answered_once():
     queue = AnswerQueue()
     place = queue.add(1)
-    queue.fill(place, ())
+    queue.fill(place, (), 0)
     with pytest.raises(AssertionError):
-        queue.fill(place, ())
+        queue.fill(place, (), 0)
