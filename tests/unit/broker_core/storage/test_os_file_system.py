@@ -28,6 +28,15 @@ def test_a_write_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkey
     assert calls == [1, 4, 7, 10]
 
 
+def test_a_large_write_goes_in_pieces_for_which_no_large_pages_are_asked(fs, tmp_path, monkeypatch):
+    real, sizes = os.pwrite, []
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: sizes.append(len(data)) or real(fd, data, at))
+    content = os.urandom(5 * 1024 * 1024 // 2)
+    fs.open(f"{tmp_path}/f", writable=True, create=True).write_at(1, content)
+    assert (tmp_path / "f").read_bytes() == b"\0" + content
+    assert sizes == [1024 * 1024, 1024 * 1024, 512 * 1024]
+
+
 def test_a_read_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkeypatch):
     (tmp_path / "f").write_bytes(b"0123456789")
     real, calls = os.pread, []
