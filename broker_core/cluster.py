@@ -208,8 +208,11 @@ class Cluster(Protocol):
         *,
         max_bytes: int,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        topic_id: UUID | None = None,
     ) -> FetchedBatches:
         """Batches from the one that holds `from_offset`; at least one whole batch even above `max_bytes`.
+
+        With `topic_id` the batches are of that topic: raises UnknownTopicError where another one has its name by now.
 
         Raises OffsetOutOfRangeError below the log start or above the log end, CorruptBatchError with file and position.
         """

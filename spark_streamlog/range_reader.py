@@ -101,11 +101,13 @@ class _RangeReader:
     def _fetch(self, wanted: int) -> FetchedBatches | None:
         """None when the offset, the partition or the topic is not there any more. Called by another thread, too."""
         try:
-            fetched = self._cluster.fetch(
-                self._partition, wanted, max_bytes=self._fetch_bytes, isolation=self._options.isolation
+            return self._cluster.fetch(
+                self._partition,
+                wanted,
+                max_bytes=self._fetch_bytes,
+                isolation=self._options.isolation,
+                topic_id=self._planned.topic_id,
             )
-            # After the fetch, so that a topic made anew while it ran is noticed before its rows are given out.
-            return fetched if self._is_same_topic() else None
         except (OffsetOutOfRangeError, UnknownTopicError, UnknownPartitionError):
             return None
 
@@ -142,7 +144,7 @@ class _RangeReader:
     def _bounds_now(self) -> PartitionBounds | None:
         """None, and reported, when the topic or partition is gone or the topic is another one."""
         try:
-            if not self._is_same_topic(is_reported=True):
+            if not self._is_same_topic():
                 return None
             return self._cluster.bounds(self._partition)
         except (UnknownTopicError, UnknownPartitionError):
@@ -153,14 +155,15 @@ class _RangeReader:
             )
             return None
 
-    def _is_same_topic(self, *, is_reported: bool = False) -> bool:
+    def _is_same_topic(self) -> bool:
+        """Reported if it is not. Raises UnknownTopicError."""
         expected = self._planned.topic_id
         if expected is None:
             return True
         topic = self._cluster.describe_topics([self._partition.topic]).get(self._partition.topic)
         if topic is None:
             raise UnknownTopicError(f"the topic {self._partition.topic} does not exist")
-        if topic.topic_id != expected and is_reported:
+        if topic.topic_id != expected:
             report_data_loss(
                 "KAFKA_DATA_LOSS.TOPIC_RECREATED",
                 fail_on_data_loss=self._options.fail_on_data_loss,

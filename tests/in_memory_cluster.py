@@ -143,11 +143,14 @@ class InMemoryCluster:
         *,
         max_bytes: int,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        topic_id: UUID | None = None,
     ) -> FetchedBatches:
         self.fetch_count += 1
         if self.before_fetch is not None:
             self.before_fetch(partition, from_offset)
         log, bounds = self._log(partition), self.bounds(partition)
+        if topic_id is not None and self._topics[partition.topic].topic_id != topic_id:
+            raise UnknownTopicError(f"the topic {partition.topic} is another one by now")
         if not bounds.log_start_offset <= from_offset <= bounds.log_end_offset:
             raise OffsetOutOfRangeError(f"{partition} has no offset {from_offset}", offset=from_offset)
         end = bounds.readable_end(isolation)

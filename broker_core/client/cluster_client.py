@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
+from uuid import UUID
 
 from broker_core.client.broker_router import BrokerRouter
 from broker_core.client.group_offsets import GroupOffsets
@@ -115,8 +116,9 @@ class ClusterClient:
         *,
         max_bytes: int,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        topic_id: UUID | None = None,
     ) -> FetchedBatches:
-        return self._fetch.fetch(partition, from_offset, max_bytes, isolation)
+        return self._fetch.fetch(partition, from_offset, max_bytes, isolation, topic_id)
 
     def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
         return self._append.append(partition, batches)

@@ -3,12 +3,16 @@
 A leader fills an answer up to the byte, so the last batch may be cut off: it is left out, and comes first next time.
 The first one always fits; should a leader cut it off too, it is asked for again with room enough. What is handed on is
 a view of the received bytes.
+
+Where the caller knows the topic's id, it is asked for by that (KIP-516, Kafka 3.1): a topic made anew under the same
+name is refused by the leader itself. A broker that speaks names only is asked for the id after each fetch.
 """
 
 from __future__ import annotations
 
 import struct
 from typing import Any, Final
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
@@ -20,13 +24,20 @@ from broker_core.client.deadline import Deadline
 from broker_core.client.offset_lookup import OffsetLookup
 from broker_core.client.wire_values import duration, milliseconds
 from broker_core.cluster import AbortedTransaction, FetchedBatches, PartitionBounds
-from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError
+from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError, StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
+from broker_core.protocol.api_table import ApiKey
 from broker_core.record.batch_header import HEADER_BYTES, LENGTH_PREFIX_BYTES, read_header
 
 NO_SESSION: Final = (0, -1)
 """Session id and epoch of a fetch that stands for itself."""
 
+BY_ID: Final = 13
+"""The first version of Fetch that has ids for topics; the one before it is the last that names them."""
+
+_NO_ID: Final = UUID(int=0)
+"""Of a topic in a cluster that gives out none."""
+_OTHER_TOPIC: Final = (ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id)
 _MAX_INT32: Final = 2**31 - 1
 _SECOND_LOOK_MS: Final = 500
 _LENGTH: Final = struct.Struct(">i")
@@ -41,15 +52,24 @@ class RecordFetch:
         self._offsets = offsets
 
     def fetch(
-        self, partition: TopicPartition, from_offset: int, max_bytes: int, isolation: IsolationLevel
+        self,
+        partition: TopicPartition,
+        from_offset: int,
+        max_bytes: int,
+        isolation: IsolationLevel,
+        topic_id: UUID | None = None,
     ) -> FetchedBatches:
+        wanted_id = None if topic_id == _NO_ID else topic_id
+
         def attempt(deadline: Deadline) -> FetchedBatches:
-            found = self._ask(partition, from_offset, max_bytes, isolation, deadline)
+            found = self._ask(partition, from_offset, max_bytes, isolation, wanted_id, deadline)
             if len(found.buffer) or found.bounds.readable_end(isolation) <= from_offset:
                 return found
             # Nothing, though the end lies ahead: a gap up to there. Or it was read just before the end moved, so the
             # leader is asked once more and may wait for a record.
-            again = self._ask(partition, from_offset, max_bytes, isolation, deadline, max_wait_ms=_SECOND_LOOK_MS)
+            again = self._ask(
+                partition, from_offset, max_bytes, isolation, wanted_id, deadline, max_wait_ms=_SECOND_LOOK_MS
+            )
             if len(again.buffer) or again.bounds.readable_end(isolation) <= from_offset:
                 return again
             return FetchedBatches(
@@ -66,6 +86,7 @@ class RecordFetch:
         from_offset: int,
         max_bytes: int,
         isolation: IsolationLevel,
+        topic_id: UUID | None,
         deadline: Deadline,
         *,
         max_wait_ms: int = 0,
@@ -73,15 +94,29 @@ class RecordFetch:
         """One answer with records, or with none because there are none."""
         leader = self._router.leader_of(partition, deadline)
         while True:
-            request = _request(partition, from_offset, max_bytes, isolation, max_wait_ms)
-            (answer,) = self._router.ask_node(leader, [request], deadline)
+            connection = self._router.node(leader, deadline)
+            asked_id = topic_id if connection.supports(ApiKey.FETCH, BY_ID) else None
+            request = _request(
+                partition,
+                asked_id,
+                from_offset=from_offset,
+                max_bytes=max_bytes,
+                isolation=isolation,
+                max_wait_ms=max_wait_ms,
+            )
+            (answer,) = connection.ask([request], deadline)
             if answer.error_code != ErrorCode.none:
                 raise broker_error(answer.error_code, f"fetch {partition}")
             entry = answer.responses[0].partitions[0]
+            if entry.error_code in _OTHER_TOPIC:
+                raise self._refusal_of_id(partition, topic_id, entry.error_code, deadline)
             if entry.error_code == ErrorCode.offset_out_of_range:
                 raise self._out_of_range(partition, from_offset, deadline)
             if entry.error_code != ErrorCode.none:
                 raise broker_error(entry.error_code, f"fetch {partition}")
+            if topic_id is not None and asked_id is None:
+                # After the fetch, so that a topic made anew meanwhile is noticed before its records are handed on.
+                self._require_topic(partition.topic, topic_id, deadline)
             # A broker whose quota is spent sends nothing and says how long it will not.
             throttle_ms = milliseconds(answer.throttle_time)
             if not entry.records and throttle_ms and deadline.pause(throttle_ms / 1000):
@@ -90,6 +125,21 @@ class RecordFetch:
             if len(found.buffer) or not entry.records:
                 return found
             max_bytes = _room_for_first_batch(partition, entry.records, max_bytes)
+
+    def _refusal_of_id(
+        self, partition: TopicPartition, topic_id: UUID | None, code: ErrorCode, deadline: Deadline
+    ) -> StreamlogError:
+        """What may be asked again: the leader has not heard of the topic yet. Raises UnknownTopicError when it is gone,
+        or another one."""
+        if topic_id is not None:
+            self._require_topic(partition.topic, topic_id, deadline)
+        return broker_error(code, f"fetch {partition}")
+
+    def _require_topic(self, name: str, topic_id: UUID, deadline: Deadline) -> None:
+        self._router.refresh([name], deadline)
+        found = self._router.topic(name, deadline).topic_id
+        if found != topic_id:
+            raise UnknownTopicError(f"Topic '{name}' with the id {topic_id} does not exist.", topic=name)
 
     def _out_of_range(self, partition: TopicPartition, offset: int, deadline: Deadline) -> OffsetOutOfRangeError:
         bounds = self._offsets.try_bounds(partition, deadline)
@@ -103,10 +153,25 @@ class RecordFetch:
 
 
 def _request(
-    partition: TopicPartition, from_offset: int, max_bytes: int, isolation: IsolationLevel, max_wait_ms: int
+    partition: TopicPartition,
+    topic_id: UUID | None,
+    *,
+    from_offset: int,
+    max_bytes: int,
+    isolation: IsolationLevel,
+    max_wait_ms: int,
 ) -> Any:
-    from kio.schema.fetch.v12 import request as schema
+    """By the topic's id, or by its name without one."""
+    schema: Any
+    named: dict[str, Any]
+    if topic_id is not None:
+        from kio.schema.fetch.v13 import request as schema
 
+        named = {"topic_id": topic_id}
+    else:
+        from kio.schema.fetch.v12 import request as schema
+
+        named = {"topic": TopicName(partition.topic)}
     limit = i32(max(1, min(max_bytes, _MAX_INT32)))
     session_id, session_epoch = NO_SESSION
     wanted = schema.FetchPartition(
@@ -119,7 +184,7 @@ def _request(
         isolation_level=i8(isolation),
         session_id=i32(session_id),
         session_epoch=i32(session_epoch),
-        topics=(schema.FetchTopic(topic=TopicName(partition.topic), partitions=(wanted,)),),
+        topics=(schema.FetchTopic(**named, partitions=(wanted,)),),
         forgotten_topics_data=(),
     )
 

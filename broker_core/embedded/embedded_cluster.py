@@ -210,6 +210,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         *,
         max_bytes: int,
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        topic_id: UUID | None = None,
     ) -> FetchedBatches:
         def read(store: PartitionStore) -> FetchedBatches:
             return store.read(from_offset, max_bytes=max_bytes, isolation=isolation)
@@ -218,7 +219,10 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         fetched = opened.access.read(partition, read)
         is_held_back = isolation is IsolationLevel.READ_COMMITTED and not fetched.buffer
         if is_held_back and opened.own is not None and opened.own.held_back.maybe_settle(fetched.bounds):
-            return opened.access.read(partition, read)
+            fetched = opened.access.read(partition, read)
+        if topic_id is not None:
+            # After the read, so that a topic made anew meanwhile is noticed before its records are handed on.
+            self._require_topic(partition.topic, topic_id)
         return fetched
 
     def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
@@ -327,6 +331,12 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         self._directory.require_writable()
         assert opened.own is not None, f"{self._directory.path} is writable and not ours"
         return opened.own
+
+    def _require_topic(self, name: str, topic_id: UUID) -> None:
+        """Raises UnknownTopicError when the topic of this name is gone, or another one."""
+        found = self.describe_topics([name]).get(name)
+        if found is None or found.topic_id != topic_id:
+            raise UnknownTopicError(f"Topic '{name}' with the id {topic_id} does not exist.", topic=name)
 
     def _own(self) -> OwnLog:
         """The same, with the log made if there is none."""

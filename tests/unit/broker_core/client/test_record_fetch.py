@@ -1,4 +1,5 @@
 import struct
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,12 @@ from scripted_broker import ScriptedBroker, offsets_answer, schema_of
 from broker_core.client.record_fetch import whole_batches
 from broker_core.client.wire_values import duration
 from broker_core.cluster import AbortedTransaction
-from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError, UnsupportedFormatError
+from broker_core.model.exceptions import (
+    CorruptBatchError,
+    OffsetOutOfRangeError,
+    UnknownTopicError,
+    UnsupportedFormatError,
+)
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.protocol.api_table import ApiKey, message_types
 from broker_core.protocol.message_reader import decode
@@ -27,8 +33,12 @@ def batch(base_offset, count=2, size=1):
     return bytes(build_batch([Record(value=b"v" * size, timestamp_ms=1)] * count, base_offset=base_offset))
 
 
-def fetched(records=b"", *, error=ErrorCode.none, start=0, stable=10, end=10, aborted=None, throttle_ms=0):
-    schema = schema_of(ApiKey.FETCH, 12)
+def fetched(
+    records=b"", *, error=ErrorCode.none, start=0, stable=10, end=10, aborted=None, throttle_ms=0, topic_id=None
+):
+    """By name, or by id where there is one."""
+    schema = schema_of(ApiKey.FETCH, 12 if topic_id is None else 13)
+    named = {"topic": TopicName("t")} if topic_id is None else {"topic_id": topic_id}
     transactions = None
     if aborted is not None:
         transactions = tuple(
@@ -48,7 +58,7 @@ def fetched(records=b"", *, error=ErrorCode.none, start=0, stable=10, end=10, ab
         throttle_time=duration(throttle_ms),
         error_code=ErrorCode.none,
         session_id=i32(0),
-        responses=(schema.FetchableTopicResponse(topic=TopicName("t"), partitions=(data,)),),
+        responses=(schema.FetchableTopicResponse(**named, partitions=(data,)),),
     )
 
 
@@ -59,9 +69,9 @@ def broker():
         yield scripted
 
 
-def fetch(broker, *answers, from_offset=0, max_bytes=1000, isolation=IsolationLevel.READ_UNCOMMITTED):
+def fetch(broker, *answers, from_offset=0, max_bytes=1000, isolation=IsolationLevel.READ_UNCOMMITTED, topic_id=None):
     broker.script(ApiKey.FETCH, *answers)
-    return broker.client().fetch(T0, from_offset, max_bytes=max_bytes, isolation=isolation)
+    return broker.client().fetch(T0, from_offset, max_bytes=max_bytes, isolation=isolation, topic_id=topic_id)
 
 
 def test_batches_bounds_and_aborted_transactions_are_handed_on(broker):
@@ -80,6 +90,57 @@ def test_the_request_says_what_was_asked(broker):
     asked = request.topics[0].partitions[0]
     assert (asked.fetch_offset, asked.partition_max_bytes, request.max_bytes, request.isolation_level) == (5, 77, 77, 1)
     assert (request.session_id, request.session_epoch, request.replica_id) == (0, -1, -1)
+
+
+@pytest.fixture
+def topic_id(broker):
+    return broker.client().describe_topics(["t"])["t"].topic_id
+
+
+def test_a_topic_whose_id_is_known_is_asked_for_by_it_and_nothing_else_is_asked(broker, topic_id):
+    broker.script(ApiKey.FETCH, fetched(batch(0), topic_id=topic_id))
+    client = broker.client()
+    client.fetch(T0, 0, max_bytes=1000, topic_id=topic_id)
+    broker.requests.clear()
+    assert bytes(client.fetch(T0, 0, max_bytes=1000, topic_id=topic_id).buffer) == batch(0)
+    (request,) = broker.requests
+    assert (request.message.__version__, request.message.topics[0].topic_id) == (13, topic_id)
+
+
+def test_a_topic_made_anew_is_another_one(broker):
+    old_id = UUID(int=5)
+    with pytest.raises(UnknownTopicError, match="with the id 00000000-0000-0000-0000-000000000005 does not exist"):
+        fetch(broker, fetched(error=ErrorCode.unknown_topic_id, topic_id=old_id), topic_id=old_id)
+    assert len(broker.asked(ApiKey.FETCH)) == 1
+
+
+def test_a_topic_that_is_gone_is_not_asked_for_again(broker, topic_id):
+    def delete(request):
+        broker.topics.clear()
+        return fetched(error=ErrorCode.unknown_topic_id, topic_id=topic_id)
+
+    with pytest.raises(UnknownTopicError):
+        fetch(broker, delete, topic_id=topic_id)
+    assert len(broker.asked(ApiKey.FETCH)) == 1
+
+
+def test_a_leader_that_has_not_heard_of_the_id_yet_is_asked_again(broker, topic_id):
+    not_yet = fetched(error=ErrorCode.unknown_topic_id, topic_id=topic_id)
+    found = fetch(broker, not_yet, fetched(batch(0), topic_id=topic_id), topic_id=topic_id)
+    assert bytes(found.buffer) == batch(0)
+
+
+def test_a_broker_that_knows_no_ids_in_a_fetch_is_asked_for_the_topics_id_behind_it(broker, topic_id):
+    broker.versions[ApiKey.FETCH] = (4, 12)
+    assert bytes(fetch(broker, fetched(batch(0)), topic_id=topic_id).buffer) == batch(0)
+    with pytest.raises(UnknownTopicError, match="does not exist"):
+        fetch(broker, fetched(batch(0)), topic_id=UUID(int=5))
+
+
+def test_a_cluster_without_ids_is_asked_by_name(broker):
+    assert bytes(fetch(broker, fetched(batch(0)), topic_id=UUID(int=0)).buffer) == batch(0)
+    (request,) = broker.asked(ApiKey.FETCH)
+    assert request.__version__ == 12
 
 
 @pytest.mark.parametrize("cut", [1, 8, 11, 12, 60])

@@ -265,6 +265,18 @@ def test_read_committed_ends_below_an_open_transaction(cluster):
     assert cluster.list_offsets({T0: SOME_TIME_MS + 1}, IsolationLevel.READ_COMMITTED)[T0] is None
 
 
+def test_a_topic_that_is_asked_for_by_its_id_is_not_mistaken_for_its_successor(cluster):
+    first = cluster.create_topic("t").topic_id
+    append(cluster, b"a")
+    assert len(cluster.fetch(T0, 0, max_bytes=100, topic_id=first).buffer)
+    cluster.delete_topic("t")
+    second = cluster.create_topic("t").topic_id
+    append(cluster, b"b")
+    with pytest.raises(UnknownTopicError, match=f"with the id {first} does not exist"):
+        cluster.fetch(T0, 0, max_bytes=100, topic_id=first)
+    assert len(cluster.fetch(T0, 0, max_bytes=100, topic_id=second).buffer)
+
+
 def test_records_are_deleted_up_to_an_offset(cluster):
     cluster.create_topic("t", configs=NO_RETENTION)
     append(cluster, b"a", b"b", b"c")
