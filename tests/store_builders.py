@@ -18,8 +18,8 @@ TOPIC_ID = UUID(int=7)
 SMALL_SEGMENTS = {"internal.segment.bytes": "700", "index.interval.bytes": "0"}
 
 
-def a_disk() -> FaultyFileSystem:
-    fs = FaultyFileSystem()
+def a_disk(fs: FaultyFileSystem | None = None) -> FaultyFileSystem:
+    fs = fs or FaultyFileSystem()
     fs.make_directory("/log")
     fs.sync_directory("")
     PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)

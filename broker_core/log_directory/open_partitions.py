@@ -12,6 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from typing import Generic, TypeVar
 
 from broker_core.cluster import TopicDescription
@@ -133,16 +134,16 @@ class OpenPartitions(Generic[Opened]):
 
     def _take_surplus(self) -> list[_Entry[Opened]]:
         """Takes the oldest entries that nobody uses out of the cache, held. With all in use the cache grows over."""
-        taken: list[_Entry[Opened]] = []
         if len(self._entries) <= self._max_count:
-            return taken
-        for partition, entry in list(self._entries.items())[:-1]:
-            if len(self._entries) <= self._max_count:
+            return []
+        surplus_count = len(self._entries) - self._max_count
+        chosen: list[TopicPartition] = []
+        for partition, entry in islice(self._entries.items(), len(self._entries) - 1):
+            if len(chosen) == surplus_count:
                 break
             if entry.mutex.acquire(blocking=False):
-                del self._entries[partition]
-                taken.append(entry)
-        return taken
+                chosen.append(partition)
+        return [self._entries.pop(partition) for partition in chosen]
 
     def _close(self, entry: _Entry[Opened]) -> None:
         opened, entry.opened, entry.topic = entry.opened, None, None

@@ -115,6 +115,8 @@ class PartitionAccess:
         self._directory = directory
         self._catalog = catalog
         self._folders = folders
+        self._configs: dict[str, tuple[TopicDescription, TopicConfig]] = {}
+        """Of each topic as it was described last."""
         self._readers = OpenPartitions(
             open_partition=self._open_reader, close_partition=OpenStore.close, max_count=max_open_count
         )
@@ -232,6 +234,7 @@ class PartitionAccess:
 
     def drop_topic(self, name: str) -> None:
         """Closes what is open of a topic that was deleted."""
+        self._configs.pop(name, None)
         self._readers.drop_topic(name)
         self._writers.drop_topic(name)
 
@@ -282,7 +285,13 @@ class PartitionAccess:
         return PartitionStore.open(self._fs, path, partition, config=config, topic_id=topic_id, writable=writable)
 
     def _config(self, topic: TopicDescription) -> TopicConfig:
-        return TopicConfig.from_stored({**self._topic_defaults, **topic.configs})
+        known = self._configs.get(topic.name)
+        if known is None or known[0] is not topic:
+            known = self._configs[topic.name] = (
+                topic,
+                TopicConfig.from_stored({**self._topic_defaults, **topic.configs}),
+            )
+        return known[1]
 
     def _restless(self, partition: TopicPartition) -> UnknownTopicError:
         return UnknownTopicError(

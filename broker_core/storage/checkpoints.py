@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from uuid import UUID
 
 from broker_core.model.exceptions import DirectoryFormatError
@@ -80,17 +81,18 @@ def read_offset_checkpoint(fs: FileSystem, path: str) -> dict[TopicPartition, in
 
 def write_partition_metadata(fs: FileSystem, directory: str, topic_id: UUID) -> None:
     """Writes the folder's partition.metadata."""
-    encoded_id = base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
-    text = f"version: 0\ntopic_id: {encoded_id}"
-    write_atomically(fs, f"{directory}/{PARTITION_METADATA_FILE_NAME}", text.encode())
+    write_atomically(fs, f"{directory}/{PARTITION_METADATA_FILE_NAME}", _partition_metadata(topic_id))
 
 
-def read_partition_metadata(fs: FileSystem, directory: str) -> UUID | None:
-    """The topic id that the folder belongs to; None when there is no such file."""
+def read_partition_metadata(fs: FileSystem, directory: str, *, expected_id: UUID | None = None) -> UUID | None:
+    """The topic id that the folder belongs to; None when there is no such file. `expected_id`: which it most likely
+    is, known without taking the file apart."""
     path = f"{directory}/{PARTITION_METADATA_FILE_NAME}"
     data = read_small_file(fs, path)
     if data is None:
         return None
+    if expected_id is not None and data == _partition_metadata(expected_id):
+        return expected_id
     fields = dict(line.split(": ", 1) for line in data.decode("utf-8", "replace").splitlines() if ": " in line)
     encoded_id = fields.get("topic_id", "")
     try:
@@ -99,6 +101,12 @@ def read_partition_metadata(fs: FileSystem, directory: str) -> UUID | None:
         return UUID(bytes=base64.urlsafe_b64decode(encoded_id + "=" * (-len(encoded_id) % 4)))
     except ValueError as trouble:
         raise DirectoryFormatError(f"{path} is not Kafka's partition.metadata version 0: {trouble}") from trouble
+
+
+@lru_cache(maxsize=64)
+def _partition_metadata(topic_id: UUID) -> bytes:
+    encoded_id = base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode()
+    return f"version: 0\ntopic_id: {encoded_id}".encode()
 
 
 def _joined(lines: Sequence[str]) -> bytes:

@@ -29,10 +29,10 @@ def mend_partition(fs: FileSystem, loaded: LoadedPartition, *, index_interval_by
 
     The active segment has no key filter."""
     for segment in loaded.recovered:
-        _mend_log(fs, loaded.directory, segment)
+        _mend_log(fs, loaded, segment)
     delete_segments(fs, loaded.directory, loaded.stray)
     for segment in loaded.recovered:
-        _mend_indexes(fs, loaded.directory, segment)
+        _mend_indexes(fs, loaded, segment)
     for base_offset in sorted(loaded.unfit_indexes):
         _rebuild_closed(fs, loaded.directory, loaded.closed[base_offset], index_interval_bytes)
     if loaded.active.base_offset in loaded.listing.key_filters:
@@ -45,11 +45,11 @@ def mend_partition(fs: FileSystem, loaded: LoadedPartition, *, index_interval_by
             remove_if_there(fs, segment_path(loaded.directory, offset, SNAPSHOT))
 
 
-def _mend_log(fs: FileSystem, directory: str, segment: RecoveredSegment) -> None:
-    path = segment_path(directory, segment.base_offset, LOG)
-    is_missing = not fs.exists(path)
+def _mend_log(fs: FileSystem, loaded: LoadedPartition, segment: RecoveredSegment) -> None:
+    is_missing = segment.base_offset not in loaded.listing.logs
     if not (is_missing or segment.is_new or segment.size_bytes > segment.end_position):
         return
+    path = segment_path(loaded.directory, segment.base_offset, LOG)
     file = fs.open(path, writable=True, create=True)
     try:
         if segment.size_bytes > segment.end_position:
@@ -57,17 +57,17 @@ def _mend_log(fs: FileSystem, directory: str, segment: RecoveredSegment) -> None
         file.sync()
     finally:
         file.close()
-    fs.sync_directory(directory)
+    fs.sync_directory(loaded.directory)
 
 
-def _mend_indexes(fs: FileSystem, directory: str, segment: RecoveredSegment) -> None:
+def _mend_indexes(fs: FileSystem, loaded: LoadedPartition, segment: RecoveredSegment) -> None:
+    directory = loaded.directory
     wanted = {
         OFFSET_INDEX: bytes(segment.builder.offset_entries),
         TIME_INDEX: bytes(segment.builder.time_entries),
         TRANSACTION_INDEX: bytes(segment.transaction_entries),
     }
-    found = {kind: read_small_file(fs, segment_path(directory, segment.base_offset, kind)) for kind in wanted}
-    if all((found[kind] or b"") == content for kind, content in wanted.items()):
+    if all(_holds(fs, loaded, segment.base_offset, kind, content) for kind, content in wanted.items()):
         return
     # Either an index is wrong, or the header that it was made from. Only true batches may get new indexes.
     file = fs.open(segment_path(directory, segment.base_offset, LOG), writable=False)
@@ -85,6 +85,17 @@ def _mend_indexes(fs: FileSystem, directory: str, segment: RecoveredSegment) -> 
         time_entries=segment.builder.time_entries,
         transaction_entries=segment.transaction_entries,
     )
+
+
+def _holds(fs: FileSystem, loaded: LoadedPartition, base_offset: int, kind: str, content: bytes) -> bool:
+    """Whether the index file has this content; a missing one is empty."""
+    if not loaded.listing.has_index(base_offset, kind):
+        return not content
+    file = fs.open(segment_path(loaded.directory, base_offset, kind), writable=False)
+    try:
+        return file.size_bytes() == len(content) and (not content or file.read_at(0, len(content)) == content)
+    finally:
+        file.close()
 
 
 def _rebuild_closed(fs: FileSystem, directory: str, segment: Segment, index_interval_bytes: int) -> None:

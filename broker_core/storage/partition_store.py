@@ -161,9 +161,9 @@ class PartitionStore:
         DirectoryFormatError when partition.metadata names another topic.
         """
         with translated("opening", directory):
-            if not fs.exists(directory):
+            found_id = read_partition_metadata(fs, directory, expected_id=topic_id)
+            if found_id is None and not fs.exists(directory):
                 raise UnknownPartitionError(f"{topic_partition}: there is no folder {directory}")
-            found_id = read_partition_metadata(fs, directory)
         if topic_id is not None and found_id is not None and found_id != topic_id:
             raise DirectoryFormatError(
                 f"{directory}/{PARTITION_METADATA_FILE_NAME} names topic id {found_id}, asked for was {topic_id}:"

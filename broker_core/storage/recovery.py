@@ -100,15 +100,17 @@ def load_partition(
     config: TopicConfig,
     published: PublishedBounds | None,
     known_closed: Mapping[int, Segment],
+    listing: FolderListing | None = None,
 ) -> LoadedPartition:
     """Raises CorruptBatchError for damage inside the flushed range; FileNotFoundError when the folder changes
     meanwhile.
 
-    `known_closed`: descriptions from an earlier load; used where size and time of the file are the same.
+    `known_closed`: descriptions from an earlier load; used where size and time of the file are the same. `listing`: of
+    the folder as it is now, from who has made it already.
     """
-    listing = FolderListing.of(fs.list_directory(directory))
+    listing = listing or FolderListing.of(fs.list_directory(directory))
     name = str(topic_partition)
-    log_start_offset = read_log_start_offset(fs, directory, topic_partition, published)
+    log_start_offset = _log_start_offset(fs, directory, listing, topic_partition, published)
     active_base = _active_base(directory, listing, published, log_start_offset)
     closed_bases = [base for base in listing.logs if base < active_base]
     closed, unfit = _describe_closed(fs, directory, listing, [*closed_bases, active_base], config, known_closed)
@@ -119,12 +121,12 @@ def load_partition(
         directory=directory,
         config=config,
         producers=producers_before(fs, directory, name, active_base, snapshots=listing.snapshots, stretches=stretches),
-        epochs=_leader_epochs(fs, directory),
+        epochs=_leader_epochs(fs, directory, listing),
         dense_from=dense_from,
         next_offset=active_base,
     )
     following = [base for base in listing.logs if base > active_base]
-    _recover_published_segment(walk, active_base, published)
+    _recover_published_segment(walk, active_base, published, is_there=active_base in listing.logs)
     while following and _recover_next_segment(walk, following[0]):
         following.pop(0)
     log = _machine(walk, name, closed, max(log_start_offset, listing.logs[0] if listing.logs else log_start_offset))
@@ -139,12 +141,18 @@ def load_partition(
     )
 
 
-def read_log_start_offset(
-    fs: FileSystem, directory: str, topic_partition: TopicPartition, published: PublishedBounds | None
+def _log_start_offset(
+    fs: FileSystem,
+    directory: str,
+    listing: FolderListing,
+    topic_partition: TopicPartition,
+    published: PublishedBounds | None,
 ) -> int:
     """The highest that is known: published bounds, the folder's checkpoint, or, where neither is there, that of a real
     Kafka's log directory around the folder."""
-    in_folder = read_offset_checkpoint(fs, f"{directory}/{LOG_START_OFFSET_FILE_NAME}")
+    in_folder: dict[TopicPartition, int] = {}
+    if LOG_START_OFFSET_FILE_NAME in listing.others:
+        in_folder = read_offset_checkpoint(fs, f"{directory}/{LOG_START_OFFSET_FILE_NAME}")
     if published is None and topic_partition not in in_folder:
         root = directory.rpartition("/")[0]
         in_folder = read_offset_checkpoint(fs, f"{root}/{LOG_START_OFFSET_FILE_NAME}")
@@ -191,7 +199,9 @@ def _describe_closed(
     return closed, frozenset(unfit)
 
 
-def _leader_epochs(fs: FileSystem, directory: str) -> LeaderEpochs:
+def _leader_epochs(fs: FileSystem, directory: str, listing: FolderListing) -> LeaderEpochs:
+    if LEADER_EPOCH_FILE_NAME not in listing.others:
+        return LeaderEpochs()
     data = read_small_file(fs, f"{directory}/{LEADER_EPOCH_FILE_NAME}")
     try:
         return LeaderEpochs.decode((data or b"0\n0\n").decode())
@@ -199,9 +209,11 @@ def _leader_epochs(fs: FileSystem, directory: str) -> LeaderEpochs:
         return LeaderEpochs()
 
 
-def _recover_published_segment(walk: _Walk, base_offset: int, published: PublishedBounds | None) -> None:
+def _recover_published_segment(
+    walk: _Walk, base_offset: int, published: PublishedBounds | None, *, is_there: bool
+) -> None:
     path = segment_path(walk.directory, base_offset, LOG)
-    if not walk.fs.exists(path):
+    if not is_there:
         builder = IndexBuilder(path, base_offset=base_offset, index_interval_bytes=walk.config.index_interval_bytes)
         walk.recovered.append(
             RecoveredSegment(

@@ -23,6 +23,7 @@ KEY_FILTER = "keyfilter"
 INDEX_KINDS = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 SEGMENT_KINDS = (*INDEX_KINDS, LOG)
 """The .log comes last: what is done to all files of a segment is decided by its state."""
+_KINDS = (*SEGMENT_KINDS, SNAPSHOT, KEY_FILTER)
 
 DELETED = ".deleted"
 CLEANED = ".cleaned"
@@ -51,14 +52,13 @@ def segment_path(directory: str, base_offset: int, kind: str, suffix: str = "") 
 def parse_name(name: str) -> SegmentFileName | None:
     """None for a file that belongs to no segment."""
     found = _NAME.match(name)
-    if found is None:
-        return None
-    return SegmentFileName(base_offset=int(found[1]), kind=found[2], suffix=found[3])
+    return None if found is None else _taken_apart(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderListing:
-    """What a partition's folder holds: base offsets, ascending, per kind of file in use, and the leftovers."""
+    """What a partition's folder holds: base offsets, ascending, per kind of file in use, the leftovers, and the names
+    of the files that belong to no segment."""
 
     logs: tuple[int, ...]
     offset_indexes: frozenset[int]
@@ -67,20 +67,38 @@ class FolderListing:
     snapshots: tuple[int, ...]
     key_filters: frozenset[int]
     leftovers: tuple[SegmentFileName, ...]
+    others: frozenset[str]
 
     @classmethod
     def of(cls, names: Iterable[str]) -> FolderListing:
-        parsed = [name for name in map(parse_name, names) if name is not None]
-
-        def of_kind(kind: str) -> list[int]:
-            return sorted(name.base_offset for name in parsed if name.kind == kind and not name.suffix)
-
+        in_use: dict[str, list[int]] = {kind: [] for kind in _KINDS}
+        leftovers: list[SegmentFileName] = []
+        others: list[str] = []
+        for name in names:
+            found = _NAME.match(name)
+            if found is None:
+                others.append(name)
+            elif found[3]:
+                leftovers.append(_taken_apart(found))
+            else:
+                in_use[found[2]].append(int(found[1]))
         return cls(
-            logs=tuple(of_kind(LOG)),
-            offset_indexes=frozenset(of_kind(OFFSET_INDEX)),
-            time_indexes=frozenset(of_kind(TIME_INDEX)),
-            transaction_indexes=frozenset(of_kind(TRANSACTION_INDEX)),
-            snapshots=tuple(of_kind(SNAPSHOT)),
-            key_filters=frozenset(of_kind(KEY_FILTER)),
-            leftovers=tuple(name for name in parsed if name.suffix),
+            logs=tuple(sorted(in_use[LOG])),
+            offset_indexes=frozenset(in_use[OFFSET_INDEX]),
+            time_indexes=frozenset(in_use[TIME_INDEX]),
+            transaction_indexes=frozenset(in_use[TRANSACTION_INDEX]),
+            snapshots=tuple(sorted(in_use[SNAPSHOT])),
+            key_filters=frozenset(in_use[KEY_FILTER]),
+            leftovers=tuple(leftovers),
+            others=frozenset(others),
         )
+
+    def has_index(self, base_offset: int, kind: str) -> bool:
+        """Whether the segment has this one of its index files."""
+        if kind == OFFSET_INDEX:
+            return base_offset in self.offset_indexes
+        return base_offset in (self.time_indexes if kind == TIME_INDEX else self.transaction_indexes)
+
+
+def _taken_apart(found: re.Match[str]) -> SegmentFileName:
+    return SegmentFileName(base_offset=int(found[1]), kind=found[2], suffix=found[3])

@@ -45,6 +45,8 @@ def test_partition_metadata_is_kafkas_text(fs):
     write_partition_metadata(fs, "/p", topic_id)
     assert fs.content("/p/partition.metadata") == b"version: 0\ntopic_id: eOo_kfxBQFGXol_xSOjMHg"
     assert read_partition_metadata(fs, "/p") == topic_id
+    for expected_id in (topic_id, UUID(int=3)):
+        assert read_partition_metadata(fs, "/p", expected_id=expected_id) == topic_id
 
 
 @pytest.mark.parametrize("content", [b"", b"version: 1\ntopic_id: eOo_kfxBQFGXol_xSOjMHg", b"version: 0\ntopic_id: x"])

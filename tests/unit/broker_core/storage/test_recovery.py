@@ -1,6 +1,6 @@
 import pytest
 from builders import SOME_TIME_MS, a_batch, a_log, a_transactional_batch, an_abort_marker
-from faulty_file_system import Killed
+from faulty_file_system import FaultyFileSystem, Killed
 from store_builders import (
     DIRECTORY,
     SMALL_SEGMENTS,
@@ -148,3 +148,29 @@ def test_producers_are_remembered_without_any_usable_snapshot():
     assert store.open_transactions() == {7: 0}
     assert append(store, a_batch(3, producer=(5, 0, 27))).result.is_duplicate
     assert append(store, a_batch(3, producer=(5, 0, 30))).result.base_offset == 32
+
+
+class AskedFileSystem(FaultyFileSystem):
+    """`missed`: paths of files that were looked for and are not there."""
+
+    def __init__(self):
+        super().__init__()
+        self.missed = []
+
+    def open(self, path, *, writable, create=False):
+        if not create and not super().exists(path):
+            self.missed.append(path)
+        return super().open(path, writable=writable, create=create)
+
+
+def test_of_a_folder_that_was_listed_no_file_is_looked_for_that_it_does_not_have():
+    fs = a_disk(AskedFileSystem())
+    append(a_store(fs))
+    fs.missed.clear()
+    a_store(fs).refresh()
+    assert fs.missed == []
+    for name in ("leader-epoch-checkpoint", f"{0:020}.index", f"{0:020}.timeindex"):
+        fs.remove(f"{DIRECTORY}/{name}")
+    a_store(fs).refresh()
+    assert fs.missed == []
+    assert append(a_store(fs)).result.base_offset == 3
