@@ -6,7 +6,7 @@ for byte. The parts:
 
     kernel_bytes.pxi        buffers held for a call, big-endian numbers, varints, CRC-32C, faults
     kernel_scan.pxi         scan_batches
-    kernel_measure.pxi      measure_records, and the walk over a batch's records
+    kernel_measure.pxi      measure_records, inspect_plain, and the walk over a batch's records
     kernel_fill.pxi         fill_records
     kernel_encode.pxi       plan_batches, write_batches
     kernel_partition.pxi    murmur2, assign_partitions, group_rows
