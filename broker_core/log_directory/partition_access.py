@@ -243,15 +243,15 @@ class PartitionAccess:
         self._writers.close()
 
     def _open_reader(self, partition: TopicPartition, topic: TopicDescription) -> OpenStore:
-        store = self._open_store(partition, topic, writable=False)
+        store, identity = self._open_store(partition, topic, writable=False)
         if self._may_recover() and store.has_unpublished():
             self._recover_for_reading(partition, topic, wait_seconds=0)
-        return OpenStore(store=store, identity=_identity_of(self.path_of(partition)))
+        return OpenStore(store=store, identity=identity)
 
     def _open_writer(self, partition: TopicPartition, topic: TopicDescription) -> OpenStore:
-        store = self._open_store(partition, topic, writable=True)
-        path = self.path_of(partition)
-        return OpenStore(store=store, identity=_identity_of(path), lock=PartitionLock(f"{path}/{LOCK_FILE_NAME}"))
+        store, identity = self._open_store(partition, topic, writable=True)
+        lock = PartitionLock(f"{self.path_of(partition)}/{LOCK_FILE_NAME}")
+        return OpenStore(store=store, identity=identity, lock=lock)
 
     def _may_recover(self) -> bool:
         return self._folders is not None and self._directory.is_writable
@@ -271,18 +271,31 @@ class PartitionAccess:
                 # The reader can still have what was published; what is damaged it will find where it lies.
                 logger.warning("partition=%s could not be recovered for reading: %s", partition, trouble)
 
-    def _open_store(self, partition: TopicPartition, topic: TopicDescription, *, writable: bool) -> PartitionStore:
+    def _open_store(
+        self, partition: TopicPartition, topic: TopicDescription, *, writable: bool
+    ) -> tuple[PartitionStore, FolderIdentity | None]:
         path = self.path_of(partition)
+        may_make = self._folders is not None and self._directory.is_writable
         config = self._config(topic)
         # Topics of an old Kafka have no id, and a real Kafka's folder is taken for what it says it is.
         topic_id = None if self._folders is None else topic.topic_id
+
+        def open_it() -> tuple[PartitionStore, FolderIdentity | None]:
+            store = PartitionStore.open(self._fs, path, partition, config=config, topic_id=topic_id, writable=writable)
+            return store, _identity_of(path)
+
         try:
-            return PartitionStore.open(self._fs, path, partition, config=config, topic_id=topic_id, writable=writable)
+            store, identity = open_it()
+            # Without partition.metadata, its last file, its making goes on or was cut off: what is appended might be in
+            # a file that has no name on the device.
+            if identity is not None or not may_make:
+                return store, identity
         except (UnknownPartitionError, DirectoryFormatError):
-            if self._folders is None or not self._directory.is_writable:
+            if not may_make:
                 raise
+        assert self._folders is not None, "of a real Kafka's directory nothing is made"
         self._folders.make(topic, partition)
-        return PartitionStore.open(self._fs, path, partition, config=config, topic_id=topic_id, writable=writable)
+        return open_it()
 
     def _config(self, topic: TopicDescription) -> TopicConfig:
         known = self._configs.get(topic.name)

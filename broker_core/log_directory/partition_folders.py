@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 from uuid import UUID
@@ -41,7 +41,12 @@ from broker_core.storage.partition_store import PartitionStore
 from broker_core.storage.storage_errors import translated
 
 _log: Final = logging.getLogger(__name__)
+_MADE_TOGETHER_COUNT: Final = 50
+"""Folders whose names reach the device together; whoever wants the metadata log waits some 50 ms for so many."""
 _ALREADY_GONE: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY})
+
+ClearAway = Callable[[TopicPartition, UUID], str | None]
+"""Deals with a folder of another topic id in a partition's place; the path that it gives is removed."""
 
 
 class PartitionFolders:
@@ -59,16 +64,16 @@ class PartitionFolders:
     def make(self, topic: TopicDescription, partition: TopicPartition) -> None:
         """Makes or finishes the folder of a partition; durable. Raises UnknownTopicError when the topic is gone,
         DirectoryFormatError when a folder of another log is in its place."""
-        self._make(topic, partition, self._move_if_removed)
+        self._make(topic, [partition], self._move_if_removed)
 
     def make_all(self, topic: TopicDescription) -> None:
         """Makes the folders of a topic that was created just now. Never fails: the metadata log has them already, and
         what is missing now is made at its first use."""
-        self._make_each(topic, lambda partition: self._make(topic, partition, self._move_aside))
+        self._make_each(topic, self._move_aside)
 
     def make_missing(self, topic: TopicDescription) -> None:
         """Makes the folders of partitions that were added. Never fails, as `make_all`."""
-        self._make_each(topic, lambda partition: self.make(topic, partition))
+        self._make_each(topic, self._move_if_removed)
 
     def remove(self, topic: TopicDescription) -> None:
         """Takes apart the folders of a topic that the metadata log says is removed. Never fails: nobody finds them any
@@ -104,31 +109,33 @@ class PartitionFolders:
             self._remove_tree(path)
         return len(rubbish)
 
-    def _make_each(self, topic: TopicDescription, make: Callable[[TopicPartition], None]) -> None:
+    def _make_each(self, topic: TopicDescription, clear_away: ClearAway) -> None:
+        partitions = [TopicPartition(topic.name, number) for number in range(topic.partition_count)]
         try:
-            for number in range(topic.partition_count):
-                make(TopicPartition(topic.name, number))
+            for first in range(0, len(partitions), _MADE_TOGETHER_COUNT):
+                self._make(topic, partitions[first : first + _MADE_TOGETHER_COUNT], clear_away)
         except Exception as trouble:
             _log.warning("folders of topic %s are made at first use: %s", topic.name, trouble)
 
-    def _make(
-        self,
-        topic: TopicDescription,
-        partition: TopicPartition,
-        clear_away: Callable[[TopicPartition, UUID], str | None],
-    ) -> None:
-        """`clear_away(partition, topic id)` deals with a folder of another topic; the path it gives is removed."""
-        with self._metadata_log.locked(), translated(f"making the folder of {partition}", self._path):
+    def _make(self, topic: TopicDescription, partitions: Sequence[TopicPartition], clear_away: ClearAway) -> None:
+        """The names of all folders before their content: a partition.metadata says that its folder is on the device."""
+        moved_paths: list[str | None] = []
+        with self._metadata_log.locked(), translated(f"making folders of topic {topic.name}", self._path):
             current = self._metadata_log.topic(topic.name)
             if current is None or current.topic_id != topic.topic_id:
                 raise UnknownTopicError(f"Topic '{topic.name}' does not exist.", topic=topic.name)
-            moved_path = None
-            found_id = self._topic_id_of(self.path_of(partition))
-            if found_id is not None and found_id != topic.topic_id:
-                moved_path = clear_away(partition, found_id)
-            self._finish(partition, topic)
-        if moved_path is not None:
-            self._remove_tree(moved_path)
+            for partition in partitions:
+                found_id = self._topic_id_of(self.path_of(partition))
+                if found_id is not None and found_id != topic.topic_id:
+                    moved_paths.append(clear_away(partition, found_id))
+                with suppress(FileExistsError):
+                    self._fs.make_directory(self.path_of(partition))
+            self._fs.sync_directory(self._path)
+            for partition in partitions:
+                self._finish(partition, topic)
+        for path in moved_paths:
+            if path is not None:
+                self._remove_tree(path)
 
     def _move_if_removed(self, partition: TopicPartition, found_id: UUID) -> str | None:
         if not self._metadata_log.image.was_removed(found_id):
@@ -141,14 +148,12 @@ class PartitionFolders:
         return self._move_aside(partition, found_id)
 
     def _finish(self, partition: TopicPartition, topic: TopicDescription) -> None:
-        """Makes what is missing of the folder. Under its lock: it may be whole and somebody appending to it."""
+        """Makes what is missing in the folder. Under its lock: it may be whole and somebody appending to it."""
         path = self.path_of(partition)
-        with suppress(FileExistsError):
-            self._fs.make_directory(path)
         lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}")
         try:
             with lock.exclusive():
-                PartitionStore.create(self._fs, path, partition, topic.topic_id)
+                PartitionStore.create(self._fs, path, partition, topic.topic_id, is_folder_durable=True)
         finally:
             lock.close()
 

@@ -44,10 +44,16 @@ def write_synced(fs: FileSystem, path: str, content: bytes | bytearray) -> None:
 
 def write_atomically(fs: FileSystem, path: str, data: bytes) -> None:
     """Replaces the file at `path`; durable when it returns."""
+    put_in_place(fs, path, data)
+    fs.sync_directory(path.rpartition("/")[0])
+
+
+def put_in_place(fs: FileSystem, path: str, data: bytes) -> None:
+    """The same for several files in a directory that the caller syncs once: until then each is the old or the new one,
+    whole."""
     temporary_path = path + ".tmp"
     write_synced(fs, temporary_path, data)
     fs.rename(temporary_path, path)
-    fs.sync_directory(path.rpartition("/")[0])
 
 
 def read_small_file(fs: FileSystem, path: str) -> bytes | None:

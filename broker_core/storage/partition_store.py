@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from typing import Final
 from uuid import UUID
 
 from broker_core.cluster import (
@@ -54,10 +55,11 @@ from broker_core.storage.append_group import (
 )
 from broker_core.storage.checkpoints import (
     LEADER_EPOCH_FILE_NAME,
+    LOG_START_OFFSET_FILE_NAME,
     PARTITION_METADATA_FILE_NAME,
+    put_in_place,
     read_partition_metadata,
     read_small_file,
-    write_atomically,
     write_partition_metadata,
 )
 from broker_core.storage.compaction_run import (
@@ -74,7 +76,7 @@ from broker_core.storage.key_filter_files import (
     remove_unfinished_filters,
     write_key_filter,
 )
-from broker_core.storage.partition_bounds import PublishedBounds
+from broker_core.storage.partition_bounds import BOUNDS_FILE_NAME, PublishedBounds
 from broker_core.storage.partition_reader import PartitionReader, partition_bounds
 from broker_core.storage.partition_writer import PartitionWriter
 from broker_core.storage.segment_names import LOG, FolderListing, segment_path
@@ -100,6 +102,8 @@ __all__ = [
     "StartedAppends",
 ]
 
+_TELL_WHERE_THE_LOG_BEGINS: Final = frozenset({BOUNDS_FILE_NAME, LOG_START_OFFSET_FILE_NAME})
+
 
 class PartitionStore:
     """Made by `open`. Every method raises StorageError or one of its kinds when the disk refuses."""
@@ -123,26 +127,40 @@ class PartitionStore:
         self._writer = PartitionWriter(fs, directory, topic_partition, config) if writable else None
 
     @classmethod
-    def create(cls, fs: FileSystem, directory: str, topic_partition: TopicPartition, topic_id: UUID) -> None:
-        """Makes the folder with partition.metadata, an empty first segment and bounds; durable when it returns.
+    def create(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        *,
+        is_folder_durable: bool = False,
+    ) -> None:
+        """Makes the folder with an empty first segment, bounds and, last, partition.metadata: it says that all names
+        before it are on the device. Durable when it returns. `is_folder_durable`: the folder's name is there already.
 
         Calling it again on a half-made or whole folder finishes it and changes no data. The caller holds the lock that
         guards the creation of topics.
         """
         with translated("creating a partition", directory):
-            if not fs.exists(directory):
+            if not is_folder_durable and not fs.exists(directory):
                 fs.make_directory(directory)
-            if not fs.exists(f"{directory}/{PARTITION_METADATA_FILE_NAME}"):
-                write_partition_metadata(fs, directory, topic_id)
-            if not fs.exists(f"{directory}/{LEADER_EPOCH_FILE_NAME}"):
-                write_atomically(fs, f"{directory}/{LEADER_EPOCH_FILE_NAME}", b"0\n1\n0 0\n")
+            listing = FolderListing.of(fs.list_directory(directory))
+            if LEADER_EPOCH_FILE_NAME not in listing.others:
+                put_in_place(fs, f"{directory}/{LEADER_EPOCH_FILE_NAME}", b"0\n1\n0 0\n")
+            if not listing.logs and not listing.others & _TELL_WHERE_THE_LOG_BEGINS:
+                # Found missing, it would be synced on its own; here all names are, together and at the end.
+                fs.open(segment_path(directory, 0, LOG), writable=True, create=True).close()
             writer = PartitionWriter(fs, directory, topic_partition, TopicConfig())
             try:
                 writer.refresh()
             finally:
                 writer.close()
             fs.sync_directory(directory)
-            fs.sync_directory(directory.rpartition("/")[0])
+            if not is_folder_durable:
+                fs.sync_directory(directory.rpartition("/")[0])
+            if PARTITION_METADATA_FILE_NAME not in listing.others:
+                write_partition_metadata(fs, directory, topic_id)
 
     @classmethod
     def open(

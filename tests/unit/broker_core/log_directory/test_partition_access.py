@@ -20,6 +20,7 @@ from broker_core.model.exceptions import (
     UnknownTopicError,
 )
 from broker_core.model.identifiers import TopicPartition
+from broker_core.storage.checkpoints import read_partition_metadata
 from broker_core.storage.os_file_system import OsFileSystem
 from broker_core.storage.partition_store import PartitionStore
 
@@ -77,6 +78,17 @@ def test_a_folder_that_a_crash_left_unmade_is_made_by_who_wants_it(path):
     assert door.append(TopicPartition("t", 2)) == 0
     assert (path / "t-0").is_dir()
     assert (path / "t-2").is_dir()
+
+
+def test_a_folder_whose_making_was_cut_off_is_finished_by_who_wants_it(path):
+    one, two = Door(path), Door(path)
+    topic = one.create()
+    one.append()
+    two.folders.make_all(topic)
+    os.remove(path / "t-0" / "partition.metadata")
+    assert one.end() == 1
+    assert read_partition_metadata(OsFileSystem(), str(path / "t-0")) == topic.topic_id
+    assert two.append() == 1
 
 
 def test_the_new_topic_of_a_name_is_empty_for_whoever_had_the_old_one_open(path):

@@ -69,6 +69,17 @@ def test_a_half_made_folder_is_finished(house):
     assert house.id_of("t-0") == topic.topic_id
 
 
+def test_the_names_of_many_folders_reach_the_device_together(house, monkeypatch):
+    synced = []
+    monkeypatch.setattr(house.fs, "sync_directory", synced.append)
+    topic = house.create(partition_count=60)
+    synced.clear()
+    house.folders.make_all(topic)
+    assert len(house.names()) == 60
+    assert synced.count(str(house.path)) == 2
+    assert all(house.id_of(name) == topic.topic_id for name in house.names())
+
+
 def test_no_folder_is_made_for_a_topic_that_is_gone(house):
     topic = house.create()
     house.forget()

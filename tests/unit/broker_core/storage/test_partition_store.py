@@ -70,6 +70,20 @@ def test_a_partition_whose_making_was_cut_off_anywhere_is_made_by_the_next_attem
             return
 
 
+def test_a_partition_is_made_with_few_syncs_and_has_an_id_only_when_all_of_it_is_on_the_device():
+    fs = FaultyFileSystem()
+    fs.make_directory("/log")
+    PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+    kinds = [kind for kind, _ in fs.calls]
+    assert (kinds.count("sync"), kinds.count("sync_directory")) == (4, 3)
+    assert fs.calls[-2:] == [("rename", f"{DIRECTORY}/partition.metadata"), ("sync_directory", DIRECTORY)]
+    made = [number for number, (kind, _) in enumerate(fs.calls) if kind in ("create", "make_directory")]
+    names_synced = [fs.calls.index(("sync_directory", path)) for path in (DIRECTORY, "/log")]
+    assert [fs.calls[number][1] for number in made if number > min(names_synced)] == [
+        f"{DIRECTORY}/partition.metadata.tmp"
+    ]
+
+
 def test_a_made_partition_survives_the_loss_of_power():
     fs = a_disk()
     fs.power_loss()
