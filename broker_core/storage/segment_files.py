@@ -66,7 +66,8 @@ class SegmentFiles:
 
     def find_batch(self, offset: int, extent: SegmentExtent) -> tuple[int, BatchHeader] | None:
         """(position, header) of the first batch whose last offset is at or above `offset`; None when there is none."""
-        position = self._indexes.floor_position(offset, extent)
+        # The first batch is the one: for that no index is read.
+        position = self._indexes.floor_position(offset, extent) if offset > self.base_offset else 0
         for at, header in self.walk(extent, position=position):
             if header.last_offset >= offset:
                 return at, header

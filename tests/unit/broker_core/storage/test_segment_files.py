@@ -31,6 +31,17 @@ def test_a_growing_segment_is_followed_to_its_new_end(fs):
         assert files.largest_timestamp(extent).timestamp_ms == 1_700_000_000_000 + min(count - 1, 6)
 
 
+def test_the_first_batch_is_found_without_an_index_and_others_with_it(fs, monkeypatch):
+    files = opened(fs)
+    extent = SegmentExtent(end_position=files.size_bytes(), next_offset=40, dense_from=0)
+    read, real = [], fs.open
+    monkeypatch.setattr(fs, "open", lambda path, **how: read.append(path) or real(path, **how))
+    assert files.find_batch(0, extent)[0] == 0
+    assert read == []
+    assert files.find_batch(20, extent)[1].base_offset == 20
+    assert read == [f"{DIRECTORY}/{0:020}.index"]
+
+
 def test_an_open_segment_stays_readable_when_its_file_is_replaced(fs):
     files = opened(fs)
     extent = SegmentExtent(end_position=files.size_bytes(), next_offset=40, dense_from=0)
