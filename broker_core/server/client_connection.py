@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 Handle = Callable[[Request, Peer, Send, int], None]
 
+_MORE_RECEIVE_COUNT: Final = 7
+"""With what asyncio has received, half a megabyte of small requests."""
+
 _NOTHING: Final[tuple[Sequence[Buffer], int]] = ((), 0)
 """Instead of a frame."""
 
@@ -96,6 +99,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._transport: _Transport | None = None
         self._sender: AnswerSender | None = None
         self._loop = asyncio.get_running_loop()
+        self._asked_bytes = 0
         self._is_reading = True
         self._takes_requests = True
         self._closes_when_sent = False
@@ -125,16 +129,34 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> bytearray:
         # A view of a bytearray, which is what asyncio needs; its type says bytearray.
-        return self._protocol.frames.buffer_to_fill()  # type: ignore[return-value]
+        buffer = self._protocol.frames.buffer_to_fill()
+        self._asked_bytes = len(buffer)
+        return buffer  # type: ignore[return-value]
 
     def buffer_updated(self, nbytes: int) -> None:
         now_ms = self.last_activity_ms = self._services.clock.now_ms()
         try:
             self._protocol.frames.bytes_received(nbytes)
+            if nbytes == self._asked_bytes and self._direct is not None:
+                self._receive_more(self._direct)
         except MalformedMessageError as trouble:
             self.refuse(trouble.message)
             return
         self._take_requests(now_ms)
+
+    def _receive_more(self, direct: DirectSocket) -> None:
+        """What else has come already: requests of one turn are written together, and asyncio receives once in a turn.
+        What is wrong with the socket, or its end, is left to the transport."""
+        frames = self._protocol.frames
+        for _ in range(_MORE_RECEIVE_COUNT):
+            buffer = frames.buffer_to_fill()
+            try:
+                count = direct.recv_into(buffer)
+            except OSError:
+                return
+            frames.bytes_received(count)
+            if count < len(buffer):
+                return
 
     def eof_received(self) -> bool:
         return False

@@ -3,13 +3,17 @@
 import logging
 import ssl
 import struct
+import threading
+import time
 
 import pytest
 from small_broker import SmallBroker, frame, until, versions
 
 from broker_core.model.limits import MAX_CONNECTION_REQUEST_COUNT, MAX_TURN_REQUEST_COUNT
 from broker_core.protocol.api_table import ApiKey
+from broker_core.protocol.frame import SCRATCH_BYTES
 from broker_core.protocol.served_versions import SERVED_VERSIONS
+from broker_core.server.client_connection import ClientConnection
 
 BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
 
@@ -47,6 +51,31 @@ def test_two_requests_may_come_in_one_segment(client):
     client.socket.sendall(client.encode(ApiKey.API_VERSIONS, 0) + client.encode(ApiKey.METADATA, 8, topics=()))
     assert client.receive().api_keys
     assert client.receive().cluster_id == "x" * 10
+
+
+def test_requests_that_have_come_are_taken_in_one_turn(client, broker, monkeypatch):
+    received = []
+    update = ClientConnection.buffer_updated
+    monkeypatch.setattr(
+        ClientConnection, "buffer_updated", lambda self, count: received.append(count) or update(self, count)
+    )
+    topics = [{"name": f"topic-{number:09}"} for number in range(1_700)]
+    requests = [client.encode(ApiKey.METADATA, 1, topics=topics) for _ in range(3)]
+    blocked, sent = threading.Event(), threading.Event()
+
+    def block():
+        blocked.set()
+        sent.wait(20)
+
+    broker.server._loop.call_soon_threadsafe(block)
+    assert blocked.wait(20)
+    client.socket.sendall(b"".join(requests))
+    time.sleep(0.05)
+    sent.set()
+    for _ in requests:
+        client.receive()
+    assert sum(map(len, requests)) > received[0] == SCRATCH_BYTES
+    assert len(received) == 1, "all of them came with what asyncio received first"
 
 
 def test_a_request_larger_than_what_is_received_at_a_time_arrives_whole(client, broker):
