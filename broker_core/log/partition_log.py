@@ -81,7 +81,6 @@ class PartitionLog:
         self.name = name
         self.config = config
         self._segments = segments
-        self._is_active_behind = False
         self.feed = feed
         self.producers = producers
         self.leader_epochs = leader_epochs
@@ -93,9 +92,9 @@ class PartitionLog:
 
     @property
     def segments(self) -> SegmentTable:
-        if self._is_active_behind:
-            self._is_active_behind = False
-            feed, active = self.feed, self._segments.active
+        """The active one as of the last batch: the table learns of it here, and not with each append."""
+        feed, active = self.feed, self._segments.active
+        if active.size_bytes != feed.size_bytes:
             self._segments.put(
                 Segment(
                     base_offset=active.base_offset,
@@ -185,10 +184,13 @@ class PartitionLog:
         for run in plan.runs:
             if run.is_roll:
                 self.on_rolled(run.base_offset, now_ms=plan.now_ms)
+            assert (run.base_offset, run.file_position) == (self.feed.base_offset, self.feed.size_bytes), (
+                f"{self.name}: a plan for byte {run.file_position} of segment {run.base_offset},"
+                f" the log is at byte {self.feed.size_bytes} of segment {self.feed.base_offset}"
+            )
             for header, marker in zip(run.headers, run.markers, strict=True):
                 self._take(header, marker)
             self.feed = run.feed
-            self._is_active_behind = True
         if self._high_watermark is None:
             self.producers.on_high_watermark(self.feed.next_offset)
 
@@ -197,7 +199,6 @@ class PartitionLog:
         assert header.base_offset >= self.log_end_offset, f"{self.name}: {header} below end {self.log_end_offset}"
         completed = self._take(header, marker)
         self.feed.add(header)
-        self._is_active_behind = True
         if self._high_watermark is None:
             self.producers.on_high_watermark(self.log_end_offset)
         return completed

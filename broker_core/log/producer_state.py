@@ -143,7 +143,8 @@ class ProducerState:
         first = headers[0]
         if entry is None or entry.producer_epoch != first.producer_epoch or first.base_sequence < 0:
             return NONE_KNOWN
-        if len(headers) == 1 and first.base_sequence == _following(entry.last_sequence):
+        if len(headers) == 1 and entry.last_sequence >= 0 and first.base_sequence == _following(entry.last_sequence):
+            # Five batches never span all sequences that there are.
             return NONE_KNOWN
         ranges = [(header.base_sequence, header.last_sequence) for header in headers]
         for slot in reversed(range(len(entry.batches))):

@@ -45,9 +45,9 @@ MAX_OPEN_PARTITION_COUNT = 100
 """Partitions that one process keeps open for reading, three files each, and as many for writing, six files each: of a
 usual 1,024."""
 
-MAX_KEPT_READ_BYTES = 8 * 1024 * 1024
-"""Memory for reads of logs that a process keeps to use it again: twice what a Java consumer of four partitions fetches
-with one request."""
+MAX_KEPT_READ_BYTES = 4 * 1024 * 1024
+"""Memory for reads of logs that a process keeps to use it again: as much as a Java consumer of four partitions fetches with
+one request."""
 
 MAX_APPEND_GROUP_BYTES = 16 * 1024 * 1024
 """Batches that a broker writes to a partition with one sync; what is queued behind them does not wait for long."""

@@ -282,7 +282,7 @@ cdef int walk_plain(const uint8_t* p, int64_t size, Tally* tally) noexcept nogil
     """Whether the bytes are one plain batch; its records in the tally."""
     cdef int64_t row[TABLE_COLUMNS]
     cdef FaultFound fault
-    if size < HEADER_BYTES or load_int32(p + 8) + 12 != size or p[16] != 2:
+    if size < HEADER_BYTES or <int64_t>load_int32(p + 8) + 12 != size or p[16] != 2:
         return 0
     read_row(p, 0, size, row)
     if row[CELL_ATTRIBUTES] & ~TRANSACTIONAL_BIT:

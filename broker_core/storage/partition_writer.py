@@ -197,6 +197,7 @@ class PartitionWriter:
         is_finished = finish_leftovers(self.fs, self.directory, listing)
         if is_finished:
             self._known_closed.clear()
+            listing = FolderListing.of(self.fs.list_directory(self.directory))
         loaded = load_partition(
             self.fs,
             self.directory,
@@ -204,6 +205,7 @@ class PartitionWriter:
             config=self.config,
             published=published,
             known_closed=self._known_closed,
+            listing=listing,
         )
         mend_partition(self.fs, loaded, index_interval_bytes=self.config.index_interval_bytes)
         self._known_closed = dict(loaded.closed)

@@ -52,6 +52,7 @@ class PublishedView:
         """Whether the folder holds more than was published. Then a writer is at work, or died, or the power failed
         before the newest bounds had reached the device: what they named had, and was acknowledged."""
         listing = FolderListing.of(self._fs.list_directory(self._directory))
+        self._segments = _listed(published, listing)
         if not listing.logs or listing.logs[-1] < published.active_base_offset:
             return False
         if listing.logs[-1] > published.active_base_offset:
@@ -61,11 +62,7 @@ class PublishedView:
     def segments(self, published: PublishedBounds) -> SegmentList:
         """The list under these bounds."""
         if self._segments is None or self._segments.generation != published.generation:
-            listing = FolderListing.of(self._fs.list_directory(self._directory))
-            self._segments = SegmentList(
-                generation=published.generation,
-                bases=tuple(base for base in listing.logs if base <= published.active_base_offset),
-            )
+            self._segments = _listed(published, FolderListing.of(self._fs.list_directory(self._directory)))
         return self._segments
 
     def forget(self) -> None:
@@ -116,3 +113,8 @@ class PublishedView:
             return file.size_bytes(), file.modified_ms()
         finally:
             file.close()
+
+
+def _listed(published: PublishedBounds, listing: FolderListing) -> SegmentList:
+    bases = tuple(base for base in listing.logs if base <= published.active_base_offset)
+    return SegmentList(generation=published.generation, bases=bases)
