@@ -45,6 +45,7 @@ class PartitionBounds:
         return self.last_stable_offset if isolation is IsolationLevel.READ_COMMITTED else self.high_watermark
 
     def is_nowhere_behind(self, other: PartitionBounds) -> bool:
+        """Whether none of the four went back since `other`."""
         return (
             self.log_start_offset >= other.log_start_offset
             and self.last_stable_offset >= other.last_stable_offset

@@ -320,9 +320,9 @@ class Replica:
     def _advance(self, bounds: PartitionBounds) -> bool:
         """Whether anything moved. A job that looked earlier may come back later: nothing goes back."""
         now = self.bounds
-        if bounds.log_end_offset > now.log_end_offset and bounds.is_nowhere_behind(now):
+        if bounds.is_nowhere_behind(now):
             self.bounds = bounds
-            return True
+            return bounds != now
         self.bounds = PartitionBounds(
             log_start_offset=max(now.log_start_offset, bounds.log_start_offset),
             last_stable_offset=max(now.last_stable_offset, bounds.last_stable_offset),

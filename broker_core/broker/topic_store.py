@@ -22,6 +22,7 @@ from broker_core.cluster import TopicDescription
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.partition_folders import PartitionFolders
+from broker_core.log_directory.topic_configs import TopicConfigs
 from broker_core.metadata.controller import MetadataController
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import MetadataRecord
@@ -32,7 +33,6 @@ from broker_core.ports import Entropy, Jobs
 Reply = TypeVar("Reply")
 TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, Reply]]
 
-_SPARE_CONFIG_COUNT: Final = 64
 _log: Final = logging.getLogger(__name__)
 
 
@@ -76,7 +76,7 @@ class TopicStore:
         self._waiting: deque[_Change] = deque()
         self._is_changing = False
         self._listeners: list[Callable[[], None]] = []
-        self._configs: dict[str, tuple[TopicDescription, TopicConfig]] = {}
+        self._configs = TopicConfigs(lambda name: self.image.topics.get(name), topic_defaults)
 
     def topic(self, name: str) -> TopicDescription:
         """Raises UnknownTopicError."""
@@ -87,11 +87,7 @@ class TopicStore:
 
     def config_of(self, topic: TopicDescription) -> TopicConfig:
         """All settings of the topic, the broker's defaults filled in."""
-        known = self._configs.get(topic.name)
-        if known is None or known[0] is not topic:
-            known = topic, TopicConfig.from_stored({**self.topic_defaults, **topic.configs})
-            self._configs[topic.name] = known
-        return known[1]
+        return self._configs.of(topic)
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Called on the loop whenever the image has changed."""
@@ -177,8 +173,6 @@ class TopicStore:
             for record in changed.records:
                 self.image.replay(record)
             self._is_changing = False
-            if len(self._configs) > 2 * len(self.image.topics) + _SPARE_CONFIG_COUNT:
-                self._configs.clear()  # mostly of topics that were deleted
             if changed.records:
                 call_all_guarded("a change of the metadata log", self._listeners)
             if changed.trouble is None:

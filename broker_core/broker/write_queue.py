@@ -140,7 +140,7 @@ class WriteQueue:
             or not self._owner.knows_producers
             or size_bytes > MAX_LOOP_APPEND_BYTES
             or not self._owner.config.takes_plain_as_they_come
-            or False in [each.is_plain for each in group]
+            or not all(each.is_plain for each in group)
         ):
             return False
         try:

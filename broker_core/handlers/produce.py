@@ -260,11 +260,25 @@ class _Produce:
 
     def _time_is_up(self) -> None:
         for place in self._places:
-            self._answers.setdefault(place, _refusal(place, ErrorCode.request_timed_out))
+            if place not in self._answers:
+                self._refuse(place, ErrorCode.request_timed_out)
         self._maybe_respond()
 
-    def _refuse(self, place: _Place, **fields: Any) -> None:
-        self._answers[place] = _refusal(place, **fields)
+    def _refuse(
+        self,
+        place: _Place,
+        error_code: ErrorCode,
+        error_message: str | None = None,
+        log_start_offset: int = _NO_OFFSET,
+    ) -> None:
+        self._answers[place] = {
+            "index": place.number,
+            "error_code": error_code,
+            "error_message": error_message,
+            "base_offset": _NO_OFFSET,
+            "log_append_time": -1,
+            "log_start_offset": log_start_offset,
+        }
 
     def _maybe_respond(self) -> None:
         if self._call.is_answered or len(self._answers) < len(self._places):
@@ -291,7 +305,7 @@ def _batch_length(records: memoryview) -> int:
 def _is_one_batch(records: memoryview) -> bool:
     """What nearly every request holds, and nothing that needs a second look."""
     return (
-        len(records) >= HEADER_BYTES
+        len(records) > MAGIC_POSITION
         and records[MAGIC_POSITION] == MAGIC
         and _batch_length(records) + LENGTH_PREFIX_BYTES == len(records)
         and not _has_negative_count(records)
@@ -314,16 +328,3 @@ def _begins_a_batch(records: memoryview) -> bool:
     if len(records) <= MAGIC_POSITION:
         return False
     return records[MAGIC_POSITION] > MAGIC or batch_length + LENGTH_PREFIX_BYTES <= len(records)
-
-
-def _refusal(
-    place: _Place, error_code: ErrorCode, error_message: str | None = None, log_start_offset: int = _NO_OFFSET
-) -> dict[str, Any]:
-    return {
-        "index": place.number,
-        "error_code": error_code,
-        "error_message": error_message,
-        "base_offset": _NO_OFFSET,
-        "log_append_time": -1,
-        "log_start_offset": log_start_offset,
-    }

@@ -42,13 +42,12 @@ class SegmentRun(NamedTuple):
     from_position: int
     until_position: int
     """Range of bytes of the plan's buffer."""
-    next_offset: int
     headers: tuple[BatchHeader, ...]
     markers: tuple[EndTransactionMarker | None, ...]
     closing_time_entry: TimestampOffset | None
     """For the segment that the roll closes."""
     feed: SegmentIndexFeed
-    """Of the segment, as it stands behind the run."""
+    """Of the segment, as it stands behind the run: the log takes it over, so a plan is carried out once."""
     offset_entries: tuple[OffsetPosition, ...]
     time_entries: tuple[TimestampOffset, ...]
     aborted_transactions: tuple[AbortedTransactionEntry, ...]
@@ -110,7 +109,6 @@ class _RunDraft:
             file_position=self.file_position,
             from_position=self.from_position,
             until_position=last.position + last.header.size_bytes,
-            next_offset=last.header.next_offset,
             headers=tuple([batch.header for batch in self.batches]),
             markers=tuple([batch.marker for batch in self.batches]),
             closing_time_entry=self.closing_time_entry,
@@ -171,7 +169,6 @@ def _only_run(feed: SegmentIndexFeed, batch: PlacedBatch) -> SegmentRun:
         file_position=file_position,
         from_position=position,
         until_position=position + header.size_bytes,
-        next_offset=feed.next_offset,
         headers=(header,),
         markers=(marker,),
         closing_time_entry=None,

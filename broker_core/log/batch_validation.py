@@ -73,9 +73,9 @@ def validate_batches(
     Raises CorruptBatchError, UnsupportedFormatError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError,
     ProducerFencedError.
     """
-    if header is not None and origin is AppendOrigin.CLIENT and _is_plain(batches, header, config, now_ms):
-        return ValidatedBatches(batches, (0,), (header,), (None,), NO_TIMESTAMP)
     found = [(0, header)] if header is not None else list(iter_headers(batches))
+    if len(found) == 1 and origin is AppendOrigin.CLIENT and _is_plain(batches, found[0][1], config, now_ms):
+        return ValidatedBatches(batches, (0,), (found[0][1],), (None,), NO_TIMESTAMP)
     end = found[-1][0] + found[-1][1].size_bytes if found else 0
     if end != len(batches):
         raise CorruptBatchError(

@@ -26,6 +26,7 @@ from broker_core.log_directory.open_partitions import OpenPartitions, Taken
 from broker_core.log_directory.partition_folders import PartitionFolders
 from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, LockMode, PartitionLock
 from broker_core.log_directory.topic_catalog import TopicCatalog, is_same_topic, topic_of
+from broker_core.log_directory.topic_configs import TopicConfigs
 from broker_core.model.exceptions import (
     CorruptDataError,
     DirectoryFormatError,
@@ -111,12 +112,10 @@ class PartitionAccess:
     ) -> None:
         """`topic_defaults`: what topics are set to where they say nothing themselves."""
         self._fs = fs
-        self._topic_defaults = topic_defaults
         self._directory = directory
         self._catalog = catalog
         self._folders = folders
-        self._configs: dict[str, tuple[TopicDescription, TopicConfig]] = {}
-        """Of each topic as it was described last."""
+        self._configs = TopicConfigs(catalog.topic, topic_defaults)
         self._readers = OpenPartitions(
             open_partition=self._open_reader, close_partition=OpenStore.close, max_count=max_open_count
         )
@@ -129,7 +128,7 @@ class PartitionAccess:
 
     def config_of(self, partition: TopicPartition) -> TopicConfig:
         """The settings of the partition's topic. Raises UnknownTopicError, UnknownPartitionError."""
-        return self._config(topic_of(self._catalog, partition))
+        return self._configs.of(topic_of(self._catalog, partition))
 
     def read(self, partition: TopicPartition, operation: Callable[[PartitionStore], Answer]) -> Answer:
         """The operation's answer, of the topic that exists when it returns.
@@ -234,7 +233,6 @@ class PartitionAccess:
 
     def drop_topic(self, name: str) -> None:
         """Closes what is open of a topic that was deleted."""
-        self._configs.pop(name, None)
         self._readers.drop_topic(name)
         self._writers.drop_topic(name)
 
@@ -276,7 +274,7 @@ class PartitionAccess:
     ) -> tuple[PartitionStore, FolderIdentity | None]:
         path = self.path_of(partition)
         may_make = self._folders is not None and self._directory.is_writable
-        config = self._config(topic)
+        config = self._configs.of(topic)
         # Topics of an old Kafka have no id, and a real Kafka's folder is taken for what it says it is.
         topic_id = None if self._folders is None else topic.topic_id
 
@@ -296,15 +294,6 @@ class PartitionAccess:
         assert self._folders is not None, "of a real Kafka's directory nothing is made"
         self._folders.make(topic, partition)
         return open_it()
-
-    def _config(self, topic: TopicDescription) -> TopicConfig:
-        known = self._configs.get(topic.name)
-        if known is None or known[0] is not topic:
-            known = self._configs[topic.name] = (
-                topic,
-                TopicConfig.from_stored({**self._topic_defaults, **topic.configs}),
-            )
-        return known[1]
 
     def _restless(self, partition: TopicPartition) -> UnknownTopicError:
         return UnknownTopicError(

@@ -120,6 +120,21 @@ class PartitionFolders:
     def _make(self, topic: TopicDescription, partitions: Sequence[TopicPartition], clear_away: ClearAway) -> None:
         """The names of all folders before their content: a partition.metadata says that its folder is on the device."""
         moved_paths: list[str | None] = []
+        try:
+            self._make_locked(topic, partitions, clear_away, moved_paths)
+        finally:
+            for path in moved_paths:
+                if path is not None:
+                    self._remove_tree(path)
+
+    def _make_locked(
+        self,
+        topic: TopicDescription,
+        partitions: Sequence[TopicPartition],
+        clear_away: ClearAway,
+        moved_paths: list[str | None],
+    ) -> None:
+        """`moved_paths` gets what was moved aside and is to be removed once the lock is given back."""
         with self._metadata_log.locked(), translated(f"making folders of topic {topic.name}", self._path):
             current = self._metadata_log.topic(topic.name)
             if current is None or current.topic_id != topic.topic_id:
@@ -133,9 +148,6 @@ class PartitionFolders:
             self._fs.sync_directory(self._path)
             for partition in partitions:
                 self._finish(partition, topic)
-        for path in moved_paths:
-            if path is not None:
-                self._remove_tree(path)
 
     def _move_if_removed(self, partition: TopicPartition, found_id: UUID) -> str | None:
         if not self._metadata_log.image.was_removed(found_id):

@@ -163,10 +163,10 @@ class PartitionLock:
             else:
                 assert self._sharer_count > 0, f"{self.path} is not held"
                 self._sharer_count -= 1
-            if not self._sharer_count and self._descriptor >= 0:
-                self._unlock()
             if self._waiting_count:
                 self._changed.notify_all()
+            if not self._sharer_count and self._descriptor >= 0:
+                self._unlock()
 
     def _lock_file(self, mode: LockMode, deadline: float | None) -> bool:
         """Locks the file for this process. A second sharer locks what is locked already, which changes nothing."""

@@ -46,8 +46,8 @@ MAX_OPEN_PARTITION_COUNT = 100
 usual 1,024."""
 
 MAX_KEPT_READ_BYTES = 4 * 1024 * 1024
-"""Memory for reads of logs that a process keeps to use it again: as much as a Java consumer of four partitions fetches with
-one request."""
+"""Memory for reads of logs that a process keeps to use it again: as much as a Java consumer of four partitions fetches
+with one request."""
 
 MAX_APPEND_GROUP_BYTES = 16 * 1024 * 1024
 """Batches that a broker writes to a partition with one sync; what is queued behind them does not wait for long."""

@@ -94,8 +94,8 @@ class TopicConfig:
 
     @property
     def takes_plain_as_they_come(self) -> bool:
-        """Whether nothing of an uncompressed batch need be decoded or written anew when it comes."""
-        return self.compression_type in ("producer", "uncompressed") and not self.has_age_limit
+        """Whether an uncompressed batch need neither be decoded nor compressed when it comes."""
+        return self.codec in (None, CompressionType.NONE) and not self.has_age_limit
 
     def compression_level(self, codec: CompressionType) -> int | None:
         """The topic's level for the codec; None where the codec has none."""

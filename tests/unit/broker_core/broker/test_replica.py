@@ -5,6 +5,7 @@ from queued_jobs import ThreadJobs
 from replica_builders import RefusingFileSystem, ReplicaNode, offsets_read
 
 from broker_core.broker.append_budget import AppendBudget
+from broker_core.cluster import PartitionBounds
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
     CorruptBatchError,
@@ -224,6 +225,23 @@ def test_bounds_never_go_back_whatever_comes_back_late(node):
     replica.learn_bounds(early)
     assert replica.bounds == late
     assert (late.log_start_offset, late.log_end_offset) == (7, 10)
+
+
+def test_of_bounds_that_are_partly_ahead_each_is_taken_that_is(node):
+    def bounds(start, stable, high_watermark, end):
+        return PartitionBounds(
+            log_start_offset=start, last_stable_offset=stable, high_watermark=high_watermark, log_end_offset=end
+        )
+
+    replica = node.replica()
+    for learnt, known in [
+        (bounds(7, 8, 10, 10), bounds(7, 8, 10, 10)),
+        (bounds(3, 12, 12, 12), bounds(7, 12, 12, 12)),
+        (bounds(8, 9, 13, 13), bounds(8, 12, 13, 13)),
+        (bounds(8, 12, 13, 13), bounds(8, 12, 13, 13)),
+    ]:
+        replica.learn_bounds(learnt)
+        assert replica.bounds == known
 
 
 def test_records_are_deleted_in_turn_with_appends_and_what_is_out_of_range_is_refused(node):

@@ -75,6 +75,36 @@ def test_each_partition_is_answered_for_itself(node):
     }
 
 
+@pytest.mark.parametrize(
+    ("acks", "expected"),
+    [
+        (1, [("t", [(0, "none", 0), (1, "invalid_record", -1)])]),
+        (5, [("t", [(0, "invalid_required_acks", -1), (1, "invalid_required_acks", -1)])]),
+    ],
+)
+def test_of_a_partition_that_is_there_twice_the_last_counts_and_is_answered_once(node, acks, expected):
+    def partitions(*pairs):
+        return [{"index": number, "records": records} for number, records in pairs]
+
+    answer = ask(
+        node,
+        ApiKey.PRODUCE,
+        9,
+        acks=acks,
+        timeout=1000,
+        topic_data=[
+            {"name": "t", "partition_data": partitions((0, a_batch(1)), (1, a_batch(1)), (0, a_batch(3)))},
+            {"name": "t", "partition_data": partitions((1, b""))},
+        ],
+    )
+    found = [
+        (topic.name, sorted((each.index, code(each), each.base_offset) for each in topic.partition_responses))
+        for topic in answer.responses
+    ]
+    assert found == expected
+    assert fetch(node, "t").high_watermark == (3 if acks == 1 else 0)
+
+
 def test_from_version_13_on_topics_come_by_id(node):
     topic_id = node.topics.image.topics["t"].topic_id
     asked = {"acks": -1, "timeout": 1000}
@@ -96,6 +126,8 @@ def test_from_version_13_on_topics_come_by_id(node):
         (a_batch(1)[:60], 9, "invalid_record"),
         (a_batch(1)[:-1], 9, "invalid_record"),
         (bytes(11) + b"\x07" + bytes(60), 9, "corrupt_message"),
+        (bytes(12), 9, "corrupt_message"),
+        (bytes(16) + b"\x03", 9, "corrupt_message"),
         (a_batch(1) + a_batch(1)[:60], 9, "none"),
         (a_batch(1) + a_batch(1), 9, "invalid_record"),
         (a_batch(1, compression=CompressionType.ZSTD), 6, "unsupported_compression_type"),
@@ -107,6 +139,8 @@ def test_from_version_13_on_topics_come_by_id(node):
         "header cut off",
         "cut off",
         "no length",
+        "nothing but a length of 0",
+        "a length of 0 and a magic of 3",
         "whole and a rest",
         "two batches",
         "zstd before version 7",

@@ -34,7 +34,7 @@ def test_what_fits_goes_to_the_active_segment():
     (run,) = runs(a_feed(a_header(size_bytes=400)), a_header(base_offset=1, size_bytes=600))
     assert not run.is_roll
     assert (run.base_offset, run.file_position) == (0, 400)
-    assert (run.from_position, run.until_position, run.next_offset) == (0, 600, 2)
+    assert (run.from_position, run.until_position, run.feed.next_offset) == (0, 600, 2)
 
 
 def test_a_byte_more_rolls():

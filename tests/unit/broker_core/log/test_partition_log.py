@@ -261,3 +261,71 @@ def test_replaying_what_was_appended_gives_the_same_log(steps):
     assert list(twin.segments) == list(log.segments)
     assert dict(twin.producers.entries) == dict(log.producers.entries)
     assert vars(twin.feed) == vars(log.feed)
+
+
+@pytest.mark.parametrize("records", [2, 3])
+def test_a_plan_that_the_log_has_left_behind_is_not_taken(records):
+    log = a_log()
+    stale = log.plan_append(a_batch(records), now_ms=NOW_MS)
+    append(log, a_batch(2))
+    with pytest.raises(AssertionError, match="a plan for byte 0"):
+        log.on_appended(stale)
+
+
+def test_a_plan_is_carried_out_once():
+    log = a_log()
+    plan = log.plan_append(a_batch(2), now_ms=NOW_MS)
+    log.on_appended(plan)
+    with pytest.raises(AssertionError, match="a plan for byte 0"):
+        log.on_appended(plan)
+
+
+def test_a_retry_behind_a_batch_without_a_sequence_is_known():
+    log = a_log()
+    first = append(log, a_batch(1, sequence=0, is_transactional=True))
+    commit = build_batch(
+        [Record(key=b"k", timestamp_ms=NOW_MS)], producer_id=7, producer_epoch=0, is_transactional=True
+    )
+    append(log, commit, origin=AppendOrigin.COORDINATOR)
+    again = append(log, a_batch(1, sequence=0, is_transactional=True))
+    assert again.result.is_duplicate and again.result.base_offset == first.result.base_offset
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["plain", "transactional", "commit", "abort"]), st.integers(1, 3)),
+        min_size=1,
+        max_size=20,
+    ),
+    st.integers(0, 300),
+)
+def test_batches_appended_one_by_one_or_together_give_the_same_log(steps, index_interval_bytes):
+    """Of one batch a plan is made in a short way, of several in a long one."""
+    source, placed, sequence = a_log(), [], 0
+    for kind, count in steps:
+        if kind == "plain":
+            plan = append(source, a_batch(count))
+        elif kind == "transactional":
+            plan = append(source, a_batch(count, sequence=sequence, is_transactional=True))
+            sequence += count
+        else:
+            plan = end(source, is_commit=kind == "commit")
+        placed.append(bytes(plan.buffer))
+
+    def log_of(appends):
+        log = a_log(segment_bytes=700, index_interval_bytes=index_interval_bytes)
+        segments, closing_entries = {}, []
+        for batches in appends:
+            plan = append(log, bytearray(batches), origin=AppendOrigin.REPLICATION)
+            for run in plan.runs:
+                into = segments.setdefault(run.base_offset, ([], [], [], [], bytearray()))
+                if run.is_roll:
+                    closing_entries.append(run.closing_time_entry)
+                for found, more in zip(
+                    into, (run.headers, run.offset_entries, run.time_entries, run.aborted_transactions), strict=False
+                ):
+                    found.extend(more)
+                into[-1].extend(plan.buffer[run.from_position : run.until_position])
+        return segments, closing_entries, vars(log.feed), list(log.segments), log.bounds(), dict(log.producers.entries)
+
+    assert log_of(placed) == log_of([b"".join(placed)])

@@ -263,3 +263,15 @@ def test_a_state_from_a_snapshot_goes_on_where_it_was():
     assert again.open_transactions() == full.open_transactions()
     assert list(again.open_transactions()) == [2, 7]
     assert again.find_known_batches([a_batch(0, transactional=True)]).base_offset == 1
+
+
+@given(st.integers(0, 3), st.lists(st.integers(1, 4), min_size=1, max_size=7), st.integers(1, 4))
+def test_the_next_batch_is_new_and_the_last_five_are_retries_where_sequences_wrap(before_wrap, sizes, size):
+    state, sequence, offset, sent = ProducerState("t-0"), MAX_SEQUENCE - before_wrap, 0, []
+    for records in sizes:
+        sent.append(a_batch(sequence, records=records, base_offset=offset))
+        state.replay(sent[-1])
+        offset, sequence = offset + records, (sequence + records) % (MAX_SEQUENCE + 1)
+    assert state.find_known_batches([a_batch(sequence, records=size)]) == KnownBatches()
+    for header in sent[-5:]:
+        assert state.find_known_batches([header]).base_offset == header.base_offset

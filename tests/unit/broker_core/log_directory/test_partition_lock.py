@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -189,3 +190,49 @@ def test_a_missing_file_is_made_or_missed(path):
         PartitionLock(path, creates=False).acquire(SHARED)
     PartitionLock(path).acquire(SHARED)
     PartitionLock(path, creates=False).acquire(SHARED)
+
+
+@pytest.mark.parametrize("timeout_seconds", [None, 60])
+@pytest.mark.parametrize(("held", "wanted"), [(SHARED, EXCLUSIVE), (EXCLUSIVE, SHARED), (EXCLUSIVE, EXCLUSIVE)])
+def test_who_waits_for_the_same_object_is_woken_by_its_release(path, held, wanted, timeout_seconds):
+    lock, is_got = PartitionLock(path), threading.Event()
+    lock.acquire(held)
+    waiting = a_waiter(lock, wanted, is_got, timeout_seconds)
+    lock.release()
+    assert is_got.wait(20)
+    waiting.join()
+    lock.release()
+
+
+def test_who_waits_to_share_is_woken_when_the_owner_shares(path):
+    lock, is_got = PartitionLock(path), threading.Event()
+    lock.acquire(EXCLUSIVE)
+    waiting = a_waiter(lock, SHARED, is_got, None)
+    lock.downgrade()
+    assert is_got.wait(20)
+    waiting.join()
+
+
+def test_who_waits_is_woken_even_if_the_system_refuses_to_unlock(path, monkeypatch):
+    lock, is_got = PartitionLock(path), threading.Event()
+    lock.acquire(EXCLUSIVE)
+    waiting = a_waiter(lock, EXCLUSIVE, is_got, None)
+
+    def refuse():
+        raise OSError(5, "refused")
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="refused"):
+        patched.setattr(lock, "_unlock", refuse)
+        lock.release()
+    assert is_got.wait(20)
+    waiting.join()
+
+
+def a_waiter(lock, wanted, is_got, timeout_seconds):
+    """A thread that waits by now."""
+    thread = threading.Thread(target=lambda: lock.acquire(wanted, timeout_seconds=timeout_seconds) and is_got.set())
+    thread.daemon = True
+    thread.start()
+    while not lock._waiting_count:
+        time.sleep(0.001)
+    return thread
