@@ -216,7 +216,8 @@ class PartitionWriter:
                 self._published = PublishedBounds(dense_from_offset=loaded.log.log_end_offset)
             self._appender = SegmentAppender(self.fs, self.directory, loaded.active.base_offset)
             if is_finished or self._differs_from(published):
-                self.appender.sync()
+                if loaded.log.feed.size_bytes:
+                    self.appender.sync()
                 self.publish(is_synced=True, is_new_generation=True)
 
     def _differs_from(self, published: PublishedBounds | None) -> bool:

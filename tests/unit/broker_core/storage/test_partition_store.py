@@ -70,12 +70,22 @@ def test_a_partition_whose_making_was_cut_off_anywhere_is_made_by_the_next_attem
             return
 
 
+def test_the_first_append_to_a_partition_syncs_its_log_once():
+    fs = FaultyFileSystem()
+    fs.make_directory("/log")
+    PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+    fs.calls.clear()
+    append(a_store(fs))
+    synced = [path.rpartition("/")[2] for kind, path in fs.calls if kind == "sync"]
+    assert synced.count("00000000000000000000.log") == 1
+
+
 def test_a_partition_is_made_with_few_syncs_and_has_an_id_only_when_all_of_it_is_on_the_device():
     fs = FaultyFileSystem()
     fs.make_directory("/log")
     PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
     kinds = [kind for kind, _ in fs.calls]
-    assert (kinds.count("sync"), kinds.count("sync_directory")) == (4, 3)
+    assert (kinds.count("sync"), kinds.count("sync_directory")) == (3, 3)
     assert fs.calls[-2:] == [("rename", f"{DIRECTORY}/partition.metadata"), ("sync_directory", DIRECTORY)]
     made = [number for number, (kind, _) in enumerate(fs.calls) if kind in ("create", "make_directory")]
     names_synced = [fs.calls.index(("sync_directory", path)) for path in (DIRECTORY, "/log")]
