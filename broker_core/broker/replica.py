@@ -40,7 +40,7 @@ from broker_core.model.exceptions import (
     UnknownPartitionError,
 )
 from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
-from broker_core.record.batch_header import BatchHeader
+from broker_core.record.batch_header import BatchHeader, WritableBytes
 from broker_core.storage.partition_store import GroupedAppend, PartitionStore
 
 Answer = TypeVar("Answer")
@@ -95,7 +95,7 @@ class Replica:
 
     def append(
         self,
-        batches: bytearray,
+        batches: WritableBytes,
         *,
         origin: AppendOrigin,
         header: BatchHeader | None = None,

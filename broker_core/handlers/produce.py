@@ -35,6 +35,7 @@ from broker_core.record.batch_header import (
     MAGIC_POSITION,
     RECORD_COUNT_POSITION,
     BatchHeader,
+    WritableBytes,
     read_header,
 )
 
@@ -60,7 +61,7 @@ class _Place(NamedTuple):
 class _Batch(NamedTuple):
     place: _Place
     replica: Replica
-    records: bytearray
+    records: WritableBytes
     header: BatchHeader
 
 
@@ -141,7 +142,9 @@ class _Produce:
             raise _Refused(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {name}")
         replica = self._call.node.replicas.get(TopicPartition(name, place.number))
         header = self._one_batch(records, replica)
-        return _Batch(place, replica, bytearray(memoryview(records or b"")[: header.size_bytes]), header)
+        batch = memoryview(records or b"")[: header.size_bytes]
+        # Where the request's own memory may be written to, the batch gets its place there.
+        return _Batch(place, replica, bytearray(batch) if batch.readonly else batch, header)
 
     def _topic_name(self, place: _Place) -> str:
         if isinstance(place.topic, str):

@@ -23,7 +23,7 @@ from broker_core.log.sparse_index import (
 from broker_core.log.transaction_index import AbortedTransactionEntry
 from broker_core.model.limits import INDEX_ENTRY_OFFSET_DELTA_MAX
 from broker_core.model.topic_config import TopicConfig
-from broker_core.record.batch_header import BatchHeader
+from broker_core.record.batch_header import BatchHeader, WritableBytes
 from broker_core.record.control_records import EndTransactionMarker
 
 
@@ -59,7 +59,7 @@ class AppendPlan(NamedTuple):
     No runs: every batch is a known retry and `result` says where it is; there is nothing to write.
     """
 
-    buffer: bytearray
+    buffer: WritableBytes
     runs: tuple[SegmentRun, ...]
     result: AppendResult
     log_end_offset: int

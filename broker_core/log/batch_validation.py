@@ -34,6 +34,7 @@ from broker_core.record.active_kernel import KERNEL
 from broker_core.record.batch_header import (
     COMPRESSION_MASK,
     BatchHeader,
+    WritableBytes,
     read_header,
     write_log_append_time,
     write_timestamps,
@@ -51,7 +52,7 @@ class ValidatedBatches(NamedTuple):
     in `buffer`) a batch; `markers` is set for control batches that end a transaction.
     """
 
-    buffer: bytearray
+    buffer: WritableBytes
     positions: tuple[int, ...]
     headers: tuple[BatchHeader, ...]
     markers: tuple[EndTransactionMarker | None, ...]
@@ -59,7 +60,7 @@ class ValidatedBatches(NamedTuple):
 
 
 def validate_batches(
-    batches: bytearray,
+    batches: WritableBytes,
     *,
     config: TopicConfig,
     now_ms: int,
@@ -116,7 +117,7 @@ def validate_batches(
     )
 
 
-def _is_plain(batches: bytearray, header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
+def _is_plain(batches: WritableBytes, header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
     """Whether the only batch may be appended exactly as it came, as nearly every one may: seen in one native walk.
     False says nothing; `validate_batches` then finds out step by step."""
     base_timestamp_ms, header_max_ms, producer_id, producer_epoch, base_sequence = header[7:12]
@@ -164,7 +165,7 @@ def _check_client(name: str, headers: Sequence[BatchHeader]) -> None:
 
 
 def _validate_data(
-    batches: bytearray, position: int, header: BatchHeader, config: TopicConfig, now_ms: int, name: str
+    batches: WritableBytes, position: int, header: BatchHeader, config: TopicConfig, now_ms: int, name: str
 ) -> bool:
     """Looks into a data batch; puts its true largest timestamp into the header. Whether that changed it."""
     # Before anything is inflated: a batch above the bound is refused whatever it holds.
@@ -202,7 +203,7 @@ def _validate_data(
 
 def _check_timestamps(
     name: str,
-    batches: bytearray,
+    batches: WritableBytes,
     position: int,
     header: BatchHeader,
     summary: RecordsSummary,
@@ -249,7 +250,7 @@ def _earliest_timestamp(batch: memoryview) -> int | None:
     return None if earliest_us is None else int(earliest_us) // 1000
 
 
-def _in_codec(batches: bytearray, found: Sequence[tuple[int, BatchHeader]], config: TopicConfig) -> bytearray:
+def _in_codec(batches: WritableBytes, found: Sequence[tuple[int, BatchHeader]], config: TopicConfig) -> WritableBytes:
     """The batches in the codec that the topic asks for; the same buffer when they are."""
     codec = config.codec
     if codec is None or all(header.is_control or header.compression_type is codec for _, header in found):
@@ -263,7 +264,7 @@ def _in_codec(batches: bytearray, found: Sequence[tuple[int, BatchHeader]], conf
     return rebuilt
 
 
-def _recompressed(batches: bytearray, position: int, codec: CompressionType, config: TopicConfig) -> bytearray:
+def _recompressed(batches: WritableBytes, position: int, codec: CompressionType, config: TopicConfig) -> bytearray:
     header = read_header(batches, position)
     content = compress(codec, batch_payload(batches, position, header), config.compression_level(codec))
     return assemble_batch(header._replace(attributes=header.attributes & ~COMPRESSION_MASK | codec), content)

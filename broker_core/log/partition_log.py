@@ -32,7 +32,7 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.limits import MAX_OFFSET
 from broker_core.model.topic_config import TopicConfig
-from broker_core.record.batch_header import BatchHeader, placed_header, write_placement
+from broker_core.record.batch_header import BatchHeader, WritableBytes, placed_header, write_placement
 from broker_core.record.control_records import EndTransactionMarker
 
 
@@ -135,7 +135,7 @@ class PartitionLog:
 
     def plan_append(
         self,
-        batches: bytearray,
+        batches: WritableBytes,
         *,
         now_ms: int,
         leader_epoch: int | None = None,

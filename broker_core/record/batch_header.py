@@ -50,6 +50,9 @@ TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 
+WritableBytes = bytearray | memoryview
+"""Where batches lie that get their place in the log."""
+
 _LAYOUT = struct.Struct(">qiibIhiqqqhii")
 _PLACEMENT_OFFSET = struct.Struct(">q")
 _PLACEMENT_EPOCH = struct.Struct(">i")
@@ -167,14 +170,14 @@ def compute_crc(buffer: Buffer, position: int, size_bytes: int) -> int:
     return int(crc32c.crc32c(view))
 
 
-def write_placement(buffer: bytearray | memoryview, position: int, *, base_offset: int, leader_epoch: int) -> None:
+def write_placement(buffer: WritableBytes, position: int, *, base_offset: int, leader_epoch: int) -> None:
     """Puts the batch at its place in the log, in place. The CRC does not cover these fields."""
     _PLACEMENT_OFFSET.pack_into(buffer, position, base_offset)
     _PLACEMENT_EPOCH.pack_into(buffer, position + LENGTH_PREFIX_BYTES, leader_epoch)
 
 
 def write_timestamps(
-    buffer: bytearray | memoryview, position: int, *, timestamp_type: TimestampType, max_timestamp_ms: int
+    buffer: WritableBytes, position: int, *, timestamp_type: TimestampType, max_timestamp_ms: int
 ) -> None:
     """Sets timestamp type and max timestamp in place, and the CRC anew. The batch must be whole."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + ATTRIBUTES_POSITION)
@@ -184,20 +187,20 @@ def write_timestamps(
     write_crc(buffer, position)
 
 
-def write_log_append_time(buffer: bytearray | memoryview, position: int, now_ms: int) -> None:
+def write_log_append_time(buffer: WritableBytes, position: int, now_ms: int) -> None:
     """Marks the batch as appended at `now_ms`: every record shows this time from now on. In place, with a new CRC."""
     write_timestamps(buffer, position, timestamp_type=TimestampType.LOG_APPEND_TIME, max_timestamp_ms=now_ms)
 
 
 def write_producer(
-    buffer: bytearray | memoryview, position: int, *, producer_id: int, producer_epoch: int, base_sequence: int
+    buffer: WritableBytes, position: int, *, producer_id: int, producer_epoch: int, base_sequence: int
 ) -> None:
     """Stamps a producer's id, epoch and first sequence into the batch, in place, with a new CRC."""
     _PRODUCER.pack_into(buffer, position + PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
     write_crc(buffer, position)
 
 
-def write_crc(buffer: bytearray | memoryview, position: int) -> None:
+def write_crc(buffer: WritableBytes, position: int) -> None:
     """Computes the CRC of the whole batch at `position` and writes it, in place."""
     size_bytes = int.from_bytes(memoryview(buffer)[position + 8 : position + 12], "big") + LENGTH_PREFIX_BYTES
     _CRC.pack_into(buffer, position + CRC_POSITION, compute_crc(buffer, position, size_bytes))

@@ -23,7 +23,7 @@ from broker_core.log.producer_snapshot import encode_snapshot
 from broker_core.log.producer_state import AppendOrigin, ProducerState
 from broker_core.log.sparse_index import TimestampOffset
 from broker_core.model.exceptions import StorageError, StreamlogError
-from broker_core.record.batch_header import BatchHeader
+from broker_core.record.batch_header import BatchHeader, WritableBytes
 from broker_core.storage.checkpoints import LEADER_EPOCH_FILE_NAME, write_atomically
 from broker_core.storage.partition_writer import PartitionWriter
 from broker_core.storage.segment_appender import SegmentAppender
@@ -41,7 +41,7 @@ class GroupedAppend(NamedTuple):
     """One append of a group: its batches, which get their offsets in place, and who asks for it. `header`: of the only
     batch, if it was read already."""
 
-    batches: bytearray
+    batches: WritableBytes
     origin: AppendOrigin = AppendOrigin.CLIENT
     header: BatchHeader | None = None
 
