@@ -7,12 +7,15 @@ A transport of asyncio copies what the socket does not take at once, and copies 
 gone: an answer of four megabytes several times. So parts go to the socket itself, all with one call, as long as the
 transport holds nothing. What the socket does not take waits here, as it is; the transport gets a small piece of it,
 and says when the socket has taken that. Where the transport has to see all bytes (TLS), it gets a piece at a time.
+
+When the connection turns out to be broken what waits is let go at once, and nothing is tried again: asyncio keeps an
+exception of `write` for a turn, and with its frames the whole answer.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any, Final, Protocol
 
@@ -39,6 +42,7 @@ class Transport(Protocol):
 
     def write(self, data: Any) -> None: ...
     def get_write_buffer_size(self) -> int: ...
+    def is_closing(self) -> bool: ...
 
 
 class DirectSocket(Protocol):
@@ -51,11 +55,13 @@ class DirectSocket(Protocol):
 
 class AnswerSender:
     """`direct`: the transport's own socket, if bytes may go there without it. The transport's limits are to be
-    `HIGH_WATER_BYTES` and 0."""
+    `HIGH_WATER_BYTES` and 0. `on_broken` is called once, and may be in the middle of a `send`."""
 
-    def __init__(self, transport: Transport, direct: DirectSocket | None) -> None:
+    def __init__(self, transport: Transport, direct: DirectSocket | None, on_broken: Callable[[], None]) -> None:
         self._transport = transport
         self._direct = direct
+        self._on_broken = on_broken
+        self._is_broken = False
         self._waiting: deque[memoryview] = deque()
         self._waiting_bytes = 0
         self._is_paused = False
@@ -72,11 +78,15 @@ class AnswerSender:
 
     def send(self, parts: Sequence[Buffer], size_bytes: int) -> None:
         """`size_bytes`: of all of them. They must not change any more."""
+        if self._is_broken:
+            return
         if size_bytes < _JOINED_BYTES:
             data = parts[0] if len(parts) == 1 else b"".join(parts)
             if not self._waiting and self._may_go_directly():
                 sent = self._try_to_send(data)
                 if sent == size_bytes:
+                    return
+                if self._is_broken:
                     return
                 data = memoryview(data)[sent:]
             parts = (data,)
@@ -98,9 +108,16 @@ class AnswerSender:
 
     def _send_waiting(self) -> None:
         while self._waiting and not self._is_paused:
+            if self._transport.is_closing():
+                self._let_go()
+                return
             piece_bytes = _TLS_PIECE_BYTES
             if self._may_go_directly():
-                self._take_off(self._try_to_send_waiting())
+                # Until the socket says that it is full: a broken one says so only then.
+                sent = self._try_to_send_waiting()
+                if sent:
+                    self._take_off(sent)
+                    continue
                 piece_bytes = _PIECE_BYTES
             if self._waiting:
                 # It pauses this unless the socket has taken all of it meanwhile.
@@ -112,16 +129,29 @@ class AnswerSender:
         assert self._direct is not None
         try:
             return self._direct.sendmsg(islice(self._waiting, _PARTS_AT_ONCE))
+        except BlockingIOError:
+            return 0
         except OSError:
+            self._let_go()
             return 0
 
     def _try_to_send(self, data: Buffer) -> int:
-        """How much was sent. What is wrong with the socket is the transport's business: it will see it, too."""
+        """How much was sent."""
         assert self._direct is not None
         try:
             return self._direct.send(data)
-        except OSError:
+        except BlockingIOError:
             return 0
+        except OSError:
+            self._let_go()
+            return 0
+
+    def _let_go(self) -> None:
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        if not self._is_broken:
+            self._is_broken = True
+            self._on_broken()
 
     def _take_off(self, byte_count: int) -> None:
         """From the front of what waits."""

@@ -124,7 +124,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         stream = cast(asyncio.Transport, transport)
         stream.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=0)
         self._transport = stream
-        self._sender = AnswerSender(stream, self._direct)
+        self._sender = AnswerSender(stream, self._direct, self._abort_soon)
         self._on_made(self, stream)
 
     def get_buffer(self, sizehint: int) -> bytearray:
@@ -166,6 +166,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._sender.pause()
 
     def resume_writing(self) -> None:
+        # The transport is in the middle of its own work: closed from within it, it would close twice.
+        self._loop.call_soon(self._go_on_sending)
+
+    def _go_on_sending(self) -> None:
         if self._sender is None:
             return
         self._sender.resume()
@@ -208,6 +212,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._takes_requests = False
         if self._transport is not None:
             self._transport.abort()
+
+    def _abort_soon(self) -> None:
+        """The connection is broken: nothing more is read from it, or answered."""
+        self._takes_requests = False
+        self._loop.call_soon(self.abort)
 
     def know(self, principal: str) -> None:
         """Who the client is."""

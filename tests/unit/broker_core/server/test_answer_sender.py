@@ -19,6 +19,7 @@ class ScriptedSocket:
         self.came = bytearray()
         self.calls = []
         self.trouble = None
+        self.breaks_when_full = False
 
     def send(self, data):
         return self._take("send", [data])
@@ -31,7 +32,7 @@ class ScriptedSocket:
         if self.trouble is not None:
             raise self.trouble
         if not self.room_bytes:
-            raise FullSocket
+            raise BrokenPipeError if self.breaks_when_full else FullSocket
         taken = b"".join(buffers)[: self.room_bytes]
         self.came += taken
         self.room_bytes -= len(taken)
@@ -47,6 +48,14 @@ class ScriptedTransport:
         self.most_held = 0
         self.written = []
         self.sender = None
+        self.is_lost = False
+        self.broken_count = 0
+
+    def is_closing(self):
+        return self.is_lost
+
+    def on_broken(self):
+        self.broken_count += 1
 
     def write(self, data):
         self.written.append(bytes(data))
@@ -76,7 +85,7 @@ class ScriptedTransport:
 def a_sender(*, room_bytes=10**9, is_direct=True):
     socket = ScriptedSocket(room_bytes)
     transport = ScriptedTransport(socket)
-    transport.sender = AnswerSender(transport, socket if is_direct else None)
+    transport.sender = AnswerSender(transport, socket if is_direct else None, transport.on_broken)
     return transport.sender, transport, socket
 
 
@@ -131,13 +140,32 @@ def test_nothing_goes_past_the_single_byte_that_a_transport_holds_without_saying
     assert bytes(socket.came) == b"firstsecond"
 
 
-def test_a_socket_that_refuses_is_left_to_the_transport():
+@pytest.mark.parametrize("size_bytes", [6, BIG])
+def test_what_waits_for_a_broken_socket_is_let_go_at_once_and_nothing_is_tried_again(size_bytes):
     sender, transport, socket = a_sender()
-    socket.trouble = ConnectionResetError()
-    send(sender, b"answer")
-    assert transport.written == [b"answer"]
+    socket.trouble = BrokenPipeError()
+    send(sender, bytes(size_bytes))
+    assert (transport.broken_count, sender.held_bytes, sender.is_empty) == (1, 0, True)
+    send(sender, b"another")
     send(sender, bytes(BIG))
-    assert sender.held_bytes == 0, "a transport that takes everything is given everything"
+    assert (transport.broken_count, len(socket.calls), transport.written) == (1, 1, [])
+
+
+def test_a_socket_that_breaks_in_the_middle_of_an_answer_is_noticed_before_the_transport_notices():
+    sender, transport, socket = a_sender(room_bytes=30_000)
+    socket.breaks_when_full = True
+    send(sender, bytes(BIG))
+    assert (transport.broken_count, sender.held_bytes, transport.written) == (1, 0, [])
+
+
+@pytest.mark.parametrize("is_direct", [True, False], ids=["direct", "through the transport"])
+def test_a_transport_that_is_closing_gets_nothing_more(is_direct):
+    sender, transport, _ = a_sender(room_bytes=30_000, is_direct=is_direct)
+    send(sender, bytes(3 * BIG))
+    written = len(transport.written)
+    transport.is_lost = True
+    sender.resume()
+    assert (transport.broken_count, sender.held_bytes - len(transport.held), len(transport.written)) == (1, 0, written)
 
 
 def test_many_parts_go_out_however_many_the_system_takes_at_once():

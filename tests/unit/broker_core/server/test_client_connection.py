@@ -1,6 +1,7 @@
 """Real sockets against a server with a small node behind it."""
 
 import logging
+import socket
 import ssl
 import struct
 import threading
@@ -76,6 +77,34 @@ def test_requests_that_have_come_are_taken_in_one_turn(client, broker, monkeypat
         client.receive()
     assert sum(map(len, requests)) > received[0] == SCRATCH_BYTES
     assert len(received) == 1, "all of them came with what asyncio received first"
+
+
+def test_who_is_closed_behind_an_answer_that_he_fetches_slowly_gets_it_whole_and_nobody_complains(caplog):
+    with SmallBroker(socket__send__buffer__bytes=5000) as broker, broker.connect() as client:
+        broker.node.answer_bytes = 1_000_000
+        client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 100_000)
+        client.send(ApiKey.METADATA, 9, topics=())
+        until(lambda: broker.call(lambda: broker.server.memory.held_bytes) > 0)
+        client.socket.sendall(struct.pack(">i", -5))
+        until(lambda: any("-5 bytes" in record.getMessage() for record in caplog.records))
+        assert broker.call(lambda: broker.server.memory.held_bytes) > 0
+        assert len(client.receive().cluster_id) == 1_000_000
+        assert client.is_hung_up_on()
+        until(lambda: broker.call(lambda: len(broker.server.connections)) == 0)
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
+
+
+def test_who_is_gone_before_his_large_answer_holds_no_memory_and_nobody_complains(caplog):
+    with SmallBroker() as broker:
+        broker.node.answer_bytes = 20_000_000
+        for _ in range(5):
+            with broker.connect() as client:
+                client.send(ApiKey.METADATA, 9, topics=())
+                client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        until(lambda: len(broker.node.asked) == 5)
+        until(lambda: broker.call(lambda: len(broker.server.connections)) == 0)
+        assert broker.call(lambda: broker.server.memory.held_bytes) == 0
+    assert [record for record in caplog.records if record.name == "asyncio"] == []
 
 
 def test_a_request_larger_than_what_is_received_at_a_time_arrives_whole(client, broker):
