@@ -312,7 +312,7 @@ class Replica:
     def _learn_producers(self, changed: Changed) -> None:
         if changed.has_all_producers:
             self._producers = {number: entry for number, entry in changed.producers.items() if entry is not None}
-        elif changed.producers and self._producers is not None:
+        elif self._producers is not None:
             for producer_id, entry in changed.producers.items():
                 if entry is not None:
                     self._producers[producer_id] = entry

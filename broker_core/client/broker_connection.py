@@ -9,7 +9,6 @@ Threads may share it: one exchange at a time. After an exception of the transpor
 from __future__ import annotations
 
 import secrets
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from broker_core.client.deadline import Deadline
 from broker_core.model.client_settings import BrokerAddress, ClientSettings, SaslSettings
 from broker_core.model.exceptions import BrokerUnavailableError, UnsupportedVersionError
 from broker_core.model.limits import MAX_RESPONSE_FRAME_BYTES
+from broker_core.model.loading import folders_on_path
 from broker_core.protocol.api_table import ApiKey, api_label
 from broker_core.protocol.connection import ClientConnection
 
@@ -182,5 +182,5 @@ def _own_version() -> str:
     has one on the path whose directory takes 0.05 s to read."""
     from importlib.metadata import Distribution
 
-    folders = [entry for entry in sys.path if not entry.endswith((".zip", ".jar"))]
-    return next((found.version for found in Distribution.discover(name=DISTRIBUTION, path=folders)), "0")
+    found = Distribution.discover(name=DISTRIBUTION, path=folders_on_path())
+    return next((one.version for one in found), "0")

@@ -8,7 +8,6 @@ anew (KIP-511).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from typing import Final
 
 from kio.schema.errors import ErrorCode
@@ -17,14 +16,11 @@ from kio.static.protocol import Entity
 from broker_core.broker.broker_node import BrokerNode
 from broker_core.handlers import api_versions
 from broker_core.handlers.call import Call, Peer, Send
-from broker_core.handlers.registry import HANDLERS, Handler
+from broker_core.handlers.registry import HANDLERS
 from broker_core.model.exceptions import MalformedMessageError, StreamlogError
 from broker_core.protocol.api_table import ApiKey, api_label, message_types
 from broker_core.protocol.connection import Request
 from broker_core.protocol.served_versions import is_served
-
-_HANDLERS: Final[Mapping[int, Handler]] = {int(key): handle for key, handle in HANDLERS.items()}
-"""By plain numbers: to make an ApiKey of one takes longer than to look for it."""
 
 _log: Final = logging.getLogger(__name__)
 
@@ -41,7 +37,7 @@ def dispatch(node: BrokerNode, request: Request, peer: Peer, send: Send, now_ms:
         api_versions.refuse_version(call)
         return
     try:
-        _HANDLERS[request.api_key](call)
+        HANDLERS[request.api_key](call)
     except Exception as trouble:
         if call.is_answered or not _may_answer(call, trouble):
             raise

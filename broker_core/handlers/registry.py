@@ -60,7 +60,7 @@ from broker_core.protocol.api_table import ApiKey
 
 Handler = Callable[[Call], None]
 
-HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
+HANDLERS: Final[Mapping[int, Handler]] = MappingProxyType(
     {
         ApiKey.PRODUCE: produce.handle,
         ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch.handle,
@@ -111,3 +111,4 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = MappingProxyType(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials.handle,
     }
 )
+"""By an ApiKey or its plain number, which are equal: to make an ApiKey of one takes longer than to look for it."""

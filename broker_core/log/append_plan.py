@@ -35,8 +35,6 @@ class SegmentRun(NamedTuple):
     """
 
     is_roll: bool
-    base_offset: int
-    """Of the segment."""
     file_position: int
     """Byte of the segment's file where the run begins: the segment's size so far."""
     from_position: int
@@ -51,6 +49,11 @@ class SegmentRun(NamedTuple):
     offset_entries: tuple[OffsetPosition, ...]
     time_entries: tuple[TimestampOffset, ...]
     aborted_transactions: tuple[AbortedTransactionEntry, ...]
+
+    @property
+    def base_offset(self) -> int:
+        """Of the segment."""
+        return self.feed.base_offset
 
 
 class AppendPlan(NamedTuple):
@@ -105,7 +108,6 @@ class _RunDraft:
         last = self.batches[-1]
         return SegmentRun(
             is_roll=self.is_roll,
-            base_offset=self.feed.base_offset,
             file_position=self.file_position,
             from_position=self.from_position,
             until_position=last.position + last.header.size_bytes,
@@ -165,7 +167,6 @@ def _only_run(feed: SegmentIndexFeed, batch: PlacedBatch) -> SegmentRun:
     offset_entry, time_entry = feed.add(header)
     return SegmentRun(
         is_roll=False,
-        base_offset=feed.base_offset,
         file_position=file_position,
         from_position=position,
         until_position=position + header.size_bytes,

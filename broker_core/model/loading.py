@@ -41,8 +41,13 @@ def without_archives() -> Iterator[None]:
     version while it is loaded (crc32c) has their whole directories read for it: 0.05 s. What is imported must not come
     out of an archive, or be loaded already."""
     whole = sys.path
-    sys.path = [entry for entry in whole if not entry.endswith((".zip", ".jar"))]
+    sys.path = folders_on_path()
     try:
         yield
     finally:
         sys.path = whole
+
+
+def folders_on_path() -> list[str]:
+    """`sys.path` without its archives."""
+    return [entry for entry in sys.path if not entry.endswith((".zip", ".jar"))]

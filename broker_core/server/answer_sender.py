@@ -82,8 +82,8 @@ class AnswerSender:
             return
         if size_bytes < _JOINED_BYTES:
             data = parts[0] if len(parts) == 1 else b"".join(parts)
-            if not self._waiting and self._may_go_directly():
-                sent = self._try_to_send(data)
+            if not self._waiting and self._direct is not None and self._may_go_directly():
+                sent = self._try_to_send(self._direct.send, data)
                 if sent == size_bytes:
                     return
                 if self._is_broken:
@@ -104,7 +104,7 @@ class AnswerSender:
         self._send_waiting()
 
     def _may_go_directly(self) -> bool:
-        return self._direct is not None and not self._is_paused and not self._transport.get_write_buffer_size()
+        return not self._is_paused and not self._transport.get_write_buffer_size()
 
     def _send_waiting(self) -> None:
         while self._waiting and not self._is_paused:
@@ -112,9 +112,9 @@ class AnswerSender:
                 self._let_go()
                 return
             piece_bytes = _TLS_PIECE_BYTES
-            if self._may_go_directly():
+            if self._direct is not None and self._may_go_directly():
                 # Until the socket says that it is full: a broken one says so only then.
-                sent = self._try_to_send_waiting()
+                sent = self._try_to_send(self._direct.sendmsg, islice(self._waiting, _PARTS_AT_ONCE))
                 if sent:
                     self._take_off(sent)
                     continue
@@ -125,21 +125,10 @@ class AnswerSender:
                 self._take_off(len(piece))
                 self._transport.write(piece)
 
-    def _try_to_send_waiting(self) -> int:
-        assert self._direct is not None
+    def _try_to_send(self, send: Callable[[Any], int], data: Buffer | Iterable[Buffer]) -> int:
+        """How much was sent, by one of the socket's ways to send."""
         try:
-            return self._direct.sendmsg(islice(self._waiting, _PARTS_AT_ONCE))
-        except BlockingIOError:
-            return 0
-        except OSError:
-            self._let_go()
-            return 0
-
-    def _try_to_send(self, data: Buffer) -> int:
-        """How much was sent."""
-        assert self._direct is not None
-        try:
-            return self._direct.send(data)
+            return send(data)
         except BlockingIOError:
             return 0
         except OSError:

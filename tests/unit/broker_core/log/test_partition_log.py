@@ -239,19 +239,29 @@ def test_replicated_batches_keep_their_offsets_and_epochs():
         log.plan_append(a_batch(1, base_offset=41), now_ms=NOW_MS, origin=AppendOrigin.REPLICATION)
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["plain", "txn", "commit", "abort"]), st.integers(1, 3)), max_size=25))
-def test_replaying_what_was_appended_gives_the_same_log(steps):
-    log, twin = a_log(segment_bytes=700), a_log(segment_bytes=700)
+steps_of_a_log = st.lists(
+    st.tuples(st.sampled_from(["plain", "transactional", "commit", "abort"]), st.integers(1, 3)), max_size=25
+)
+
+
+def carried_out(log, steps):
+    """The plan of each step, once it is in the log."""
     sequence = 0
     for kind, records in steps:
         if kind == "plain":
-            plan = append(log, a_batch(records))
-        elif kind == "txn":
-            plan = append(log, a_batch(records, sequence=sequence, is_transactional=True))
+            yield append(log, a_batch(records))
+        elif kind == "transactional":
+            yield append(log, a_batch(records, sequence=sequence, is_transactional=True))
             sequence += records
         else:
-            plan = end(log, is_commit=kind == "commit")
+            yield end(log, is_commit=kind == "commit")
+
+
+@settings(max_examples=40, deadline=None)
+@given(steps_of_a_log)
+def test_replaying_what_was_appended_gives_the_same_log(steps):
+    log, twin = a_log(segment_bytes=700), a_log(segment_bytes=700)
+    for plan in carried_out(log, steps):
         for run in plan.runs:
             if run.is_roll:
                 twin.on_rolled(run.base_offset, now_ms=NOW_MS)
@@ -291,26 +301,10 @@ def test_a_retry_behind_a_batch_without_a_sequence_is_known():
     assert again.result.is_duplicate and again.result.base_offset == first.result.base_offset
 
 
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["plain", "transactional", "commit", "abort"]), st.integers(1, 3)),
-        min_size=1,
-        max_size=20,
-    ),
-    st.integers(0, 300),
-)
+@given(steps_of_a_log.filter(bool), st.integers(0, 300))
 def test_batches_appended_one_by_one_or_together_give_the_same_log(steps, index_interval_bytes):
     """Of one batch a plan is made in a short way, of several in a long one."""
-    source, placed, sequence = a_log(), [], 0
-    for kind, count in steps:
-        if kind == "plain":
-            plan = append(source, a_batch(count))
-        elif kind == "transactional":
-            plan = append(source, a_batch(count, sequence=sequence, is_transactional=True))
-            sequence += count
-        else:
-            plan = end(source, is_commit=kind == "commit")
-        placed.append(bytes(plan.buffer))
+    placed = [bytes(plan.buffer) for plan in carried_out(a_log(), steps)]
 
     def log_of(appends):
         log = a_log(segment_bytes=700, index_interval_bytes=index_interval_bytes)

@@ -193,24 +193,23 @@ def test_a_missing_file_is_made_or_missed(path):
 
 
 @pytest.mark.parametrize("timeout_seconds", [None, 60])
-@pytest.mark.parametrize(("held", "wanted"), [(SHARED, EXCLUSIVE), (EXCLUSIVE, SHARED), (EXCLUSIVE, EXCLUSIVE)])
-def test_who_waits_for_the_same_object_is_woken_by_its_release(path, held, wanted, timeout_seconds):
+@pytest.mark.parametrize(
+    ("held", "give_way", "wanted"),
+    [
+        (SHARED, PartitionLock.release, EXCLUSIVE),
+        (EXCLUSIVE, PartitionLock.release, SHARED),
+        (EXCLUSIVE, PartitionLock.release, EXCLUSIVE),
+        (EXCLUSIVE, PartitionLock.downgrade, SHARED),
+    ],
+)
+def test_who_waits_for_the_same_object_is_woken_when_its_owner_gives_way(path, held, give_way, wanted, timeout_seconds):
     lock, is_got = PartitionLock(path), threading.Event()
     lock.acquire(held)
     waiting = a_waiter(lock, wanted, is_got, timeout_seconds)
-    lock.release()
+    give_way(lock)
     assert is_got.wait(20)
     waiting.join()
     lock.release()
-
-
-def test_who_waits_to_share_is_woken_when_the_owner_shares(path):
-    lock, is_got = PartitionLock(path), threading.Event()
-    lock.acquire(EXCLUSIVE)
-    waiting = a_waiter(lock, SHARED, is_got, None)
-    lock.downgrade()
-    assert is_got.wait(20)
-    waiting.join()
 
 
 def test_who_waits_is_woken_even_if_the_system_refuses_to_unlock(path, monkeypatch):
