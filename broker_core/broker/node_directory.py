@@ -1,8 +1,9 @@
 """The log directory of a node, which nobody else may open meanwhile, and everything that is open of it.
 
-    open      takes the root lock, makes the directory if there is none, takes away the mark of a clean shutdown
-    recover   without that mark: every partition is opened as a writer does, in jobs; missing folders are made
-    close     writes the mark if everything is on the device, gives the lock back
+    open      takes the root lock, makes the directory if there is none, marks it as a broker's (see `clean_shutdown`)
+    recover   without the mark of a clean shutdown: every partition is opened as a writer does, in jobs; missing folders
+              are made
+    close     writes that mark if everything is on the device, gives the lock back
 
 Opening, sweeping and closing block: they are for jobs, or for a process that does nothing else yet.
 """
@@ -16,7 +17,12 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from broker_core.log_directory.clean_shutdown import remove_clean_shutdown, write_clean_shutdown
+from broker_core.log_directory.clean_shutdown import (
+    mark_broker_running,
+    remove_clean_shutdown,
+    unmark_broker_running,
+    write_clean_shutdown,
+)
 from broker_core.log_directory.directory import DirectoryKind, LogDirectory
 from broker_core.log_directory.meta_properties import NODE_ID, MetaProperties
 from broker_core.log_directory.metadata_log import MetadataLog
@@ -37,12 +43,15 @@ _RECOVERY_JOB_COUNT: Final = 2
 _BROKER_EPOCH: Final = -1
 """What Kafka writes when it knows none: a node alone has no registration that could be fenced."""
 
+_KILLED: Final = "directory=%s was not shut down cleanly (broker killed, or no power): recovering its %d partitions"
+_WITHOUT_BROKER: Final = "directory=%s was last used without a broker: looking at the ends of its %d partitions first"
+
 _log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDirectory:
-    """Made by `open`. `was_clean`: nothing needs to be recovered."""
+    """Made by `open`. `was_clean`: nothing needs to be recovered. `was_killed`: if it does, a broker is to blame."""
 
     fs: FileSystem
     directory: LogDirectory
@@ -51,6 +60,7 @@ class NodeDirectory:
     access: PartitionAccess
     max_open_count: int
     was_clean: bool
+    was_killed: bool
 
     @classmethod
     def open(
@@ -76,6 +86,7 @@ class NodeDirectory:
                 )
             is_new = directory.kind is DirectoryKind.ABSENT
             directory.make()
+            was_killed = mark_broker_running(fs, path)
             was_clean = remove_clean_shutdown(fs, path) or is_new
             metadata_log = MetadataLog(fs, directory, clock)
             folders = PartitionFolders(fs, path, metadata_log, entropy)
@@ -100,6 +111,7 @@ class NodeDirectory:
             ),
             max_open_count=max_open_count,
             was_clean=was_clean,
+            was_killed=was_killed,
         )
 
     @property
@@ -139,6 +151,7 @@ class NodeDirectory:
         try:
             if is_clean:
                 write_clean_shutdown(self.fs, self.path, broker_epoch=_BROKER_EPOCH)
+                unmark_broker_running(self.fs, self.path)
         finally:
             self.directory.close()
 
@@ -153,6 +166,7 @@ class _Recovery:
     ) -> None:
         self._access = node_directory.access
         self._path = node_directory.path
+        self._was_killed = node_directory.was_killed
         self._jobs = jobs
         self._on_done = on_done
         self._on_progress = on_progress
@@ -162,7 +176,9 @@ class _Recovery:
         self._troubles: dict[TopicPartition, StreamlogError] = {}
 
     def begin(self) -> None:
-        _log.warning("directory=%s was not shut down cleanly: recovering its %d partitions", self._path, self._count)
+        left_by = _KILLED if self._was_killed else _WITHOUT_BROKER
+        level = logging.WARNING if self._was_killed else logging.INFO
+        _log.log(level, left_by, self._path, self._count)
         if not self._left:
             self._on_done({})
         for _ in range(_RECOVERY_JOB_COUNT):

@@ -104,6 +104,45 @@ def test_whoever_uses_the_directory_without_a_broker_takes_the_mark_away(path):
     node.crash()
 
 
+def recovered(path, caplog):
+    """What a start says of how it found the directory: level and words."""
+    caplog.clear()
+    node = ReplicaNode(path)
+    node.directory.recover(node.jobs, lambda troubles: None)
+    node.jobs.run_all()
+    said = [(record.levelname, record.message) for record in caplog.records if str(path) in record.message]
+    return node, said
+
+
+def test_a_directory_that_was_used_without_a_broker_is_not_said_to_have_been_shut_down_uncleanly(path, caplog):
+    caplog.set_level("INFO")
+    with open_embedded(str(path), create=True) as cluster:
+        cluster.create_topic("t", partition_count=2)
+    node, said = recovered(path, caplog)
+    words = f"directory={path} was last used without a broker: looking at the ends of its 2 partitions first"
+    assert said == [("INFO", words)]
+    node.directory.close(is_clean=True)
+    with open_embedded(str(path)) as cluster:
+        cluster.append(TopicPartition("t", 0), a_batch(2))
+    node, said = recovered(path, caplog)
+    assert said == [("INFO", words)]
+    node.directory.close(is_clean=True)
+    node, said = recovered(path, caplog)
+    assert said == []
+    node.crash()
+
+
+def test_a_broker_that_was_killed_is_told_of_also_when_the_directory_was_used_without_one_since(path, caplog):
+    caplog.set_level("INFO")
+    ReplicaNode(path).crash()
+    with open_embedded(str(path)) as cluster:
+        cluster.create_topic("t", partition_count=1)
+    node, [(level, words)] = recovered(path, caplog)
+    assert level == "WARNING"
+    assert "was not shut down cleanly (broker killed, or no power): recovering its 1 partitions" in words
+    node.crash()
+
+
 def test_without_the_mark_every_partition_is_recovered_with_progress_and_missing_folders_are_made(path, caplog):
     node = ReplicaNode(path)
     node.create(partition_count=4)
@@ -124,7 +163,7 @@ def test_without_the_mark_every_partition_is_recovered_with_progress_and_missing
     node.jobs.run_all()
     assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert done == [{}]
-    assert "not shut down cleanly: recovering its 4 partitions" in caplog.text
+    assert "not shut down cleanly (broker killed, or no power): recovering its 4 partitions" in caplog.text
     assert [node.replica(TopicPartition("t", number)).bounds.log_end_offset for number in range(4)] == [3, 3, 3, 0]
     assert (path / "t-2" / "00000000000000000000.log").stat().st_size == len(a_batch(3))
     node.crash()

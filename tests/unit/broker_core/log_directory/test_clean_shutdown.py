@@ -2,7 +2,9 @@ from faulty_file_system import FaultyFileSystem, Killed
 
 from broker_core.log_directory.clean_shutdown import (
     CLEAN_SHUTDOWN_FILE_NAME,
+    mark_broker_running,
     remove_clean_shutdown,
+    unmark_broker_running,
     write_clean_shutdown,
 )
 
@@ -44,3 +46,22 @@ def test_a_crash_while_it_is_written_leaves_none_or_a_whole_one():
         else:
             assert call > 2
             return
+
+
+def test_a_broker_that_was_killed_is_known_by_the_mark_that_it_could_not_take_away():
+    fs = a_directory()
+    assert not mark_broker_running(fs, "/log")
+    fs.power_loss()
+    assert mark_broker_running(fs, "/log")
+    unmark_broker_running(fs, "/log")
+    fs.power_loss()
+    assert not mark_broker_running(fs, "/log")
+
+
+def test_taking_the_mark_of_a_running_broker_away_twice_is_harmless():
+    fs = a_directory()
+    unmark_broker_running(fs, "/log")
+    mark_broker_running(fs, "/log")
+    unmark_broker_running(fs, "/log")
+    unmark_broker_running(fs, "/log")
+    assert fs.list_directory("/log") == []
