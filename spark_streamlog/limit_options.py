@@ -22,14 +22,19 @@ from spark_streamlog.planning.relative_start import FORMS, relative_start_of
 
 _JSON_EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":"latest"}'
 
+_NAMED_COUNT = 3
+"""A complaint names so many partitions; the option itself may name thousands."""
+
 
 def starting_limit(options: OptionReader, kind: QueryKind) -> OffsetLimit:
     """Earliest in a batch query unless told otherwise, else latest."""
     default: OffsetLimit = Earliest() if kind is QueryKind.BATCH else Latest()
     limit = _limit(options, "starting", default)
-    if kind is QueryKind.BATCH and _stands_at(limit, Latest(), LATEST):
+    if kind is QueryKind.BATCH and (where := _stands_at(limit, Latest(), LATEST)):
         options.complain(
-            "startingOffsets cannot be latest in a batch query, also not for one partition: nothing lies behind it"
+            f"startingOffsets cannot be latest in a batch query{where}: it reads what is there when it begins, and"
+            " behind latest there is nothing. For everything leave startingOffsets out or give earliest, for the newest"
+            " records latest-1000 or -10m, for what comes from now on use readStream"
         )
     return limit
 
@@ -41,8 +46,11 @@ def ending_limit(options: OptionReader, kind: QueryKind) -> OffsetLimit:
             options.refuse(name, "is not valid in a streaming query: it has no end")
         return Latest()
     limit = _limit(options, "ending", Latest())
-    if _stands_at(limit, Earliest(), EARLIEST):
-        options.complain("endingOffsets cannot be earliest, also not for one partition: nothing lies before it")
+    if where := _stands_at(limit, Earliest(), EARLIEST):
+        options.complain(
+            f"endingOffsets cannot be earliest{where}: nothing lies before it. Leave endingOffsets out, or give latest"
+            " or the offsets to end before"
+        )
     return limit
 
 
@@ -67,7 +75,14 @@ def _offsets_of(value: str, name: str, *, is_start: bool) -> OffsetLimit:
     return found or offsets_from_json(value, option=name)
 
 
-def _stands_at(limit: OffsetLimit, whole: OffsetLimit, offset: int) -> bool:
-    if isinstance(limit, OffsetsByPartition):
-        return offset in limit.by_partition.values() or offset in limit.by_topic.values()
-    return limit == whole
+def _stands_at(limit: OffsetLimit, whole: OffsetLimit, offset: int) -> str:
+    """Where in the option's value, as it goes on in a sentence; nothing if it does not stand there."""
+    if not isinstance(limit, OffsetsByPartition):
+        return " (for all partitions)" if limit == whole else ""
+    by_partition = [str(partition) for partition, found in limit.by_partition.items() if found == offset]
+    by_topic = [f"topic {topic}" for topic, found in limit.by_topic.items() if found == offset]
+    named = sorted([*by_partition, *by_topic])
+    if not named:
+        return ""
+    more = f" and {len(named) - _NAMED_COUNT} more" if len(named) > _NAMED_COUNT else ""
+    return f" ({offset} for {', '.join(named[:_NAMED_COUNT])}{more})"

@@ -61,16 +61,31 @@ def test_offsets_keep_the_case_of_topics_and_words_do_not_matter():
     assert start(STREAM, startingOffsets=" EARLIEST ") == Earliest()
 
 
-@pytest.mark.parametrize("value", ["latest", '{"t":{"0":-1}}', '{"t":"latest"}'])
-def test_a_batch_query_cannot_start_at_latest(value):
-    assert "startingOffsets cannot be latest in a batch query" in refused(startingOffsets=value)
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        ("latest", "for all partitions"),
+        ('{"t":{"0":7,"1":-1}}', "-1 for t-1"),
+        ('{"a":{"0":7},"t":"latest"}', "-1 for topic t"),
+        ('{"t":{"3":-1,"2":-1,"1":-1,"0":-1}}', "-1 for t-0, t-1, t-2 and 1 more"),
+    ],
+)
+def test_a_batch_query_cannot_start_at_latest_and_is_told_where_it_says_so_and_what_to_give_instead(value, where):
+    complaint = refused(startingOffsets=value)
+    assert f"startingOffsets cannot be latest in a batch query ({where}): " in complaint
+    assert all(instead in complaint for instead in ("give earliest", "latest-1000 or -10m", "use readStream"))
     limits(STREAM, startingOffsets=value)
     limits(ANY, startingOffsets=value)
 
 
-@pytest.mark.parametrize("value", ["earliest", '{"t":{"0":-2}}', '{"t":"earliest"}'])
-def test_no_query_can_end_at_earliest(value):
-    assert "endingOffsets cannot be earliest" in refused(endingOffsets=value)
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [("earliest", "for all partitions"), ('{"t":{"0":-2}}', "-2 for t-0"), ('{"t":"earliest"}', "-2 for topic t")],
+)
+def test_no_query_can_end_at_earliest_and_is_told_where_it_says_so_and_what_to_give_instead(value, where):
+    complaint = refused(endingOffsets=value)
+    assert f"endingOffsets cannot be earliest ({where}): nothing lies before it. " in complaint
+    assert "give latest or the offsets to end before" in complaint
 
 
 @pytest.mark.parametrize(
