@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 from broker_core.client.broker_connection import BrokerConnection
 from broker_core.client.deadline import Deadline
+from broker_core.client.unreachable_warning import UnreachableWarning
 from broker_core.model.client_settings import BrokerAddress, ClientSettings
-from broker_core.model.exceptions import RemoteError
+from broker_core.model.exceptions import BrokerUnavailableError, RemoteError, RequestTimedOutError
 
 
 @dataclass(slots=True)
@@ -31,6 +32,7 @@ class ConnectionPool:
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
+        self._warning = UnreachableWarning(settings)
         self._is_closed = False
         self._state = _Open()
 
@@ -46,7 +48,7 @@ class ConnectionPool:
             if found is not None:
                 found.close()
                 state.connections.pop(address, None)
-            made = BrokerConnection(address, self._settings, deadline)
+            made = self._made(address, deadline)
             with state.lock:
                 if not self._is_closed:
                     state.connections[address] = made
@@ -67,6 +69,13 @@ class ConnectionPool:
             state.connections.clear()
         for connection in connections:
             connection.close()
+
+    def _made(self, address: BrokerAddress, deadline: Deadline) -> BrokerConnection:
+        try:
+            return BrokerConnection(address, self._settings, deadline)
+        except (BrokerUnavailableError, RequestTimedOutError) as trouble:
+            self._warning.on_failure(address, trouble, deadline)
+            raise
 
     def _closed(self) -> RemoteError:
         return RemoteError(f"The client of {self._settings} was closed.")

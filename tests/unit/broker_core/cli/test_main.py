@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -42,6 +43,19 @@ def test_ctrl_c_is_quiet_at_any_moment(log_path):
         # Until `main` runs, Python itself is not yet ready to be interrupted politely.
         if b"in main" in complaint or process.returncode == 130:
             assert (complaint, process.returncode) == (b"", 130)
+
+
+def test_brokers_that_are_not_there_are_told_of_on_stderr_while_it_waits_for_them(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    config = tmp_path / "client.properties"
+    config.write_text("default.api.timeout.ms=300\n")
+    where = ["--bootstrap-server", address, "--command-config", str(config)]
+    ended = subprocess.run([*STREAMLOG, "topic", "list", *where], capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    warning, complaint = ended.stderr.splitlines()
+    assert warning.startswith(f"{address} cannot be reached: Connection refused (from bootstrap.servers).")
+    assert complaint.startswith("streamlog: ")
 
 
 def _default_interrupt():
