@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 
 from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.java_produce import SYNCED, SYNCED_TOPIC
 from bench.stage import Stage
 from bench.topic_admin import check_end_offsets
 
 SIZE = 100
+CASE = "acks=all, 100 B"
 _AVERAGE = re.compile(r"Avg latency: ([\d.]+) ms")
 _PERCENTILES = re.compile(r"Percentiles: 50th = (\d+), 99th = (\d+), 99.9th = (\d+)")
 
@@ -16,7 +18,7 @@ _PERCENTILES = re.compile(r"Percentiles: 50th = (\d+), 99th = (\d+), 99.9th = (\
 def run(stage: Stage, contender: Contender, case: str) -> Outcome:
     count = stage.scale.round_trips
     bootstrap = stage.broker(contender).bootstrap
-    with stage.topic(contender, 1) as topic:
+    with stage.topic(contender, 1, **(SYNCED_TOPIC if case.endswith(SYNCED) else {})) as topic:
         with stage.measured(contender):
             said = stage.run_java_tool("EndToEndLatency", bootstrap, topic, count, "all", SIZE)
         check_end_offsets(bootstrap, topic, count)
@@ -30,7 +32,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
 
 
 def cases(scale: Scale) -> tuple[str, ...]:
-    return ("acks=all, 100 B",)
+    return CASE, f"{CASE}, {SYNCED}"
 
 
 BENCH = Bench(
@@ -59,5 +61,5 @@ BENCH = Bench(
     cases=cases,
     run=run,
     needs=frozenset({"java-tools"}),
-    full_seconds=110,
+    full_seconds=140,
 )
