@@ -5,7 +5,8 @@
       data_to_send()                     ──── bytes ────►      next_request() -> Request or None
       next_response() -> Response        ◄─── bytes ────       send_response(request, message); data_to_send()
 
-Answers come in the order of the requests. After MalformedMessageError a connection is good for nothing but closing.
+Answers come in the order of the requests. After MalformedMessageError a connection is good for nothing but closing;
+what came whole before the mistake was given before it.
 
 A header's version follows from that of its message; the answer to ApiVersions has the oldest header in all versions. A
 broker that does not speak the version of an ApiVersions request answers in version 0 with UNSUPPORTED_VERSION.
@@ -79,7 +80,6 @@ class _Side:
         self._outgoing: list[Buffer] = []
 
     def receive_data(self, data: Buffer) -> None:
-        """Raises MalformedMessageError."""
         self.frames.receive_data(data)
 
     def data_to_send(self) -> Sequence[Buffer]:

@@ -6,7 +6,7 @@
 
 A size is judged before anything is allocated, and memory follows what has come, not what was announced: a hundred
 clients that announce the largest frame and send nothing cost next to nothing. A frame is a writable view of memory of
-its own.
+its own. Frames that came whole before a size that cannot be are given before that is told.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HTTP_REQUESTS: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", 
 
 
 class FrameReader:
-    """Cuts a stream into frames. After MalformedMessageError the stream is lost: nobody knows where a frame begins."""
+    """Cuts a stream into frames. Behind a size that cannot be the stream is lost: nobody knows where a frame begins."""
 
     def __init__(self, *, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
@@ -43,6 +43,7 @@ class FrameReader:
         self._filled = 0
         self._done: deque[memoryview] = deque()
         self._scratch: bytearray | None = None
+        self._lost: MalformedMessageError | None = None
 
     @property
     def is_in_a_frame(self) -> bool:
@@ -50,9 +51,9 @@ class FrameReader:
         return bool(self._size) or self._frame is not None
 
     def receive_data(self, data: Buffer) -> None:
-        """Raises MalformedMessageError for a size that is negative or above `max_frame_bytes`."""
+        """What comes behind a size that is negative or above `max_frame_bytes` is passed over."""
         view = memoryview(data).cast("B")
-        while len(view):
+        while len(view) and self._lost is None:
             view = view[self._take_whole_frame(view) or self._take(view) :]
 
     def buffer_to_fill(self) -> memoryview:
@@ -64,7 +65,7 @@ class FrameReader:
         return memoryview(self._scratch)
 
     def bytes_received(self, count: int) -> None:
-        """`count` bytes stand at the start of what `buffer_to_fill` gave. Raises as `receive_data`."""
+        """`count` bytes stand at the start of what `buffer_to_fill` gave."""
         if self._frame is not None and self._frame_bytes - self._filled >= SCRATCH_BYTES:
             self._filled += count
             self._finish_if_full()
@@ -73,7 +74,13 @@ class FrameReader:
             self.receive_data(memoryview(self._scratch)[:count])
 
     def next_frame(self) -> memoryview | None:
-        return self._done.popleft() if self._done else None
+        """Raises MalformedMessageError where the next one would begin, if its size is negative or above
+        `max_frame_bytes`."""
+        if self._done:
+            return self._done.popleft()
+        if self._lost is not None:
+            raise self._lost
+        return None
 
     def _take_whole_frame(self, view: memoryview) -> int:
         """The same for a frame that has come at once, as nearly every small one has; 0: it is none, or not allowed."""
@@ -103,11 +110,12 @@ class FrameReader:
     def _begin_frame(self) -> None:
         (size,) = _SIZE.unpack(self._size)
         if not 0 <= size <= self.max_frame_bytes:
-            raise MalformedMessageError(
+            self._lost = MalformedMessageError(
                 f"a message of {size} bytes is announced, and {self.max_frame_bytes} are allowed"
                 f"{self._foreign_protocol()}",
                 size_bytes=size,
             )
+            return
         self._size.clear()
         self._frame = memoryview(bytearray(min(size, TRUSTED_BYTES)))
         self._frame_bytes = size

@@ -29,6 +29,7 @@ class AnswerQueue:
 
     def __init__(self) -> None:
         self._places: deque[Place] = deque()
+        self._is_over = False
         self.open_count = 0
         self.open_bytes = 0
         self.ready_bytes = 0
@@ -50,10 +51,11 @@ class AnswerQueue:
         self.ready_bytes += size_bytes
 
     def take_ready(self) -> list[Place]:
-        """Those at the front that are answered; they are forgotten here."""
+        """Those at the front that are answered; they are forgotten here. None any more behind one that closes."""
         ready: list[Place] = []
-        while self._places and self._places[0].parts is not None:
+        while self._places and self._places[0].parts is not None and not self._is_over:
             place = self._places.popleft()
             self.ready_bytes -= place.size_bytes
             ready.append(place)
+            self._is_over = place.closes
         return ready

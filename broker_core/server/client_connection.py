@@ -3,7 +3,7 @@
 Several requests are worked at at a time, within the bounds of `model.limits`; beyond them, and while the client does
 not fetch its answers, nothing more is read from it. Until a client of a SASL listener has logged in its frames are
 small, and they are `ClientLogin`'s business. What is not Kafka's protocol is one line in the log and the end of this
-connection.
+connection, behind the answers to what was asked before it.
 """
 
 from __future__ import annotations
@@ -135,13 +135,9 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         now_ms = self.last_activity_ms = self._services.clock.now_ms()
-        try:
-            self._protocol.frames.bytes_received(nbytes)
-            if nbytes == self._asked_bytes and self._direct is not None:
-                self._receive_more(self._direct)
-        except MalformedMessageError as trouble:
-            self.refuse(trouble.message)
-            return
+        self._protocol.frames.bytes_received(nbytes)
+        if nbytes == self._asked_bytes and self._direct is not None:
+            self._receive_more(self._direct)
         self._take_requests(now_ms)
 
     def _receive_more(self, direct: DirectSocket) -> None:
@@ -224,8 +220,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def refuse(self, reason: str) -> None:
         """The end of this connection, with a line in the log."""
-        if self._takes_requests:
-            _log.warning("listener=%s peer=%s closed: %s", self.peer.listener, self.peer, reason)
+        self._stop_taking_for(reason)
         self.close()
 
     def look_at_writing(self) -> None:
@@ -266,7 +261,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             try:
                 is_taken = self._take_one(now_ms)
             except MalformedMessageError as trouble:
-                self.refuse(trouble.message)
+                self._end_at(self._answers.add(0), trouble.message)
                 return
             if not is_taken:
                 self._set_reading(True)
@@ -301,24 +296,34 @@ class ClientConnection(asyncio.BufferedProtocol):
         begun = 0.0 if self._services.observer is None else self._loop.time()
         try:
             self._services.handle(request, self.peer, partial(self._answer, place, request, begun), now_ms)
-        except MalformedMessageError:
-            raise
+        except MalformedMessageError as trouble:
+            self._end_at(place, trouble.message)
         except Exception:
             _log.exception("api=%s version=%d peer=%s failed", *_named(request), self.peer)
-            self.refuse(f"{api_label(request.api_key)} of version {request.api_version} could not be answered")
+            self._end_at(place, f"{api_label(request.api_key)} of version {request.api_version} could not be answered")
         return True
+
+    def _end_at(self, place: Place, reason: str) -> None:
+        self._stop_taking_for(reason)
+        if place.parts is not None:
+            place = self._answers.add(0)
+        place.closes = True
+        self._fill_and_flush(place, *_NOTHING)
+
+    def _stop_taking_for(self, reason: str) -> None:
+        # Not the end yet: what was asked before is answered before it.
+        if self._takes_requests:
+            _log.warning("listener=%s peer=%s closed: %s", self.peer.listener, self.peer, reason)
+        self.stop_taking()
 
     def _answer(
         self, place: Place, request: Request, begun: float, message: ResponsePayload | ConnectionEnd | None
     ) -> None:
         """Called by whoever handles the request, once."""
-        if self._transport is None:
+        if self._transport is None or place.closes:
             return
         if isinstance(message, ConnectionEnd):
-            # What was asked before it is answered before the end.
-            if self._takes_requests:
-                _log.warning("listener=%s peer=%s closed: %s", self.peer.listener, self.peer, message.reason)
-            self.stop_taking()
+            self._stop_taking_for(message.reason)
             place.closes = True
             message = None
         try:

@@ -60,8 +60,26 @@ def test_a_large_frame_is_received_where_it_stays():
 @pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
 def test_a_size_out_of_bounds_is_refused_before_the_frame_comes(size):
     reader = FrameReader(max_frame_bytes=100)
+    reader.receive_data(struct.pack(">i", size))
     with pytest.raises(MalformedMessageError, match=f"a message of {size} bytes is announced, and 100 are allowed"):
-        reader.receive_data(struct.pack(">i", size))
+        reader.next_frame()
+
+
+@settings(max_examples=40)
+@given(st.lists(st.binary(max_size=20), max_size=4), st.lists(st.integers(1, 9), min_size=1), st.booleans())
+def test_whole_frames_before_an_impossible_size_come_first_and_nothing_behind_it(contents, lengths, in_place):
+    stream, reader = stream_of(contents) + struct.pack(">i", -1) + stream_of([b"lost"]), FrameReader(max_frame_bytes=20)
+    for number in range(len(stream)):
+        piece, stream = stream[: lengths[number % len(lengths)]], stream[lengths[number % len(lengths)] :]
+        if in_place:
+            reader.buffer_to_fill()[: len(piece)] = piece
+            reader.bytes_received(len(piece))
+        else:
+            reader.receive_data(piece)
+    assert [bytes(reader.next_frame()) for _ in contents] == contents
+    for _ in range(2):
+        with pytest.raises(MalformedMessageError, match="-1 bytes"):
+            reader.next_frame()
 
 
 def test_the_bound_itself_is_allowed_and_may_be_raised():
@@ -77,8 +95,10 @@ def test_the_bound_itself_is_allowed_and_may_be_raised():
     ("answer", "said"), [(b"HTTP/1.1 400", "answers in HTTP"), (b"\x15\x03\x03\x00\x02", "security.protocol")]
 )
 def test_a_port_of_another_protocol_is_named(answer, said):
+    reader = FrameReader(max_frame_bytes=2**20)
+    reader.receive_data(answer)
     with pytest.raises(MalformedMessageError, match=said):
-        FrameReader(max_frame_bytes=2**20).receive_data(answer)
+        reader.next_frame()
 
 
 def test_an_empty_frame_and_a_cut_off_one():

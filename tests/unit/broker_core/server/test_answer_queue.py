@@ -22,3 +22,15 @@ def test_a_request_is_answered_once():
     queue.fill(place, (), 0)
     with pytest.raises(AssertionError):
         queue.fill(place, (), 0)
+
+
+def test_nothing_follows_an_answer_that_closes_whenever_it_becomes_ready():
+    queue = AnswerQueue()
+    first, last, behind, later = (queue.add(1) for _ in range(4))
+    last.closes = True
+    for place in (last, behind):
+        queue.fill(place, [b"x"], 1)
+    queue.fill(first, [b"x"], 1)
+    assert queue.take_ready() == [first, last]
+    queue.fill(later, [b"x"], 1)
+    assert queue.take_ready() == []

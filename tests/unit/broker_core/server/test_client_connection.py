@@ -6,9 +6,10 @@ import ssl
 import struct
 import threading
 import time
+from pathlib import Path
 
 import pytest
-from small_broker import SmallBroker, frame, until, versions
+from small_broker import RawClient, SmallBroker, frame, until, versions
 
 from broker_core.model.limits import MAX_CONNECTION_REQUEST_COUNT, MAX_TURN_REQUEST_COUNT
 from broker_core.protocol.api_table import ApiKey
@@ -177,6 +178,123 @@ def test_what_is_not_the_protocol_ends_that_connection_with_a_reason_in_the_log(
     assert len(lines) == 1
     assert "listener=PLAINTEXT" in lines[0]
     assert reason in lines[0]
+
+
+ENDS = {
+    "negative size": struct.pack(">i", -1),
+    "size too large": struct.pack(">i", 104_857_601),
+    "http": b"GET / HTTP/1.1\r\n\r\n",
+    "empty": struct.pack(">i", 0),
+    "too short for a header": frame(bytes(7)),
+    "client id cut off": frame(struct.pack(">hhih", 3, 1, 9, 5) + b"ab"),
+    "array too long": frame(struct.pack(">hhih", 3, 1, 9, -1) + struct.pack(">i", 2**31 - 1)),
+}
+"""A Kafka 4.3.1, asked over a socket with each of these behind two good requests, behind a produce that waits for its
+append, and behind a fetch that waits for data and a request after it: answered every request before it, in order, and
+closed the connection. Nothing behind it was answered."""
+
+
+def lines_about(client, caplog):
+    port = client.socket.getsockname()[1]
+    return [record.getMessage() for record in caplog.records if f"127.0.0.1:{port}" in record.getMessage()]
+
+
+def is_silent(client):
+    client.socket.settimeout(0.05)
+    with pytest.raises(TimeoutError):
+        client.receive()
+    client.socket.settimeout(20)
+    return True
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_requests_before_what_is_not_the_protocol_are_answered_before_the_end(broker, client, end, caplog):
+    good = client.encode(ApiKey.API_VERSIONS, 0) + client.encode(ApiKey.METADATA, 8, topics=())
+    client.socket.sendall(good + end + good)
+    assert client.receive().api_keys
+    assert client.receive().cluster_id
+    assert client.socket.recv(1) == b""
+    assert len(lines_about(client, caplog)) == 1
+    assert len(broker.node.asked) == 2
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_answers_that_come_late_are_sent_before_the_end_too(broker, client, end, caplog):
+    late = client.encode(ApiKey.HEARTBEAT, 0, **BEAT)
+    client.socket.sendall(late + client.encode(ApiKey.API_VERSIONS, 0) + end + late)
+    until(lambda: lines_about(client, caplog))
+    assert is_silent(client)
+    assert len(broker.node.asked) == 2
+    broker.answer()
+    assert type(client.receive()).__name__ == "HeartbeatResponse"
+    assert client.receive().api_keys
+    assert client.socket.recv(1) == b""
+    assert len(lines_about(client, caplog)) == 1
+
+
+def test_an_impossible_size_may_come_in_pieces_and_after_the_requests(broker, client, caplog):
+    client.send(ApiKey.HEARTBEAT, 0, **BEAT)
+    until(lambda: broker.node.parked)
+    for byte in struct.pack(">i", -7):
+        client.socket.sendall(bytes([byte]))
+        time.sleep(0.005)
+    until(lambda: lines_about(client, caplog))
+    broker.answer()
+    assert type(client.receive()).__name__ == "HeartbeatResponse"
+    assert client.socket.recv(1) == b""
+    assert len(lines_about(client, caplog)) == 1
+
+
+def test_through_tls_too_what_was_asked_before_is_answered_before_the_end():
+    tls = Path(__file__).parents[3] / "golden" / "tls"
+    context = ssl.create_default_context(cafile=tls / "authority.pem")
+    with SmallBroker(listeners="SSL://127.0.0.1:0", ssl__keystore__location=tls / "broker.pem") as broker:
+        plain = socket.create_connection(("127.0.0.1", broker.port), timeout=20)
+        with RawClient(broker.port, context.wrap_socket(plain, server_hostname="localhost")) as client:
+            late = client.encode(ApiKey.HEARTBEAT, 0, **BEAT)
+            client.socket.sendall(late + client.encode(ApiKey.API_VERSIONS, 0) + ENDS["negative size"])
+            until(lambda: len(broker.node.asked) == 2)
+            broker.answer()
+            assert type(client.receive()).__name__ == "HeartbeatResponse"
+            assert client.receive().api_keys
+            assert client.socket.recv(1) == b""
+
+
+def test_a_login_before_an_impossible_size_is_answered_before_the_end():
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="s3cret";'
+    with (
+        SmallBroker(
+            listeners="SASL_PLAINTEXT://127.0.0.1:0",
+            sasl__enabled__mechanisms="PLAIN",
+            **{"listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas},
+        ) as broker,
+        broker.connect() as client,
+    ):
+        client.socket.sendall(client.encode(ApiKey.SASL_HANDSHAKE, 0, mechanism="PLAIN") + ENDS["negative size"])
+        assert client.receive().mechanisms == ("PLAIN",)
+        assert client.socket.recv(1) == b""
+
+
+def test_more_requests_than_are_worked_at_are_all_answered_before_the_end(broker, client):
+    count = MAX_CONNECTION_REQUEST_COUNT + 3 * MAX_TURN_REQUEST_COUNT
+    requests = [client.encode(ApiKey.HEARTBEAT, 0, **BEAT) for _ in range(MAX_CONNECTION_REQUEST_COUNT)]
+    requests += [client.encode(ApiKey.API_VERSIONS, 0) for _ in range(count - len(requests))]
+    client.socket.sendall(b"".join(requests) + ENDS["negative size"])
+    for _ in range(MAX_CONNECTION_REQUEST_COUNT):
+        until(lambda: broker.node.parked)
+        broker.answer()
+        client.receive()
+    assert all(client.receive().api_keys for _ in range(count - MAX_CONNECTION_REQUEST_COUNT))
+    assert client.socket.recv(1) == b""
+
+
+def test_behind_a_mistake_of_ours_too_what_was_asked_before_is_answered(broker, client):
+    client.send(ApiKey.HEARTBEAT, 0, **BEAT)
+    client.send(ApiKey.FIND_COORDINATOR, 0, key="g")
+    until(lambda: len(broker.node.asked) == 2)
+    broker.answer()
+    assert type(client.receive()).__name__ == "HeartbeatResponse"
+    assert client.socket.recv(1) == b""
 
 
 def test_a_mistake_of_ours_ends_that_connection_and_no_other(broker, client, caplog):
