@@ -12,6 +12,7 @@ from typing import Protocol
 from uuid import UUID
 
 from broker_core.model.exceptions import OffsetOutOfRangeError
+from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
 from broker_core.model.limits import DEFAULT_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState
@@ -152,6 +153,27 @@ class GroupOffset:
     metadata: str = ""
     leader_epoch: int = -1
     commit_time_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMember:
+    """Somebody who reads as one of a group. `instance_id` is that of a static member; `partitions` are those it has."""
+
+    member_id: str
+    client_id: str
+    host: str
+    instance_id: str | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDescription:
+    """`assignor` shares the partitions among the members; it is empty where there is nothing to share."""
+
+    group_id: str
+    state: GroupState
+    assignor: str = ""
+    members: tuple[GroupMember, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,6 +360,13 @@ class Cluster(Protocol):
 
     def list_groups(self) -> tuple[str, ...]:
         """Ids of the groups that have committed offsets, ordered."""
+        ...
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        """Its state and its members; DEAD when there is no such group. Whoever only commits to it is no member.
+
+        A directory that no broker serves has groups without members; of a real Kafka's nobody knows: UNKNOWN.
+        """
         ...
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:

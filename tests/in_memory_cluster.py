@@ -19,6 +19,7 @@ from broker_core.cluster import (
     AbortedTransaction,
     AppendResult,
     FetchedBatches,
+    GroupDescription,
     GroupOffset,
     KeyRanges,
     OffsetAndTimestamp,
@@ -35,6 +36,7 @@ from broker_core.model.exceptions import (
     UnknownPartitionError,
     UnknownTopicError,
 )
+from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
 from broker_core.model.transaction_state import TransactionState
 from broker_core.record.batch_header import BatchHeader, read_header, write_placement
@@ -238,6 +240,10 @@ class InMemoryCluster:
 
     def list_groups(self) -> tuple[str, ...]:
         return tuple(sorted(self._group_offsets))
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        state = GroupState.EMPTY if group_id in self._group_offsets else GroupState.DEAD
+        return GroupDescription(group_id=group_id, state=state)
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
         if self.before_commit_offsets is not None:

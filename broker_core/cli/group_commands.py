@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
-from broker_core.cli.screen import Column, format_timestamp, note, partition_json, show_json, show_table
+from broker_core.cli.group_screen import group_json, rows_of_group, show_group
+from broker_core.cli.screen import note, show_json
+from broker_core.cluster import Cluster, GroupDescription
 from broker_core.group_lag import PartitionLag, lag_of_group
 from broker_core.log_directory.system_ports import SystemClock
 from broker_core.model.exceptions import UnknownGroupError
+from broker_core.model.group_state import GroupState
 
 app = typer.Typer(
-    help="List consumer groups, show how far they are behind, delete them.", no_args_is_help=True, rich_markup_mode=None
+    help="List consumer groups, show who is in them and how far they are behind, delete them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)]
@@ -48,32 +53,24 @@ def describe(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a group's offsets, and how far it is behind: in offsets, in bytes, and in time.
+    """Show a group's state and members, and by partition how far it is behind.
 
-    The time is the age of the first record that the group has not read.
+    The lag is told in offsets, in bytes, and in time: the age of the first record that the group has not read. A dash
+    stands for what is not known. Programs that commit offsets without joining, such as a query with groupId, are no
+    members.
     """
     with open_cluster(path, bootstrap_server, command_config) as cluster:
-        lags = lag_of_group(cluster, group, now_ms=SystemClock().now_ms())
+        description = cluster.describe_group(group)
+        lags = _lags(cluster, description)
+        rows = rows_of_group(cluster, description, lags or ())
     if as_json:
-        show_json({"group": group, "partitions": [_as_json(lag) for lag in lags]})
+        show_json(group_json(description, rows))
         return
-    show_table(
-        [
-            Column(heading="partition"),
-            Column(heading="offset", is_number=True),
-            Column(heading="end", is_number=True),
-            Column(heading="behind", is_number=True),
-            Column(heading="bytes", is_number=True),
-            Column(heading="time", is_number=True),
-            Column(heading="committed"),
-        ],
-        [_cells(lag) for lag in lags],
-    )
-    if not lags:
+    show_group(description, rows)
+    if lags is None and not rows:
+        note(f"group {group} has committed nothing yet")
+    if lags == ():
         note(f"group {group} has decisions of a sink and no place to read from")
-    for lag in lags:
-        if lag.lost_offsets:
-            note(f"warning: {lag.lost_offsets:,} offsets of {lag.partition} were removed before the group read them")
 
 
 @app.command(epilog="Example: streamlog group delete my-query --path /data/log")
@@ -94,27 +91,11 @@ def delete(
     note(f"group {group} is deleted")
 
 
-def _cells(lag: PartitionLag) -> tuple[Any, ...]:
-    measured = (lag.log_end_offset, lag.behind_offsets, lag.behind_bytes)
-    shown = ["-" if value is None else value for value in measured]
-    committed = format_timestamp(lag.committed.commit_time_ms)
-    return (str(lag.partition), lag.committed.offset, *shown, _time_behind(lag.behind_ms), committed)
-
-
-def _time_behind(behind_ms: int | None) -> str:
-    return "-" if behind_ms is None else f"{behind_ms / 1000:,.1f} s"
-
-
-def _as_json(lag: PartitionLag) -> dict[str, Any]:
-    return {
-        **partition_json(lag.partition),
-        "offset": lag.committed.offset,
-        "metadata": lag.committed.metadata,
-        "commit_time_ms": lag.committed.commit_time_ms,
-        "log_start_offset": lag.log_start_offset,
-        "log_end_offset": lag.log_end_offset,
-        "behind_offsets": lag.behind_offsets,
-        "behind_bytes": lag.behind_bytes,
-        "behind_ms": lag.behind_ms,
-        "lost_offsets": lag.lost_offsets,
-    }
+def _lags(cluster: Cluster, group: GroupDescription) -> tuple[PartitionLag, ...] | None:
+    """None for a group that has committed nothing yet. Raises UnknownGroupError where there is no such group."""
+    try:
+        return lag_of_group(cluster, group.group_id, now_ms=SystemClock().now_ms())
+    except UnknownGroupError:
+        if group.state is GroupState.DEAD:
+            raise
+        return None

@@ -22,6 +22,7 @@ from types import TracebackType
 from uuid import UUID
 
 from broker_core.client.broker_router import BrokerRouter
+from broker_core.client.group_description import describe_group
 from broker_core.client.group_offsets import GroupOffsets
 from broker_core.client.log_sampler import LogSampler
 from broker_core.client.offset_lookup import OffsetLookup
@@ -34,6 +35,7 @@ from broker_core.client.transactions import Transactions
 from broker_core.cluster import (
     AppendResult,
     FetchedBatches,
+    GroupDescription,
     GroupOffset,
     KeyRanges,
     OffsetAndTimestamp,
@@ -198,6 +200,9 @@ class ClusterClient:
 
     def list_groups(self) -> tuple[str, ...]:
         return self._groups.list_groups()
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        return describe_group(self._router, group_id)
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
         self._groups.commit(group_id, offsets)

@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from broker_core.cluster import GroupOffset, TransactionalProducer, TransactionDescription
+from broker_core.cluster import GroupDescription, GroupOffset, TransactionalProducer, TransactionDescription
 from broker_core.embedded.open_log import OpenLog, OwnLog
+from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 from broker_core.model.limits import DEFAULT_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState
@@ -68,6 +69,13 @@ class CoordinatedMethods(ABC):
 
     def list_groups(self) -> tuple[str, ...]:
         return self._opened().groups.groups()
+
+    def describe_group(self, group_id: str) -> GroupDescription:
+        log = self._opened()
+        if not log.groups.fetch(group_id, None):
+            return GroupDescription(group_id=group_id, state=GroupState.DEAD)
+        is_ours = log.own is not None
+        return GroupDescription(group_id=group_id, state=GroupState.EMPTY if is_ours else GroupState.UNKNOWN)
 
     def commit_offsets(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
         self._changing().offsets.commit(group_id, offsets)

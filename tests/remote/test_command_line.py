@@ -5,6 +5,7 @@ import json
 import sys
 
 import pytest
+from confluent_clients import SECONDS, a_consumer
 from kafka_tools import kafka_tool
 from reachable_broker import PASSWORD, PEMS, USER
 from transacting import begin
@@ -72,6 +73,30 @@ def test_groups_and_transactions(broker, client, streamlog, topic):
     assert streamlog("transactions", "describe", name)[0] == 0
     assert json.loads(streamlog("transactions", "abort", name, "--json")[1]) == {"aborted": [name]}
     assert streamlog("transactions", "list", "--open", "--prefix", name, "--json")[1].strip() == b"[]"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_group_is_described_with_its_state_and_members(broker, streamlog, topic, protocol):
+    group = broker.name("g")
+    streamlog("produce", topic, "--partition", "0", stdin=b"one\ntwo\nthree\n")
+    reader = a_consumer(broker, group, client__id="app", group__protocol=protocol)
+    reader.subscribe([topic])
+    try:
+        (message,) = reader.consume(1, SECONDS)
+        reader.commit(message, asynchronous=False)
+        described = json.loads(streamlog("group", "describe", group, "--json")[1])
+        assert described["state"] == "Stable"
+        (member,) = described["members"]
+        assert member["client_id"] == "app"
+        assert [each["partition"] for each in member["partitions"]] == [0, 1]
+        offsets = [(each["offset"], each["log_end_offset"]) for each in described["partitions"]]
+        assert offsets == [(1, 3), (None, 0)]
+        _, out, err = streamlog("group", "describe", group)
+        assert out.decode().startswith(f"group {group}: Stable, 1 member, ")
+        assert err == "current offset -: the group has committed nothing for this partition yet\n"
+    finally:
+        reader.close()
+    assert streamlog("group", "describe", group)[1].decode().startswith(f"group {group}: Empty, no members\n")
 
 
 @pytest.mark.kafka

@@ -33,6 +33,17 @@ def test_a_group_is_described_with_its_lag_in_offsets_bytes_and_time(log):
     assert shown.splitlines()[-1].split()[:4] == ["t-0", "2", "5", "3"]
 
 
+def test_a_group_in_a_directory_has_no_members_and_is_shown_with_when_it_committed(log):
+    described = log("group", "describe", "readers")
+    lines = described.out.decode().splitlines()
+    assert lines[0] == "group readers: Empty, no members"
+    assert "committed" in lines[3].split()
+    assert "consumer" not in described.out.decode()
+    assert lines[-1].endswith("Z")
+    as_json = log("group", "describe", "readers", "--json").json
+    assert (as_json["state"], as_json["members"], as_json["partitions"][0]["member_id"]) == ("Empty", [], None)
+
+
 def test_offsets_that_were_removed_unread_are_warned_of(log, log_path):
     with open_embedded(log_path) as cluster:
         cluster.delete_records(TopicPartition("t", 0), 4)

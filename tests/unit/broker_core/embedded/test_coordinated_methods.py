@@ -3,10 +3,11 @@ import os
 import pytest
 from transacting import begin, committed, init, is_settled, write
 
-from broker_core.cluster import Cluster, GroupOffset
+from broker_core.cluster import Cluster, GroupDescription, GroupOffset
 from broker_core.embedded.coordinated_methods import CoordinatedMethods
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.embedded.held_back_readers import ASKED_EVERY_MS
+from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -28,6 +29,14 @@ def test_without_a_transactional_id_a_producer_gets_a_fresh_id_of_epoch_0(cluste
     assert first == ProducerIdAndEpoch(producer_id=0, producer_epoch=0)
     assert second.producer_id == 1
     assert cluster.list_transactions() == ()
+
+
+def test_a_group_is_empty_once_it_has_offsets_and_else_dead(cluster):
+    assert cluster.describe_group("g") == GroupDescription(group_id="g", state=GroupState.DEAD)
+    cluster.commit_offsets("g", {T0: GroupOffset(offset=0)})
+    assert cluster.describe_group("g") == GroupDescription(group_id="g", state=GroupState.EMPTY)
+    cluster.delete_group("g")
+    assert cluster.describe_group("g").state is GroupState.DEAD
 
 
 @pytest.mark.parametrize(

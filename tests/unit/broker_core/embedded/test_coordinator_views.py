@@ -3,9 +3,10 @@ from golden_data import fingerprint, unpack
 from read_only_file_system import ReadOnlyFileSystem
 from transacting import begin, init, write
 
-from broker_core.cluster import GroupOffset, TransactionalProducer
+from broker_core.cluster import GroupDescription, GroupOffset, TransactionalProducer
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.model.exceptions import DirectoryReadOnlyError
+from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.transaction_state import TransactionState
 
@@ -49,6 +50,11 @@ def test_a_real_kafkas_groups_are_read(foreign):
     assert {partition: each.offset for partition, each in offsets.items()} == {KEYED: 3, CODECS: 5}
     assert foreign.fetch_offsets("golden-group", [KEYED]).keys() == {KEYED}
     assert foreign.fetch_offsets("none") == {}
+
+
+def test_of_a_real_kafkas_groups_nobody_knows_the_members_and_so_the_state(foreign):
+    assert foreign.describe_group("golden-group") == GroupDescription(group_id="golden-group", state=GroupState.UNKNOWN)
+    assert foreign.describe_group("none").state is GroupState.DEAD
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,110 @@
+"""A group's state and members, by its coordinator: asked as a group of KIP-848 first, then as a classic one.
+
+As Kafka's own clients do it: no request tells which of the two it is and what it does at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+from kio.schema.types import GroupId
+
+from broker_core.client.broker_connection import BrokerConnection
+from broker_core.client.broker_errors import broker_error
+from broker_core.client.broker_router import BrokerRouter
+from broker_core.client.coordinator_finder import CoordinatorKind
+from broker_core.client.deadline import Deadline
+from broker_core.cluster import GroupDescription, GroupMember
+from broker_core.model.exceptions import CorruptBatchError
+from broker_core.model.group_state import GroupState
+from broker_core.model.identifiers import TopicPartition
+from broker_core.protocol.api_table import ApiKey
+
+_CONSUMERS: Final = "consumer"
+"""Kafka's protocol type of groups that share partitions; Connect's workers, for one, share other things."""
+
+_IS_CLASSIC: Final = frozenset({ErrorCode.group_id_not_found, ErrorCode.unsupported_version})
+"""What a broker says of a group that is not one of KIP-848, and one where that protocol is switched off."""
+
+
+def describe_group(router: BrokerRouter, group_id: str) -> GroupDescription:
+    """See `Cluster`."""
+    what = f"describe group {group_id!r}"
+
+    def attempt(deadline: Deadline) -> GroupDescription:
+        coordinator = router.node(router.coordinator(CoordinatorKind.GROUP, group_id, deadline), deadline)
+        return _as_modern(coordinator, group_id, what, deadline) or _as_classic(coordinator, group_id, what, deadline)
+
+    return router.run(what, attempt)
+
+
+def _as_modern(coordinator: BrokerConnection, group_id: str, what: str, deadline: Deadline) -> GroupDescription | None:
+    from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
+
+    if not coordinator.supports(ApiKey.CONSUMER_GROUP_DESCRIBE, 0):
+        return None
+    request = ConsumerGroupDescribeRequest(group_ids=(GroupId(group_id),), include_authorized_operations=False)
+    (answer,) = coordinator.ask([request], deadline)
+    (group,) = answer.groups
+    if group.error_code in _IS_CLASSIC:
+        return None
+    if group.error_code != ErrorCode.none:
+        raise broker_error(group.error_code, what, group.error_message)
+    return GroupDescription(
+        group_id=group_id,
+        state=GroupState.named(group.group_state),
+        assignor=group.assignor_name,
+        members=tuple(
+            GroupMember(
+                member_id=member.member_id,
+                client_id=member.client_id,
+                host=member.client_host,
+                instance_id=member.instance_id,
+                partitions=tuple(
+                    sorted(
+                        TopicPartition(topic.topic_name, number)
+                        for topic in member.assignment.topic_partitions
+                        for number in topic.partitions
+                    )
+                ),
+            )
+            for member in group.members
+        ),
+    )
+
+
+def _as_classic(coordinator: BrokerConnection, group_id: str, what: str, deadline: Deadline) -> GroupDescription:
+    from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
+
+    request = DescribeGroupsRequest(groups=(GroupId(group_id),), include_authorized_operations=False)
+    (answer,) = coordinator.ask([request], deadline)
+    (group,) = answer.groups
+    if group.error_code != ErrorCode.none:
+        raise broker_error(group.error_code, what)
+    return GroupDescription(
+        group_id=group_id,
+        state=GroupState.named(group.group_state),
+        assignor=group.protocol_data if group.protocol_type == _CONSUMERS else "",
+        members=tuple(
+            GroupMember(
+                member_id=member.member_id,
+                client_id=member.client_id,
+                host=member.client_host,
+                instance_id=member.group_instance_id,
+                partitions=_partitions(member) if group.protocol_type == _CONSUMERS else (),
+            )
+            for member in group.members
+        ),
+    )
+
+
+def _partitions(member: Any) -> tuple[TopicPartition, ...]:
+    """None where the member was assigned what cannot be read: its group's leader wrote that, not the broker."""
+    from broker_core.group.consumer_protocol import decode_assignment
+
+    try:
+        assigned = decode_assignment(member.member_assignment).partitions
+    except CorruptBatchError:
+        return ()
+    return tuple(sorted(TopicPartition(topic, number) for topic, numbers in assigned.items() for number in numbers))

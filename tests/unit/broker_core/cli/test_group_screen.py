@@ -1,0 +1,110 @@
+"""A group as a table, over the in-memory twin of a cluster; members are made up here."""
+
+import pytest
+from in_memory_cluster import InMemoryCluster
+
+from broker_core.cli.group_screen import group_json, rows_of_group, show_group
+from broker_core.cluster import GroupDescription, GroupMember, GroupOffset
+from broker_core.group_lag import PartitionLag
+from broker_core.model.group_state import GroupState
+from broker_core.model.identifiers import TopicPartition
+
+T0, T1, T2, GONE = (TopicPartition("t", number) for number in (0, 1, 2, 7))
+READER = GroupMember(member_id="reader-1", client_id="app", host="/10.0.0.1", partitions=(T0, T1))
+IDLE = GroupMember(member_id="idle-1", client_id="spare", host="/10.0.0.2")
+
+
+@pytest.fixture
+def cluster():
+    made = InMemoryCluster()
+    made.create_topic("t", partition_count=3)
+    return made
+
+
+def a_lag(partition, offset=2, *, commit_time_ms=-1, lost_offsets=0):
+    return PartitionLag(
+        partition=partition,
+        committed=GroupOffset(offset=offset, commit_time_ms=commit_time_ms),
+        log_start_offset=0,
+        log_end_offset=5,
+        behind_offsets=3,
+        behind_bytes=90,
+        behind_ms=1500,
+        lost_offsets=lost_offsets,
+    )
+
+
+def a_group(*members, state=GroupState.STABLE):
+    return GroupDescription(group_id="g", state=state, assignor="range", members=members)
+
+
+def shown(capsys, cluster, group, *lags):
+    show_group(group, rows_of_group(cluster, group, lags))
+    captured = capsys.readouterr()
+    return [line.split() for line in captured.out.splitlines() if line], captured.err
+
+
+def test_every_partition_is_shown_with_the_member_that_has_it(capsys, cluster):
+    [headline, *_, first, second], said = shown(capsys, cluster, a_group(READER), a_lag(T0), a_lag(T1, offset=5))
+    assert " ".join(headline) == "group g: Stable, 1 member, partitions shared by range"
+    assert first == ["t-0", "2", "5", "3", "90", "1.5", "s", "reader-1", "/10.0.0.1", "app"]
+    assert second[:2] == ["t-1", "5"]
+    assert said == ""
+
+
+def test_a_partition_with_nothing_committed_and_a_member_without_partitions_are_shown_and_explained(capsys, cluster):
+    [_, *_, uncommitted, idle], said = shown(capsys, cluster, a_group(READER, IDLE), a_lag(T0))
+    assert uncommitted == ["t-1", "-", "0", "-", "-", "-", "reader-1", "/10.0.0.1", "app"]
+    assert idle == ["-", "-", "-", "-", "-", "-", "idle-1", "/10.0.0.2", "spare"]
+    assert said == "current offset -: the group has committed nothing for this partition yet\n"
+
+
+def test_a_partition_that_no_member_has_is_shown_without_one(capsys, cluster):
+    [*_, last], _ = shown(capsys, cluster, a_group(READER), a_lag(T0), a_lag(T1), a_lag(T2))
+    assert last == ["t-2", "2", "5", "3", "90", "1.5", "s", "-", "-", "-"]
+
+
+def test_columns_that_nobody_can_fill_are_left_out(capsys, cluster):
+    [_, _, heading, *_], _ = shown(capsys, cluster, a_group(state=GroupState.EMPTY), a_lag(T0))
+    assert heading == ["partition", "offset", "offset", "lag", "bytes", "time"]
+    at_a_directory = a_lag(T0, commit_time_ms=1_700_000_000_000)
+    [_, _, heading, _, row], _ = shown(capsys, cluster, a_group(state=GroupState.EMPTY), at_a_directory)
+    assert (heading[-1], row[-1]) == ("committed", "2023-11-14T22:13:20.000Z")
+
+
+def test_a_partition_that_is_gone_is_shown_and_explained(capsys, cluster):
+    member = GroupMember(member_id="m", client_id="c", host="h", partitions=(GONE,))
+    lag = PartitionLag(partition=T0, committed=GroupOffset(offset=2))
+    [*_, first, second], said = shown(capsys, cluster, a_group(member), lag)
+    assert first[:3] == ["t-0", "2", "-"]
+    assert second[:3] == ["t-7", "-", "-"]
+    assert "log end offset -: this partition does not exist any more\n" in said
+
+
+def test_lost_offsets_are_warned_of(capsys, cluster):
+    _, said = shown(capsys, cluster, a_group(READER), a_lag(T0, lost_offsets=2), a_lag(T1))
+    assert said == "warning: 2 offsets of t-0 were removed before the group read them\n"
+
+
+@pytest.mark.parametrize(
+    ("state", "words"), [(GroupState.EMPTY, "group g: Empty, no members"), (GroupState.UNKNOWN, "group g: Unknown")]
+)
+def test_of_a_group_whose_members_nobody_knows_none_are_denied(capsys, cluster, state, words):
+    [headline, *_], _ = shown(capsys, cluster, a_group(state=state))
+    assert " ".join(headline) == words
+
+
+def test_json_names_members_and_the_one_that_has_each_partition(cluster):
+    group = a_group(READER, IDLE)
+    told = group_json(group, rows_of_group(cluster, group, [a_lag(T0)]))
+    assert (told["group"], told["state"], told["assignor"]) == ("g", "Stable", "range")
+    assert [(member["member_id"], len(member["partitions"])) for member in told["members"]] == [
+        ("reader-1", 2),
+        ("idle-1", 0),
+    ]
+    assert [
+        (one["partition"], one["offset"], one["log_end_offset"], one["member_id"]) for one in told["partitions"]
+    ] == [
+        (0, 2, 5, "reader-1"),
+        (1, None, 0, "reader-1"),
+    ]
