@@ -43,17 +43,20 @@ def remove_clean_shutdown(fs: FileSystem, directory: str) -> bool:
 
 
 def mark_broker_running(fs: FileSystem, directory: str) -> bool:
-    """Whether it was marked already: by a broker that did not get to its end. Durable when it returns."""
+    """Whether it was marked already: by a broker that did not get to its end. Durable when it returns.
+
+    Nothing but words depends on the mark: a disk that refuses it is no reason not to start.
+    """
     path = f"{directory}/{BROKER_RUNNING_FILE_NAME}"
-    with translated("marking that a broker runs", directory):
-        if fs.exists(path):
-            return True
+    if fs.exists(path):
+        return True
+    with suppress(OSError):
         write_atomically(fs, path, b"")
-        return False
+    return False
 
 
 def unmark_broker_running(fs: FileSystem, directory: str) -> None:
-    with translated("taking away the mark of a running broker", directory):
+    with suppress(OSError):
         _remove(fs, directory, BROKER_RUNNING_FILE_NAME)
 
 

@@ -1,6 +1,7 @@
 from faulty_file_system import FaultyFileSystem, Killed
 
 from broker_core.log_directory.clean_shutdown import (
+    BROKER_RUNNING_FILE_NAME,
     CLEAN_SHUTDOWN_FILE_NAME,
     mark_broker_running,
     remove_clean_shutdown,
@@ -65,3 +66,11 @@ def test_taking_the_mark_of_a_running_broker_away_twice_is_harmless():
     unmark_broker_running(fs, "/log")
     unmark_broker_running(fs, "/log")
     assert fs.list_directory("/log") == []
+
+
+def test_a_disk_that_refuses_the_mark_of_a_running_broker_keeps_none_from_starting():
+    fs = a_directory()
+    fs.fail_sync()
+    assert not mark_broker_running(fs, "/log")
+    assert fs.hits["sync_failed"] == 1
+    assert not fs.exists(f"/log/{BROKER_RUNNING_FILE_NAME}")
