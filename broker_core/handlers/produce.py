@@ -4,14 +4,15 @@ acks 0     nothing is answered; trouble closes the connection, so that the clien
 acks 1     answered when it is durable: an ack waits for the disk (flush.policy=batch)
 acks -1    the same, or REQUEST_TIMED_OUT after the request's timeout: it may still become durable
 
-Exactly one batch of format 2 for each partition, zstd from version 7 on. A batch that says of itself that it is
-transactional needs a transactional id and write access to it, and is verified with the transaction's coordinator; from
-version 12 on that adds its partition to the transaction (KIP-890). Internal topics are written by the node alone.
+Exactly one batch of format 2 for each partition, zstd from version 7 on; a length or a magic that no batch can have
+costs the whole request (see `produced_batch`). A batch that says of itself that it is transactional needs a
+transactional id and write access to it, and is verified with the transaction's coordinator; from version 12 on that
+adds its partition to the transaction (KIP-890). Internal topics are written by the node alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -20,31 +21,18 @@ from kio.schema.errors import ErrorCode
 from broker_core.broker.replica import Replica
 from broker_core.cluster import AppendResult
 from broker_core.handlers.call import Call
+from broker_core.handlers.produced_batch import NO_OFFSET, Refused, only_batch, refusal_of_all
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.durations import milliseconds_of
 from broker_core.model.exceptions import StreamlogError
-from broker_core.model.identifiers import CompressionType, ProducerIdAndEpoch, TopicPartition
+from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 from broker_core.model.topic_name import is_internal_topic
-from broker_core.record.batch_header import (
-    HEADER_BYTES,
-    LAST_OFFSET_DELTA_POSITION,
-    LEAST_LEGACY_LENGTH,
-    LENGTH_PREFIX_BYTES,
-    MAGIC,
-    MAGIC_POSITION,
-    RECORD_COUNT_POSITION,
-    BatchHeader,
-    WritableBytes,
-    read_header,
-)
+from broker_core.record.batch_header import BatchHeader, WritableBytes
 
-_FIRST_VERSION_WITH_ZSTD: Final = 7
 _FIRST_VERSION_WITH_ABORTABLE: Final = 11
 _FIRST_VERSION_THAT_ADDS_PARTITIONS: Final = 12
 _ALL_ACKS: Final = (-1, 0, 1)
-_NO_OFFSET: Final = -1
-_SIGN_BIT: Final = 0x80
 _WITHOUT_LOG_START: Final = frozenset(
     {ErrorCode.message_too_large, ErrorCode.corrupt_message, ErrorCode.kafka_storage_error}
 )
@@ -65,18 +53,7 @@ class _Batch(NamedTuple):
     header: BatchHeader
 
 
-class _Refused(Exception):
-    def __init__(self, error_code: ErrorCode, message: str | None = None, log_start_offset: int = _NO_OFFSET) -> None:
-        super().__init__(message)
-        self.error_code = error_code
-        self.log_start_offset = log_start_offset
-        self.message = message
-
-
 def handle(call: Call) -> None:
-    if call.message.acks not in _ALL_ACKS:
-        _Produce(call).refuse_all(ErrorCode.invalid_required_acks)
-        return
     _Produce(call).begin()
 
 
@@ -99,49 +76,52 @@ class _Produce:
         for topic in self._call.message.topic_data:
             named: str | UUID = topic.topic_id if self._with_ids else topic.name
             wanted |= {_Place(named, partition.index): partition.records for partition in topic.partition_data}
+        whole: Refused | None = None
         for place, records in wanted.items():
             self._places[place] = None
             try:
                 batches.append(self._checked(place, records, writable))
-            except _Refused as refused:
+            except Refused as refused:
                 self._refuse(
                     place,
                     error_code=refused.error_code,
                     error_message=refused.message,
                     log_start_offset=refused.log_start_offset,
                 )
+                whole = refused if refused.is_of_all else whole
             except StreamlogError as trouble:
                 self._refuse(place, error_code=trouble.error_code, error_message=trouble.message)
+        if self._answers:
+            # Seldom: what Kafka looks for first is looked for only where something was found.
+            whole = refusal_of_all(self._call.message.topic_data, self._may_write_transaction) or whole
         transactional = [batch for batch in batches if batch.header.is_transactional]
-        if transactional and not self._may_write_transaction():
-            for place in self._places:
-                self._refuse(place, error_code=ErrorCode.transactional_id_authorization_failed)
-            self._maybe_respond()
-            return
-        if transactional:
+        if whole is None and transactional and not self._may_write_transaction():
+            whole = Refused(ErrorCode.transactional_id_authorization_failed)
+        if whole is not None:
+            self._refuse_each(self._places, whole)
+        elif self._call.message.acks not in _ALL_ACKS:
+            self._refuse_each([batch.place for batch in batches], Refused(ErrorCode.invalid_required_acks))
+        elif transactional:
             self._verify_and_append(batches, transactional)
         else:
             self._append(batches, {})
 
-    def refuse_all(self, error_code: ErrorCode) -> None:
-        for topic in self._call.message.topic_data:
-            for partition in topic.partition_data:
-                place = _Place(topic.topic_id if self._with_ids else topic.name, partition.index)
-                self._places[place] = None
-                self._refuse(place, error_code=error_code)
+    def _refuse_each(self, places: Iterable[_Place], refused: Refused) -> None:
+        for place in places:
+            self._refuse(place, error_code=refused.error_code, error_message=refused.message)
         self._maybe_respond()
 
     def _checked(self, place: _Place, records: memoryview | None, writable: dict[str, bool]) -> _Batch:
-        """Raises _Refused, StreamlogError."""
+        """Raises Refused, StreamlogError."""
         name = self._topic_name(place)
         if name not in writable:
             writable[name] = self._call.is_allowed(Operation.WRITE, ResourceType.TOPIC, name)
         if not writable[name]:
-            raise _Refused(ErrorCode.topic_authorization_failed)
+            raise Refused(ErrorCode.topic_authorization_failed)
         if is_internal_topic(name):
-            raise _Refused(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {name}")
+            raise Refused(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {name}")
         replica = self._call.node.replicas.get(TopicPartition(name, place.number))
-        header = self._one_batch(records, replica)
+        header = only_batch(records, self._call.version, replica)
         batch = memoryview(records or b"")[: header.size_bytes]
         # Where the request's own memory may be written to, the batch gets its place there.
         return _Batch(place, replica, bytearray(batch) if batch.readonly else batch, header)
@@ -151,46 +131,8 @@ class _Produce:
             return place.topic
         topic = self._call.node.topics.image.topic_by_id(place.topic) if place.topic is not None else None
         if topic is None:
-            raise _Refused(ErrorCode.unknown_topic_id)
+            raise Refused(ErrorCode.unknown_topic_id)
         return topic.name
-
-    def _one_batch(self, records: memoryview | None, replica: Replica) -> BatchHeader:
-        version = self._call.version
-        if records and _is_one_batch(records) and version >= _FIRST_VERSION_WITH_ZSTD:
-            return read_header(records)
-        if not records:
-            raise _Refused(
-                ErrorCode.invalid_record,
-                f"Produce requests with version {version} must have at least one record batch per partition",
-            )
-        if not _begins_a_batch(records):
-            raise _Refused(ErrorCode.invalid_record, f"{len(records)} bytes hold no whole record batch")
-        if _batch_length(records) >= LEAST_LEGACY_LENGTH and records[MAGIC_POSITION] < MAGIC:
-            raise _Refused(
-                ErrorCode.invalid_record,
-                f"Produce requests with version {version} are only allowed to contain record batches with magic"
-                " version 2",
-            )
-        if _has_negative_count(records):
-            raise _Refused(
-                ErrorCode.invalid_record,
-                "a batch with a negative last offset delta or record count",
-                replica.bounds.log_start_offset,
-            )
-        header = read_header(records)
-        if header.compression_type is CompressionType.ZSTD and version < _FIRST_VERSION_WITH_ZSTD:
-            raise _Refused(
-                ErrorCode.unsupported_compression_type,
-                f"Produce requests with version {version} are not allowed to use ZStandard compression",
-            )
-        # What follows and is no whole batch is passed over, as in Kafka.
-        if _begins_a_batch(records[header.size_bytes :]):
-            raise _Refused(
-                ErrorCode.invalid_record,
-                f"Produce requests with version {version} are only allowed to contain exactly one record batch per"
-                " partition",
-            )
-        return header
 
     def _may_write_transaction(self) -> bool:
         transactional_id = self._call.message.transactional_id
@@ -252,7 +194,7 @@ class _Produce:
                 error_code=trouble.error_code,
                 error_message=trouble.message,
                 log_start_offset=(
-                    _NO_OFFSET if trouble.error_code in _WITHOUT_LOG_START else batch.replica.bounds.log_start_offset
+                    NO_OFFSET if trouble.error_code in _WITHOUT_LOG_START else batch.replica.bounds.log_start_offset
                 ),
             )
             self._maybe_respond()
@@ -272,13 +214,13 @@ class _Produce:
         place: _Place,
         error_code: ErrorCode,
         error_message: str | None = None,
-        log_start_offset: int = _NO_OFFSET,
+        log_start_offset: int = NO_OFFSET,
     ) -> None:
         self._answers[place] = {
             "index": place.number,
             "error_code": error_code,
             "error_message": error_message,
-            "base_offset": _NO_OFFSET,
+            "base_offset": NO_OFFSET,
             "log_append_time": -1,
             "log_start_offset": log_start_offset,
         }
@@ -299,35 +241,3 @@ class _Produce:
             topics.setdefault(place.topic, []).append(self._answers[place])
         key = "topic_id" if self._with_ids else "name"
         self._call.respond(responses=[{key: topic, "partition_responses": each} for topic, each in topics.items()])
-
-
-def _batch_length(records: memoryview) -> int:
-    return int.from_bytes(records[LENGTH_PREFIX_BYTES - 4 : LENGTH_PREFIX_BYTES], "big", signed=True)
-
-
-def _is_one_batch(records: memoryview) -> bool:
-    """What nearly every request holds, and nothing that needs a second look."""
-    return (
-        len(records) > MAGIC_POSITION
-        and records[MAGIC_POSITION] == MAGIC
-        and _batch_length(records) + LENGTH_PREFIX_BYTES == len(records)
-        and not _has_negative_count(records)
-    )
-
-
-def _has_negative_count(records: memoryview) -> bool:
-    return len(records) >= HEADER_BYTES and bool(
-        (records[LAST_OFFSET_DELTA_POSITION] | records[RECORD_COUNT_POSITION]) & _SIGN_BIT
-    )
-
-
-def _begins_a_batch(records: memoryview) -> bool:
-    """Whether there is one that is whole, or one that claims to be too small to be one: Kafka's order of looking."""
-    if len(records) < LENGTH_PREFIX_BYTES:
-        return False
-    batch_length = _batch_length(records)
-    if batch_length < LEAST_LEGACY_LENGTH:
-        return True
-    if len(records) <= MAGIC_POSITION:
-        return False
-    return records[MAGIC_POSITION] > MAGIC or batch_length + LENGTH_PREFIX_BYTES <= len(records)

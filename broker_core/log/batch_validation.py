@@ -85,6 +85,9 @@ def validate_batches(
     if not found:
         raise InvalidRecordError(f"{name}: an append without a batch")
     for position, header in found:
+        # Before anything is read of it, or inflated: a batch above the bound is refused whatever it holds.
+        if origin is not AppendOrigin.REPLICATION and not header.is_control:
+            _check_size(name, header, config)
         check_crc(batches, position, header)
     if origin is not AppendOrigin.REPLICATION:
         if origin is AppendOrigin.CLIENT:
@@ -168,8 +171,6 @@ def _validate_data(
     batches: WritableBytes, position: int, header: BatchHeader, config: TopicConfig, now_ms: int, name: str
 ) -> bool:
     """Looks into a data batch; puts its true largest timestamp into the header. Whether that changed it."""
-    # Before anything is inflated: a batch above the bound is refused whatever it holds.
-    _check_size(name, header, config)
     if header.record_count == 0 or header.record_count != header.last_offset_delta + 1:
         raise InvalidRecordError(
             f"{name}: a batch of {header.record_count} records with offsets 0 to {header.last_offset_delta}"

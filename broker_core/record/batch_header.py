@@ -45,6 +45,7 @@ PRODUCER_POSITION = 43
 RECORD_COUNT_POSITION = 57
 
 COMPRESSION_MASK = 0x07
+MAX_CODEC = int(max(CompressionType))
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
@@ -61,7 +62,6 @@ _CRC = struct.Struct(">I")
 _ATTRIBUTES = struct.Struct(">h")
 _PRODUCER = struct.Struct(">qhi")
 _MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_PREFIX_BYTES
-_MAX_CODEC = max(CompressionType)
 
 
 class BatchHeader(NamedTuple):
@@ -157,8 +157,8 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     fields = _LAYOUT.unpack_from(view, position)
     if fields[1] < _MIN_BATCH_LENGTH:
         raise _refusal(view, position, Fault.HEADER_LENGTH, fields[1], _MIN_BATCH_LENGTH)
-    if (fields[5] & COMPRESSION_MASK) > _MAX_CODEC:
-        raise _refusal(view, position, Fault.UNKNOWN_CODEC, fields[5] & COMPRESSION_MASK, _MAX_CODEC)
+    if (fields[5] & COMPRESSION_MASK) > MAX_CODEC:
+        raise _refusal(view, position, Fault.UNKNOWN_CODEC, fields[5] & COMPRESSION_MASK, MAX_CODEC)
     if fields[6] < 0 or fields[12] < 0:
         raise _refusal(view, position, Fault.HEADER_OFFSETS, fields[0], fields[6])
     return BatchHeader._make(fields)

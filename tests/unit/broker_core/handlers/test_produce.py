@@ -79,7 +79,7 @@ def test_each_partition_is_answered_for_itself(node):
     ("acks", "expected"),
     [
         (1, [("t", [(0, "none", 0), (1, "invalid_record", -1)])]),
-        (5, [("t", [(0, "invalid_required_acks", -1), (1, "invalid_required_acks", -1)])]),
+        (5, [("t", [(0, "invalid_required_acks", -1), (1, "invalid_record", -1)])]),
     ],
 )
 def test_of_a_partition_that_is_there_twice_the_last_counts_and_is_answered_once(node, acks, expected):

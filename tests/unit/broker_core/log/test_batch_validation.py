@@ -112,6 +112,13 @@ def test_broken_content_with_a_true_checksum_is_refused():
         validate(batch)
 
 
+def test_a_batch_above_the_bound_is_refused_as_that_whatever_its_checksum_as_in_kafka():
+    batch = build_batch(records())
+    batch[17] ^= 1
+    with pytest.raises(RecordTooLargeError):
+        validate(batch, max_message_bytes=len(batch) - 1)
+
+
 def test_the_bound_on_a_batchs_size_is_named():
     batch = build_batch(records())
     assert validate(bytearray(batch), max_message_bytes=len(batch))
