@@ -3,6 +3,7 @@
     .lock               a broker holds it exclusively, embedded processes share it, for as long as they have it open
     meta.properties     see `meta_properties`; written last when a directory becomes a log, so that it marks a whole one
     .kafka_cleanshutdown    Kafka's, see `clean_shutdown`; who shares the directory takes it away before a write
+    .broker_running         a broker has it, or was killed while it had it; see there
 
 What a path may be:
 
