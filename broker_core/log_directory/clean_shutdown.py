@@ -43,7 +43,7 @@ def remove_clean_shutdown(fs: FileSystem, directory: str) -> bool:
 
 
 def mark_broker_running(fs: FileSystem, directory: str) -> bool:
-    """Whether it was marked already: by a broker that did not get to its end. Durable when it returns.
+    """Whether it was marked already: by a broker that did not get to its end.
 
     Nothing but words depends on the mark: a disk that refuses it is no reason not to start.
     """

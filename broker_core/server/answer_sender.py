@@ -73,8 +73,8 @@ class AnswerSender:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the transport has got everything."""
-        return not self._waiting
+        """Whether the socket has got everything, as far as the transport tells."""
+        return not self._waiting and not self._is_paused
 
     def send(self, parts: Sequence[Buffer], size_bytes: int) -> None:
         """`size_bytes`: of all of them. They must not change any more."""

@@ -103,6 +103,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._takes_requests = True
         self._closes_when_sent = False
+        self._is_closed = False
         self._turn: asyncio.Handle | None = None
         self._held_bytes = 0
         self.last_activity_ms = services.clock.now_ms()
@@ -134,6 +135,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         return buffer  # type: ignore[return-value]
 
     def buffer_updated(self, nbytes: int) -> None:
+        if not self._takes_requests:
+            return  # received only to see the client's end
         now_ms = self.last_activity_ms = self._services.clock.now_ms()
         self._protocol.frames.bytes_received(nbytes)
         if nbytes == self._asked_bytes and self._direct is not None:
@@ -189,20 +192,22 @@ class ClientConnection(asyncio.BufferedProtocol):
     # What the server calls.
 
     def stop_taking(self) -> None:
-        """No further request; those at work are answered."""
+        """No further request; those at work are answered. What else comes is thrown away, but read: the end of a client
+        that leaves stands behind it, and asyncio's TLS ends no connection on which something waits to be read."""
         self._takes_requests = False
-        self._set_reading(False)
+        self._set_reading(True)
 
     def close(self) -> None:
-        """What is ready is sent first."""
-        self._takes_requests = False
-        if self._transport is None or self._sender is None:
+        """What is ready is sent first. Any number of times."""
+        self.stop_taking()
+        if self._transport is None or self._sender is None or self._is_closed:
             return
         if self._sender.is_empty:
+            # Once: at a second call asyncio's TLS forgets the connection under it, which nobody could end any more.
+            self._is_closed = True
             self._transport.close()
         else:
             self._closes_when_sent = True
-            self._set_reading(False)
 
     def abort(self) -> None:
         self._takes_requests = False
@@ -387,6 +392,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
 
     def _set_reading(self, is_reading: bool) -> None:
+        is_reading |= not self._takes_requests  # see `stop_taking`
         if is_reading == self._is_reading or self._transport is None or self._transport.is_closing():
             return
         self._is_reading = is_reading

@@ -57,16 +57,24 @@ class OpenConnections:
         """Closes who was silent for too long. Who waits for an answer is not silent, the broker is."""
         now_ms = self._clock.now_ms()
         for connection in self:
-            connection.look_at_writing()
-            silent_ms = now_ms - connection.last_activity_ms
-            is_stalled = connection.held_bytes > 0
-            if 0 <= self._max_idle_ms < silent_ms and (is_stalled or not connection.open_request_count):
-                self._give_up(connection, f"silent for {silent_ms} ms (connections.max.idle.ms)")
-            elif is_stalled and self._memory.is_full and silent_ms > MAX_STALLED_MS_WHEN_FULL:
-                self._give_up(
-                    connection,
-                    f"{connection.held_bytes} bytes of answers not fetched for {silent_ms} ms, and memory is short",
-                )
+            try:
+                self._look_at(connection, now_ms)
+            except Exception:
+                # One connection's mistake is not to let all the others stay for ever.
+                _log.exception("peer=%s could not be looked at", connection.peer)
+                connection.abort()
+
+    def _look_at(self, connection: ClientConnection, now_ms: int) -> None:
+        connection.look_at_writing()
+        silent_ms = now_ms - connection.last_activity_ms
+        is_stalled = connection.held_bytes > 0
+        if 0 <= self._max_idle_ms < silent_ms and (is_stalled or not connection.open_request_count):
+            self._give_up(connection, f"silent for {silent_ms} ms (connections.max.idle.ms)")
+        elif is_stalled and self._memory.is_full and silent_ms > MAX_STALLED_MS_WHEN_FULL:
+            self._give_up(
+                connection,
+                f"{connection.held_bytes} bytes of answers not fetched for {silent_ms} ms, and memory is short",
+            )
 
     async def close(self) -> None:
         """What is ready is sent; who does not take it in time is cut off."""
@@ -80,7 +88,10 @@ class OpenConnections:
     async def abort(self) -> None:
         for connection in self:
             connection.abort()
-        await self._is_empty.wait()
+        try:
+            await asyncio.wait_for(self._is_empty.wait(), _CLOSE_SECONDS)
+        except TimeoutError:
+            _log.error("%d connections cannot be ended: the broker stops without that", len(self._connections))
 
     def _give_up(self, connection: ClientConnection, reason: str) -> None:
         _log.info("listener=%s peer=%s closed: %s", connection.peer.listener, connection.peer, reason)
