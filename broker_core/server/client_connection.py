@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from kio.static.protocol import ResponsePayload
 from typing_extensions import Buffer
@@ -64,8 +64,6 @@ class ConnectionServices:
 class _Transport(Protocol):
     """What is used of `asyncio.Transport`."""
 
-    def write(self, data: Any) -> None: ...
-    def get_write_buffer_size(self) -> int: ...
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
     def is_closing(self) -> bool: ...
@@ -165,8 +163,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._sender.pause()
 
     def resume_writing(self) -> None:
-        # The transport is in the middle of its own work: closed from within it, it would close twice.
-        self._loop.call_soon(self._go_on_sending)
+        self._loop.call_soon(self._go_on_sending)  # the transport is in the middle of its own work
 
     def _go_on_sending(self) -> None:
         if self._sender is None:
@@ -191,9 +188,11 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     # What the server calls.
 
-    def stop_taking(self) -> None:
-        """No further request; those at work are answered. What else comes is thrown away, but read: the end of a client
-        that leaves stands behind it, and asyncio's TLS ends no connection on which something waits to be read."""
+    def stop_taking(self, reason: str = "") -> None:
+        """No further request; those at work are answered. What else comes is read and thrown away: a client's end stands
+        behind it, and asyncio's TLS ends no connection where something waits to be read. `reason` is for the log."""
+        if reason and self._takes_requests:
+            _log.warning("listener=%s peer=%s closed: %s", self.peer.listener, self.peer, reason)
         self._takes_requests = False
         self._set_reading(True)
 
@@ -225,7 +224,7 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def refuse(self, reason: str) -> None:
         """The end of this connection, with a line in the log."""
-        self._stop_taking_for(reason)
+        self.stop_taking(reason)
         self.close()
 
     def look_at_writing(self) -> None:
@@ -309,17 +308,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         return True
 
     def _end_at(self, place: Place, reason: str) -> None:
-        self._stop_taking_for(reason)
+        """What was asked before is answered before the end."""
+        self.stop_taking(reason)
         if place.parts is not None:
             place = self._answers.add(0)
         place.closes = True
         self._fill_and_flush(place, *_NOTHING)
-
-    def _stop_taking_for(self, reason: str) -> None:
-        # Not the end yet: what was asked before is answered before it.
-        if self._takes_requests:
-            _log.warning("listener=%s peer=%s closed: %s", self.peer.listener, self.peer, reason)
-        self.stop_taking()
 
     def _answer(
         self, place: Place, request: Request, begun: float, message: ResponsePayload | ConnectionEnd | None
@@ -328,7 +322,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._transport is None or place.closes:
             return
         if isinstance(message, ConnectionEnd):
-            self._stop_taking_for(message.reason)
+            self.stop_taking(message.reason)
             place.closes = True
             message = None
         try:

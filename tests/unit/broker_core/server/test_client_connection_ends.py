@@ -106,12 +106,16 @@ def test_a_connection_that_cannot_be_looked_at_is_ended_and_the_others_are_swept
             raise RuntimeError("a mistake of ours")
         look(self)
 
-    with a_broker("PLAINTEXT", connections__max__idle__ms=200) as broker:
-        with broker.connect() as first, broker.connect() as second, caplog.at_level(logging.INFO):
-            until(lambda: connection_count(broker) == 2)
-            monkeypatch.setattr(ClientConnection, "look_at_writing", broken_for_the_first)
-            assert first.is_hung_up_on()
-            assert second.is_hung_up_on()
+    with (
+        a_broker("PLAINTEXT", connections__max__idle__ms=200) as broker,
+        broker.connect() as first,
+        broker.connect() as second,
+        caplog.at_level(logging.INFO),
+    ):
+        until(lambda: connection_count(broker) == 2)
+        monkeypatch.setattr(ClientConnection, "look_at_writing", broken_for_the_first)
+        assert first.is_hung_up_on()
+        assert second.is_hung_up_on()
     lines = [record.getMessage() for record in caplog.records]
     assert sum("could not be looked at" in line for line in lines) == 1
     assert sum("connections.max.idle.ms" in line for line in lines) == 1
