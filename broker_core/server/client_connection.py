@@ -189,7 +189,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     # What the server calls.
 
     def stop_taking(self, reason: str = "") -> None:
-        """No further request; those at work are answered. What else comes is read and thrown away: a client's end stands
+        """No further request; those at work are answered. What still comes is read and thrown away: a client's end is
         behind it, and asyncio's TLS ends no connection where something waits to be read. `reason` is for the log."""
         if reason and self._takes_requests:
             _log.warning("listener=%s peer=%s closed: %s", self.peer.listener, self.peer, reason)
