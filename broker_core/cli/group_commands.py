@@ -9,6 +9,7 @@ import typer
 
 from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
 from broker_core.cli.group_screen import group_json, rows_of_group, show_group
+from broker_core.cli.printable import printable
 from broker_core.cli.screen import note, show_json
 from broker_core.cluster import Cluster, GroupDescription
 from broker_core.group_lag import PartitionLag, lag_of_group
@@ -40,7 +41,7 @@ def list_groups(
         show_json(list(groups))
         return
     for group in groups:
-        print(group)
+        print(printable(group))
     if not groups:
         note("there is no group")
 

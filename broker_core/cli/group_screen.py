@@ -1,43 +1,54 @@
 """What `streamlog group describe` shows of a group, partition by partition: how far it is behind, and who reads it.
 
 As Kafka's own tool does it: a partition that a member has and nothing is committed for stands there too, and so does a
-member without partitions.
+member without partitions. A partition that several members have, as they may say themselves, has a row for each.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from broker_core.cli.screen import Column, counted, format_timestamp, note, partition_json, show_table
+from broker_core.cli.printable import printable
+from broker_core.cli.screen import (
+    Column,
+    counted,
+    format_duration,
+    format_timestamp,
+    note,
+    partition_json,
+    show_table,
+)
 from broker_core.cluster import Cluster, GroupDescription, GroupMember
-from broker_core.group_lag import PartitionLag
-from broker_core.model.exceptions import UnknownPartitionError, UnknownTopicError
+from broker_core.group_lag import GONE, NOT_TOLD, PartitionLag
 from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """`lag` is None where nothing is committed, `log_end_offset` where the partition is gone, `partition` for a member
-    that has none."""
+    """`lag` is None where nothing is committed, `partition` for a member that has none, `log_end_offset` where the
+    partition is gone, or where `trouble` says why."""
 
     partition: TopicPartition | None = None
     lag: PartitionLag | None = None
     log_end_offset: int | None = None
     member: GroupMember | None = None
+    trouble: str | None = None
 
 
 def rows_of_group(cluster: Cluster, group: GroupDescription, lags: Iterable[PartitionLag]) -> tuple[GroupRow, ...]:
     """By partition, members without one last. `lags` are those of the group."""
     by_partition = {lag.partition: lag for lag in lags}
-    members = {partition: member for member in group.members for partition in member.partitions}
-    rows = []
-    for partition in sorted(by_partition.keys() | members.keys()):
-        lag = by_partition.get(partition)
-        end = lag.log_end_offset if lag is not None else _end(cluster, partition)
-        rows.append(GroupRow(partition=partition, lag=lag, log_end_offset=end, member=members.get(partition)))
+    owners: dict[TopicPartition, list[GroupMember]] = {}
+    for member in group.members:
+        for partition in member.partitions:
+            owners.setdefault(partition, []).append(member)
+    rows: list[GroupRow] = []
+    for partition in sorted(by_partition.keys() | owners.keys()):
+        row = _row(cluster, partition, by_partition.get(partition))
+        rows += [replace(row, member=owner) for owner in owners.get(partition, [None])]
     idle = (GroupRow(member=member) for member in group.members if not member.partitions)
     return (*rows, *idle)
 
@@ -63,6 +74,18 @@ def show_group(group: GroupDescription, rows: Sequence[GroupRow]) -> None:
         note(warning)
 
 
+def _row(cluster: Cluster, partition: TopicPartition, lag: PartitionLag | None) -> GroupRow:
+    if lag is not None:
+        return GroupRow(partition=partition, lag=lag, log_end_offset=lag.log_end_offset, trouble=lag.trouble)
+    row = GroupRow(partition=partition)
+    try:
+        return replace(row, log_end_offset=cluster.bounds(partition).readable_end(IsolationLevel.READ_COMMITTED))
+    except GONE:
+        return row
+    except NOT_TOLD as trouble:
+        return replace(row, trouble=trouble.message)
+
+
 def _row_json(partition: TopicPartition, row: GroupRow) -> dict[str, Any]:
     lag, committed = row.lag, row.lag.committed if row.lag else None
     return {
@@ -77,6 +100,7 @@ def _row_json(partition: TopicPartition, row: GroupRow) -> dict[str, Any]:
         "behind_ms": lag.behind_ms if lag else None,
         "lost_offsets": lag.lost_offsets if lag else None,
         "member_id": row.member.member_id if row.member else None,
+        "trouble": row.trouble,
     }
 
 
@@ -96,7 +120,7 @@ def _headline(group: GroupDescription) -> str:
         words.append(counted(len(group.members), "member") if group.members else "no members")
     if group.assignor and group.members:
         words.append(f"partitions shared by {group.assignor}")
-    return ", ".join(words)
+    return printable(", ".join(words))
 
 
 def _show_rows(rows: Sequence[GroupRow], *, has_members: bool) -> None:
@@ -129,7 +153,7 @@ def _cells(row: GroupRow, *, has_times: bool, has_members: bool) -> list[Any]:
         row.log_end_offset,
         lag.behind_offsets if lag else None,
         lag.behind_bytes if lag else None,
-        f"{lag.behind_ms / 1000:,.1f} s" if lag and lag.behind_ms is not None else None,
+        format_duration(lag.behind_ms) if lag and lag.behind_ms is not None else None,
     ]
     if has_times:
         cells.append(format_timestamp(lag.committed.commit_time_ms) if lag else None)
@@ -140,19 +164,16 @@ def _cells(row: GroupRow, *, has_times: bool, has_members: bool) -> list[Any]:
 
 def _warnings(rows: Sequence[GroupRow]) -> Iterator[str]:
     """What the dashes mean, and what the group has lost."""
-    partitions = [row for row in rows if row.partition is not None]
-    if any(row.lag is None for row in partitions):
+    by_partition = {row.partition: row for row in rows if row.partition is not None}
+    if any(row.lag is None for row in by_partition.values()):
         yield "current offset -: the group has committed nothing for this partition yet"
-    if any(row.log_end_offset is None for row in partitions):
+    if any(row.log_end_offset is None and row.trouble is None for row in by_partition.values()):
         yield "log end offset -: this partition does not exist any more"
-    for row in rows:
+    for partition, row in by_partition.items():
+        if row.trouble is not None:
+            what = "log end offset" if row.log_end_offset is None else "lag"
+            yield f"{what} - of {partition}: {row.trouble}"
+        elif row.lag is not None and row.log_end_offset is not None and row.lag.behind_ms is None:
+            yield f"lag time - of {partition}: the first record that the group has not read was not found soon"
         if row.lag is not None and row.lag.lost_offsets:
-            lost = f"{row.lag.lost_offsets:,} offsets of {row.partition}"
-            yield f"warning: {lost} were removed before the group read them"
-
-
-def _end(cluster: Cluster, partition: TopicPartition) -> int | None:
-    try:
-        return cluster.bounds(partition).readable_end(IsolationLevel.READ_COMMITTED)
-    except (UnknownTopicError, UnknownPartitionError):
-        return None
+            yield f"warning: {row.lag.lost_offsets:,} offsets of {partition} were removed before the group read them"

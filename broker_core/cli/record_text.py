@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from broker_core.cli.printable import printable
 from broker_core.cli.screen import format_timestamp, partition_json
 from broker_core.model.identifiers import TopicPartition
 
@@ -107,10 +108,7 @@ def _shown(data: bytes | None) -> str:
     """Text that does nothing to a terminal."""
     if data is None:
         return "null"
-    text = data.decode("utf-8", "backslashreplace")
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+    return printable(data.decode("utf-8", "backslashreplace"))
 
 
 def _joined(lines: list[str]) -> bytes:

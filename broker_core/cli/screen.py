@@ -29,6 +29,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from broker_core.cli.printable import printable
 from broker_core.model.identifiers import TopicPartition
 
 _UNLIMITED_WIDTH = 100_000
@@ -59,7 +60,7 @@ def stderr_console() -> Console:
 def show_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
     """Prints a table. On a terminal its long column is folded to fit; if that is not enough, a row is a block of lines.
 
-    Cells are shown as they are: no markup.
+    Cells are shown as they are: no markup. What a terminal would obey is escaped.
     """
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [_width(column, [row[place] for row in cells]) for place, column in enumerate(columns)]
@@ -104,7 +105,7 @@ def partition_json(partition: TopicPartition) -> dict[str, Any]:
 
 def note(text: str) -> None:
     """A line on stderr, for people: not part of the output."""
-    stderr_console().print(Text(text))
+    stderr_console().print(Text(printable(text)))
 
 
 def counted(number: int, noun: str) -> str:
@@ -121,6 +122,18 @@ def format_timestamp(timestamp_ms: int) -> str:
     except (OverflowError, ValueError, OSError):
         return str(timestamp_ms)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp_ms % 1000:03d}Z"
+
+
+def format_duration(duration_ms: int) -> str:
+    """In the two largest units that say something: `1.5 s`, `12 min 5 s`, `3 h 12 min`, `10 d 9 h`."""
+    seconds, minutes, hours = (duration_ms // unit_ms for unit_ms in (1000, 60_000, 3_600_000))
+    if minutes == 0:
+        return f"{duration_ms // 100 / 10:.1f} s"
+    if hours == 0:
+        return f"{minutes} min {seconds % 60} s"
+    if hours < 24:
+        return f"{hours} h {minutes % 60} min"
+    return f"{hours // 24:,} d {hours % 24} h"
 
 
 class ByteProgress:
@@ -189,4 +202,4 @@ def _cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
-    return str(value)
+    return printable(str(value))

@@ -1,10 +1,12 @@
 """A group's state and members, by its coordinator: asked as a group of KIP-848 first, then as a classic one.
 
-As Kafka's own clients do it: no request tells which of the two it is and what it does at once.
+As Kafka's own clients do it: no request tells which of the two it is and what it does at once. Groups of other kinds,
+of streams for one, are known to neither request: they show themselves by their offsets.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
@@ -15,14 +17,12 @@ from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_router import BrokerRouter
 from broker_core.client.coordinator_finder import CoordinatorKind
 from broker_core.client.deadline import Deadline
+from broker_core.client.group_offsets import GroupOffsets
 from broker_core.cluster import GroupDescription, GroupMember
 from broker_core.model.exceptions import CorruptBatchError
 from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import TopicPartition
 from broker_core.protocol.api_table import ApiKey
-
-_CONSUMERS: Final = "consumer"
-"""Kafka's protocol type of groups that share partitions; Connect's workers, for one, share other things."""
 
 _IS_CLASSIC: Final = frozenset({ErrorCode.group_id_not_found, ErrorCode.unsupported_version})
 """What a broker says of a group that is not one of KIP-848, and one where that protocol is switched off."""
@@ -36,7 +36,10 @@ def describe_group(router: BrokerRouter, group_id: str) -> GroupDescription:
         coordinator = router.node(router.coordinator(CoordinatorKind.GROUP, group_id, deadline), deadline)
         return _as_modern(coordinator, group_id, what, deadline) or _as_classic(coordinator, group_id, what, deadline)
 
-    return router.run(what, attempt)
+    found = router.run(what, attempt)
+    if found.state is GroupState.DEAD and GroupOffsets(router).fetch(group_id, None):
+        return replace(found, state=GroupState.UNKNOWN)
+    return found
 
 
 def _as_modern(coordinator: BrokerConnection, group_id: str, what: str, deadline: Deadline) -> GroupDescription | None:
@@ -77,22 +80,25 @@ def _as_modern(coordinator: BrokerConnection, group_id: str, what: str, deadline
 def _as_classic(coordinator: BrokerConnection, group_id: str, what: str, deadline: Deadline) -> GroupDescription:
     from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
 
+    from broker_core.group.subscribed_topics import CONSUMER_PROTOCOL_TYPE
+
     request = DescribeGroupsRequest(groups=(GroupId(group_id),), include_authorized_operations=False)
     (answer,) = coordinator.ask([request], deadline)
     (group,) = answer.groups
     if group.error_code != ErrorCode.none:
         raise broker_error(group.error_code, what)
+    shares_partitions = group.protocol_type == CONSUMER_PROTOCOL_TYPE
     return GroupDescription(
         group_id=group_id,
         state=GroupState.named(group.group_state),
-        assignor=group.protocol_data if group.protocol_type == _CONSUMERS else "",
+        assignor=group.protocol_data if shares_partitions else "",
         members=tuple(
             GroupMember(
                 member_id=member.member_id,
                 client_id=member.client_id,
                 host=member.client_host,
                 instance_id=member.group_instance_id,
-                partitions=_partitions(member) if group.protocol_type == _CONSUMERS else (),
+                partitions=_partitions(member) if shares_partitions else (),
             )
             for member in group.members
         ),

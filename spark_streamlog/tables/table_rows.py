@@ -6,6 +6,7 @@ rows or has none, and is no error. Rows are few but for `batches`, which is read
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -25,6 +26,8 @@ from broker_core.model.limits import DEFAULT_FETCH_BYTES
 from broker_core.record.batch_header import BatchHeader
 from broker_core.record.batch_reader import iter_headers
 from spark_streamlog.tables.table_schema import MetadataTable, table_arrow_schema
+
+logger = logging.getLogger("spark_streamlog")
 
 PIECE_ROW_COUNT: Final = 10_000
 """Rows of one Arrow batch of the table `batches`."""
@@ -139,6 +142,9 @@ def _lag_rows(cluster: Cluster, group: str, scan: TableScan, now_ms: int) -> lis
         lags = lag_of_group(cluster, group, now_ms=now_ms)
     except UnknownGroupError:
         return []
+    for lag in lags:
+        if lag.trouble is not None:
+            logger.warning("The lag of group %s in %s is not known: %s", group, lag.partition, lag.trouble)
     return [
         (
             group,

@@ -4,10 +4,18 @@ from in_memory_cluster import InMemoryCluster
 from broker_core import group_lag
 from broker_core.cluster import GroupOffset
 from broker_core.group_lag import PartitionLag, lag_of_group
-from broker_core.model.exceptions import UnknownGroupError
+from broker_core.model.exceptions import (
+    AuthorizationError,
+    BrokerError,
+    BrokerUnavailableError,
+    CorruptBatchError,
+    InvalidTopicNameError,
+    RequestTimedOutError,
+    UnknownGroupError,
+)
 from broker_core.model.identifiers import IsolationLevel, TimestampType, TopicPartition
 
-T0 = TopicPartition("t", 0)
+T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 NOW_MS = 100_000
 
 
@@ -23,6 +31,18 @@ def cluster():
 
 def commit(cluster, offset, partition=T0, group="g"):
     cluster.commit_offsets(group, {partition: GroupOffset(offset=offset, metadata="m")})
+
+
+def refuse(monkeypatch, cluster, method, refused, trouble):
+    """`cluster` raises `trouble` when it is asked for one partition."""
+    ask = getattr(cluster, method)
+
+    def asked(partition, *arguments, **given):
+        if partition == refused:
+            raise trouble
+        return ask(partition, *arguments, **given)
+
+    monkeypatch.setattr(cluster, method, asked)
 
 
 def lag(cluster, offset=None, **given) -> PartitionLag:
@@ -112,6 +132,7 @@ def test_what_cannot_be_read_has_no_time_and_keeps_its_offsets(cluster):
     log.batches[1] = log.batches[1][:-1] + bytes([log.batches[1][-1] ^ 1])
     found = lag(cluster, 2)
     assert (found.behind_offsets, found.behind_ms) == (6, None)
+    assert "checksum of the content" in found.trouble
 
 
 def test_every_partition_of_the_group_is_listed_in_order_and_deleted_ones_without_numbers(cluster):
@@ -127,6 +148,54 @@ def test_every_partition_of_the_group_is_listed_in_order_and_deleted_ones_withou
 def test_decisions_of_sinks_are_no_lag(cluster):
     commit(cluster, 17, TopicPartition("__consumer_offsets", 0), group="streamlog-sink-x")
     assert lag_of_group(cluster, "streamlog-sink-x", now_ms=NOW_MS) == ()
+
+
+def test_an_ordinary_group_that_reads_an_internal_topic_is_behind_like_any_other(cluster):
+    # Its row was left out, as if a sink had decided something there.
+    cluster.create_topic("__consumer_offsets", is_internal=True)
+    cluster.add("__consumer_offsets", "x", "y")
+    commit(cluster, 1, TopicPartition("__consumer_offsets", 0))
+    assert (lag(cluster).partition.topic, lag(cluster).behind_offsets) == ("__consumer_offsets", 1)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        InvalidTopicNameError("no topic can be called so"),
+        AuthorizationError("not for you"),
+        RequestTimedOutError("no leader"),
+        BrokerError("its disk"),
+        CorruptBatchError("damaged"),
+    ],
+    ids=lambda trouble: type(trouble).__name__,
+)
+def test_a_partition_that_does_not_tell_its_bounds_says_why_and_the_others_are_told(cluster, monkeypatch, trouble):
+    # One of them made the whole group unknown.
+    cluster.create_topic("u")
+    for partition in (T0, U0):
+        commit(cluster, 0, partition)
+    refuse(monkeypatch, cluster, "bounds", T0, trouble)
+    silent, told = lag_of_group(cluster, "g", now_ms=NOW_MS)
+    assert silent == PartitionLag(partition=T0, committed=GroupOffset(offset=0, metadata="m"), trouble=trouble.message)
+    assert (told.partition, told.behind_offsets, told.trouble) == (U0, 0, None)
+
+
+@pytest.mark.parametrize(("method", "behind_bytes"), [("bytes_between", False), ("fetch", True)])
+def test_a_group_whose_records_may_not_be_read_is_behind_by_offsets_and_what_else_is_known(
+    cluster, monkeypatch, method, behind_bytes
+):
+    refuse(monkeypatch, cluster, method, T0, AuthorizationError("you may not read"))
+    found = lag(cluster, 2)
+    assert (found.log_end_offset, found.behind_offsets, found.lost_offsets) == (8, 6, 0)
+    assert (found.behind_bytes is not None, found.behind_ms) == (behind_bytes, None)
+    assert found.trouble == "you may not read"
+
+
+def test_brokers_that_cannot_be_reached_are_trouble_with_all(cluster, monkeypatch):
+    commit(cluster, 0)
+    refuse(monkeypatch, cluster, "bounds", T0, BrokerUnavailableError("nobody answers"))
+    with pytest.raises(BrokerUnavailableError):
+        lag_of_group(cluster, "g", now_ms=NOW_MS)
 
 
 def test_a_group_without_offsets_is_refused_by_name(cluster):

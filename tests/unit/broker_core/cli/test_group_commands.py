@@ -58,6 +58,22 @@ def test_a_sinks_group_is_explained(log):
     assert "decisions of a sink" in described.err
 
 
+def test_an_ordinary_group_that_committed_for_an_internal_topic_is_no_sinks(log, log_path):
+    # It was told that it had decisions of a sink, and nothing committed.
+    with open_embedded(log_path) as cluster:
+        cluster.commit_offsets("auditor", {TopicPartition("__consumer_offsets", 0): GroupOffset(offset=1)})
+    described = log("group", "describe", "auditor")
+    assert described.out.decode().splitlines()[-1].split()[:2] == ["__consumer_offsets-0", "1"]
+    assert described.err == ""
+
+
+def test_a_group_whose_name_has_control_characters_is_one_line_of_the_list(log, log_path):
+    with open_embedded(log_path) as cluster:
+        cluster.commit_offsets("a\n\x1b[2J", {TopicPartition("t", 0): GroupOffset(offset=1)})
+    assert log("group", "list").lines[0] == rb"a\n\x1b[2J"
+    assert log("group", "list", "--json").json[0] == "a\n\x1b[2J"
+
+
 def test_a_deleted_group_is_gone_and_an_unknown_one_refused(log):
     assert log("group", "delete", "readers", "--yes").status == 0
     assert log("group", "list", "--json").json == ["streamlog-sink-q"]

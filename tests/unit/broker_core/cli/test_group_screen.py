@@ -1,11 +1,15 @@
 """A group as a table, over the in-memory twin of a cluster; members are made up here."""
 
+from dataclasses import replace
+
 import pytest
 from in_memory_cluster import InMemoryCluster
 
 from broker_core.cli.group_screen import group_json, rows_of_group, show_group
+from broker_core.cli.printable import printable
 from broker_core.cluster import GroupDescription, GroupMember, GroupOffset
 from broker_core.group_lag import PartitionLag
+from broker_core.model.exceptions import InvalidTopicNameError
 from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import TopicPartition
 
@@ -62,6 +66,68 @@ def test_a_partition_with_nothing_committed_and_a_member_without_partitions_are_
 def test_a_partition_that_no_member_has_is_shown_without_one(capsys, cluster):
     [*_, last], _ = shown(capsys, cluster, a_group(READER), a_lag(T0), a_lag(T1), a_lag(T2))
     assert last == ["t-2", "2", "5", "3", "90", "1.5", "s", "-", "-", "-"]
+
+
+def test_members_that_have_the_same_partition_have_a_row_each(capsys, cluster):
+    # The last one won, and the others were in no row.
+    other = GroupMember(member_id="other-1", client_id="app", host="/10.0.0.3", partitions=(T0,))
+    group = a_group(READER, other)
+    [*_, first, second, third], said = shown(capsys, cluster, group, a_lag(T0, lost_offsets=2), a_lag(T1))
+    assert [(row[0], row[7]) for row in (first, second, third)] == [
+        ("t-0", "reader-1"),
+        ("t-0", "other-1"),
+        ("t-1", "reader-1"),
+    ]
+    assert said.count("warning") == 1
+    told = group_json(group, rows_of_group(cluster, group, [a_lag(T0), a_lag(T1)]))
+    assert [one["member_id"] for one in told["partitions"]] == ["reader-1", "other-1", "reader-1"]
+
+
+@pytest.mark.parametrize("topic", ["a/b", "", "x" * 300, "two\nlines"])
+def test_an_assignment_that_no_broker_knows_the_name_of_is_a_dash_and_explained(capsys, cluster, monkeypatch, topic):
+    # A group's leader may write what it likes: the whole command failed.
+    foreign = TopicPartition(topic, 0)
+    ask = cluster.bounds
+
+    def bounds(partition):
+        if partition == foreign:
+            raise InvalidTopicNameError(f"topic {topic!r}: the broker answers INVALID_TOPIC_EXCEPTION")
+        return ask(partition)
+
+    monkeypatch.setattr(cluster, "bounds", bounds)
+    member = GroupMember(member_id="m", client_id="c", host="h", partitions=(foreign, T0))
+    group = a_group(member)
+    rows, said = shown(capsys, cluster, group, a_lag(T0))
+    assert len(rows) == 6
+    by_name = {row[0]: row for row in rows if row[-1] == "c"}
+    assert by_name["t-0"][1] == "2"
+    assert by_name[printable(f"{topic}-0")][1:3] == ["-", "-"]
+    assert f"log end offset - of {printable(str(foreign))}: topic" in said
+    assert "does not exist any more" not in said
+    troubles = [one["trouble"] for one in group_json(group, rows_of_group(cluster, group, [a_lag(T0)]))["partitions"]]
+    assert sorted(trouble is None for trouble in troubles) == [False, True]
+
+
+def test_a_lag_that_could_not_be_told_is_a_dash_and_explained(capsys, cluster):
+    unread = replace(a_lag(T0), behind_bytes=None, behind_ms=None, trouble="you may not read")
+    not_found = replace(a_lag(T1), behind_ms=None)
+    [*_, first, second], said = shown(capsys, cluster, a_group(READER), unread, not_found)
+    assert (first[1:6], second[1:6]) == (["2", "5", "3", "-", "-"], ["2", "5", "3", "90", "-"])
+    assert said == (
+        "lag - of t-0: you may not read\n"
+        "lag time - of t-1: the first record that the group has not read was not found soon\n"
+    )
+
+
+def test_what_clients_call_themselves_does_nothing_to_a_terminal_and_breaks_no_row(capsys, cluster):
+    # It reached the terminal raw.
+    rude = GroupMember(member_id="m\x1b[2J", client_id="two\nlines", host="\r\t\x9b1m", partitions=(T0,))
+    group = replace(a_group(rude), assignor="\x1b]0;title\a")
+    show_group(group, rows_of_group(cluster, group, [a_lag(T0)]))
+    out = capsys.readouterr().out
+    assert all(line.isprintable() for line in out.splitlines())
+    for shown_text in (r"m\x1b[2J", r"two\nlines", r"\r\t\x9b1m", r"\x1b]0;title\x07"):
+        assert shown_text in out
 
 
 def test_columns_that_nobody_can_fill_are_left_out(capsys, cluster):

@@ -2,7 +2,17 @@
 
 import re
 
-from broker_core.cli.screen import Column, byte_progress, counted, format_timestamp, show_table
+import pytest
+
+from broker_core.cli.screen import (
+    Column,
+    byte_progress,
+    counted,
+    format_duration,
+    format_timestamp,
+    note,
+    show_table,
+)
 
 
 def test_a_timestamp_is_utc_with_milliseconds():
@@ -80,6 +90,31 @@ def test_a_count_has_its_plural():
 def test_cells_are_shown_as_they_are(capsys):
     show_table([Column(heading="name")], [("[red]not markup[/]",)])
     assert "[red]not markup[/]" in capsys.readouterr().out
+
+
+def test_what_a_terminal_would_obey_is_escaped_in_cells_and_notes(capsys):
+    show_table([Column(heading="name")], [("a\nb\x1b[1m\x9b\u202e",)])
+    assert capsys.readouterr().out.splitlines()[-1].strip() == r"a\nb\x1b[1m\x9b\u202e"
+    note("of a\r\nb\x1b[1m")
+    assert capsys.readouterr().err == "of a\\r\\nb\\x1b[1m\n"
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"),
+    [
+        (0, "0.0 s"),
+        (1_500, "1.5 s"),
+        (59_999, "59.9 s"),
+        (60_000, "1 min 0 s"),
+        (3_599_999, "59 min 59 s"),
+        (3_600_000, "1 h 0 min"),
+        (86_399_999, "23 h 59 min"),
+        (896_873_400, "10 d 9 h"),
+        (1_700_000_000_000, "19,675 d 22 h"),
+    ],
+)
+def test_a_duration_is_said_in_its_two_largest_units(duration_ms, text):
+    assert format_duration(duration_ms) == text
 
 
 def test_progress_into_a_pipe_is_silent(capsys):

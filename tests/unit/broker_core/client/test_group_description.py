@@ -1,6 +1,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
 from scripted_broker import NO_TIME, ScriptedBroker, schema_of
+from scripted_coordinator import ScriptedCoordinator
 
 from broker_core.cluster import GroupDescription, GroupMember
 from broker_core.group.consumer_protocol import encode_assignment
@@ -95,7 +96,16 @@ def test_a_broker_without_the_new_protocol_is_only_asked_for_classic_groups(brok
 def test_a_group_that_is_not_there_is_dead(broker):
     broker.script(ApiKey.CONSUMER_GROUP_DESCRIBE, modern_answer(NOT_OF_THIS_KIND))
     broker.script(ApiKey.DESCRIBE_GROUPS, classic_answer(state="Dead", protocol_type=""))
+    ScriptedCoordinator(broker)
     assert broker.client().describe_group("g") == GroupDescription(group_id="g", state=GroupState.DEAD)
+
+
+def test_of_a_group_that_neither_request_knows_and_that_has_offsets_the_state_is_unknown(broker):
+    # A group of streams of a newer Kafka was called dead.
+    broker.script(ApiKey.CONSUMER_GROUP_DESCRIBE, modern_answer(NOT_OF_THIS_KIND))
+    broker.script(ApiKey.DESCRIBE_GROUPS, classic_answer(state="Dead", protocol_type=""))
+    ScriptedCoordinator(broker).offsets["g", "t", 0] = (5, "")
+    assert broker.client().describe_group("g") == GroupDescription(group_id="g", state=GroupState.UNKNOWN)
 
 
 @pytest.mark.parametrize(
