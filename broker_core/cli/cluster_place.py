@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,9 +18,26 @@ if TYPE_CHECKING:
     from broker_core.cluster import Cluster
     from broker_core.model.client_settings import ClientSettings
 
+
+def _only_place(context: typer.Context, value: Any) -> Any:
+    """Called for both options, when it is known of both where they come from. What stands in the environment gives way
+    to what was typed."""
+    sources = [context.get_parameter_source(name) for name in ("path", "bootstrap_server")]
+    if all(source is not None and source.name == "COMMANDLINE" for source in sources):
+        raise UsageTrouble("--path and --bootstrap-server both say where the log is: give one of them")
+    return value
+
+
 DirectoryPath = Annotated[
     Path | None,
-    typer.Option("--path", envvar=PATH_VARIABLE, metavar="DIR", help="The log directory.", show_default=False),
+    typer.Option(
+        "--path",
+        envvar=PATH_VARIABLE,
+        metavar="DIR",
+        help="The log directory.",
+        show_default=False,
+        callback=_only_place,
+    ),
 ]
 Brokers = Annotated[
     str | None,
@@ -30,6 +46,7 @@ Brokers = Annotated[
         metavar="HOST:PORT",
         help="Brokers, separated by commas, instead of a directory.",
         show_default=False,
+        callback=_only_place,
     ),
 ]
 CommandConfig = Annotated[
@@ -56,12 +73,9 @@ def open_cluster(
             raise UsageTrouble("--command-config is for brokers: give --bootstrap-server too")
         if path is None:
             raise UsageTrouble("where is the log? give --path DIR, or --bootstrap-server HOST:PORT")
-        with open_log(path, create=create) as cluster:
+        with open_log(path, create=create, way_to_brokers="--bootstrap-server") as cluster:
             yield cluster
         return
-    # What stands in the environment gives way to what was typed.
-    if path is not None and os.environ.get(PATH_VARIABLE) != str(path):
-        raise UsageTrouble("--path and --bootstrap-server both say where the log is: give one of them")
     # Loaded here, so that --help and a wrong argument answer at once.
     from broker_core.client.cluster_client import open_remote
 

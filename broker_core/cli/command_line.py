@@ -22,6 +22,7 @@ from broker_core.cli.exit_status import (
     TROUBLE,
     USAGE,
 )
+from broker_core.cli.printable import printable
 from broker_core.cli.trouble import sentence
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.loading import without_collections
@@ -150,16 +151,24 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def sentence_of_usage(trouble: Exception) -> str:
-    """The parser's complaint, with a right example where something is missing, and the way to the help."""
+    """The parser's complaint, with what was given, a right example where something is missing, and the way to the
+    help."""
     text = trouble.format_message() if hasattr(trouble, "format_message") else str(trouble)
     context = getattr(trouble, "ctx", None)
-    words = [f"{' '.join(text.split()).rstrip('.')}."]
+    words = [f"{' '.join(text.split()).rstrip('.')}{_given(trouble, text)}."]
     if context is not None and context.command.epilog and type(trouble).__name__ == "MissingParameter":
         words.append(f"{context.command.epilog}.")
     words.append(f"Try '{context.command_path if context is not None else 'streamlog'} --help'.")
     return " ".join(words)
 
 
+def _given(trouble: Exception, text: str) -> str:
+    """The value that was refused: some parsers keep it to themselves, in the cause of their complaint."""
+    errors = getattr(trouble.__cause__, "errors", None)
+    given = [str(error["input"]) for error in errors()] if callable(errors) else []
+    return f" (given: {given[0]!r})" if given and repr(given[0]) not in text else ""
+
+
 def _complain(text: str, status: int) -> int:
-    print(f"streamlog: {text}", file=sys.stderr)
+    print(f"streamlog: {printable(text)}", file=sys.stderr)
     return status

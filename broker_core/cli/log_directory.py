@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from broker_core.cli.trouble import UsageTrouble
+from broker_core.model.exceptions import DirectoryLockedError, DirectoryReadOnlyError
 
 if TYPE_CHECKING:
     from broker_core.embedded.embedded_cluster import EmbeddedCluster
 
 PATH_VARIABLE: Final = "STREAMLOG_PATH"
+
+_OPTION_OF_PROGRAMS: Final = "kafka.bootstrap.servers"
 
 LogPath = Annotated[
     Path, typer.Option("--path", envvar=PATH_VARIABLE, metavar="DIR", help="The log directory.", show_default=False)
@@ -22,16 +25,22 @@ LogPath = Annotated[
 
 
 @contextmanager
-def open_log(path: Path, *, create: bool = False) -> Iterator[EmbeddedCluster]:
-    """The log in a directory while the block runs. Without `create` the directory must hold one."""
+def open_log(
+    path: Path, *, create: bool = False, way_to_brokers: str = "a command that takes --bootstrap-server"
+) -> Iterator[EmbeddedCluster]:
+    """The log in a directory while the block runs. Without `create` the directory must hold one.
+
+    `way_to_brokers`: what a refusal tells to use where a broker has the directory, in place of a program's option.
+    """
     # Loaded here, so that --help and a wrong argument answer at once.
     from broker_core.embedded.embedded_cluster import open_embedded
 
-    cluster = open_embedded(str(path.absolute()), create=create)
     try:
-        yield cluster
-    finally:
-        cluster.close()
+        with open_embedded(str(path.absolute()), create=create) as cluster:
+            yield cluster
+    except (DirectoryLockedError, DirectoryReadOnlyError) as trouble:
+        message = trouble.message.replace(_OPTION_OF_PROGRAMS, way_to_brokers)
+        raise type(trouble)(message, **trouble.fields) from trouble
 
 
 def parse_settings(items: list[str], *, option: str) -> dict[str, str]:

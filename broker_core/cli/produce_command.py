@@ -103,6 +103,8 @@ def produce(
         open_cluster(path, bootstrap_server, command_config, create=create) as cluster,
         open_input(file) as source,
     ):
+        if not create:
+            describe_existing(cluster, topic)  # also for an input without a line
         producer = _producer(cluster, Codec(compression), create=create)
         if file is None and sys.stdin.isatty():
             note("Type values, one a line; Ctrl-D ends.")

@@ -7,7 +7,16 @@ from typing import Annotated, Any, Final
 import typer
 
 from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
-from broker_core.cli.screen import Column, counted, format_timestamp, note, partition_json, show_json, show_table
+from broker_core.cli.screen import (
+    Column,
+    counted,
+    format_duration,
+    format_timestamp,
+    note,
+    partition_json,
+    show_json,
+    show_table,
+)
 from broker_core.cli.trouble import UsageTrouble
 from broker_core.cluster import Cluster, TransactionDescription
 from broker_core.log_directory.system_ports import SystemClock
@@ -43,7 +52,7 @@ def list_transactions(
     elif found:
         _show(found)
     else:
-        note("there is no such transaction")
+        note("no transaction is open" if is_open and not prefix else "there is no such transaction")
 
 
 @app.command(epilog="Example: streamlog transactions describe my-id --path /data/log")
@@ -143,8 +152,7 @@ def _show(transactions: tuple[TransactionDescription, ...]) -> None:
 def _open_for(transaction: TransactionDescription) -> str:
     if transaction.start_time_ms < 0 or transaction.state is not TransactionState.ONGOING:
         return "-"
-    seconds = max(0, SystemClock().now_ms() - transaction.start_time_ms) // 1000
-    return f"{seconds:,} s"
+    return format_duration(max(0, SystemClock().now_ms() - transaction.start_time_ms))
 
 
 def _texts(transaction: TransactionDescription) -> dict[str, str]:

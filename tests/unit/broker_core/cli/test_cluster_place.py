@@ -5,6 +5,7 @@ import json
 import pytest
 from scripted_broker import ScriptedBroker, offsets_answer
 
+from broker_core.log_directory.partition_lock import LockMode, PartitionLock
 from broker_core.protocol.api_table import ApiKey
 
 
@@ -45,8 +46,36 @@ def test_one_place_must_be_given_and_only_one(streamlog, remote, monkeypatch):
     both = remote("topic", "list", "--path", "/x")
     assert both.status == 2
     assert "give one of them" in both.err
-    monkeypatch.setenv("STREAMLOG_PATH", "/x")
+
+
+@pytest.mark.parametrize("path", ["/x", "/x/"])
+def test_a_path_in_the_environment_gives_way_to_typed_brokers_and_a_typed_path_never(remote, monkeypatch, path):
+    # A slash at its end was enough for a refusal, and a path typed as it stands there was passed over.
+    monkeypatch.setenv("STREAMLOG_PATH", path)
     assert "does not exist" in remote("topic", "describe", "nope").err
+    assert "give one of them" in remote("topic", "list", "--path", path).err
+
+
+@pytest.mark.parametrize(
+    ("command", "way"),
+    [
+        (["topic", "list"], "connect to the broker with --bootstrap-server, or stop it."),
+        (["log", "segments"], "connect to the broker with a command that takes --bootstrap-server, or stop it."),
+    ],
+)
+def test_a_directory_that_a_broker_holds_is_refused_with_the_command_lines_own_option(
+    streamlog, log_path, monkeypatch, command, way
+):
+    # It named an option of Spark.
+    monkeypatch.setattr("broker_core.log_directory.directory._LOCK_WAIT_SECONDS", 0.05)
+    streamlog("topic", "create", "t")
+    broker = PartitionLock(f"{log_path}/.lock")
+    assert broker.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
+    refused = streamlog(*command)
+    broker.release()
+    assert refused.status == 1
+    assert "is served by a broker" in refused.err
+    assert refused.err.endswith(f"{way}\n")
 
 
 @pytest.mark.parametrize(

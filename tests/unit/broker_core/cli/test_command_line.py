@@ -63,6 +63,23 @@ def test_the_version_of_the_package_and_the_kernel_in_use_are_told(streamlog):
     assert shown.out.decode() == f"streamlog {version('spark-streamlog')}, {KERNEL_NAME} record kernel\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "given"),
+    [
+        (("topic", "create", "t", "--partitions", "many"), "'many'"),
+        (("topic", "create", "t", "--partitions", "-3"), "'-3'"),
+        (("consume", "t", "--last", "1.5"), "'1.5'"),
+        (("consume", "t", "--format", "xml"), "'xml'"),
+        (("log", "dump", "t", "--from", "start"), "'start'"),
+        (("broker", "--port", "99999"), "'99999'"),
+    ],
+)
+def test_a_value_that_cannot_be_is_repeated_once(streamlog, arguments, given):
+    refused = streamlog(*arguments, with_path=False)
+    assert refused.status == 2
+    assert refused.err.count(given) == 1
+
+
 def test_a_missing_path_is_usage(streamlog, monkeypatch):
     monkeypatch.delenv("STREAMLOG_PATH", raising=False)
     refused = streamlog("topic", "list", with_path=False)

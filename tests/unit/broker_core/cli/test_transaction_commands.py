@@ -78,6 +78,13 @@ def test_wrong_usage_says_what_is_wrong(log, arguments, complaint):
     assert complaint in " ".join(refused.err.split())
 
 
+def test_that_no_transaction_is_open_is_said(log):
+    log("transactions", "abort", "app-1", "app-2")
+    listed = log("transactions", "list", "--open")
+    assert (listed.status, listed.out, listed.err) == (0, b"", "no transaction is open\n")
+    assert log("transactions", "list", "--open", "--prefix", "x").err == "there is no such transaction\n"
+
+
 def test_a_log_without_transactions_is_listed_in_a_sentence(streamlog):
     streamlog("topic", "create", "t")
     listed = streamlog("transactions", "list")
