@@ -19,7 +19,8 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from broker_core.model.exceptions import StreamlogError
 
@@ -98,7 +99,9 @@ CONDITIONS: dict[str, Condition] = {
     "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET": Condition(
         "The start resolves to offset {start_offset}, above the end, which resolves to {end_offset}, for topic {topic} "
         "partition {partition}.",
-        "A start by timestamp may lie behind an end by offset, or a start offset above the end of the log.",
+        "startingOffsets lies above the end of the log, or startingTimestamp or "
+        "startingOffsetsByTimestamp a time whose first record lies behind the end: start earlier, or end later "
+        "(endingOffsets, endingTimestamp, endingOffsetsByTimestamp).",
     ),
     "STREAMLOG_NO_OFFSET_FOR_TIMESTAMP": Condition(
         "No record of {topic_partition} has a timestamp at or after {timestamp_ms}, which {option} asks for.",
@@ -182,6 +185,16 @@ CONDITIONS: dict[str, Condition] = {
 }  # fmt: skip
 
 
+ADVICE_ON_THE_LOG: Final[dict[str, str]] = {
+    "STREAMLOG_INVALID_TIMESTAMP": "Filter or correct such rows, or let the topic take them: streamlog topic alter NAME"
+    " --config message.timestamp.after.max.ms=… (how far ahead of now) or message.timestamp.before.max.ms=… (how old).",
+}
+"""What follows the log's own words, where it cannot know what its caller can do."""
+
+_TIMESTAMP_MS: Final = re.compile(r"\b\d{12,14}\b(?! ms\b)")
+_DURATION_MS: Final = re.compile(r"\b(\d{4,14}) ms\b")
+
+
 def condition_error(condition: str, **parameters: Any) -> ConditionError:
     """The exception for one condition. The parameters are those that its message names; a missing one is a KeyError."""
     return ConditionError(_message(condition, parameters), condition=condition, parameters=parameters)
@@ -204,9 +217,18 @@ def with_conditions() -> Iterator[None]:
     except StreamlogError as trouble:
         words = re.findall(r"[A-Z][a-z0-9]*", type(trouble).__name__.removesuffix("Error"))
         condition = "_".join(["STREAMLOG", *(word.upper() for word in words if word != "Streamlog")])
-        raise ConditionError(
-            f"[{condition}] {trouble.message}", condition=condition, parameters=trouble.fields
-        ) from trouble
+        text = trouble.message
+        if condition in ADVICE_ON_THE_LOG:
+            text = f"{_with_times(text).rstrip('.')}. {ADVICE_ON_THE_LOG[condition]}"
+        raise ConditionError(f"[{condition}] {text}", condition=condition, parameters=trouble.fields) from trouble
+
+
+def _with_times(text: str) -> str:
+    """Milliseconds stay, for programs, and are said once more for people, whoever wrote the sentence."""
+    text = _DURATION_MS.sub(lambda found: f"{found[0]} ({timedelta(seconds=int(found[1]) // 1000)})", text)
+    return _TIMESTAMP_MS.sub(
+        lambda found: f"{found[0]} ({datetime.fromtimestamp(int(found[0]) // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC)", text
+    )
 
 
 def _message(condition: str, parameters: Mapping[str, Any], *, with_advice: bool = True) -> str:

@@ -30,6 +30,7 @@ from urllib.parse import urlsplit
 from broker_core.model.exceptions import StreamlogError
 from spark_streamlog.options import MAX_INTEGER, OptionReader
 from spark_streamlog.serde.avro_derivation import TOP_LEVEL_RECORD
+from spark_streamlog.serde.file_registry import FileRegistry
 from spark_streamlog.serde.format_settings import CorruptMode, FormatKind, FormatSettings, RecordFormats, WireFormat
 from spark_streamlog.serde.limits import MAX_SCHEMA_BYTES
 from spark_streamlog.serde.protobuf_options import PROTOBUF_FLAGS, ProtobufOptions
@@ -150,6 +151,10 @@ def read_settings(
 
 def prepared_for_reading(options: OptionReader, prefix: str, settings: FormatSettings) -> FormatSettings:
     """With the schema that values are read as, from the registry if need be; and tried. Complains."""
+    # With a schema of its own a query may be there before the file: its values name their schemas later.
+    is_asked_now = settings.kind is FormatKind.AVRO and settings.schema_text is None
+    if not _is_registry_file_sound(options, prefix, settings, may_be_missing=not is_asked_now):
+        return settings
     if settings.kind is FormatKind.AVRO:
         if settings.wire_format is WireFormat.CONFLUENT and settings.registry is None:
             options.complain(
@@ -168,6 +173,10 @@ def prepared_for_reading(options: OptionReader, prefix: str, settings: FormatSet
 
 def prepared_for_writing(options: OptionReader, prefix: str, settings: FormatSettings) -> None:
     """All that can be said before the columns are known. Complains."""
+    is_made = settings.kind is FormatKind.AVRO and settings.registers
+    may_be_missing = is_made or settings.schema_id is not None
+    if not _is_registry_file_sound(options, prefix, settings, may_be_missing=may_be_missing):
+        return
     if settings.wire_format is WireFormat.CONFLUENT and settings.schema_id is None:
         if settings.registry is None:
             options.complain(f"{prefix}wireFormat=confluent needs a schema id: give a registry or {prefix}schema.id")
@@ -221,6 +230,18 @@ def _registry(options: OptionReader, prefix: str) -> RegistryTarget | None:
             options.complain(f"{prefix}registry.file is empty")
         return RegistryTarget(path=path)
     return None
+
+
+def _is_registry_file_sound(
+    options: OptionReader, prefix: str, settings: FormatSettings, *, may_be_missing: bool
+) -> bool:
+    """Complains of the file itself, before anything is looked up in it. True where the registry is no file."""
+    if settings.registry is None or settings.registry.path is None:
+        return True
+    complaint_count = len(options.complaints)
+    registry = FileRegistry(settings.registry.path)
+    _answered(options, f"{prefix}registry.file", lambda: registry.check(may_be_missing=may_be_missing))
+    return len(options.complaints) == complaint_count
 
 
 def _is_http(url: str) -> bool:

@@ -240,6 +240,7 @@ def _check_settings_without_effect(options: OptionReader) -> None:
 
 
 def _refuse_what_the_source_owns(options: OptionReader) -> None:
+    options.refuse("topic", "is for writing: the topics to read are named by subscribe")
     options.refuse(
         "kafka.auto.offset.reset",
         "is not supported: startingOffsets says where a new query starts; a restarted one goes on from its checkpoint",

@@ -26,6 +26,7 @@ def parse_table_options(given: Mapping[str, str]) -> TableOptions:
         options.complain("subscribe does not go with the table transactions: filter its column partitions")
     if scan.groups and table not in (MetadataTable.GROUPS, MetadataTable.LAG):
         options.complain(f"groupId does not go with the table {table.value}, only with groups and lag")
+    options.refuse("topic", "is for writing: the topics to show are named by subscribe")
     parsed = TableOptions(target=options.log_target(), scan=scan)
     options.finish()
     return parsed

@@ -174,6 +174,8 @@ def _check_settings_without_effect(options: OptionReader) -> None:
 
 
 def _refuse_what_the_sink_owns(options: OptionReader) -> None:
+    for name in ("subscribe", "subscribePattern", "assign"):
+        options.refuse(name, "is for reading: the topic to write to is named by topic, or by the column topic")
     for side in ("key", "value"):
         options.refuse(
             f"kafka.{side}.serializer",

@@ -29,16 +29,22 @@ class FileRegistry:
         self._entries: list[dict[str, Any]] = []
         self._seen: tuple[int, ...] | None = None
 
+    def check(self, *, may_be_missing: bool) -> None:
+        """Reads it. Raises SchemaRegistryError where it cannot be read, is none, or does not exist and has to."""
+        self._read()
+        if self._seen is None and not may_be_missing:
+            raise SchemaRegistryError(f"the schema registry {self._path} does not exist")
+
     def schema_by_id(self, schema_id: int) -> RegisteredSchema:
         for entry in self._read():
             if entry["id"] == schema_id:
                 return _schema(entry)
-        raise UnknownSchemaError(f"the schema registry {self._path} has no schema id {schema_id}")
+        raise self._unknown(f"has no schema id {schema_id}")
 
     def latest(self, subject: str) -> RegisteredSchema:
         versions = [entry for entry in self._read() if entry["subject"] == subject]
         if not versions:
-            raise UnknownSchemaError(f"the schema registry {self._path} has no subject {subject!r}")
+            raise self._unknown(f"has no subject {subject!r}")
         return _schema(max(versions, key=lambda entry: entry["version"]))
 
     def find_id(self, subject: str, text: str, schema_type: str) -> int:
@@ -46,7 +52,7 @@ class FileRegistry:
         for entry in self._read():
             if entry["subject"] == subject and _meaning_of(entry) == wanted:
                 return int(entry["id"])
-        raise UnknownSchemaError(f"the schema registry {self._path} does not have that schema under {subject!r}")
+        raise self._unknown(f"does not have that schema under {subject!r}")
 
     def register(self, subject: str, text: str, schema_type: str) -> int:
         with self._locked():
@@ -74,9 +80,14 @@ class FileRegistry:
         except FileNotFoundError:
             # Registering makes it; until then there is nothing in it.
             self._entries, self._seen = [], None
-        except OSError as trouble:
-            raise SchemaRegistryError(f"the schema registry {self._path} cannot be read: {trouble}") from None
+        except (OSError, ValueError) as trouble:
+            reason = trouble.strerror if isinstance(trouble, OSError) else trouble
+            raise SchemaRegistryError(f"the schema registry {self._path} cannot be read: {reason}") from None
         return self._entries
+
+    def _unknown(self, what: str) -> UnknownSchemaError:
+        remark = ": the file does not exist" if self._seen is None else ""
+        return UnknownSchemaError(f"the schema registry {self._path} {what}{remark}")
 
     def _checked(self, content: bytes) -> list[dict[str, Any]]:
         if len(content) > MAX_FILE_BYTES:

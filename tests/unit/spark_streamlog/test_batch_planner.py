@@ -134,8 +134,10 @@ def test_a_starting_timestamp_that_nothing_matches_is_an_error(cluster):
     ],
 )
 def test_a_resolved_start_above_the_resolved_end_is_refused(cluster, given):
-    with pytest.raises(ConditionError, match="RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"):
+    with pytest.raises(ConditionError, match="RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET") as error:
         batch_values(cluster, **given)
+    for option in ("startingOffsets", "startingTimestamp", "endingOffsets"):
+        assert option in str(error.value)
 
 
 @pytest.mark.parametrize(

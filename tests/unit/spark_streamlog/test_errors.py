@@ -4,7 +4,13 @@ import re
 
 import pytest
 
-from broker_core.model.exceptions import CorruptBatchError, DiskFullError, StreamlogError, UnknownPartitionError
+from broker_core.model.exceptions import (
+    CorruptBatchError,
+    DiskFullError,
+    InvalidTimestampError,
+    StreamlogError,
+    UnknownPartitionError,
+)
 from spark_streamlog.errors import CONDITIONS, ConditionError, condition_error, report_data_loss, with_conditions
 
 
@@ -61,6 +67,32 @@ def test_trouble_of_the_log_reaches_the_user_with_a_conditions_name(trouble, con
         raise trouble
     assert (error.value.condition, error.value.parameters) == (condition, {"topic": "t"})
     assert str(error.value) == f"[{condition}] {trouble.message}"
+
+
+@pytest.mark.parametrize(
+    ("words", "times"),
+    [
+        (
+            "t-0: timestamp 1795867200123 of a record is 7200000 ms ahead of now, more than "
+            "message.timestamp.after.max.ms=3600000 allows",
+            ["1795867200123 (2026-11-28 12:00:00 UTC)", "7200000 ms (2:00:00) ahead", "max.ms=3600000 allows. Filter"],
+        ),
+        (
+            "Timestamp 1000000000000 of message is out of range: [1795867200123, 1795870800123].",
+            ["1000000000000 (2001-09-09 01:46:40 UTC)", "1795870800123 (2026-11-28 13:00:00 UTC)]. Filter"],
+        ),
+        ("t-0: a record is 864000000000 ms old", ["864000000000 ms (10000 days, 0:00:00) old. Filter"]),
+        ("the broker answers INVALID_TIMESTAMP", ["INVALID_TIMESTAMP. Filter or correct such rows"]),
+    ],
+)
+def test_a_refused_timestamp_is_told_for_people_and_with_what_to_do(words, times):
+    # It was milliseconds, and nothing to do about them.
+    with pytest.raises(ConditionError) as error, with_conditions():
+        raise InvalidTimestampError(words)
+    text = str(error.value)
+    assert text.startswith("[STREAMLOG_INVALID_TIMESTAMP] ")
+    for said in (*times, "message.timestamp.after.max.ms", "message.timestamp.before.max.ms"):
+        assert said in text
 
 
 def test_a_refusal_that_has_a_name_keeps_it():

@@ -1,5 +1,6 @@
 """keyFormat, valueFormat and their settings."""
 
+import errno
 import json
 
 import pytest
@@ -9,6 +10,7 @@ from spark_streamlog import format_options
 from spark_streamlog.errors import ConditionError
 from spark_streamlog.format_options import SETTINGS, sink_formats, source_formats
 from spark_streamlog.options import OptionReader
+from spark_streamlog.serde import file_registry
 from spark_streamlog.serde.file_registry import FileRegistry
 from spark_streamlog.serde.format_settings import NO_FORMATS, CorruptMode, FormatKind, WireFormat
 from spark_streamlog.serde.limits import MAX_SCHEMA_BYTES
@@ -197,7 +199,7 @@ def test_reading_is_the_same_whatever_only_writing_needs(registry):
         ({"valueFormat": "avro", "valueFormat.registry.file": " "}, "valueFormat.registry.file is empty"),
         (
             {"valueFormat": "avro", "valueFormat.registry.file": "/nowhere/r"},
-            "valueFormat.subject: the schema registry /nowhere/r",
+            "valueFormat.registry.file: the schema registry /nowhere/r does not exist",
         ),
         (
             {"valueFormat": "avro", "valueFormat.schema": '"int"', "valueFormat.schema.id": "5"},
@@ -237,6 +239,42 @@ def test_all_complaints_come_at_once():
     assert "3 option(s)" in text
     for said in ("keyFormat.message is for keyFormat = protobuf", "'number' is not a type", "x is not an option"):
         assert said in text
+
+
+@pytest.mark.parametrize("name", ["keyFormat", "valueFormat"])
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("missing", "does not exist"),
+        ("folder", "cannot be read: Is a directory"),
+        ("unreadable", "cannot be read: Permission denied"),
+        ("no name\0", "cannot be read: embedded null byte"),
+        ("text", "is none: JSONDecodeError"),
+    ],
+)
+def test_trouble_with_a_registrys_file_is_said_as_that_and_under_its_option(tmp_path, monkeypatch, name, kind, said):
+    # A file that does not exist was said to have no subject, under the option subject.
+    path = tmp_path / kind
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "text":
+        path.write_text("[schemas]")
+    elif kind == "unreadable":
+        monkeypatch.setattr(file_registry, "open", no_access, raising=False)
+    given = {name: "avro", f"{name}.registry.file": str(path)}
+    complaint = f"are wrong: {name}.registry.file: the schema registry {path} {said}"
+    assert complaint in refused(given)
+    assert complaint in refused(given | {f"{name}.autoRegister": "false"}, side=sink)
+
+
+def no_access(path, mode):
+    raise PermissionError(errno.EACCES, "Permission denied", path)
+
+
+def test_a_registrys_file_that_is_to_be_made_need_not_be_there_for_a_sink_nor_for_a_source_with_a_schema(tmp_path):
+    given = {"valueFormat": "avro", "valueFormat.registry.file": str(tmp_path / "later.json")}
+    assert sink(given).value.registry.path == given["valueFormat.registry.file"]
+    assert source(given | {"valueFormat.schema": RECORD}).value.schema_text == RECORD
 
 
 def test_a_subject_must_be_given_where_no_single_topic_has_one(registry):

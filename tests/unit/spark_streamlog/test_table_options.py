@@ -32,6 +32,7 @@ def test_topics_and_a_group_narrow_the_table():
         ({"table": "segments", "groupId": "g"}, "groupId does not go with the table segments"),
         ({"table": "transactions", "subscribe": "a"}, "subscribe does not go with the table transactions"),
         ({"table": "topics", "subscribe": " , "}, "subscribe names nothing"),
+        ({"table": "topics", "topic": "t"}, "topic is for writing: the topics to show are named by subscribe"),
         ({"table": "topics", "startingOffsets": "earliest"}, "startingoffsets is not an option"),
     ],
 )

@@ -157,6 +157,9 @@ def test_settings_that_are_fulfilled_anyway_are_accepted(name, value):
         ("txnAppId", "orders", "txnAppId and txnVersion belong together"),
         ("txnVersion", "1", "txnAppId and txnVersion belong together"),
         ("topik", "t", "did you mean topic?"),
+        ("subscribe", "t", "subscribe is for reading: the topic to write to is named by topic"),
+        ("subscribePattern", "t.*", "subscribePattern is for reading"),
+        ("assign", '{"t":[0]}', "assign is for reading"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_had_is_refused_by_name(name, value, words):

@@ -57,6 +57,16 @@ def test_what_another_process_registers_is_seen(path):
     assert reader.latest("a").schema_id == 2
 
 
+def test_what_is_asked_of_a_file_that_does_not_exist_is_answered_with_that(path):
+    for ask in (
+        lambda: FileRegistry(path).schema_by_id(1),
+        lambda: FileRegistry(path).latest("a"),
+        lambda: FileRegistry(path).find_id("a", INT, "AVRO"),
+    ):
+        with pytest.raises(UnknownSchemaError, match="the file does not exist"):
+            ask()
+
+
 def test_unknown_subjects_and_schemas_are_said(path):
     registry = FileRegistry(path)
     registry.register("a", INT, "AVRO")

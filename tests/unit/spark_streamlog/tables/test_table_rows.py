@@ -1,5 +1,7 @@
 """Rows of the metadata tables against an embedded log whose content is known."""
 
+import logging
+
 import pyarrow as pa
 import pytest
 from append_records import append_values
@@ -8,6 +10,7 @@ from transacting import init
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
+from broker_core.model.exceptions import AuthorizationError
 from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.tables.table_rows import PIECE_ROW_COUNT, TableScan, read_table, split_scan
 from spark_streamlog.tables.table_schema import MetadataTable, table_arrow_schema
@@ -94,6 +97,21 @@ def test_lag_shows_how_far_each_group_is_behind_in_each_partition(cluster):
     assert (row["group"], row["topic"], row["partition"], row["offset"]) == ("g", "a", 0, 1)
     assert (row["log_end_offset"], row["behind_offsets"], row["lost_offsets"]) == (3, 2, 0)
     assert row["behind_bytes"] > 0
+
+
+def test_a_lag_that_a_partition_does_not_tell_is_null_and_warned_of(caplog):
+    twin = InMemoryCluster()
+    twin.create_topic("b")
+    twin.commit_offsets("g", {B0: GroupOffset(offset=1)})
+
+    def refuse(partition):
+        raise AuthorizationError("not for you")
+
+    twin.bounds = refuse
+    with caplog.at_level(logging.WARNING, logger="spark_streamlog"):
+        [row] = rows(twin, MetadataTable.LAG)
+    assert (row["offset"], row["log_end_offset"], row["behind_offsets"]) == (1, None, None)
+    assert "The lag of group g in b-0 is not known: not for you" in caplog.text
 
 
 def test_transactions_shows_each_transactional_id_with_its_open_partitions(cluster):
