@@ -21,6 +21,7 @@ from spark_streamlog.exactly_once.sink_identity import (
 )
 from spark_streamlog.open_cluster import open_for_writing
 from spark_streamlog.options import LogTarget
+from spark_streamlog.planned_driver import note_driver
 from spark_streamlog.wall_clock import wall_clock_ms
 from spark_streamlog.write_options import Delivery, WriteOptions
 
@@ -56,7 +57,9 @@ def plan_micro_batch(options: WriteOptions) -> PlannedSink | None:
     if query_id is None:
         return None
     identity = query_identity(query_id)
-    return PlannedSink(identity=identity, driver=sink_driver(options.target, identity).take_over(), batch=None)
+    driver = sink_driver(options.target, identity).take_over()
+    note_driver(query_id, driver)
+    return PlannedSink(identity=identity, driver=driver, batch=None)
 
 
 def sink_of_micro_batch(planned: PlannedSink | None, *, query_id: str, batch_id: int) -> PlannedSink:

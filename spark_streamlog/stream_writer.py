@@ -13,6 +13,7 @@ from spark_streamlog.checkpoint import input_fingerprint, query_id_of
 from spark_streamlog.errors import with_conditions
 from spark_streamlog.exactly_once.decision import Decision
 from spark_streamlog.exactly_once.sink_identity import SinkIdentity, query_identity
+from spark_streamlog.planned_driver import noted_driver
 from spark_streamlog.planned_sink import PlannedSink, plan_micro_batch, sink_driver, sink_of_micro_batch
 from spark_streamlog.rows.sink_columns import sink_columns
 from spark_streamlog.sink_conditions import sink_error
@@ -74,12 +75,14 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """With at-least-once, what tasks have written stays.
 
-        Where no task has returned nobody says which driver planned the batch, and a newer one's transactions must not
-        be ended: what attempts that were killed left open is ended by the query's next start, or by its timeout.
+        Where nobody knows which driver planned the batch a newer one's transactions must not be ended: what attempts
+        that were killed left open is ended by the query's next start, or by its timeout.
         """
         whose = self._whose_batch(messages)
         if whose is not None:
             identity, driver = whose
+            if driver is None and identity.query_id is not None:
+                driver = noted_driver(identity.query_id)
             sink_driver(self._options.target, identity).abandon(open_transactions(messages), driver=driver)
 
     def _whose_batch(

@@ -71,6 +71,40 @@ def test_a_repeated_micro_batch_is_not_written_again(spark, log_dir, checkpoint,
     assert decided(log_dir, f"streamlog-sink-{query_id_of(checkpoint)}") == [1]
 
 
+def test_a_stream_that_fails_leaves_no_transaction_open_though_its_other_task_was_killed(
+    spark, log_dir, checkpoint, source
+):
+    def rows(batches):
+        import time
+
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        from broker_core.embedded.embedded_cluster import open_embedded
+        from broker_core.model.transaction_state import TransactionState
+
+        for _ in batches:
+            pass
+        if TaskContext.get().partitionId() == 0:
+            for _ in range(12):
+                yield pa.record_batch({"value": ["v" * 1000] * 1000})
+            time.sleep(60)  # killed meanwhile, without a message to the driver
+        with open_embedded(log_dir) as cluster:
+            while not cluster.list_transactions(states=(TransactionState.ONGOING,)):
+                time.sleep(0.05)
+        raise RuntimeError("this one fails when the other one has written")
+
+    source((1, "a"), (2, "b"))
+    frame = values_of(spark, source).repartition(2).mapInArrow(rows, "value string")
+    with pytest.raises(StreamingQueryException, match="this one fails"):
+        run(frame, log_dir, checkpoint)
+    assert open_transactions(log_dir) == []
+    assert stored_values(log_dir, "t") == []
+    with open_embedded(log_dir) as cluster:
+        ended = {one.state for one in cluster.list_transactions() if not one.transactional_id.endswith("driver")}
+    assert ended == {TransactionState.COMPLETE_ABORT}, "there was one to end"
+
+
 def test_nor_where_planning_cannot_know_the_query(spark, log_dir, tmp_path, source):
     spark.conf.set(CHECKPOINT_CONF, str(tmp_path / "checkpoints"))
     source((1, "a"))
