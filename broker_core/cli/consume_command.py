@@ -54,7 +54,8 @@ def consume(
 ) -> None:
     """Write each value on a line, partition by partition, and stop at the present end.
 
-    A null value is the word null. A terminal gets control characters as escapes; a pipe or file gets the very bytes.
+    A null value is the word null. A terminal gets control characters as escapes; a pipe or file gets the very bytes,
+    of which a line end may be one: the format json tells records apart.
     """
     if start is not None and last is not None:
         raise UsageTrouble("--from and --last both say where to begin: give one of them")

@@ -68,7 +68,7 @@ def list_topics(
     internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the topics with their sizes in offsets."""
+    """List the topics with their sizes in offsets. Aborted records and markers of transactions are among them."""
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         topics = sorted(cluster.describe_topics().values(), key=lambda topic: topic.name)
         shown = [(topic, _bounds(cluster, topic)) for topic in topics if internal or not topic.is_internal]
