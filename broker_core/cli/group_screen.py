@@ -165,15 +165,21 @@ def _cells(row: GroupRow, *, has_times: bool, has_members: bool) -> list[Any]:
 def _warnings(rows: Sequence[GroupRow]) -> Iterator[str]:
     """What the dashes mean, and what the group has lost."""
     by_partition = {row.partition: row for row in rows if row.partition is not None}
-    if any(row.lag is None for row in by_partition.values()):
+    # Whoever may not see a partition is not told either what is committed for it.
+    if any(row.lag is None and row.trouble is None for row in by_partition.values()):
         yield "current offset -: the group has committed nothing for this partition yet"
     if any(row.log_end_offset is None and row.trouble is None for row in by_partition.values()):
         yield "log end offset -: this partition does not exist any more"
     for partition, row in by_partition.items():
         if row.trouble is not None:
-            what = "log end offset" if row.log_end_offset is None else "lag"
-            yield f"{what} - of {partition}: {row.trouble}"
+            yield f"{_what_is_not_told(row)} - of {partition}: {row.trouble}"
         elif row.lag is not None and row.log_end_offset is not None and row.lag.behind_ms is None:
             yield f"lag time - of {partition}: the first record that the group has not read was not found soon"
         if row.lag is not None and row.lag.lost_offsets:
             yield f"warning: {row.lag.lost_offsets:,} offsets of {partition} were removed before the group read them"
+
+
+def _what_is_not_told(row: GroupRow) -> str:
+    if row.lag is None:
+        return "current offset, log end offset"
+    return "log end offset" if row.log_end_offset is None else "lag"

@@ -3,16 +3,27 @@
 import io
 import json
 import sys
+from datetime import timedelta
 
 import pytest
 from confluent_clients import SECONDS, a_consumer
 from kafka_tools import kafka_tool
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32Timedelta
 from reachable_broker import PASSWORD, PEMS, USER
+from scripted_broker import schema_of
 from transacting import begin
 
 from broker_core.cli.command_line import run
+from broker_core.client.coordinator_finder import CoordinatorKind
+from broker_core.client.deadline import Deadline
 from broker_core.cluster import GroupOffset
+from broker_core.group.consumer_protocol import encode_assignment
 from broker_core.model.identifiers import TopicPartition
+from broker_core.protocol.api_table import ApiKey
+
+SUBSCRIPTION = b"\0\0\0\0\0\0\xff\xff\xff\xff"
+"""Version 0, no topics, no user data."""
 
 
 @pytest.fixture
@@ -97,6 +108,59 @@ def test_a_group_is_described_with_its_state_and_members(broker, streamlog, topi
     finally:
         reader.close()
     assert streamlog("group", "describe", group)[1].decode().startswith(f"group {group}: Empty, no members\n")
+
+
+def test_a_group_that_is_not_there_is_refused_by_name(broker, streamlog):
+    name = broker.name("nobody")
+    refused = f"streamlog: Group {name!r} has no committed offsets.\n"
+    assert streamlog("group", "describe", name) == (1, b"", refused)
+
+
+def test_a_group_whose_leader_assigns_what_no_topic_is_called_is_shown_with_all_the_rest(broker, streamlog, topic):
+    # The whole command failed with INVALID_TOPIC_EXCEPTION, and the client's id broke the table.
+    group, foreign = broker.name("g"), ("a/b", "", "x" * 300, "two\nlines")
+    with broker.client(client__id="rude\x1b[2J\nclient") as client:
+        assign_to_oneself(client, group, [topic, *foreign])
+        status, out, err = streamlog("group", "describe", group)
+        told = json.loads(streamlog("group", "describe", group, "--json")[1])["partitions"]
+    assert status == 0
+    assert all(line.isprintable() for line in out.decode().splitlines())
+    assert out.count(rb"rude\x1b[2J\nclient") == 2 * (1 + len(foreign))
+    assert err.count("the broker answers INVALID_TOPIC_EXCEPTION\n") == len(foreign)
+    assert {one["topic"]: one["log_end_offset"] for one in told} == {topic: 0} | dict.fromkeys(foreign)
+
+
+def assign_to_oneself(client, group, topics):
+    """Joins a classic group and leads it."""
+    join, sync = schema_of(ApiKey.JOIN_GROUP, 4, "request"), schema_of(ApiKey.SYNC_GROUP, 2, "request")
+    minute = i32Timedelta(timedelta(minutes=1))
+
+    def ask(request):
+        deadline = Deadline(SECONDS * 1000, setting="SECONDS")
+        (answer,) = client._router.ask_coordinator(CoordinatorKind.GROUP, group, [request], deadline)
+        return answer
+
+    def joined(member_id):
+        return ask(
+            join.JoinGroupRequest(
+                group_id=group,
+                session_timeout=minute,
+                rebalance_timeout=minute,
+                member_id=member_id,
+                protocol_type="consumer",
+                protocols=(join.JoinGroupRequestProtocol(name="range", metadata=SUBSCRIPTION),),
+            )
+        )
+
+    answer = joined(joined("").member_id)
+    assignment = encode_assignment(dict.fromkeys(topics, frozenset({0})), SUBSCRIPTION)
+    mine = sync.SyncGroupRequestAssignment(member_id=answer.member_id, assignment=assignment)
+    synced = ask(
+        sync.SyncGroupRequest(
+            group_id=group, generation_id=answer.generation_id, member_id=answer.member_id, assignments=(mine,)
+        )
+    )
+    assert (answer.error_code, synced.error_code) == (ErrorCode.none, ErrorCode.none)
 
 
 @pytest.mark.kafka
