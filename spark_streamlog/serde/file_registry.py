@@ -30,9 +30,14 @@ class FileRegistry:
         self._seen: tuple[int, ...] | None = None
 
     def check(self, *, may_be_missing: bool) -> None:
-        """Reads it. Raises SchemaRegistryError where it cannot be read, is none, or does not exist and has to."""
+        """Reads it. Raises SchemaRegistryError where it cannot be read, is none, or does not exist and has to: one that
+        is made later needs its folder."""
         self._read()
-        if self._seen is None and not may_be_missing:
+        if self._seen is not None:
+            return
+        if not os.path.isdir(os.path.dirname(os.path.abspath(self._path))):
+            raise SchemaRegistryError(f"the schema registry {self._path} does not exist, nor does its folder")
+        if not may_be_missing:
             raise SchemaRegistryError(f"the schema registry {self._path} does not exist")
 
     def schema_by_id(self, schema_id: int) -> RegisteredSchema:

@@ -275,6 +275,8 @@ def test_a_registrys_file_that_is_to_be_made_need_not_be_there_for_a_sink_nor_fo
     given = {"valueFormat": "avro", "valueFormat.registry.file": str(tmp_path / "later.json")}
     assert sink(given).value.registry.path == given["valueFormat.registry.file"]
     assert source(given | {"valueFormat.schema": RECORD}).value.schema_text == RECORD
+    nowhere = given | {"valueFormat.registry.file": str(tmp_path / "folder" / "later.json")}
+    assert "later.json does not exist, nor does its folder" in refused(nowhere, side=sink)
 
 
 def test_a_subject_must_be_given_where_no_single_topic_has_one(registry):
