@@ -1,7 +1,7 @@
 """The last step of a connection's answers: to its socket, without a copy of what is large.
 
     sender.send(parts, size_bytes)      behind what waits already
-    sender.pause(), sender.resume()     the transport holds something; it has nothing left
+    sender.pause(), sender.resume()     the transport holds something; it has nothing left, and `go_on` is due
 
 A transport of asyncio copies what the socket does not take at once, and copies that again each time that some of it has
 gone: an answer of four megabytes several times. So parts go to the socket itself, all with one call, as long as the
@@ -100,7 +100,11 @@ class AnswerSender:
         self._is_paused = True
 
     def resume(self) -> None:
+        """`go_on` is due, as soon as the transport is not in the middle of its own work."""
         self._is_paused = False
+
+    def go_on(self) -> None:
+        """Sends what waits, unless the transport has got something again meanwhile."""
         self._send_waiting()
 
     def _may_go_directly(self) -> bool:

@@ -101,7 +101,6 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._is_reading = True
         self._takes_requests = True
         self._closes_when_sent = False
-        self._is_closed = False
         self._turn: asyncio.Handle | None = None
         self._held_bytes = 0
         self.last_activity_ms = services.clock.now_ms()
@@ -121,9 +120,9 @@ class ClientConnection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Of a stream, as the protocol is; uvloop's own is no asyncio.Transport.
         stream = cast(asyncio.Transport, transport)
-        stream.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=0)
         self._transport = stream
         self._sender = AnswerSender(stream, self._direct, self._abort_soon)
+        stream.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=0)
         self._on_made(self, stream)
 
     def get_buffer(self, sizehint: int) -> bytearray:
@@ -163,12 +162,14 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._sender.pause()
 
     def resume_writing(self) -> None:
-        self._loop.call_soon(self._go_on_sending)  # the transport is in the middle of its own work
+        if self._sender is not None:
+            self._sender.resume()
+            self._loop.call_soon(self._go_on_sending)  # the transport is in the middle of its own work
 
     def _go_on_sending(self) -> None:
         if self._sender is None:
             return
-        self._sender.resume()
+        self._sender.go_on()
         self.look_at_writing()
         if self._closes_when_sent:
             self.close()
@@ -199,11 +200,10 @@ class ClientConnection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """What is ready is sent first. Any number of times."""
         self.stop_taking()
-        if self._transport is None or self._sender is None or self._is_closed:
+        # Once: at a second call asyncio's TLS forgets the connection under it, which nobody could end any more.
+        if self._transport is None or self._sender is None or self._transport.is_closing():
             return
         if self._sender.is_empty:
-            # Once: at a second call asyncio's TLS forgets the connection under it, which nobody could end any more.
-            self._is_closed = True
             self._transport.close()
         else:
             self._closes_when_sent = True

@@ -74,6 +74,7 @@ class ScriptedTransport:
         self._push()
         if held > HIGH_WATER_BYTES and not self.held:
             self.sender.resume()
+            self.sender.go_on()
 
     def _push(self):
         taken = bytes(self.held[: self.socket.room_bytes])
@@ -165,7 +166,19 @@ def test_a_transport_that_is_closing_gets_nothing_more(is_direct):
     written = len(transport.written)
     transport.is_lost = True
     sender.resume()
+    sender.go_on()
     assert (transport.broken_count, sender.held_bytes - len(transport.held), len(transport.written)) == (1, 0, written)
+
+
+def test_what_is_due_behind_a_resume_waits_if_the_transport_was_filled_again_meanwhile():
+    sender, transport, _ = a_sender(room_bytes=0, is_direct=False)
+    sender.pause()
+    sender.resume()
+    send(sender, bytes(3 * BIG))
+    sender.pause()
+    written = len(transport.written)
+    sender.go_on()
+    assert (len(transport.written), sender.is_empty) == (written, False)
 
 
 def test_many_parts_go_out_however_many_the_system_takes_at_once():
