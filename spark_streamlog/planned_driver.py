@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 from broker_core.cluster import TransactionalProducer
@@ -29,14 +30,9 @@ def note_driver(query_id: str, driver: TransactionalProducer) -> None:
     path = _path_of(query_id)
     if path is None:
         return
-    fields = {
-        "transactional_id": driver.transactional_id,
-        "producer_id": driver.producer_id,
-        "producer_epoch": driver.producer_epoch,
-    }
     half_written = path.with_suffix(f".{os.getpid()}")
     try:
-        half_written.write_text(json.dumps(fields))
+        half_written.write_text(json.dumps(asdict(driver)))
         half_written.replace(path)
     except OSError as trouble:
         logger.warning("the driver of query %s could not be noted: %s", query_id, trouble)

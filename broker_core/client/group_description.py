@@ -6,6 +6,7 @@ of streams for one, are known to neither request: they show themselves by their 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
@@ -59,18 +60,10 @@ def _as_modern(coordinator: BrokerConnection, group_id: str, what: str, deadline
         state=GroupState.named(group.group_state),
         assignor=group.assignor_name,
         members=tuple(
-            GroupMember(
-                member_id=member.member_id,
-                client_id=member.client_id,
-                host=member.client_host,
-                instance_id=member.instance_id,
-                partitions=tuple(
-                    sorted(
-                        TopicPartition(topic.topic_name, number)
-                        for topic in member.assignment.topic_partitions
-                        for number in topic.partitions
-                    )
-                ),
+            _member(
+                member,
+                member.instance_id,
+                ((topic.topic_name, topic.partitions) for topic in member.assignment.topic_partitions),
             )
             for member in group.members
         ),
@@ -93,24 +86,27 @@ def _as_classic(coordinator: BrokerConnection, group_id: str, what: str, deadlin
         state=GroupState.named(group.group_state),
         assignor=group.protocol_data if shares_partitions else "",
         members=tuple(
-            GroupMember(
-                member_id=member.member_id,
-                client_id=member.client_id,
-                host=member.client_host,
-                instance_id=member.group_instance_id,
-                partitions=_partitions(member) if shares_partitions else (),
-            )
+            _member(member, member.group_instance_id, _assigned(member) if shares_partitions else ())
             for member in group.members
         ),
     )
 
 
-def _partitions(member: Any) -> tuple[TopicPartition, ...]:
+def _member(member: Any, instance_id: str | None, assigned: Iterable[tuple[str, Iterable[int]]]) -> GroupMember:
+    return GroupMember(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        host=member.client_host,
+        instance_id=instance_id,
+        partitions=tuple(sorted(TopicPartition(topic, number) for topic, numbers in assigned for number in numbers)),
+    )
+
+
+def _assigned(member: Any) -> Iterable[tuple[str, Iterable[int]]]:
     """None where the member was assigned what cannot be read: its group's leader wrote that, not the broker."""
     from broker_core.group.consumer_protocol import decode_assignment
 
     try:
-        assigned = decode_assignment(member.member_assignment).partitions
+        return decode_assignment(member.member_assignment).partitions.items()
     except CorruptBatchError:
         return ()
-    return tuple(sorted(TopicPartition(topic, number) for topic, numbers in assigned.items() for number in numbers))

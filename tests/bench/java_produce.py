@@ -14,15 +14,18 @@ PARTITIONS = 4
 SIZES = {"100 B": 100, "1 KB": 1000}
 SYNCED = "synced by both"
 """How cases end whose topic has flush.messages=1: there Kafka too syncs before it acknowledges."""
-SYNCED_TOPIC = {"flush.messages": "1"}
 _SUMMARY = re.compile(r"(\d+) records sent, ([\d.]+) records/sec \(([\d.]+) MB/sec\)")
+
+
+def topic_config(case: str) -> dict[str, str]:
+    return {"flush.messages": "1"} if case.endswith(SYNCED) else {}
 
 
 def run(stage: Stage, contender: Contender, case: str, *, acks: str) -> Outcome:
     size = SIZES[case.split(",")[0]]
     count = stage.scale.tool_records if size == 100 else stage.scale.large_tool_records
     bootstrap = stage.broker(contender).bootstrap
-    with stage.topic(contender, PARTITIONS, **(SYNCED_TOPIC if case.endswith(SYNCED) else {})) as topic:
+    with stage.topic(contender, PARTITIONS, **topic_config(case)) as topic:
         with stage.measured(contender):
             said = stage.run_java_tool(
                 "ProducerPerformance", "--bootstrap-server", bootstrap, "--topic", topic, "--num-records", count,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
-from bench.java_produce import SYNCED, SYNCED_TOPIC
+from bench.java_produce import SYNCED, topic_config
 from bench.stage import Stage
 from bench.topic_admin import check_end_offsets
 
@@ -18,7 +18,7 @@ _PERCENTILES = re.compile(r"Percentiles: 50th = (\d+), 99th = (\d+), 99.9th = (\
 def run(stage: Stage, contender: Contender, case: str) -> Outcome:
     count = stage.scale.round_trips
     bootstrap = stage.broker(contender).bootstrap
-    with stage.topic(contender, 1, **(SYNCED_TOPIC if case.endswith(SYNCED) else {})) as topic:
+    with stage.topic(contender, 1, **topic_config(case)) as topic:
         with stage.measured(contender):
             said = stage.run_java_tool("EndToEndLatency", bootstrap, topic, count, "all", SIZE)
         check_end_offsets(bootstrap, topic, count)
