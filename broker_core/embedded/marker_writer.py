@@ -36,6 +36,8 @@ from broker_core.storage.partition_store import AppendOutcome, PartitionStore
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
 from broker_core.txn.transaction_replies import EndingTransaction
 
+_ATTEMPT_COUNT: Final = 5
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -65,12 +67,26 @@ class MarkerWriter:
                 by_partition[partition].append(ending)
         troubles: dict[TopicPartition, Exception] = {}
         for partition, them in sorted(by_partition.items()):
-            try:
-                self._write_to(partition, them)
-            except (StreamlogError, OSError) as trouble:
-                if self._exists(partition):
-                    troubles[partition] = trouble
+            trouble = self._try_to_write(partition, them)
+            if trouble is not None:
+                troubles[partition] = trouble
         return troubles
+
+    def _try_to_write(self, partition: TopicPartition, endings: list[EndingTransaction]) -> Exception | None:
+        """What stood in the way, None if nothing did or the topic is gone. One that was gone and is there again was
+        made again meanwhile: the new one is tried."""
+        trouble: Exception | None = None
+        for _ in range(_ATTEMPT_COUNT):
+            try:
+                self._write_to(partition, endings)
+                return None
+            except (StreamlogError, OSError) as found:
+                trouble = found
+            if not self._exists(partition):
+                return None
+            if not isinstance(trouble, UnknownTopicError | UnknownPartitionError):
+                break
+        return trouble
 
     def _write_to(self, partition: TopicPartition, endings: list[EndingTransaction]) -> None:
         append = partial(self._append_missing, endings=endings)

@@ -182,8 +182,9 @@ class PartitionAccess:
                             return operation(writer.store)
             except _StaleFolderError:
                 continue
-            except UnknownPartitionError:
-                # The folder vanished between opening and refreshing: deleted, or the whole directory was.
+            except (UnknownTopicError, UnknownPartitionError):
+                # The folder vanished between opening and refreshing: deleted, or the whole directory was. Or the topic
+                # was, before its folder could be made, and its name may have another by now.
                 if is_same_topic(self._catalog, topic):
                     raise
             except OSError as trouble:

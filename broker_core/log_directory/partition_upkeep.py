@@ -16,7 +16,7 @@ from broker_core.log.segment_table import Segment
 from broker_core.log_directory.key_filter_upkeep import KeyFilterUpkeep
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.partition_lock import PartitionLock
-from broker_core.model.exceptions import StreamlogError
+from broker_core.model.exceptions import StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import COMPACTION_MEMORY_BYTES
 from broker_core.ports import Clock, Entropy
@@ -107,6 +107,8 @@ class PartitionUpkeep:
             for report in self._compact(partition):
                 compaction = compaction.plus(report)
             key_filter_count = self._key_filters.build(partition, max_filter_bytes)
+        except UnknownTopicError:
+            pass  # deleted meanwhile, and no upkeep is due
         except (StreamlogError, OSError) as error:
             trouble = f"{type(error).__name__}: {error}"
         return UpkeepReport(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 import tempfile
 import threading
+import traceback
 from collections import Counter
 from pathlib import Path
 
@@ -40,8 +41,8 @@ def work(connection, directory, name, rounds):
                 one_transaction(cluster, thread, f"{thread}/{number}", rng, hits, committed_values)
                 if rng.random() < 0.4:
                     churn(cluster, rng, hits)
-        except BaseException as trouble:
-            troubles.append(f"{thread}: {trouble!r}")
+        except BaseException:
+            troubles.append(f"{thread}: {traceback.format_exc()}")
 
     connection.recv()
     threads = [threading.Thread(target=run, args=(f"{name}-{n}",), daemon=True) for n in range(2)]
@@ -128,7 +129,7 @@ def _run(directory, processes, rounds):
             worker.send("go")
         for worker in workers:
             troubles, its_hits, its_values = worker.take()
-            assert troubles == []
+            assert troubles == [], "\n".join(troubles)
             values += its_values
             hits += its_hits
         for worker in workers:

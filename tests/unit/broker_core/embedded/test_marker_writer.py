@@ -6,6 +6,7 @@ from transacting import SetClock, begin, everything, is_settled, write
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.embedded.marker_writer import MarkerWriter
 from broker_core.log_directory.internal_topics import TRANSACTION_STATE_PARTITION
+from broker_core.model.exceptions import UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_reader import iter_headers
 from broker_core.record.control_records import (
@@ -137,6 +138,28 @@ def test_partitions_of_deleted_topics_are_skipped_and_trouble_with_others_is_tol
     (tmp_path / "log" / "t-0" / ".lock").rmdir()
     assert markers_of(cluster).write(endings) == {}
     assert len(markers_in(cluster, T0)) == 1
+
+
+def test_a_topic_that_was_made_again_just_after_it_was_found_gone_stands_in_nobodys_way(cluster):
+    cluster.create_topic("passing")
+    passing = TopicPartition("passing", 0)
+    endings = decided(cluster, begin(cluster, "id", passing, T0))
+    cluster.delete_topic("passing")
+    access = cluster._opened().access
+    write_to, refused = access.write, []
+
+    def refused_and_made_again(partition, operation):
+        try:
+            return write_to(partition, operation)
+        except UnknownTopicError:
+            refused.append(partition)
+            cluster.create_topic("passing")
+            raise
+
+    access.write = refused_and_made_again
+    assert markers_of(cluster).write(endings) == {}
+    assert refused == [passing]
+    assert len(markers_in(cluster, passing)) == len(markers_in(cluster, T0)) == 1
 
 
 def test_a_partition_whose_settings_leave_no_room_for_a_marker_gets_one(cluster):

@@ -156,6 +156,24 @@ def test_a_writer_who_waited_while_the_topic_was_made_again_writes_the_new_one(p
     assert two.end() == 1
 
 
+def test_a_writer_before_whom_the_topic_was_made_again_without_its_folder_writes_the_new_one(path, monkeypatch):
+    one, two = Door(path), Door(path)
+    one.create()
+    make, calls = one.folders.make, []
+
+    def make_late(topic, partition):
+        calls.append(topic.topic_id)
+        if len(calls) == 1:
+            two.log.change(lambda c: c.plan_delete_topic("t"))
+            two.create()
+        make(topic, partition)
+
+    monkeypatch.setattr(one.folders, "make", make_late)
+    assert one.append() == 0
+    assert len(set(calls)) == 2
+    assert two.end() == 1
+
+
 def test_a_topic_is_not_taken_away_under_a_write_by_who_has_the_directory_for_himself(path):
     """The write would go on by its paths in the folder of the topic that was made anew."""
     door = Door(path, lock_mode=LockMode.EXCLUSIVE)

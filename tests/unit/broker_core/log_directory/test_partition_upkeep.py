@@ -120,6 +120,17 @@ def test_trouble_with_one_partition_is_reported_and_stops_no_other(cluster, tmp_
     assert whole.deleted_segment_count
 
 
+def test_a_topic_that_is_deleted_before_its_turn_comes_is_no_trouble(cluster):
+    cluster.create_topic("t", configs=SMALL)
+
+    def delete(partition, done_count, total_count):
+        cluster.delete_topic(partition.topic)
+
+    [report] = cluster.maintain(["t"], progress=delete)
+    assert cluster.describe_topics() == {}
+    assert report.trouble is None
+
+
 def test_a_topic_made_again_while_its_old_segments_were_cleaned_is_left_alone(cluster, monkeypatch):
     from broker_core.storage.partition_store import PartitionStore
 
