@@ -10,6 +10,7 @@ by a method and counted in `hits` when they strike, so that a test can assert th
     fs.fail_sync()              the next fdatasync fails with EIO
     fs.restart()                a new process sees the page cache
     fs.power_loss(survivors)    a new process sees the device
+    Neighbour(fs)               another process on the same disk, which lives on when the first one is killed
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import os
 import random
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Any
 
 from typing_extensions import Buffer
 
@@ -40,9 +42,13 @@ class _Inode:
 
 
 class MemoryFile:
-    def __init__(self, fs: FaultyFileSystem, path: str, inode: _Inode, *, writable: bool) -> None:
+    def __init__(self, fs: FaultyFileSystem | Neighbour, path: str, inode: _Inode, *, writable: bool) -> None:
         self._fs, self._path, self._inode, self._writable = fs, path, inode, writable
         self._life = fs.life
+
+    def of(self, neighbour: Neighbour) -> MemoryFile:
+        """The same file, open in the neighbour."""
+        return MemoryFile(neighbour, self._path, self._inode, writable=self._writable)
 
     @property
     def path(self) -> str:
@@ -314,3 +320,20 @@ class FaultyFileSystem:
     def snapshot(self) -> dict[str, bytes]:
         """Path to content of every file."""
         return {name: bytes(inode.seen) for name, inode in self._names.items() if inode is not None}
+
+
+class Neighbour:
+    """What another process has of the disk: its files stay open whoever else dies."""
+
+    life = -1
+
+    def __init__(self, fs: FaultyFileSystem) -> None:
+        self._fs = fs
+
+    def open(self, path: str, *, writable: bool, create: bool = False) -> File:
+        opened = self._fs.open(path, writable=writable, create=create)
+        assert isinstance(opened, MemoryFile)
+        return opened.of(self)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)

@@ -93,13 +93,18 @@ class UnpublishedTail:
     def begin_segment(
         self, base_offset: int, closing_time_entry: TimestampOffset | None, producers: ProducerState
     ) -> None:
-        """Closes the active segment for good and opens the next one. `producers`: as they are at `base_offset`."""
+        """Closes the active segment for good and opens the next one. `producers`: as they are at `base_offset`.
+
+        The next one's files come first: should this process die in between, they tell others, who may know the log as
+        it was, that the closed segment's time index has an entry more than they know of.
+        """
         fs, directory = self._writer.fs, self._writer.directory
+        closed = self.active
         self._begun.append(base_offset)
-        self.active.finish(closing_time_entry)
+        self._opened.append(SegmentAppender(fs, directory, base_offset, is_new=True))
+        closed.finish(closing_time_entry)
         snapshot_path = segment_path(directory, base_offset, SNAPSHOT)
         write_atomically(fs, snapshot_path, encode_snapshot(producers.entries.values()))
-        self._opened.append(SegmentAppender(fs, directory, base_offset))
         fs.sync_directory(directory)
 
     def publish(self, now_ms: int, *, is_synced: bool) -> None:
@@ -116,15 +121,17 @@ class UnpublishedTail:
             replaced.close()
 
     def take_back(self) -> None:
-        """As much as the disk lets us; the next refresh reads the folder and does the rest."""
+        """As much as the disk lets us; the next refresh reads the folder and does the rest. What tells it that there is
+        something to do goes last: the first segment begun where the published log ends, bytes behind that end."""
         writer = self._writer
         for new in self._opened:
             new.close()
         with suppress(OSError, StorageError):
             # Nothing that readers were told of may go before they are told otherwise.
             writer.unpublish(self._before)
-            delete_segments(writer.fs, writer.directory, self._begun)
-            self._first.cut_back(self._mark)
+            self._first.cut_back_indexes(self._mark)
+            delete_segments(writer.fs, writer.directory, reversed(self._begun))
+            self._first.cut_back_log(self._mark)
         writer.use_appender(self._first)
         writer.forget()
 

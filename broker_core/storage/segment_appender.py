@@ -1,7 +1,8 @@
 """The write side of the active segment: its four files, and how to take an append back.
 
 Order of an append: log, then indexes. Order of taking it back: indexes, then log. So whenever an index holds an entry
-too many, the log is longer than was published, which is what `refresh` looks for after a writer died in between.
+too many, the log is longer than was published, or a segment begins where it ends: that is what `refresh` looks for
+after a writer died in between.
 """
 
 from __future__ import annotations
@@ -45,9 +46,12 @@ class _Index:
 
 
 class SegmentAppender:
-    """The segment at `base_offset`, open for appending; its files are made where they are missing."""
+    """The segment at `base_offset`, open for appending; its files are made where they are missing.
 
-    def __init__(self, fs: FileSystem, directory: str, base_offset: int) -> None:
+    `is_new`: it begins now. What its files hold is left of one that was begun before and taken back.
+    """
+
+    def __init__(self, fs: FileSystem, directory: str, base_offset: int, *, is_new: bool = False) -> None:
         self.base_offset = base_offset
         self._fs = fs
         self._directory = directory
@@ -57,6 +61,10 @@ class SegmentAppender:
         self._transaction_index: _Index | None = None
         if fs.exists(segment_path(directory, base_offset, TRANSACTION_INDEX)):
             self._transaction_index = _Index(self._open(TRANSACTION_INDEX))
+        if is_new:
+            for index in self._indexes():
+                if index.size_bytes:
+                    index.cut_back(0)
 
     def learn_sizes(self) -> None:
         """Somebody else has written to the segment."""
@@ -110,12 +118,14 @@ class SegmentAppender:
         for file in self._files():
             file.sync()
 
-    def cut_back(self, mark: AppendMark) -> None:
-        """Takes back what was written since `mark`."""
+    def cut_back_indexes(self, mark: AppendMark) -> None:
+        """Takes back what was written to them since `mark`."""
         if self._transaction_index is not None:
             self._transaction_index.cut_back(mark.transaction_index_bytes)
         self._time_index.cut_back(mark.time_index_bytes)
         self._offset_index.cut_back(mark.offset_index_bytes)
+
+    def cut_back_log(self, mark: AppendMark) -> None:
         self._log.truncate(mark.log_bytes)
 
     def close(self) -> None:

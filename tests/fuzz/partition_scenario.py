@@ -19,7 +19,7 @@ from broker_core.model.identifiers import CompressionType, IsolationLevel
 
 CONFIGS = {
     "internal.segment.bytes": "700",
-    "index.interval.bytes": "0",
+    "index.interval.bytes": "300",
     "cleanup.policy": "compact,delete",
     "retention.ms": "3600000",
     "min.cleanable.dirty.ratio": "0",

@@ -7,7 +7,7 @@ import random
 from uuid import UUID
 
 import hypothesis.strategies as st
-from faulty_file_system import FaultyFileSystem
+from faulty_file_system import FaultyFileSystem, Neighbour
 from fuzz.log_machine import HANDLES, SEEDS, TransactionRules, read_everything
 from hypothesis.stateful import precondition, rule
 
@@ -44,7 +44,7 @@ class StoreLog:
 
     _producer_ids = itertools.count(1)
 
-    def __init__(self, fs: FaultyFileSystem, configs: dict[str, str], *, writable: bool = True) -> None:
+    def __init__(self, fs: FaultyFileSystem | Neighbour, configs: dict[str, str], *, writable: bool = True) -> None:
         self.fs = fs
         self.writable = writable
         self.config = TopicConfig.from_strings(configs)

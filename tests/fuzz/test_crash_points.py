@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from faulty_file_system import FaultyFileSystem, Killed
+from faulty_file_system import FaultyFileSystem, Killed, Neighbour
 from fuzz.batches import a_batch_of
 from fuzz.log_machine import START_MS
 from fuzz.partition_scenario import (
@@ -56,6 +56,38 @@ def recover(fs: FaultyFileSystem, crash_again_at: int | None) -> StoreLog:
     log = StoreLog(fs, CONFIGS)
     log.store.refresh()
     return log
+
+
+def crash_beside_another(fs: FaultyFileSystem, phase: int) -> str | None:
+    """What is wrong for a process that has the log open and looks at it every third step, when another one dies on this
+    disk and it goes on alone."""
+    prepared(fs)
+    reached, neighbours = [-1], []
+
+    def on_step(number: int) -> None:
+        reached.append(number)
+        if number % 3 == phase:
+            if not neighbours:
+                neighbours.append(StoreLog(Neighbour(fs), CONFIGS))
+            before = len(fs.calls)
+            neighbours[0].store.refresh()
+            assert len(fs.calls) == before, "looking changes nothing"
+
+    try:
+        run(fs, on_step)
+    except Killed:
+        assert fs.hits["killed"] == 1
+    except StorageError:
+        assert fs.hits["sync_failed"] == 1
+    fs.restart()
+    number = reached[-1]
+    before, after = rehearse().states[number : number + 2] if number >= 0 else (EMPTY, EMPTY)
+    try:
+        log = neighbours[0] if neighbours else recover(fs, None)
+        log.store.refresh()
+        return _what_is_wrong(fs, log, before, after, STEPS[number] if number >= 0 else None)
+    except StreamlogError as refusal:
+        return f"refused: {refusal}"
 
 
 def crash_at(call: int, mode: str, torn_bytes: int | None = None) -> str | None:
@@ -128,7 +160,9 @@ def _what_is_wrong(fs: FaultyFileSystem, log: StoreLog, before: State, after: St
     later = state_of(StoreLog(fs, CONFIGS))
     if later.end != end + 2 or [row.offset for row in later.rows[-2:]] != [end, end + 1]:
         return "appending does not go on"
-    return None
+    log.roll(START_MS)
+    findings = log.store.verify()
+    return f"verify, when it has gone on: {findings}" if findings else None
 
 
 MODES = ["process", "power", "power, some sectors"]
@@ -145,16 +179,20 @@ def test_a_crash_before_any_file_operation_loses_nothing_acknowledged(mode):
     assert not found
 
 
-@pytest.mark.parametrize("torn_bytes", [1, 30, pytest.param(150, marks=pytest.mark.long)])
-def test_a_crash_inside_any_write_loses_nothing_acknowledged(torn_bytes):
+EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.long)])
+
+
+@EVERY
+def test_who_has_the_log_open_while_another_dies_at_any_file_operation_goes_on_with_it(every):
     rehearsal = rehearse()
     found = {}
-    for number, (kind, path) in enumerate(rehearsal.calls[rehearsal.first_call :]):
-        if kind != "write":
-            continue
-        wrong = crash_at(number, MODES[number % 3], torn_bytes)
+    for call in range(0, len(rehearsal.calls) - rehearsal.first_call, every):
+        fs = FaultyFileSystem()
+        fs.kill_at_call(rehearsal.first_call + call)
+        wrong = crash_beside_another(fs, call % 3)
+        assert fs.hits["killed"] == 1
         if wrong:
-            found[number, path] = wrong
+            found[call, rehearsal.calls[rehearsal.first_call + call]] = wrong
     assert not found
 
 
@@ -169,6 +207,51 @@ class DiskThatFailsOneSync(FaultyFileSystem):
             return False
         self.hits["sync_failed"] += 1
         return True
+
+
+class DiskThatFailsAndKills(DiskThatFailsOneSync):
+    """Whose process dies so many operations after a sync failed: while it takes back what it wrote."""
+
+    def __init__(self, failing: int, calls_left: int) -> None:
+        super().__init__(failing)
+        self._calls_left = calls_left
+
+    def take_sync_failure(self) -> bool:
+        fails = super().take_sync_failure()
+        if fails:
+            self.kill_at_call(self._calls_left)
+        return fails
+
+
+@EVERY
+def test_who_has_the_log_open_while_another_dies_taking_back_what_the_disk_refused_goes_on_with_it(every):
+    rehearsal = rehearse()
+    found, killed = {}, 0
+    for failing in range(0, sum(kind == "sync" for kind, _ in rehearsal.calls[rehearsal.first_call :]), every):
+        for calls_left in range(100):
+            fs = DiskThatFailsAndKills(failing, calls_left)
+            wrong = crash_beside_another(fs, failing % 3)
+            assert fs.hits["sync_failed"] == 1
+            killed += fs.hits["killed"]
+            if wrong:
+                found[failing, fs.calls[-1]] = wrong
+            if not fs.hits["killed"]:
+                break
+    assert not found
+    assert killed > 100 // every
+
+
+@pytest.mark.parametrize("torn_bytes", [1, 30, pytest.param(150, marks=pytest.mark.long)])
+def test_a_crash_inside_any_write_loses_nothing_acknowledged(torn_bytes):
+    rehearsal = rehearse()
+    found = {}
+    for number, (kind, path) in enumerate(rehearsal.calls[rehearsal.first_call :]):
+        if kind != "write":
+            continue
+        wrong = crash_at(number, MODES[number % 3], torn_bytes)
+        if wrong:
+            found[number, path] = wrong
+    assert not found
 
 
 def test_a_sync_that_fails_is_never_taken_for_a_success():

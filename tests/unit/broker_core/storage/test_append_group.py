@@ -131,6 +131,21 @@ def test_a_disk_that_fills_up_in_the_middle_takes_all_of_them_back_with_the_segm
     assert store.verify() == []
 
 
+def test_a_segment_begins_with_empty_indexes_whatever_one_that_was_taken_back_left_there():
+    """A process that died while it did so: the others, who have the log open, see the log end where they know it."""
+    fs = a_disk()
+    store = a_store(fs)
+    append(store)
+    for kind in ("index", "timeindex", "txnindex"):
+        fs.overwrite(f"/log/t-0/{3:020}.{kind}", b"\1" * 24)
+    store.refresh()
+    assert store.roll(SOME_TIME_MS)
+    append(store)
+    assert store.roll(SOME_TIME_MS)
+    assert store.verify() == []
+    assert offsets_in(store) == [0, 1, 2, 3, 4, 5]
+
+
 def test_the_operating_system_is_left_to_sync_where_the_topic_says_so():
     fs = a_disk()
     store = a_store(fs, **{"flush.policy": "os"})
