@@ -42,6 +42,7 @@ BENCHES: tuple[Bench, ...] = (
     broker_recovery.BENCH,
     spark_read.BENCH,
     spark_stream.BENCH,
+    spark_stream.COMPILED,
     spark_write.BENCH,
     spark_copy.BENCH,
     spark_micro_batch.BENCH,

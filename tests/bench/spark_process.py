@@ -57,10 +57,12 @@ def bring_connector() -> None:
 class SparkProcess:
     """Started when made; the first order waits until the session is there."""
 
-    def __init__(self, folder: Path, spark_path: str | None, *, with_connector: bool) -> None:
+    def __init__(self, folder: Path, spark_path: str | None, *, with_connector: bool, is_compiled: bool) -> None:
         folder.mkdir(parents=True)
         jars = ":".join(str(jar) for jar in sorted(CONNECTOR_FOLDER.glob("*.jar"))) if with_connector else ""
         paths = [*filter(None, [spark_path]), str(TESTS), str(TESTS.parent)]
+        if is_compiled:
+            paths.append(str(TESTS.parent / "conf" / "compiled_pyspark"))
         self._log = folder / "spark.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(

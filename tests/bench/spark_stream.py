@@ -1,6 +1,8 @@
-"""Spark streams a topic to noop with AvailableNow."""
+"""Spark streams a topic to noop with AvailableNow, and does so with PySpark as it is installed, not from its zip."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
 from bench.row_values import Tally, check_tally, expected_tally
@@ -9,14 +11,22 @@ from bench.stage import Stage
 
 
 def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+    return stream(stage, contender, is_compiled=False)
+
+
+def run_compiled(stage: Stage, contender: Contender, case: str) -> Outcome:
+    return stream(stage, contender, is_compiled=True)
+
+
+def stream(stage: Stage, contender: Contender, *, is_compiled: bool) -> Outcome:
     rows = stage.scale.spark_rows
     topic = written_topic(stage, contender)
-    spark, place = stage.spark(contender), source(stage, contender, topic)
+    spark, place = stage.spark(contender, is_compiled=is_compiled), source(stage, contender, topic)
     if ("observed", contender) not in stage.remembered:
         seen = spark.order("stream", place=place, checkpoint=checkpoint(stage), observed=True)
         check_tally(Tally(**seen["tally"]), expected_tally(rows, VALUE_BYTES), f"stream of {topic}")
         stage.remembered[("observed", contender)] = True
-    with stage.measured(contender, with_spark=True):
+    with stage.measured(contender, with_spark=True, is_compiled=is_compiled):
         found = spark.order("stream", place=place, checkpoint=checkpoint(stage), observed=False)
     assert found["rows"] == rows and found["is_gapless"], f"stream of {topic}: {found}"
     return Outcome(
@@ -47,4 +57,10 @@ BENCH = Bench(
     run=run,
     needs=frozenset({"spark"}),
     full_seconds=140,
+)
+COMPILED = replace(
+    BENCH,
+    name="spark-stream-compiled",
+    what="the same with PYTHONPATH=conf/compiled_pyspark: Spark's Python processes do not compile PySpark",
+    run=run_compiled,
 )

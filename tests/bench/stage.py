@@ -41,7 +41,7 @@ class Stage:
         self._brokers: dict[Contender, BrokerProcess] = {}
         self._own: dict[Contender, str] = {}
         """Labels of brokers of a bench's own, while there are any."""
-        self._sparks: dict[bool, SparkProcess] = {}
+        self._sparks: dict[str, SparkProcess] = {}
         self._names = itertools.count()
         self.profile_into: Path | None = None
         """Where a profile of our broker goes while something is measured; such a run is no measurement."""
@@ -50,7 +50,9 @@ class Stage:
         folder.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
-    def measured(self, contender: Contender | None = None, *, with_spark: bool = False) -> Iterator[None]:
+    def measured(
+        self, contender: Contender | None = None, *, with_spark: bool = False, is_compiled: bool = False
+    ) -> Iterator[None]:
         """What counts in CPU time and memory, of clients and of the contender's processes; and what a profile shows."""
         broker = self._brokers.get(Contender.BROKER)
         if self.profile_into is not None and broker is not None:
@@ -61,7 +63,7 @@ class Stage:
             if contender is not None:
                 labels.add(self._own.get(contender, f"{contender} process"))
             if with_spark:
-                labels.add(_spark_label(contender is Contender.KAFKA))
+                labels.add(_spark_label(contender is Contender.KAFKA, is_compiled))
             with self._watch.measured(labels.__contains__):
                 yield
 
@@ -155,15 +157,21 @@ class Stage:
 
     # -- Spark --
 
-    def spark(self, contender: Contender) -> SparkProcess:
-        """Ours and the connector of the peer have a process each; both doors of ours share one."""
+    def spark(self, contender: Contender, *, is_compiled: bool = False) -> SparkProcess:
+        """Ours and the connector of the peer have a process each; both doors of ours share one. `is_compiled`: one with
+        conf/compiled_pyspark; the peer has no use for it."""
         is_peer = contender is Contender.KAFKA
-        if is_peer not in self._sparks:
-            label = _spark_label(is_peer)
-            process = SparkProcess(self.folder / label.replace(" ", "-"), self._spark_path, with_connector=is_peer)
-            self._sparks[is_peer] = process
+        label = _spark_label(is_peer, is_compiled)
+        if label not in self._sparks:
+            process = SparkProcess(
+                self.folder / label.replace(" ", "-"),
+                self._spark_path,
+                with_connector=is_peer,
+                is_compiled=is_compiled and not is_peer,
+            )
+            self._sparks[label] = process
             self._watch.add(label, process.pid)
-        return self._sparks[is_peer]
+        return self._sparks[label]
 
     def close(self) -> None:
         for process in self._sparks.values():
@@ -173,5 +181,5 @@ class Stage:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _spark_label(is_peer: bool) -> str:
-    return "Spark of the peer" if is_peer else "Spark"
+def _spark_label(is_peer: bool, is_compiled: bool) -> str:
+    return "Spark of the peer" if is_peer else "Spark, compiled" if is_compiled else "Spark"

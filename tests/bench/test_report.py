@@ -229,6 +229,7 @@ PROMISED = {
     ("confluent-consume", "records/s"): {Contender.BROKER: 1.0},
     ("spark-read", "rows/s"): {Contender.EMBEDDED: 2.5, Contender.BROKER: 2.0},
     ("spark-stream", "rows/s"): {Contender.EMBEDDED: 2.5, Contender.BROKER: 2.0},
+    ("spark-stream-compiled", "rows/s"): {Contender.EMBEDDED: 2.5, Contender.BROKER: 2.0},
     ("spark-write", "rows/s"): {Contender.EMBEDDED: 2.5, Contender.BROKER: 1.5},
     ("spark-copy", "rows/s"): {Contender.EMBEDDED: 2.0, Contender.BROKER: 2.0},
     ("spark-micro-batch", "p50"): {Contender.EMBEDDED: 1.25, Contender.BROKER: 1.25},

@@ -1,0 +1,16 @@
+"""Spark's Python processes start in half the time: `PYTHONPATH=conf/compiled_pyspark python my_pipeline.py`.
+
+Spark puts its pyspark.zip before the installed PySpark, and modules in a zip are compiled anew by each process that
+imports them. Python runs this file when it starts; it drops the zip where the same PySpark is installed around it, as
+with `pip install pyspark`. Elsewhere nothing changes. Another `sitecustomize` of yours would have to do the same.
+"""
+
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+_zips = [entry for entry in sys.path if entry.endswith("pyspark.zip")]
+_installed = PathFinder.find_spec("pyspark", [entry for entry in sys.path if entry not in _zips])
+if _installed is not None and _installed.origin is not None:
+    _home = Path(_installed.origin).parent
+    sys.path[:] = [entry for entry in sys.path if entry not in _zips or _home not in Path(entry).parents]
