@@ -159,6 +159,20 @@ def test_transactions_that_are_ended_together_are_all_committed_or_none(prepared
         assert hits["lost something"], hits
 
 
+@pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("name", ["used", "fresh"])
+def test_who_has_it_all_open_while_another_dies_ends_the_transactions_and_goes_on(prepared, name, stride):
+    """He has looked now and then, so that he knows some of what the dead one did, and not the rest."""
+    steps, calls = rehearse(prepared, name)
+    wrong, hits = {}, Counter()
+    for number in range(0, len(calls), stride):
+        trouble = _crash_beside_another(prepared / name, number, hits, first_batches=() if name == "fresh" else (1,))
+        if trouble:
+            wrong[number, [step for at, step in steps if at <= number][-1], calls[number]] = trouble
+    assert not wrong
+    assert hits["undecided"] and hits["decided"], hits
+
+
 def test_who_finishes_for_the_dead_may_die_as_well(prepared):
     """After the decision nothing is done but to finish it; each process gets a step further and dies."""
     steps, _ = rehearse(prepared, "used")
@@ -206,6 +220,32 @@ def _crash_at(template, number, mode, hits, *, first_batches):
     finally:
         fs.close()
         shutil.rmtree(folder)
+
+
+def _crash_beside_another(template, number, hits, *, first_batches):
+    folder = a_folder()
+    directory = folder / "log"
+    shutil.copytree(template, directory)
+    fs = LosingFileSystem(str(directory), number)
+    reached = []
+    with a_process(directory) as reader, a_process(directory) as survivor:
+
+        def on_step(name):
+            if len(reached) % 3 == number % 3:
+                for cluster in (reader, survivor):
+                    seen(cluster), decided(cluster), cluster.list_transactions()
+            reached.append(name)
+
+        try:
+            with suppress(Killed):
+                write_batch(a_process(directory, fs), 2, on_step)
+            if not fs.is_dead:
+                return "the fault was not hit"
+            gc.collect()
+            return _what_is_wrong(reader, survivor, hits, first_batches, was_told=reached[-1] == "ended")
+        finally:
+            fs.close()
+            shutil.rmtree(folder)
 
 
 def _look_after(directory, hits, first_batches, *, was_told):
