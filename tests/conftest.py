@@ -26,4 +26,5 @@ def pytest_cmdline_main(config):
     is_whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS and option.markexpr in config.getini("addopts")
     is_plain = not option.keyword and option.capture != "no" and not option.usepdb and option.kafka == "ours"
     if is_whole and is_plain and getattr(option, "numprocesses", 0) is None and not hasattr(config, "workerinput"):
-        option.numprocesses, option.dist = 2, "loadfile"
+        # In order: what takes long comes first, and the end is shared by thousands that are done at once.
+        option.numprocesses, option.dist, option.loadscopereorder = 2, "loadfile", False

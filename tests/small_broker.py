@@ -38,6 +38,7 @@ class SmallNode:
         self.is_full = False
         self.trouble_at_start = None
         self.is_stopped = False
+        self.is_closed_cleanly = True
         self.is_abandoned = False
 
     def start(self, on_ready, on_trouble):

@@ -107,6 +107,8 @@ class BrokerNode:
         self._parked: dict[int, dict[_ParkedFetch, None]] = {}
         """Fetches that wait, by connection."""
         self.answer_room_bytes = ports.answer_room_bytes
+        self.is_closed_cleanly = False
+        """Whether `stop` put everything on the device and said so: the next start has nothing to recover."""
 
     @property
     def endpoints(self) -> Mapping[str, BrokerAddress]:
@@ -147,6 +149,7 @@ class BrokerNode:
         """Waits for what is queued. Parked requests are not answered any more."""
         directory = self._directory
         if directory is None:
+            self.is_closed_cleanly = True
             on_done()
             return
 
@@ -156,7 +159,12 @@ class BrokerNode:
 
         def flushed() -> None:
             is_clean = self.replicas.is_flushed
-            self.jobs.submit(lambda: directory.close(is_clean=is_clean), lambda _: on_done(), failed)
+
+            def closed(_: None) -> None:
+                self.is_closed_cleanly = is_clean
+                on_done()
+
+            self.jobs.submit(lambda: directory.close(is_clean=is_clean), closed, failed)
 
         self.replicas.stop(flushed)
 

@@ -43,7 +43,9 @@ _RECOVERY_JOB_COUNT: Final = 2
 _BROKER_EPOCH: Final = -1
 """What Kafka writes when it knows none: a node alone has no registration that could be fenced."""
 
-_KILLED: Final = "directory=%s was not shut down cleanly (broker killed, or no power): recovering its %d partitions"
+_KILLED: Final = (
+    "directory=%s was not shut down cleanly (broker killed, no power, or a full disk): recovering its %d partitions"
+)
 _WITHOUT_BROKER: Final = "directory=%s was last used without a broker: looking at the ends of its %d partitions first"
 
 _log: Final = logging.getLogger(__name__)

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from broker_core.cli.exit_status import TROUBLE
 from broker_core.cli.trouble import UsageTrouble
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.loading import without_collections
@@ -73,4 +74,5 @@ def _serve(given: dict[str, str], settings: list[str], path: Path | None, port: 
         for line in complaints[:-1]:
             typer.echo(f"streamlog: {line}", err=True)
         raise InvalidConfigError(complaints[-1]) from trouble
-    run_broker(config)
+    if not run_broker(config):
+        raise typer.Exit(TROUBLE)

@@ -25,18 +25,19 @@ _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _log: Final = logging.getLogger(__name__)
 
 
-def run_broker(config: BrokerConfig) -> None:
-    """Returns when the broker was stopped. Raises StreamlogError when it cannot start."""
+def run_broker(config: BrokerConfig) -> bool:
+    """Returns when the broker was stopped, whether cleanly: if not, the log says why, and the next start recovers.
+    Raises StreamlogError when it cannot start."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     # What clients do wrong is told by our own lines.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
     # The command line lets itself be ended by a closed pipe, as filters do. Here clients go in the middle of answers.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     raise_descriptor_limit()
-    asyncio.run(_run(config))
+    return asyncio.run(_run(config))
 
 
-async def _run(config: BrokerConfig) -> None:
+async def _run(config: BrokerConfig) -> bool:
     asked_to_stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -61,4 +62,8 @@ async def _run(config: BrokerConfig) -> None:
     _log.info("node=%d stopping", server.config.node_id)
     await server.stop()
     stopping.cancel()
+    if not server.node.is_closed_cleanly:
+        _log.error("node=%d stopped, but not cleanly: the next start recovers", server.config.node_id)
+        return False
     _log.info("node=%d stopped", server.config.node_id)
+    return True

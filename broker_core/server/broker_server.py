@@ -58,6 +58,11 @@ class ServedNode(Protocol):
 
     def stop(self, on_done: Callable[[], None]) -> None: ...
 
+    @property
+    def is_closed_cleanly(self) -> bool:
+        """After a stop: everything is on the device, and the next start has nothing to recover."""
+        ...
+
     def abandon(self) -> None:
         """Closes files and gives the directory back without a flush or a mark: the next start recovers. Blocks."""
         ...

@@ -70,16 +70,32 @@ def test_a_stop_writes_the_mark_and_the_next_start_takes_it_away(path):
     make_topic(node, "t")
     produce(node, "t", a_batch(3))
     assert not (path / CLEAN_MARK).exists()
+    assert not node.is_closed_cleanly
     stop(node)
+    assert node.is_closed_cleanly
     assert (path / CLEAN_MARK).exists()
     a_node(path)
     assert not (path / CLEAN_MARK).exists()
 
 
+def test_a_stop_that_cannot_write_the_mark_is_over_and_was_not_clean(path, caplog):
+    node = a_node(path)
+    make_topic(node, "t")
+    produce(node, "t", a_batch(3))
+    (path / CLEAN_MARK).mkdir()
+    stop(node)
+    assert not node.is_closed_cleanly
+    assert "was not closed cleanly" in caplog.text
+    (path / CLEAN_MARK).rmdir()
+    assert fetch(a_node(path), "t").high_watermark == 3
+
+
 def test_a_node_that_never_started_stops(path):
     config = parse_broker_config({"listeners": f"{LISTENER}://127.0.0.1:9092", "log.dirs": str(path)})
     ports = NodePorts(jobs=QueuedJobs(), clock=SetClock(), entropy=SystemEntropy(), file_system=OsFileSystem())
-    stop(BrokerNode(config, ports))
+    node = BrokerNode(config, ports)
+    stop(node)
+    assert node.is_closed_cleanly
     assert not path.exists()
 
 

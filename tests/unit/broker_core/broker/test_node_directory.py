@@ -139,7 +139,7 @@ def test_a_broker_that_was_killed_is_told_of_also_when_the_directory_was_used_wi
         cluster.create_topic("t", partition_count=1)
     node, [(level, words)] = recovered(path, caplog)
     assert level == "WARNING"
-    assert "was not shut down cleanly (broker killed, or no power): recovering its 1 partitions" in words
+    assert "was not shut down cleanly (broker killed, no power, or a full disk): recovering its 1 partitions" in words
     node.crash()
 
 
@@ -163,7 +163,7 @@ def test_without_the_mark_every_partition_is_recovered_with_progress_and_missing
     node.jobs.run_all()
     assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert done == [{}]
-    assert "not shut down cleanly (broker killed, or no power): recovering its 4 partitions" in caplog.text
+    assert "not shut down cleanly (broker killed, no power, or a full disk): recovering its 4 partitions" in caplog.text
     assert [node.replica(TopicPartition("t", number)).bounds.log_end_offset for number in range(4)] == [3, 3, 3, 0]
     assert (path / "t-2" / "00000000000000000000.log").stat().st_size == len(a_batch(3))
     node.crash()

@@ -11,7 +11,7 @@ from broker_core.server import broker_process
 def served(monkeypatch):
     """The configurations that a broker was run with."""
     configs = []
-    monkeypatch.setattr(broker_process, "run_broker", configs.append)
+    monkeypatch.setattr(broker_process, "run_broker", lambda config: configs.append(config) or True)
     return configs
 
 

@@ -80,3 +80,13 @@ def test_signals_stop_it_cleanly_and_the_second_one_ends_it_at_once(tmp_path):
         pass
     status, _ = hanging.end(signal.SIGTERM)
     assert status == 130
+
+
+def test_a_stop_that_is_not_clean_shows_in_the_exit_status_and_the_log(tmp_path):
+    broker = BrokerProcess(tmp_path)
+    broker.wait_until_ready()
+    (tmp_path / ".kafka_cleanshutdown").mkdir()
+    status, log = broker.end(signal.SIGTERM)
+    assert status == 1, log
+    assert "stopped, but not cleanly: the next start recovers" in log
+    assert "Traceback" not in log
