@@ -46,6 +46,7 @@ def _rows_with_their_places(spark, directory, max_offsets):
         .option("subscribe", "in")
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", max_offsets)
+        .option("smallBatchOffsets", 0)  # what dies are tasks: none is spared by the process that plans
         .load(directory)
         .selectExpr("key", "concat_ws('|', CAST(value AS STRING), partition, offset) AS value")
     )
