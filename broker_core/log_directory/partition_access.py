@@ -19,6 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, TypeVar
+from uuid import UUID
 
 from broker_core.cluster import TopicDescription
 from broker_core.log_directory.directory import LogDirectory
@@ -130,6 +131,12 @@ class PartitionAccess:
         """The settings of the partition's topic. Raises UnknownTopicError, UnknownPartitionError."""
         return self._configs.of(topic_of(self._catalog, partition))
 
+    def topic_id_of(self, partition: TopicPartition) -> UUID | None:
+        """Of the partition's topic as it is now; None where there is none, or no such partition."""
+        self._catalog.refresh()
+        topic = self._catalog.topic(partition.topic)
+        return None if topic is None or partition.partition >= topic.partition_count else topic.topic_id
+
     def read(self, partition: TopicPartition, operation: Callable[[PartitionStore], Answer]) -> Answer:
         """The operation's answer, of the topic that exists when it returns.
 
@@ -164,7 +171,7 @@ class PartitionAccess:
         """The same under the partition's lock, on a store that has learnt what other processes did. Who has the whole
         directory for himself need not learn; the lock he needs as well, for his own threads delete topics and make them
         again: see the module."""
-        for _ in range(_ATTEMPT_COUNT):
+        for attempts_left in reversed(range(_ATTEMPT_COUNT)):
             topic = topic_of(self._catalog, partition)
             try:
                 with self._writers.use(partition, topic) as writer:
@@ -173,7 +180,10 @@ class PartitionAccess:
                         is_alone = self._directory.is_held_alone
                         if not is_alone:
                             self._catalog.refresh()
-                        if self._catalog.topic(topic.name) == topic:
+                        current = self._catalog.topic(topic.name)
+                        # Settings that change all the time do not keep it for ever: then those of just now hold.
+                        is_altered = current is not None and current.topic_id == topic.topic_id and not attempts_left
+                        if current == topic or is_altered:
                             if is_alone:
                                 writer.store.load()
                             else:

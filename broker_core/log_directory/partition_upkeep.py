@@ -16,7 +16,7 @@ from broker_core.log.segment_table import Segment
 from broker_core.log_directory.key_filter_upkeep import KeyFilterUpkeep
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.partition_lock import PartitionLock
-from broker_core.model.exceptions import StreamlogError, UnknownTopicError
+from broker_core.model.exceptions import StorageError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import COMPACTION_MEMORY_BYTES
 from broker_core.ports import Clock, Entropy
@@ -99,6 +99,7 @@ class PartitionUpkeep:
         """
         segment_count, offset_count, compaction, key_filter_count = 0, 0, CompactionReport(), 0
         trouble: str | None = None
+        topic_id = self._access.topic_id_of(partition)
         try:
             pinned_offset = self._pinned_offset(partition)
             segment_count, offset_count = self._access.write(
@@ -107,10 +108,11 @@ class PartitionUpkeep:
             for report in self._compact(partition):
                 compaction = compaction.plus(report)
             key_filter_count = self._key_filters.build(partition, max_filter_bytes)
-        except UnknownTopicError:
-            pass  # deleted meanwhile, and no upkeep is due
         except (StreamlogError, OSError) as error:
-            trouble = f"{type(error).__name__}: {error}"
+            # Of a topic that was deleted meanwhile, or deleted and made again, no upkeep was due, and whatever stood in
+            # the way says nothing about what is there now.
+            if topic_id is not None and self._access.topic_id_of(partition) == topic_id:
+                trouble = f"{type(error).__name__}: {error}"
         return UpkeepReport(
             partition=partition,
             deleted_segment_count=segment_count,
@@ -143,11 +145,16 @@ class PartitionUpkeep:
                 job = self._access.write(partition, lambda store: store.plan_compaction(self._clock.now_ms()))
                 if job is None:
                     break
-                cleaned = source.clean_compaction(
-                    job,
-                    memory_bytes=COMPACTION_MEMORY_BYTES,
-                    digest_key=self._entropy.random_bytes(_DIGEST_KEY_BYTES),
-                )
+                try:
+                    cleaned = source.clean_compaction(
+                        job,
+                        memory_bytes=COMPACTION_MEMORY_BYTES,
+                        digest_key=self._entropy.random_bytes(_DIGEST_KEY_BYTES),
+                    )
+                except StorageError as trouble:
+                    if isinstance(trouble.__cause__, FileNotFoundError):
+                        break  # segments were deleted meanwhile, with their records: the next upkeep takes the rest
+                    raise
                 is_full = cleaned.is_full
 
                 def swap(store: PartitionStore, cleaned: CleanedSegments = cleaned) -> CompactionReport:

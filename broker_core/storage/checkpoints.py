@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from uuid import UUID
 
 from broker_core.model.exceptions import DirectoryFormatError
 from broker_core.model.identifiers import TopicPartition
-from broker_core.ports import FileSystem
+from broker_core.ports import File, FileSystem
 
 LEADER_EPOCH_FILE_NAME = "leader-epoch-checkpoint"
 LOG_START_OFFSET_FILE_NAME = "log-start-offset-checkpoint"
@@ -31,11 +31,33 @@ MAX_SMALL_FILE_BYTES = 256 * 1024 * 1024
 """Indexes and snapshots stay far below; of a larger file only so much is looked at."""
 
 
-def write_synced(fs: FileSystem, path: str, content: bytes | bytearray) -> None:
-    """Makes the file, or writes it anew in place; its content, not yet its name, is durable when it returns."""
+RequireOwnFolder = Callable[[], None]
+"""Raises UnknownPartitionError when the path leads to the folder of another topic by now, or to none."""
+
+
+def open_anew(fs: FileSystem, path: str, require_own_folder: RequireOwnFolder | None = None) -> File:
+    """The file, empty, to be written from its start.
+
+    Who holds no lock says how to ask whose the folder is: it may be taken away and made again, for another topic, under
+    the same path. It is asked when the file is open and before it is touched: what is open stays in its folder.
+    """
     file = fs.open(path, writable=True, create=True)
     try:
+        if require_own_folder is not None:
+            require_own_folder()
         file.truncate(0)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def write_synced(
+    fs: FileSystem, path: str, content: bytes | bytearray, require_own_folder: RequireOwnFolder | None = None
+) -> None:
+    """Makes the file, or writes it anew in place; its content, not yet its name, is durable when it returns."""
+    file = open_anew(fs, path, require_own_folder)
+    try:
         file.write_at(0, content)
         file.sync()
     finally:

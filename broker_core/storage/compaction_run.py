@@ -24,7 +24,13 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import FileSystem
 from broker_core.record.batch_reader import iter_headers
-from broker_core.storage.checkpoints import read_offset_checkpoint, write_offset_checkpoint, write_synced
+from broker_core.storage.checkpoints import (
+    RequireOwnFolder,
+    open_anew,
+    read_offset_checkpoint,
+    write_offset_checkpoint,
+    write_synced,
+)
 from broker_core.storage.partition_writer import PartitionWriter
 from broker_core.storage.producer_replay import Stretch, producers_before, replay_segment
 from broker_core.storage.segment_files import SegmentFiles
@@ -121,7 +127,13 @@ def plan_partition_compaction(writer: PartitionWriter, now_ms: int) -> Compactio
 
 
 def clean_segments(
-    fs: FileSystem, directory: str, job: CompactionJob, *, memory_bytes: int, digest_key: bytes
+    fs: FileSystem,
+    directory: str,
+    job: CompactionJob,
+    *,
+    memory_bytes: int,
+    digest_key: bytes,
+    require_own_folder: RequireOwnFolder,
 ) -> CleanedSegments:
     """Writes the compacted segments beside the old ones. Raises CorruptBatchError, DiskFullError; the log is as it was.
 
@@ -141,7 +153,7 @@ def clean_segments(
         sources = [segment for segment in job.segments[:-1] if segment.base_offset < compaction.end_offset]
         groups = group_segments(sources, config=job.config)
         for group in groups:
-            _clean_group(fs, directory, job, compaction, group)
+            _clean_group(fs, directory, job, compaction, group, require_own_folder)
         fs.sync_directory(directory)
     counts = compaction.counts
     return CleanedSegments(
@@ -232,14 +244,18 @@ def _index(fs: FileSystem, directory: str, job: CompactionJob, compaction: Compa
 
 
 def _clean_group(
-    fs: FileSystem, directory: str, job: CompactionJob, compaction: Compaction, group: Sequence[Segment]
+    fs: FileSystem,
+    directory: str,
+    job: CompactionJob,
+    compaction: Compaction,
+    group: Sequence[Segment],
+    require_own_folder: RequireOwnFolder,
 ) -> None:
     base_offset = group[0].base_offset
     path = segment_path(directory, base_offset, LOG, CLEANED)
     builder = IndexBuilder(path, base_offset=base_offset, index_interval_bytes=job.config.index_interval_bytes)
-    file = fs.open(path, writable=True, create=True)
+    file = open_anew(fs, path, require_own_folder)
     try:
-        file.truncate(0)
         size_bytes = 0
         for segment in group:
             for buffer in _buffers(fs, directory, segment, job.config):
@@ -253,10 +269,13 @@ def _clean_group(
         file.close()
     builder.close()
     transactions = b"".join(encode_transaction_entry(entry) for entry in compaction.take_aborted_transactions())
-    write_synced(fs, segment_path(directory, base_offset, OFFSET_INDEX, CLEANED), builder.offset_entries)
-    write_synced(fs, segment_path(directory, base_offset, TIME_INDEX, CLEANED), builder.time_entries)
-    # Written even when empty: it has to replace the old one.
-    write_synced(fs, segment_path(directory, base_offset, TRANSACTION_INDEX, CLEANED), transactions)
+    # The last one is written even when empty: it has to replace the old one.
+    for kind, content in (
+        (OFFSET_INDEX, bytes(builder.offset_entries)),
+        (TIME_INDEX, bytes(builder.time_entries)),
+        (TRANSACTION_INDEX, transactions),
+    ):
+        write_synced(fs, segment_path(directory, base_offset, kind, CLEANED), content, require_own_folder)
 
 
 def _buffers(fs: FileSystem, directory: str, segment: Segment, config: TopicConfig) -> Iterator[memoryview]:

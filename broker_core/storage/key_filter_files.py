@@ -29,7 +29,7 @@ from broker_core.log.key_filter import (
 from broker_core.model.limits import KEY_FILTER_SPARE_BYTES
 from broker_core.ports import File, FileSystem
 from broker_core.record.key_places import BLOCK_BYTES
-from broker_core.storage.checkpoints import write_synced
+from broker_core.storage.checkpoints import RequireOwnFolder, write_synced
 from broker_core.storage.segment_files import SegmentFiles
 from broker_core.storage.segment_indexes import SegmentExtent
 from broker_core.storage.segment_leftovers import remove_if_there
@@ -112,9 +112,17 @@ def keys_of(
             position, offset = position + decoded.bytes_consumed, decoded.next_offset
 
 
-def write_key_filter(fs: FileSystem, directory: str, segment: ClosedSegment, *, index_interval_bytes: int) -> bool:
+def write_key_filter(
+    fs: FileSystem,
+    directory: str,
+    segment: ClosedSegment,
+    *,
+    index_interval_bytes: int,
+    require_own_folder: RequireOwnFolder,
+) -> bool:
     """The long part; False when the segment is gone or the disk nearly full. Raises CorruptBatchError for a damaged
     one."""
+    require_own_folder()
     remove_unfinished_filters(fs, directory)
     if fs.free_bytes(directory) < KEY_FILTER_SPARE_BYTES:
         return False
@@ -132,7 +140,7 @@ def write_key_filter(fs: FileSystem, directory: str, segment: ClosedSegment, *, 
     content = builder.finish()
     if fs.free_bytes(directory) < KEY_FILTER_SPARE_BYTES + len(content):
         return False
-    write_synced(fs, _temporary_path(directory, segment), content)
+    write_synced(fs, _temporary_path(directory, segment), content, require_own_folder)
     return True
 
 

@@ -25,7 +25,8 @@ from broker_core.storage.segment_names import (
 
 
 def mend_partition(fs: FileSystem, loaded: LoadedPartition, *, index_interval_bytes: int) -> None:
-    """Cuts torn tails, syncs what is kept, removes what lies behind the end, rewrites indexes that are not right.
+    """Cuts torn tails, syncs what is kept, removes what lies behind the end, rewrites indexes that are not right,
+    writes snapshots that are missing.
 
     The active segment has no key filter."""
     for segment in loaded.recovered:
@@ -33,6 +34,9 @@ def mend_partition(fs: FileSystem, loaded: LoadedPartition, *, index_interval_by
     delete_segments(fs, loaded.directory, loaded.stray)
     for segment in loaded.recovered:
         _mend_indexes(fs, loaded, segment)
+        if segment.snapshot is not None and segment.base_offset not in loaded.listing.snapshots:
+            # Without it the producers would be lost with the segments before this one.
+            write_atomically(fs, segment_path(loaded.directory, segment.base_offset, SNAPSHOT), segment.snapshot)
     for base_offset in sorted(loaded.unfit_indexes):
         _rebuild_closed(fs, loaded.directory, loaded.closed[base_offset], index_interval_bytes)
     if loaded.active.base_offset in loaded.listing.key_filters:

@@ -382,7 +382,14 @@ class PartitionStore:
 
     def clean_compaction(self, job: CompactionJob, *, memory_bytes: int, digest_key: bytes) -> CleanedSegments:
         """The long part, without the lock. One compaction of a partition at a time. `digest_key`: 16 random bytes."""
-        return clean_segments(self._fs, self.directory, job, memory_bytes=memory_bytes, digest_key=digest_key)
+        return clean_segments(
+            self._fs,
+            self.directory,
+            job,
+            memory_bytes=memory_bytes,
+            digest_key=digest_key,
+            require_own_folder=self._require_own_folder,
+        )
 
     def swap_compaction(self, cleaned: CleanedSegments) -> CompactionReport:
         """Puts the result in place; a report of zeros when segments have changed meanwhile and it was thrown away."""
@@ -417,7 +424,13 @@ class PartitionStore:
         time. False when the segment is gone or the disk nearly full. Raises CorruptBatchError where it is damaged."""
         interval_bytes = self._config.index_interval_bytes
         with translated("making a key filter", self.directory):
-            return write_key_filter(self._fs, self.directory, segment, index_interval_bytes=interval_bytes)
+            return write_key_filter(
+                self._fs,
+                self.directory,
+                segment,
+                index_interval_bytes=interval_bytes,
+                require_own_folder=self._require_own_folder,
+            )
 
     def place_key_filter(self, segment: ClosedSegment) -> bool:
         """Puts what was written beside its segment; False, and it is thrown away, when that is not there any more as it
@@ -435,6 +448,16 @@ class PartitionStore:
         self._reader.close()
         if self._writer is not None:
             self._writer.close()
+
+    def _require_own_folder(self) -> None:
+        if self.topic_id is None:
+            return
+        if read_partition_metadata(self._fs, self.directory, expected_id=self.topic_id) != self.topic_id:
+            raise UnknownPartitionError(
+                f"{self.topic_partition}: its topic was deleted meanwhile; what is in {self.directory} is another's",
+                topic=self.topic_partition.topic,
+                partition=self.topic_partition.partition,
+            )
 
     def _append(
         self, batches: bytearray, now_ms: int, origin: AppendOrigin, *, is_synced: bool = True

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 from broker_core.log.leader_epochs import LeaderEpochs
 from broker_core.log.partition_log import PartitionLog
+from broker_core.log.producer_snapshot import encode_snapshot
 from broker_core.log.producer_state import ProducerState
 from broker_core.log.segment_table import Segment, SegmentTable
 from broker_core.model.exceptions import CorruptDataError
@@ -53,6 +54,8 @@ class RecoveredSegment:
     transaction_entries: bytearray
     is_new: bool
     """Something of it was not published: it has to be synced."""
+    snapshot: bytes | None = None
+    """Of the producers where it begins, for one that a dead writer had begun: it may not have come to write it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,7 +272,8 @@ def _recover_next_segment(walk: _Walk, base_offset: int) -> bool:
             file, position=0, until_position=size_bytes, min_offset=base_offset, dense_from=walk.dense_from
         )
         last.builder.close()
-        _take(walk, file, base_offset, prefix.end_position, size_bytes, is_new=True)
+        snapshot = encode_snapshot(walk.producers.entries.values())
+        _take(walk, file, base_offset, prefix.end_position, size_bytes, is_new=True, snapshot=snapshot)
     finally:
         file.close()
     return True
@@ -284,6 +288,7 @@ def _take(
     *,
     is_new: bool,
     end_offset: int | None = None,
+    snapshot: bytes | None = None,
 ) -> None:
     builder = IndexBuilder(file.path, base_offset=base_offset, index_interval_bytes=walk.config.index_interval_bytes)
 
@@ -308,6 +313,7 @@ def _take(
             builder=builder,
             transaction_entries=entries,
             is_new=is_new,
+            snapshot=snapshot,
         )
     )
 

@@ -174,6 +174,24 @@ def test_a_writer_before_whom_the_topic_was_made_again_without_its_folder_writes
     assert two.end() == 1
 
 
+def test_settings_that_change_all_the_time_do_not_keep_a_write_for_ever(path, monkeypatch):
+    one, two = Door(path), Door(path)
+    one.create()
+    one.append()
+    refresh, calls = one.log.refresh, []
+
+    def refresh_altered(**arguments):
+        calls.append(1)
+        two.log.change(lambda c: c.plan_alter_topic_configs("t", {"retention.ms": str(1000 + len(calls))}))
+        refresh(**arguments)
+
+    monkeypatch.setattr(one.log, "refresh", refresh_altered)
+    assert one.append() == 1
+    assert len(calls) >= 10
+    monkeypatch.undo()
+    assert one.append() == 2
+
+
 def test_a_topic_is_not_taken_away_under_a_write_by_who_has_the_directory_for_himself(path):
     """The write would go on by its paths in the folder of the topic that was made anew."""
     door = Door(path, lock_mode=LockMode.EXCLUSIVE)

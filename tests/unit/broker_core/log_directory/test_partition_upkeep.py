@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from builders import a_batch, a_record
 
@@ -8,6 +10,7 @@ from broker_core.log_directory.partition_upkeep import COMPACTION_LOCK_FILE_NAME
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_reader import iter_headers, records_of
 from broker_core.storage.compaction_run import CompactionReport
+from broker_core.storage.os_file_system import OsFileSystem
 
 T0 = TopicPartition("t", 0)
 SMALL = {"internal.segment.bytes": "300", "retention.ms": "-1"}
@@ -129,6 +132,63 @@ def test_a_topic_that_is_deleted_before_its_turn_comes_is_no_trouble(cluster):
     [report] = cluster.maintain(["t"], progress=delete)
     assert cluster.describe_topics() == {}
     assert report.trouble is None
+
+
+class MeddlingFileSystem(OsFileSystem):
+    """Calls `meddle(path)` once, before a file with this ending is made."""
+
+    ending, meddle = "?", None
+
+    def open(self, path, *, writable, create=False):
+        if create and self.meddle is not None and path.endswith(self.ending):
+            meddle, self.meddle = self.meddle, None
+            meddle(path)
+        return super().open(path, writable=writable, create=create)
+
+
+@pytest.mark.parametrize("ending", [".log.cleaned", ".index.cleaned", ".txnindex.cleaned", ".keyfilter.tmp"])
+def test_upkeep_of_a_deleted_topic_touches_nothing_of_the_one_that_was_made_under_its_name(tmp_path, ending):
+    fs = MeddlingFileSystem()
+    settings = SMALL if ending == ".keyfilter.tmp" else COMPACTED
+    hits = []
+    with EmbeddedCluster(tmp_path / "log", create=True, clock=SetClock(), file_system=fs) as cluster:
+        cluster._upkeep.stop()
+        cluster.create_topic("t", configs=settings)
+        fill(cluster, 20)
+
+        def make_it_again(path):
+            cluster.delete_topic("t")
+            cluster.create_topic("t", configs=settings)
+            fill(cluster, 20)
+            Path(path).write_bytes(b"of another process's upkeep")
+            hits.append(path)
+
+        fs.ending, fs.meddle = ending, make_it_again
+        [report] = cluster.maintain(["t"])
+        assert Path(hits[0]).read_bytes() == b"of another process's upkeep"
+        assert report.trouble is None
+        assert report.key_filter_count == report.compaction.segments_cleaned == 0
+        assert offsets_in(cluster) == list(range(20))
+
+
+def test_records_that_are_deleted_while_they_are_compacted_are_no_trouble(cluster, monkeypatch):
+    from broker_core.storage.partition_store import PartitionStore
+
+    cluster.create_topic("t", configs={**COMPACTED, "cleanup.policy": "compact,delete"})
+    fill(cluster, 20)
+    clean, hits = PartitionStore.clean_compaction, []
+
+    def clean_late(store, job, **arguments):
+        hits.append(cluster.delete_records(T0, 10))
+        return clean(store, job, **arguments)
+
+    monkeypatch.setattr(PartitionStore, "clean_compaction", clean_late)
+    [report] = cluster.maintain(["t"])
+    assert hits == [10]
+    assert report.trouble is None
+    monkeypatch.undo()
+    [report] = cluster.maintain(["t"])
+    assert report.compaction.segments_cleaned
 
 
 def test_a_topic_made_again_while_its_old_segments_were_cleaned_is_left_alone(cluster, monkeypatch):
