@@ -6,9 +6,8 @@
                fdatasync          one, of the segment that is active in the end: a roll syncs those it closes
                publish            readers see all of them, or none
 
-If the disk refuses at any step before readers see it, everything since the first write is taken back and the writer
-forgets what it knew: the next one reads the folder anew. What readers have seen stays, whatever the disk says then. If
-the process dies, the next writer keeps what is whole behind the published end.
+If the disk refuses at any step, everything since the first write is taken back and the writer forgets what it knew: the
+next one reads the folder anew. If the process dies, the next writer keeps what is whole behind the published end.
 """
 
 from __future__ import annotations
@@ -127,13 +126,9 @@ class UnpublishedTail:
         writer = self._writer
         for new in self._opened:
             new.close()
-        if writer.published.sequence != self._before.sequence:
-            # Readers were told of it, and may have acted on it: it stays. Should the power fail before newer bounds are
-            # on the device, it is found behind the older ones.
-            writer.use_appender(self._first)
-            writer.forget()
-            return
         with suppress(OSError, StorageError):
+            # Nothing that readers were told of may go before they are told otherwise.
+            writer.unpublish(self._before)
             self._first.cut_back_indexes(self._mark)
             delete_segments(writer.fs, writer.directory, reversed(self._begun))
             self._first.cut_back_log(self._mark)

@@ -141,6 +141,14 @@ class PartitionWriter:
             is_new_generation=True,
         )
 
+    def unpublish(self, before: PublishedBounds) -> None:
+        """Readers see `before` again, if they were told of anything newer."""
+        after = self._published
+        if after.sequence != before.sequence:
+            self._publish(
+                before._replace(sequence=after.sequence + 1, generation=after.generation + 1), is_new_generation=True
+            )
+
     def drop_segments(self, base_offsets: tuple[int, ...]) -> None:
         """Deletes the files of segments that the published log start has left behind, and forgets them."""
         delete_segments(self.fs, self.directory, base_offsets)

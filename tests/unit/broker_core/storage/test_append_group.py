@@ -2,7 +2,7 @@ import random
 
 import pytest
 from builders import SOME_TIME_MS, a_batch, a_commit_marker, a_log, a_transactional_batch, with_header_field
-from faulty_file_system import FaultyFileSystem, Killed
+from faulty_file_system import Killed
 from store_builders import SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
 
 from broker_core.log.producer_state import AppendOrigin
@@ -129,36 +129,6 @@ def test_a_disk_that_fills_up_in_the_middle_takes_all_of_them_back_with_the_segm
     assert places(append_group(store, a_batch(2))) == [(3, 4)]
     assert {path for path in fs.snapshot() if path.endswith(".log")} == {p for p in before if p.endswith(".log")}
     assert store.verify() == []
-
-
-class DiskThatDoesNotSyncBounds(FaultyFileSystem):
-    refuses = False
-
-    def take_sync_failure(self):
-        fails = self.refuses and self.calls[-1][1].endswith("partition.bounds")
-        self.hits["sync_failed"] += fails
-        return fails
-
-
-def test_what_readers_have_seen_stays_though_its_bounds_could_not_be_synced():
-    """Others may have acted on it: the decision of a transaction, say."""
-    fs = a_disk(DiskThatDoesNotSyncBounds())
-    store = a_store(fs, **SMALL_SEGMENTS)
-    batches = [a_batch(3, producer=(7, 0, 3 * number)) for number in range(8)]
-    fs.refuses, refused = True, 0
-    with pytest.raises(StorageError):
-        while True:
-            append(store, batches[refused])
-            refused += 1
-    assert fs.hits["sync_failed"] == 1
-    seen = list(range(3 * (refused + 1)))
-    assert offsets_in(a_store(fs, writable=False)) == seen
-    fs.refuses = False
-    for living in (store, a_store(fs, **SMALL_SEGMENTS)):
-        assert append(living, batches[refused]).result.is_duplicate
-        assert offsets_in(living) == seen
-        assert living.verify() == []
-    assert append(store, batches[refused + 1]).result.base_offset == len(seen)
 
 
 def test_a_segment_that_a_dead_writer_had_begun_keeps_the_producers_when_those_before_it_go():
