@@ -23,7 +23,6 @@ from typing import Final
 from broker_core.embedded.coordinator_state import CoordinatorState
 from broker_core.log.producer_state import ProducerEntry
 from broker_core.log_directory.partition_access import PartitionAccess
-from broker_core.log_directory.topic_catalog import TopicCatalog, topic_of
 from broker_core.model.exceptions import (
     StreamlogError,
     UnknownPartitionError,
@@ -48,14 +47,12 @@ class MarkerWriter:
         self,
         state: CoordinatorState[TransactionCoordinator],
         access: PartitionAccess,
-        catalog: TopicCatalog,
         clock: Clock,
         *,
         on_rolled: Callable[[TopicPartition], None],
     ) -> None:
         self._state = state
         self._access = access
-        self._catalog = catalog
         self._clock = clock
         self._on_rolled = on_rolled
 
@@ -82,7 +79,7 @@ class MarkerWriter:
                 return None
             except (StreamlogError, OSError) as found:
                 trouble = found
-            if not self._exists(partition):
+            if self._access.topic_id_of(partition) is None:
                 return None
             if not isinstance(trouble, UnknownTopicError | UnknownPartitionError):
                 break
@@ -117,13 +114,6 @@ class MarkerWriter:
                 timestamp_ms=now_ms,
             )
         return store.append_control(batches, now_ms=now_ms) if batches else None
-
-    def _exists(self, partition: TopicPartition) -> bool:
-        try:
-            topic_of(self._catalog, partition)
-        except (UnknownTopicError, UnknownPartitionError):
-            return False
-        return True
 
 
 def _has_marker(entry: ProducerEntry | None, ending: EndingTransaction) -> bool:

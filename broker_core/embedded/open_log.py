@@ -115,7 +115,7 @@ def _open_own(directory: LogDirectory, means: OpenerMeans) -> OpenLog:
     transaction_state = transactions_in(access, metadata_log, 0)
     transactions = Transactions(
         CoordinatorLog(transaction_state, access, topics, clock, encode=encode_transaction_record, on_rolled=on_rolled),
-        MarkerWriter(transaction_state, access, metadata_log, clock, on_rolled=on_rolled),
+        MarkerWriter(transaction_state, access, clock, on_rolled=on_rolled),
         producer_ids,
         access,
         metadata_log,

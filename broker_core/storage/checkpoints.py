@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from uuid import UUID
 
-from broker_core.model.exceptions import DirectoryFormatError
+from broker_core.model.exceptions import DirectoryFormatError, UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import File, FileSystem
 
@@ -31,20 +31,17 @@ MAX_SMALL_FILE_BYTES = 256 * 1024 * 1024
 """Indexes and snapshots stay far below; of a larger file only so much is looked at."""
 
 
-RequireOwnFolder = Callable[[], None]
-"""Raises UnknownPartitionError when the path leads to the folder of another topic by now, or to none."""
-
-
-def open_anew(fs: FileSystem, path: str, require_own_folder: RequireOwnFolder | None = None) -> File:
+def open_anew(fs: FileSystem, path: str, *, owner: UUID | None = None) -> File:
     """The file, empty, to be written from its start.
 
-    Who holds no lock says how to ask whose the folder is: it may be taken away and made again, for another topic, under
-    the same path. It is asked when the file is open and before it is touched: what is open stays in its folder.
+    `owner`: of whoever holds no lock, the topic whose folder it has to be. A folder may be taken away and made again
+    for another topic under the same path, so it is looked at when the file is open and before it is touched: what is
+    open stays in its folder. Raises UnknownPartitionError.
     """
     file = fs.open(path, writable=True, create=True)
     try:
-        if require_own_folder is not None:
-            require_own_folder()
+        if owner is not None:
+            require_owner(fs, path.rpartition("/")[0], owner)
         file.truncate(0)
     except BaseException:
         file.close()
@@ -52,11 +49,9 @@ def open_anew(fs: FileSystem, path: str, require_own_folder: RequireOwnFolder | 
     return file
 
 
-def write_synced(
-    fs: FileSystem, path: str, content: bytes | bytearray, require_own_folder: RequireOwnFolder | None = None
-) -> None:
+def write_synced(fs: FileSystem, path: str, content: bytes | bytearray, *, owner: UUID | None = None) -> None:
     """Makes the file, or writes it anew in place; its content, not yet its name, is durable when it returns."""
-    file = open_anew(fs, path, require_own_folder)
+    file = open_anew(fs, path, owner=owner)
     try:
         file.write_at(0, content)
         file.sync()
@@ -129,6 +124,12 @@ def read_partition_metadata(fs: FileSystem, directory: str, *, expected_id: UUID
         return UUID(bytes=base64.urlsafe_b64decode(encoded_id + "=" * (-len(encoded_id) % 4)))
     except ValueError as trouble:
         raise DirectoryFormatError(f"{path} is not Kafka's partition.metadata version 0: {trouble}") from trouble
+
+
+def require_owner(fs: FileSystem, directory: str, topic_id: UUID) -> None:
+    """Raises UnknownPartitionError when the folder is not that of the topic, or not any more."""
+    if read_partition_metadata(fs, directory, expected_id=topic_id) != topic_id:
+        raise UnknownPartitionError(f"{directory} is not of topic id {topic_id}: the topic was deleted meanwhile")
 
 
 @lru_cache(maxsize=64)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from broker_core.log.compaction import Compaction
 from broker_core.log.compaction_plan import CompactionPlan, group_segments, plan_compaction
@@ -25,7 +26,6 @@ from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import FileSystem
 from broker_core.record.batch_reader import iter_headers
 from broker_core.storage.checkpoints import (
-    RequireOwnFolder,
     open_anew,
     read_offset_checkpoint,
     write_offset_checkpoint,
@@ -133,11 +133,11 @@ def clean_segments(
     *,
     memory_bytes: int,
     digest_key: bytes,
-    require_own_folder: RequireOwnFolder,
+    owner: UUID | None,
 ) -> CleanedSegments:
     """Writes the compacted segments beside the old ones. Raises CorruptBatchError, DiskFullError; the log is as it was.
 
-    `digest_key`: 16 random bytes, so that nobody can choose keys that fall together.
+    `digest_key`: 16 random bytes, so that nobody can choose keys that fall together. `owner`: see `open_anew`.
     """
     with translated("compacting", directory):
         compaction = Compaction(
@@ -153,7 +153,7 @@ def clean_segments(
         sources = [segment for segment in job.segments[:-1] if segment.base_offset < compaction.end_offset]
         groups = group_segments(sources, config=job.config)
         for group in groups:
-            _clean_group(fs, directory, job, compaction, group, require_own_folder)
+            _clean_group(fs, directory, job, compaction, group, owner)
         fs.sync_directory(directory)
     counts = compaction.counts
     return CleanedSegments(
@@ -249,12 +249,12 @@ def _clean_group(
     job: CompactionJob,
     compaction: Compaction,
     group: Sequence[Segment],
-    require_own_folder: RequireOwnFolder,
+    owner: UUID | None,
 ) -> None:
     base_offset = group[0].base_offset
     path = segment_path(directory, base_offset, LOG, CLEANED)
     builder = IndexBuilder(path, base_offset=base_offset, index_interval_bytes=job.config.index_interval_bytes)
-    file = open_anew(fs, path, require_own_folder)
+    file = open_anew(fs, path, owner=owner)
     try:
         size_bytes = 0
         for segment in group:
@@ -275,7 +275,7 @@ def _clean_group(
         (TIME_INDEX, bytes(builder.time_entries)),
         (TRANSACTION_INDEX, transactions),
     ):
-        write_synced(fs, segment_path(directory, base_offset, kind, CLEANED), content, require_own_folder)
+        write_synced(fs, segment_path(directory, base_offset, kind, CLEANED), content, owner=owner)
 
 
 def _buffers(fs: FileSystem, directory: str, segment: Segment, config: TopicConfig) -> Iterator[memoryview]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any, Final
+from uuid import UUID
 
 from broker_core.log.key_filter import (
     KEY_FILTER_HEADER_BYTES,
@@ -29,7 +30,7 @@ from broker_core.log.key_filter import (
 from broker_core.model.limits import KEY_FILTER_SPARE_BYTES
 from broker_core.ports import File, FileSystem
 from broker_core.record.key_places import BLOCK_BYTES
-from broker_core.storage.checkpoints import RequireOwnFolder, write_synced
+from broker_core.storage.checkpoints import require_owner, write_synced
 from broker_core.storage.segment_files import SegmentFiles
 from broker_core.storage.segment_indexes import SegmentExtent
 from broker_core.storage.segment_leftovers import remove_if_there
@@ -118,11 +119,12 @@ def write_key_filter(
     segment: ClosedSegment,
     *,
     index_interval_bytes: int,
-    require_own_folder: RequireOwnFolder,
+    owner: UUID | None,
 ) -> bool:
     """The long part; False when the segment is gone or the disk nearly full. Raises CorruptBatchError for a damaged
-    one."""
-    require_own_folder()
+    one. `owner`: see `open_anew`."""
+    if owner is not None:
+        require_owner(fs, directory, owner)
     remove_unfinished_filters(fs, directory)
     if fs.free_bytes(directory) < KEY_FILTER_SPARE_BYTES:
         return False
@@ -140,7 +142,7 @@ def write_key_filter(
     content = builder.finish()
     if fs.free_bytes(directory) < KEY_FILTER_SPARE_BYTES + len(content):
         return False
-    write_synced(fs, _temporary_path(directory, segment), content, require_own_folder)
+    write_synced(fs, _temporary_path(directory, segment), content, owner=owner)
     return True
 
 

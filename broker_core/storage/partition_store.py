@@ -388,7 +388,7 @@ class PartitionStore:
             job,
             memory_bytes=memory_bytes,
             digest_key=digest_key,
-            require_own_folder=self._require_own_folder,
+            owner=self.topic_id,
         )
 
     def swap_compaction(self, cleaned: CleanedSegments) -> CompactionReport:
@@ -425,11 +425,7 @@ class PartitionStore:
         interval_bytes = self._config.index_interval_bytes
         with translated("making a key filter", self.directory):
             return write_key_filter(
-                self._fs,
-                self.directory,
-                segment,
-                index_interval_bytes=interval_bytes,
-                require_own_folder=self._require_own_folder,
+                self._fs, self.directory, segment, index_interval_bytes=interval_bytes, owner=self.topic_id
             )
 
     def place_key_filter(self, segment: ClosedSegment) -> bool:
@@ -448,16 +444,6 @@ class PartitionStore:
         self._reader.close()
         if self._writer is not None:
             self._writer.close()
-
-    def _require_own_folder(self) -> None:
-        if self.topic_id is None:
-            return
-        if read_partition_metadata(self._fs, self.directory, expected_id=self.topic_id) != self.topic_id:
-            raise UnknownPartitionError(
-                f"{self.topic_partition}: its topic was deleted meanwhile; what is in {self.directory} is another's",
-                topic=self.topic_partition.topic,
-                partition=self.topic_partition.partition,
-            )
 
     def _append(
         self, batches: bytearray, now_ms: int, origin: AppendOrigin, *, is_synced: bool = True

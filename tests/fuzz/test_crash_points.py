@@ -80,14 +80,7 @@ def crash_beside_another(fs: FaultyFileSystem, phase: int) -> str | None:
     except StorageError:
         assert fs.hits["sync_failed"] == 1
     fs.restart()
-    number = reached[-1]
-    before, after = rehearse().states[number : number + 2] if number >= 0 else (EMPTY, EMPTY)
-    try:
-        log = neighbours[0] if neighbours else recover(fs, None)
-        log.store.refresh()
-        return _what_is_wrong(fs, log, before, after, STEPS[number] if number >= 0 else None)
-    except StreamlogError as refusal:
-        return f"refused: {refusal}"
+    return _look_after(fs, reached[-1], neighbour=neighbours[0] if neighbours else None)
 
 
 def crash_at(call: int, mode: str, torn_bytes: int | None = None) -> str | None:
@@ -124,12 +117,16 @@ def _reader_alone(fs: FaultyFileSystem, number: int) -> str | None:
     return f"for a reader: {wrong}" if wrong else "a reader changed files" if len(fs.calls) > calls else None
 
 
-def _look_after(fs: FaultyFileSystem, number: int, crash_again_at: int | None) -> str | None:
-    """What is wrong after a fault in step `number`; -1 is the making of the folder."""
+def _look_after(
+    fs: FaultyFileSystem, number: int, *, crash_again_at: int | None = None, neighbour: StoreLog | None = None
+) -> str | None:
+    """What is wrong after a fault in step `number`; -1 is the making of the folder. For `neighbour`, who has the log
+    open; without one a new process comes."""
     states = rehearse().states
     before, after = (states[number], states[number + 1]) if number >= 0 else (EMPTY, EMPTY)
     try:
-        log = recover(fs, crash_again_at)
+        log = neighbour or recover(fs, crash_again_at)
+        log.store.refresh()
         return _what_is_wrong(fs, log, before, after, STEPS[number] if number >= 0 else None)
     except StreamlogError as refusal:
         return f"refused: {refusal}"
@@ -279,4 +276,4 @@ def _fail_sync(failing: int) -> str | None:
     except OSError as raw:
         return f"a bare OSError in step {reached[-1]}: {raw}"
     fs.power_loss(random.Random(failing))
-    return _look_after(fs, reached[-1], None)
+    return _look_after(fs, reached[-1])

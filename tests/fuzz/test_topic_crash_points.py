@@ -108,69 +108,48 @@ def test_the_steps_change_all_that_can_be_changed_of_a_topic():
 
 @pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.long)])
 def test_a_crash_before_any_file_operation_leaves_each_change_of_topics_whole_or_absent(stride):
-    _, calls = rehearse()
-    wrong = {}
-    for number, call in list(enumerate(calls))[::stride]:
-        folder = a_folder()
-        try:
-            trouble = _crash_at(folder / "log", number)
-        finally:
-            shutil.rmtree(folder)
-        if trouble:
-            wrong[number, call] = trouble
-    assert not wrong
+    assert not _wrong_after_crashes(stride, is_beside_another=False)
 
 
 @pytest.mark.parametrize("stride", [6, pytest.param(1, marks=pytest.mark.long)])
 def test_who_has_the_directory_open_while_another_dies_sees_each_change_of_topics_whole_or_absent(stride):
+    assert not _wrong_after_crashes(stride, is_beside_another=True)
+
+
+def _wrong_after_crashes(stride, *, is_beside_another):
     _, calls = rehearse()
     wrong = {}
     for number, call in list(enumerate(calls))[::stride]:
         folder = a_folder()
         try:
-            trouble = _crash_beside_another(folder / "log", number)
+            trouble = _crash_at(folder / "log", number, is_beside_another=is_beside_another)
         finally:
             shutil.rmtree(folder)
         if trouble:
             wrong[number, call] = trouble
-    assert not wrong
+    return wrong
 
 
-def _crash_at(directory, number):
-    reached = [0]
-    fs = DyingFileSystem(number)
-    with suppress(Killed):
-        run(directory, fs, reached.append)
-    if not fs.is_dead:
-        return "the fault was not hit"
-    gc.collect()  # what a dead process had open is closed, and its locks with it
-    return _look_after(directory, EmbeddedCluster(directory, create=True), reached[-1])
-
-
-def _crash_beside_another(directory, number):
-    """The other one looks at every third step, so that he knows some of what the dead one did, and not the rest."""
-    reached, open_clusters = [0], []
+def _crash_at(directory, number, *, is_beside_another):
+    """The other one looks before every third step, so that he knows some of what the dead one did, and not the rest."""
+    states, _ = rehearse()
+    reached, neighbours = [0], []
 
     def on_step(step):
         reached.append(step)
-        if step and step % 3 == number % 3:
-            if not open_clusters:
-                open_clusters.append(EmbeddedCluster(directory, create=True))
-            state_of(open_clusters[0])
+        if is_beside_another and step and step % 3 == number % 3:
+            if not neighbours:
+                neighbours.append(EmbeddedCluster(directory, create=True))
+            state_of(neighbours[0])
 
     fs = DyingFileSystem(number)
     with suppress(Killed):
         run(directory, fs, on_step)
     if not fs.is_dead:
         return "the fault was not hit"
-    gc.collect()
-    survivor = open_clusters[0] if open_clusters else EmbeddedCluster(directory, create=True)
-    return _look_after(directory, survivor, reached[-1])
-
-
-def _look_after(directory, survivor, step):
-    """What is wrong when the process died in this step."""
-    before, after = rehearse()[0][step : step + 2]
+    gc.collect()  # what a dead process had open is closed, and its locks with it
+    before, after = states[reached[-1]], states[reached[-1] + 1]
+    survivor = neighbours[0] if neighbours else EmbeddedCluster(directory, create=True)
     try:
         found = state_of(survivor)
         if found not in (before, after):

@@ -12,7 +12,7 @@ import random
 import shutil
 import tempfile
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -96,6 +96,15 @@ def a_folder():
     return Path(tempfile.mkdtemp(prefix="streamlog-crash-", dir=memory if memory.is_dir() else None))
 
 
+@contextmanager
+def a_copy(template):
+    folder = a_folder()
+    try:
+        yield shutil.copytree(template, folder / "log")
+    finally:
+        shutil.rmtree(folder)
+
+
 @pytest.fixture(scope="module")
 def prepared():
     """A directory with topics alone, and one that has seen a whole batch, so that all of its logs are there."""
@@ -177,11 +186,8 @@ def test_who_finishes_for_the_dead_may_die_as_well(prepared):
     """After the decision nothing is done but to finish it; each process gets a step further and dies."""
     steps, _ = rehearse(prepared, "used")
     decision = next(at for at, step in steps if step == "end") + 3
-    folder = a_folder()
-    directory = folder / "log"
-    shutil.copytree(prepared / "used", directory)
     died = 0
-    try:
+    with a_copy(prepared / "used") as directory:
         with suppress(Killed):
             write_batch(a_process(directory, LosingFileSystem(str(directory), decision)), 2)
         while True:
@@ -197,38 +203,30 @@ def test_who_finishes_for_the_dead_may_die_as_well(prepared):
         hits = Counter()
         assert _look_after(directory, hits, (1,), was_told=True) is None
         assert hits == {"decided": 1}
-    finally:
-        shutil.rmtree(folder)
 
 
 def _crash_at(template, number, mode, hits, *, first_batches):
-    folder = a_folder()
-    directory = folder / "log"
-    shutil.copytree(template, directory)
-    fs = LosingFileSystem(str(directory), number, torn_bytes=30 if mode == "torn write" else 0)
-    reached = []
-    try:
-        with suppress(Killed):
-            write_batch(a_process(directory, fs), 2, reached.append)
-        if not fs.is_dead:
+    reached, torn_bytes = [], 30 if mode == "torn write" else 0
+    with (
+        a_copy(template) as directory,
+        closing(LosingFileSystem(str(directory), number, torn_bytes=torn_bytes)) as fs,
+    ):
+        if not _dies_writing(directory, fs, reached.append):
             return "the fault was not hit"
-        gc.collect()  # what a dead process had open is closed, and its locks with it
         if mode.startswith("power"):
             fs.lose_power(random.Random(number) if mode == "power, some sectors" else None)
             hits["lost something"] += fs.hits
         return _look_after(directory, hits, first_batches, was_told=reached[-1] == "ended")
-    finally:
-        fs.close()
-        shutil.rmtree(folder)
 
 
 def _crash_beside_another(template, number, hits, *, first_batches):
-    folder = a_folder()
-    directory = folder / "log"
-    shutil.copytree(template, directory)
-    fs = LosingFileSystem(str(directory), number)
     reached = []
-    with a_process(directory) as reader, a_process(directory) as survivor:
+    with (
+        a_copy(template) as directory,
+        closing(LosingFileSystem(str(directory), number)) as fs,
+        a_process(directory) as reader,
+        a_process(directory) as survivor,
+    ):
 
         def on_step(name):
             if len(reached) % 3 == number % 3:
@@ -236,16 +234,16 @@ def _crash_beside_another(template, number, hits, *, first_batches):
                     seen(cluster), decided(cluster), cluster.list_transactions()
             reached.append(name)
 
-        try:
-            with suppress(Killed):
-                write_batch(a_process(directory, fs), 2, on_step)
-            if not fs.is_dead:
-                return "the fault was not hit"
-            gc.collect()
-            return _what_is_wrong(reader, survivor, hits, first_batches, was_told=reached[-1] == "ended")
-        finally:
-            fs.close()
-            shutil.rmtree(folder)
+        if not _dies_writing(directory, fs, on_step):
+            return "the fault was not hit"
+        return _what_is_wrong(reader, survivor, hits, first_batches, was_told=reached[-1] == "ended")
+
+
+def _dies_writing(directory, fs, on_step):
+    with suppress(Killed):
+        write_batch(a_process(directory, fs), 2, on_step)
+    gc.collect()  # what a dead process had open is closed, and its locks with it
+    return fs.is_dead
 
 
 def _look_after(directory, hits, first_batches, *, was_told):

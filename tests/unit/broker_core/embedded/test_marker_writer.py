@@ -204,6 +204,6 @@ def test_a_segment_that_begins_with_a_marker_is_told_of(cluster):
     state, access = writer._state, writer._access
     endings = decided(cluster, open_both(cluster))
     cluster.alter_topic_configs("t", {"internal.segment.bytes": "100"})
-    MarkerWriter(state, access, cluster._opened().catalog, SetClock(), on_rolled=told.append).write(endings)
+    MarkerWriter(state, access, SetClock(), on_rolled=told.append).write(endings)
     assert told == [T0]
     assert TRANSACTION_STATE_PARTITION not in told
