@@ -10,7 +10,7 @@ Offsets are not records: markers, aborted transactions and compaction take some 
 is nothing but such offsets is behind by offsets, and by 0 ms. What lies below the log start was removed unread: it
 counts as offsets behind, as Kafka's tools count it, and again as `lost_offsets`.
 
-What one partition does not tell leaves the others alone: its numbers are None, and `trouble` says why.
+What one partition does not tell leaves the others alone: its numbers are None, and `error` says why.
 
 What a sink has decided is left out: it stands where its group commits for an internal topic, and is no place to read
 from. An ordinary group that reads an internal topic is behind like any other.
@@ -45,8 +45,8 @@ MAX_FETCH_COUNT: Final = 64
 
 GONE: Final = (UnknownTopicError, UnknownPartitionError)
 NOT_TOLD: Final = (InvalidRequestError, AuthorizationError, BrokerError, RequestTimedOutError, CorruptDataError)
-"""Trouble with one partition: a name that none can have, a missing right, no leader, damage. A broker that cannot be
-reached is trouble with all."""
+"""An error with one partition: a name that none can have, a missing right, no leader, damage. A broker that cannot be
+reached is an error with all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class PartitionLag:
     """All but the first two are None when the partition does not exist any more.
 
     `log_end_offset` is the readable one. `behind_ms` is None, too, when no unread record was found within the bound of
-    the search. `trouble`: why what is None is not known, where somebody said it.
+    the search. `error`: why what is None is not known, where somebody said it.
     """
 
     partition: TopicPartition
@@ -65,7 +65,7 @@ class PartitionLag:
     behind_bytes: int | None = None
     behind_ms: int | None = None
     lost_offsets: int | None = None
-    trouble: str | None = None
+    error: str | None = None
 
 
 def lag_of_group(
@@ -109,8 +109,8 @@ def _lag(
         return replace(known, behind_ms=_behind_ms(cluster, partition, unread, end, now_ms, isolation))
     except GONE:
         return PartitionLag(partition=partition, committed=committed)
-    except NOT_TOLD as trouble:
-        return replace(known, trouble=trouble.message)
+    except NOT_TOLD as error:
+        return replace(known, error=error.message)
 
 
 def _behind_ms(

@@ -33,7 +33,7 @@ class Jobs(Protocol):
     """
 
     def submit(
-        self, work: Callable[[], Value], on_value: Callable[[Value], None], on_trouble: Callable[[Exception], None]
+        self, work: Callable[[], Value], on_value: Callable[[Value], None], on_error: Callable[[Exception], None]
     ) -> None:
         """Runs `work()` elsewhere; then one of the other two runs on the loop, never inside of this call."""
         ...
@@ -51,13 +51,13 @@ class LoopWrites(Protocol):
         self,
         work: Callable[[], None],
         on_synced: Callable[[], None],
-        on_trouble: Callable[[Exception], None],
+        on_error: Callable[[Exception], None],
         *,
         descriptor: int | None = None,
     ) -> None:
         """As `Jobs.submit`, for work that is one sync of one file and waits for nobody: it must not queue behind jobs
         that may be waiting for what it will give free. `descriptor`: of the file; then an fdatasync of it may be done
-        instead of `work`, and `on_trouble` be given an OSError."""
+        instead of `work`, and `on_error` be given an OSError."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What the examples have in common: a Spark of two threads, and a folder of their own that each run begins anew."""
+"""What the examples have in common: a Spark of two threads, and a folder of their own that each run restarts."""
 
 import os
 import shutil

@@ -13,7 +13,7 @@ import json
 from pathlib import Path
 from uuid import UUID
 
-from spark_streamlog.local_path import local_path
+from spark_streamlog.options.local_path import local_path
 
 
 def query_id_of(checkpoint_location: str | None) -> str | None:

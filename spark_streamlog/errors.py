@@ -148,7 +148,7 @@ CONDITIONS: dict[str, Condition] = {
     ),
     "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED": Condition(
         "The end of {topic_partition} is {new_offset}, below the offset {prev_offset} where reading should go on: the "
-        "topic was made anew or its log was cut, or the start was set too high and this is the first batch.",
+        "topic was recreated or its log was cut, or the start was set too high and this is the first batch.",
         _LOSS_ADVICE,
     ),
     "KAFKA_DATA_LOSS.START_OFFSET_RESET": Condition(
@@ -209,18 +209,18 @@ def report_data_loss(condition: str, *, fail_on_data_loss: bool, **parameters: A
 
 @contextmanager
 def with_conditions() -> Iterator[None]:
-    """Around what Spark calls: trouble of the log becomes a ConditionError with the same sentence and fields."""
+    """Around what Spark calls: an error of the log becomes a ConditionError with the same sentence and fields."""
     try:
         yield
     except ConditionError:
         raise
-    except StreamlogError as trouble:
-        words = re.findall(r"[A-Z][a-z0-9]*", type(trouble).__name__.removesuffix("Error"))
+    except StreamlogError as error:
+        words = re.findall(r"[A-Z][a-z0-9]*", type(error).__name__.removesuffix("Error"))
         condition = "_".join(["STREAMLOG", *(word.upper() for word in words if word != "Streamlog")])
-        text = trouble.message
+        text = error.message
         if condition in ADVICE_ON_THE_LOG:
             text = f"{_with_times(text).rstrip('.')}. {ADVICE_ON_THE_LOG[condition]}"
-        raise ConditionError(f"[{condition}] {text}", condition=condition, parameters=trouble.fields) from trouble
+        raise ConditionError(f"[{condition}] {text}", condition=condition, parameters=error.fields) from error
 
 
 def _with_times(text: str) -> str:

@@ -30,8 +30,8 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import BinaryType, DataType, StringType
 
 from spark_streamlog.errors import with_conditions
-from spark_streamlog.format_options import SETTINGS, prepared_for_reading, prepared_for_writing, read_settings
-from spark_streamlog.options import OptionReader
+from spark_streamlog.options.format_options import SETTINGS, prepared_for_reading, prepared_for_writing, read_settings
+from spark_streamlog.options.option_reader import OptionReader
 from spark_streamlog.serde.decoded_values import Encoder
 from spark_streamlog.serde.format_settings import CorruptMode, FormatKind, FormatSettings, WireFormat
 from spark_streamlog.serde.serde_errors import CorruptValueError

@@ -12,7 +12,7 @@ import threading
 from broker_core.cluster import Cluster
 from broker_core.model.exceptions import DirectoryFormatError
 from spark_streamlog.errors import condition_error
-from spark_streamlog.options import LogTarget
+from spark_streamlog.options.option_reader import LogTarget
 
 _lock = threading.Lock()
 _opened: dict[tuple[int, LogTarget], Cluster] = {}
@@ -26,8 +26,8 @@ def open_for_reading(target: LogTarget) -> Cluster:
         raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason="no such directory")
     try:
         return _open(target, create=False)
-    except DirectoryFormatError as trouble:
-        raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason=str(trouble)) from trouble
+    except DirectoryFormatError as error:
+        raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason=str(error)) from error
 
 
 def open_for_writing(target: LogTarget) -> Cluster:
@@ -39,11 +39,11 @@ def _open(target: LogTarget, *, create: bool) -> Cluster:
     key = (os.getpid(), target)
     with _lock:
         if key not in _opened:
-            _opened[key] = _opened_anew(target, create=create)
+            _opened[key] = _reopened(target, create=create)
         return _opened[key]
 
 
-def _opened_anew(target: LogTarget, *, create: bool) -> Cluster:
+def _reopened(target: LogTarget, *, create: bool) -> Cluster:
     # One door is loaded, not both: a query waits for it in every process that Spark starts.
     if target.brokers is None:
         from broker_core.embedded.embedded_cluster import open_embedded

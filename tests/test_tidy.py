@@ -16,7 +16,7 @@ REASON = "Longer than 400 lines because"
 
 PACKAGES = ("broker_core", "spark_streamlog")
 ENTRY_MODULES = {
-    "spark_streamlog.source",
+    "spark_streamlog.data_source",
     "spark_streamlog.functions",  # for users
     "spark_streamlog.java_check",  # for the examples and the tests, before there is a session
     "broker_core.cli.main",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker_core.broker.broker_config import BrokerConfig, base_name
-from broker_core.broker.broker_settings import BROKER_SETTINGS, BrokerSetting, SettingKind
-from broker_core.broker.idle_settings import IDLE_SETTINGS, IdleSetting
+from broker_core.broker.settings.broker_config import BrokerConfig, base_name
+from broker_core.broker.settings.broker_settings import BROKER_SETTINGS, BrokerSetting, SettingKind
+from broker_core.broker.settings.idle_settings import IDLE_SETTINGS, IdleSetting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

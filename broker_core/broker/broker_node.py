@@ -2,7 +2,7 @@
 driver's (`server`), or a test's.
 
     node = BrokerNode(config, ports)
-    node.start(on_ready, on_trouble)        opens, recovers and loads, through jobs
+    node.start(on_ready, on_error)        opens, recovers and loads, through jobs
     node.on_time(now_ms), node.next_timer_ms()
     node.stop(on_done)                      flushes, writes the clean-shutdown marker, gives back the directory
 
@@ -17,14 +17,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from broker_core.broker.broker_config import BrokerConfig
-from broker_core.broker.coordinators import NodeCoordinators
-from broker_core.broker.group_service import GroupService
+from broker_core.broker.coordination.coordinators import NodeCoordinators
+from broker_core.broker.coordination.group_service import GroupService
+from broker_core.broker.coordination.transaction_service import TransactionService
 from broker_core.broker.node_directory import NodeDirectory
-from broker_core.broker.replica_manager import ReplicaManager
+from broker_core.broker.partition.replica_manager import ReplicaManager
+from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.broker.topic_store import TopicStore
-from broker_core.broker.transaction_service import TransactionService
 from broker_core.cluster import TopicDescription
 from broker_core.coordinator.stored_records import load_decoder
 from broker_core.fetch.fetch_session import FetchSessionCache
@@ -117,8 +117,8 @@ class BrokerNode:
 
     # -- life --
 
-    def start(self, on_ready: Callable[[], None], on_trouble: Callable[[Exception], None]) -> None:
-        """`on_trouble` gets what the directory raises: locked, not ours, not writable, of another node."""
+    def start(self, on_ready: Callable[[], None], on_error: Callable[[Exception], None]) -> None:
+        """`on_error` gets what the directory raises: locked, not ours, not writable, of another node."""
 
         def opened(found: tuple[NodeDirectory, MetadataImage]) -> None:
             directory, image = found
@@ -126,12 +126,12 @@ class BrokerNode:
             self._put_together(directory, image)
             directory.recover(self.jobs, recovered)
 
-        def recovered(troubles: Mapping[TopicPartition, StreamlogError]) -> None:
-            self.replicas.start(self.clock.now_ms(), troubles=troubles)
+        def recovered(errors: Mapping[TopicPartition, StreamlogError]) -> None:
+            self.replicas.start(self.clock.now_ms(), errors=errors)
             self._coordinators.start()
             on_ready()
 
-        self.jobs.submit(self._open, opened, on_trouble)
+        self.jobs.submit(self._open, opened, on_error)
 
     def next_timer_ms(self) -> int | None:
         """When `on_time` is due; None: nothing is to happen."""
@@ -153,8 +153,8 @@ class BrokerNode:
             on_done()
             return
 
-        def failed(trouble: Exception) -> None:
-            _log.error("directory=%s was not closed cleanly: %s", directory.path, trouble)
+        def failed(error: Exception) -> None:
+            _log.error("directory=%s was not closed cleanly: %s", directory.path, error)
             on_done()
 
         def flushed() -> None:
@@ -214,13 +214,11 @@ class BrokerNode:
         def made(topic: TopicDescription) -> None:
             over()
 
-        def refused(trouble: StreamlogError) -> None:
-            _log.warning("topic=%s could not be made for the client that asked for it: %s", name, trouble)
+        def refused(error: StreamlogError) -> None:
+            _log.warning("topic=%s could not be made for the client that asked for it: %s", name, error)
             over()
 
-        self._coordinators.make_topic(
-            name, partition_count=self.config.num_partitions, on_reply=made, on_trouble=refused
-        )
+        self._coordinators.make_topic(name, partition_count=self.config.num_partitions, on_reply=made, on_error=refused)
 
     def on_topic_deleted(self, topic: TopicDescription) -> None:
         self.groups.forget_topic(topic.name, topic_id=topic.topic_id)

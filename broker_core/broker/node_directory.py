@@ -175,7 +175,7 @@ class _Recovery:
         self._left = deque(node_directory.partitions())
         self._count = len(self._left)
         self._done_count = 0
-        self._troubles: dict[TopicPartition, StreamlogError] = {}
+        self._errors: dict[TopicPartition, StreamlogError] = {}
 
     def begin(self) -> None:
         left_by = _KILLED if self._was_killed else _WITHOUT_BROKER
@@ -191,11 +191,11 @@ class _Recovery:
             return
         partition = self._left.popleft()
 
-        def failed(trouble: Exception) -> None:
-            if not isinstance(trouble, UnknownTopicError):
-                _log.error("partition=%s could not be recovered: %s", partition, trouble)
-                known = trouble if isinstance(trouble, StreamlogError) else StreamlogError(repr(trouble))
-                self._troubles[partition] = known
+        def failed(error: Exception) -> None:
+            if not isinstance(error, UnknownTopicError):
+                _log.error("partition=%s could not be recovered: %s", partition, error)
+                known = error if isinstance(error, StreamlogError) else StreamlogError(repr(error))
+                self._errors[partition] = known
             self._end()
 
         self._jobs.submit(lambda: self._access.write(partition, _is_there), lambda _: self._end(), failed)
@@ -204,7 +204,7 @@ class _Recovery:
         self._done_count += 1
         self._on_progress(self._done_count, self._count)
         if self._done_count == self._count:
-            self._on_done(self._troubles)
+            self._on_done(self._errors)
         else:
             self._next()
 

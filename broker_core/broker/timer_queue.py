@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from broker_core.broker.guarded_call import call_guarded
+from broker_core.broker.callback_errors import log_callback_errors
 
 OnTime = Callable[[int], None]
 
@@ -72,5 +72,5 @@ class TimerQueue:
             _, _, key = heapq.heappop(self._heap)
             due.append(self._timers.pop(key).callback)
         for callback in due:
-            call_guarded("what was due at a time", callback, now_ms)
+            log_callback_errors("what was due at a time", callback, now_ms)
         return len(due)

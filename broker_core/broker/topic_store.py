@@ -4,7 +4,7 @@ A change is planned by the controller under the metadata log's lock, in a job, o
 calls; the records that it appended are then replayed to the loop's image. So the image on the loop is what is durable,
 a moment behind it at most, and never changes while somebody looks at it.
 
-    change(plan, on_reply, on_trouble, after=…)     `after(reply)` runs in the job behind the append: making folders
+    change(plan, on_reply, on_error, after=…)     `after(reply)` runs in the job behind the append: making folders
 
 What a crash leaves between the append and the folders is made at first use.
 """
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from broker_core.broker.guarded_call import OnTrouble, call_all_guarded, call_guarded
+from broker_core.broker.callback_errors import OnError, log_all_callback_errors, log_callback_errors
 from broker_core.cluster import TopicDescription
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.log_directory.metadata_log import MetadataLog
@@ -41,16 +41,16 @@ class _Change:
     plan: TopicPlan[Any]
     after: Callable[[Any], None] | None
     on_reply: Callable[[Any], None]
-    on_trouble: OnTrouble
+    on_error: OnError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Changed:
-    """`trouble`: the plan was refused; records may have been appended before it."""
+    """`error`: the plan was refused; records may have been appended before it."""
 
     records: tuple[MetadataRecord, ...]
     reply: Any = None
-    trouble: Exception | None = None
+    error: Exception | None = None
 
 
 class TopicStore:
@@ -99,13 +99,13 @@ class TopicStore:
         self,
         plan: TopicPlan[Reply],
         on_reply: Callable[[Reply], None],
-        on_trouble: OnTrouble,
+        on_error: OnError,
         *,
         after: Callable[[Reply], None] | None = None,
     ) -> None:
-        """Appends what the plan says; `on_reply` when it is durable and in the image. Trouble in `after` is logged: the
-        change holds."""
-        self._waiting.append(_Change(plan=plan, after=after, on_reply=on_reply, on_trouble=on_trouble))
+        """Appends what the plan says; `on_reply` when it is durable and in the image. An error in `after` is logged:
+        the change holds."""
+        self._waiting.append(_Change(plan=plan, after=after, on_reply=on_reply, on_error=on_error))
         self._go_on()
 
     def create_topic(
@@ -115,16 +115,16 @@ class TopicStore:
         partition_count: int,
         configs: Mapping[str, str],
         on_reply: Callable[[TopicDescription], None],
-        on_trouble: OnTrouble,
+        on_error: OnError,
     ) -> None:
         """Raises nothing: InvalidTopicNameError, TopicExistsError, InvalidPartitionsError, InvalidConfigError come by
-        `on_trouble`."""
+        `on_error`."""
         self.change(
             lambda controller: controller.plan_create_topic(
                 name, partition_count=partition_count, configs=configs, entropy=self._entropy
             ),
             on_reply,
-            on_trouble,
+            on_error,
             after=self._folders.make_all,
         )
 
@@ -136,9 +136,9 @@ class TopicStore:
             )
         )
 
-    def delete_topic(self, name: str, *, on_reply: Callable[[TopicDescription], None], on_trouble: OnTrouble) -> None:
+    def delete_topic(self, name: str, *, on_reply: Callable[[TopicDescription], None], on_error: OnError) -> None:
         self.change(
-            lambda controller: controller.plan_delete_topic(name), on_reply, on_trouble, after=self._folders.remove
+            lambda controller: controller.plan_delete_topic(name), on_reply, on_error, after=self._folders.remove
         )
 
     def create_partitions(
@@ -147,12 +147,12 @@ class TopicStore:
         total_count: int,
         *,
         on_reply: Callable[[TopicDescription], None],
-        on_trouble: OnTrouble,
+        on_error: OnError,
     ) -> None:
         self.change(
             lambda controller: controller.plan_create_partitions(name, total_count),
             on_reply,
-            on_trouble,
+            on_error,
             after=self._folders.make_missing,
         )
 
@@ -174,16 +174,16 @@ class TopicStore:
                 self.image.replay(record)
             self._is_changing = False
             if changed.records:
-                call_all_guarded("a change of the metadata log", self._listeners)
-            if changed.trouble is None:
-                call_guarded("a change of the metadata log", change.on_reply, changed.reply)
+                log_all_callback_errors("a change of the metadata log", self._listeners)
+            if changed.error is None:
+                log_callback_errors("a change of the metadata log", change.on_reply, changed.reply)
             else:
-                call_guarded("a change of the metadata log", change.on_trouble, _as_known(changed.trouble))
+                log_callback_errors("a change of the metadata log", change.on_error, _as_known(changed.error))
             self._go_on()
 
-        def failed(trouble: Exception) -> None:
+        def failed(error: Exception) -> None:
             self._is_changing = False
-            call_guarded("a change of the metadata log", change.on_trouble, _as_known(trouble))
+            log_callback_errors("a change of the metadata log", change.on_error, _as_known(error))
             self._go_on()
 
         self._jobs.submit(lambda: self._carry_out(change), done, failed)
@@ -193,18 +193,18 @@ class TopicStore:
         appended: list[MetadataRecord] = []
         try:
             reply = self._metadata_log.change(change.plan, on_appended=appended.extend)
-        except Exception as trouble:
-            return _Changed(records=tuple(appended), trouble=trouble)
+        except Exception as error:
+            return _Changed(records=tuple(appended), error=error)
         if change.after is not None:
             try:
                 change.after(reply)
-            except Exception as trouble:
-                _log.warning("what follows a change of the metadata log is left to the first use: %s", trouble)
+            except Exception as error:
+                _log.warning("what follows a change of the metadata log is left to the first use: %s", error)
         return _Changed(records=tuple(appended), reply=reply)
 
 
-def _as_known(trouble: Exception) -> StreamlogError:
-    if isinstance(trouble, StreamlogError):
-        return trouble
-    _log.error("a change of the metadata log failed: %r", trouble)
-    return StorageError(f"The metadata log could not be changed: {trouble}")
+def _as_known(error: Exception) -> StreamlogError:
+    if isinstance(error, StreamlogError):
+        return error
+    _log.error("a change of the metadata log failed: %r", error)
+    return StorageError(f"The metadata log could not be changed: {error}")

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from broker_core.cli.exit_status import TROUBLE
-from broker_core.cli.trouble import UsageTrouble
+from broker_core.cli.error_sentence import UsageError
+from broker_core.cli.exit_status import ERROR
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.loading import without_collections
 from broker_core.model.properties import parse_properties
@@ -51,7 +51,7 @@ def _serve(given: dict[str, str], settings: list[str], path: Path | None, port: 
     """`path` and `port`, where they are given, count more than the file's, and `settings` more than they."""
     # Loaded here, so that a wrong argument and --help are answered at once.
     with without_collections():
-        from broker_core.broker.broker_config import parse_broker_config
+        from broker_core.broker.settings.broker_config import parse_broker_config
         from broker_core.server.broker_process import run_broker
         from broker_core.server.development import development_settings
 
@@ -65,14 +65,14 @@ def _serve(given: dict[str, str], settings: list[str], path: Path | None, port: 
     for one in settings:
         name, separator, value = one.partition("=")
         if not separator or not name.strip():
-            raise UsageTrouble(f"--set {one} is not KEY=VALUE")
+            raise UsageError(f"--set {one} is not KEY=VALUE")
         given[name.strip()] = value
     try:
         config = parse_broker_config(given)
-    except InvalidConfigError as trouble:
-        complaints = getattr(trouble, "complaints", (trouble.message,))
+    except InvalidConfigError as error:
+        complaints = getattr(error, "complaints", (error.message,))
         for line in complaints[:-1]:
             typer.echo(f"streamlog: {line}", err=True)
-        raise InvalidConfigError(complaints[-1]) from trouble
+        raise InvalidConfigError(complaints[-1]) from error
     if not run_broker(config):
-        raise typer.Exit(TROUBLE)
+        raise typer.Exit(ERROR)

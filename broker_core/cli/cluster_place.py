@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.log_directory import PATH_VARIABLE, open_log
 from broker_core.cli.screen import note
-from broker_core.cli.trouble import UsageTrouble
 from broker_core.model.exceptions import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def _only_place(context: typer.Context, value: Any) -> Any:
     to what was typed."""
     sources = [context.get_parameter_source(name) for name in ("path", "bootstrap_server")]
     if all(source is not None and source.name == "COMMANDLINE" for source in sources):
-        raise UsageTrouble("--path and --bootstrap-server both say where the log is: give one of them")
+        raise UsageError("--path and --bootstrap-server both say where the log is: give one of them")
     return value
 
 
@@ -70,9 +70,9 @@ def open_cluster(
     """The log while the block runs: in the directory or at the brokers, one of which must be given."""
     if bootstrap_server is None:
         if command_config is not None:
-            raise UsageTrouble("--command-config is for brokers: give --bootstrap-server too")
+            raise UsageError("--command-config is for brokers: give --bootstrap-server too")
         if path is None:
-            raise UsageTrouble("where is the log? give --path DIR, or --bootstrap-server HOST:PORT")
+            raise UsageError("where is the log? give --path DIR, or --bootstrap-server HOST:PORT")
         with open_log(path, create=create, way_to_brokers="--bootstrap-server") as cluster:
             yield cluster
         return
@@ -92,9 +92,9 @@ def _settings(bootstrap_server: str, command_config: Path | None) -> ClientSetti
         note(f"{command_config}: {', '.join(without_effect)} without effect here")
     try:
         return parse_client_settings({**_IMPATIENT, **properties, "bootstrap.servers": bootstrap_server})
-    except InvalidConfigError as trouble:
+    except InvalidConfigError as error:
         where = f"{command_config}: " if command_config is not None else ""
-        raise UsageTrouble(f"{where}{trouble.message}") from trouble
+        raise UsageError(f"{where}{error.message}") from error
 
 
 def _properties(path: Path) -> Mapping[str, str]:
@@ -102,5 +102,5 @@ def _properties(path: Path) -> Mapping[str, str]:
 
     try:
         return parse_properties(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as trouble:
-        raise UsageTrouble(f"{path} is not a properties file: {trouble.reason} at byte {trouble.start}") from trouble
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not a properties file: {error.reason} at byte {error.start}") from error

@@ -14,16 +14,16 @@ from typing import Annotated, Final
 
 import typer
 
+from broker_core.cli.error_sentence import sentence
 from broker_core.cli.exit_status import (
+    ERROR,
     EXIT_CODES_HELP,
     INTERRUPTED,
     OK,
     OUTPUT_CLOSED,
-    TROUBLE,
     USAGE,
 )
 from broker_core.cli.printable import printable
-from broker_core.cli.trouble import sentence
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.loading import without_collections
 
@@ -90,7 +90,7 @@ def _application(command: str | None) -> typer.Typer:
     """With one command, or with all of them."""
     app = typer.Typer(
         name="streamlog",
-        help="Kafka's partitioned log, in a directory or at brokers: make topics, write and read values, look after "
+        help="Kafka's partitioned log, in a directory or at brokers: make topics, write and read values, maintain "
         "the files.",
         epilog=EXIT_CODES_HELP,
         no_args_is_help=True,
@@ -130,7 +130,7 @@ def options(
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and gives its exit code; trouble is told in one sentence on stderr."""
+    """Runs one command line and gives its exit code; an error is told in one sentence on stderr."""
     try:
         command = arguments[0] if arguments and arguments[0] in _COMMANDS else None
         result = _application(command)(list(arguments), prog_name="streamlog", standalone_mode=False)
@@ -139,33 +139,33 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except BrokenPipeError:
         return OUTPUT_CLOSED
-    except (StreamlogError, OSError, MemoryError) as trouble:
-        return _complain(sentence(trouble), TROUBLE)
-    except Exception as trouble:
-        if type(trouble).__name__ == "NoArgsIsHelpError":
-            print(trouble, file=sys.stderr)  # the whole help, which is no sentence
+    except (StreamlogError, OSError, MemoryError) as error:
+        return _complain(sentence(error), ERROR)
+    except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(error, file=sys.stderr)  # the whole help, which is no sentence
             return USAGE
-        if hasattr(trouble, "format_message"):  # the parser's own errors, whichever package they come from
-            return _complain(sentence_of_usage(trouble), int(getattr(trouble, "exit_code", USAGE)))
+        if hasattr(error, "format_message"):  # the parser's own errors, whichever package they come from
+            return _complain(sentence_of_usage(error), int(getattr(error, "exit_code", USAGE)))
         raise
 
 
-def sentence_of_usage(trouble: Exception) -> str:
+def sentence_of_usage(error: Exception) -> str:
     """The parser's complaint, with what was given, a right example where something is missing, and the way to the
     help."""
-    text = trouble.format_message() if hasattr(trouble, "format_message") else str(trouble)
-    context = getattr(trouble, "ctx", None)
-    words = [f"{' '.join(text.split()).rstrip('.')}{_given(trouble, text)}."]
-    if context is not None and context.command.epilog and type(trouble).__name__ == "MissingParameter":
+    text = error.format_message() if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    words = [f"{' '.join(text.split()).rstrip('.')}{_given(error, text)}."]
+    if context is not None and context.command.epilog and type(error).__name__ == "MissingParameter":
         words.append(f"{context.command.epilog}.")
     words.append(f"Try '{context.command_path if context is not None else 'streamlog'} --help'.")
     return " ".join(words)
 
 
-def _given(trouble: Exception, text: str) -> str:
+def _given(error: Exception, text: str) -> str:
     """The value that was refused: some parsers keep it to themselves, in the cause of their complaint."""
-    errors = getattr(trouble.__cause__, "errors", None)
-    given = [str(error["input"]) for error in errors()] if callable(errors) else []
+    causes = getattr(error.__cause__, "errors", None)
+    given = [str(cause["input"]) for cause in causes()] if callable(causes) else []
     return f" (given: {given[0]!r})" if given and repr(given[0]) not in text else ""
 
 

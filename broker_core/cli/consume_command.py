@@ -10,12 +10,12 @@ from typing import Annotated, Final
 import typer
 
 from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
+from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.last_records import start_of_last
 from broker_core.cli.partition_reader import PartitionReader
 from broker_core.cli.record_text import Format, Renderer, columns_of, renderer
 from broker_core.cli.screen import SILENT, ByteProgress, byte_progress
 from broker_core.cli.start_offsets import FORMS, parse_start, resolve_start
-from broker_core.cli.trouble import UsageTrouble
 from broker_core.cluster import Cluster
 from broker_core.model.exceptions import UnknownPartitionError
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
@@ -58,7 +58,7 @@ def consume(
     of which a line end may be one: the format json tells records apart.
     """
     if start is not None and last is not None:
-        raise UsageTrouble("--from and --last both say where to begin: give one of them")
+        raise UsageError("--from and --last both say where to begin: give one of them")
     beginning = parse_start(start or "earliest")
     level = IsolationLevel[Isolation(isolation).name]
     form = Format(form)

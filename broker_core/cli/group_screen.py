@@ -29,13 +29,13 @@ from broker_core.model.identifiers import IsolationLevel, TopicPartition
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
     """`lag` is None where nothing is committed, `partition` for a member that has none, `log_end_offset` where the
-    partition is gone, or where `trouble` says why."""
+    partition is gone, or where `error` says why."""
 
     partition: TopicPartition | None = None
     lag: PartitionLag | None = None
     log_end_offset: int | None = None
     member: GroupMember | None = None
-    trouble: str | None = None
+    error: str | None = None
 
 
 def rows_of_group(cluster: Cluster, group: GroupDescription, lags: Iterable[PartitionLag]) -> tuple[GroupRow, ...]:
@@ -76,14 +76,14 @@ def show_group(group: GroupDescription, rows: Sequence[GroupRow]) -> None:
 
 def _row(cluster: Cluster, partition: TopicPartition, lag: PartitionLag | None) -> GroupRow:
     if lag is not None:
-        return GroupRow(partition=partition, lag=lag, log_end_offset=lag.log_end_offset, trouble=lag.trouble)
+        return GroupRow(partition=partition, lag=lag, log_end_offset=lag.log_end_offset, error=lag.error)
     row = GroupRow(partition=partition)
     try:
         return replace(row, log_end_offset=cluster.bounds(partition).readable_end(IsolationLevel.READ_COMMITTED))
     except GONE:
         return row
-    except NOT_TOLD as trouble:
-        return replace(row, trouble=trouble.message)
+    except NOT_TOLD as error:
+        return replace(row, error=error.message)
 
 
 def _row_json(partition: TopicPartition, row: GroupRow) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _row_json(partition: TopicPartition, row: GroupRow) -> dict[str, Any]:
         "behind_ms": lag.behind_ms if lag else None,
         "lost_offsets": lag.lost_offsets if lag else None,
         "member_id": row.member.member_id if row.member else None,
-        "trouble": row.trouble,
+        "error": row.error,
     }
 
 
@@ -166,13 +166,13 @@ def _warnings(rows: Sequence[GroupRow]) -> Iterator[str]:
     """What the dashes mean, and what the group has lost."""
     by_partition = {row.partition: row for row in rows if row.partition is not None}
     # Whoever may not see a partition is not told either what is committed for it.
-    if any(row.lag is None and row.trouble is None for row in by_partition.values()):
+    if any(row.lag is None and row.error is None for row in by_partition.values()):
         yield "current offset -: the group has committed nothing for this partition yet"
-    if any(row.log_end_offset is None and row.trouble is None for row in by_partition.values()):
+    if any(row.log_end_offset is None and row.error is None for row in by_partition.values()):
         yield "log end offset -: this partition does not exist any more"
     for partition, row in by_partition.items():
-        if row.trouble is not None:
-            yield f"{_what_is_not_told(row)} - of {partition}: {row.trouble}"
+        if row.error is not None:
+            yield f"{_what_is_not_told(row)} - of {partition}: {row.error}"
         elif row.lag is not None and row.log_end_offset is not None and row.lag.behind_ms is None:
             yield f"lag time - of {partition}: the first record that the group has not read was not found soon"
         if row.lag is not None and row.lag.lost_offsets:

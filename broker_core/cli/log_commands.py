@@ -1,4 +1,4 @@
-"""`streamlog log segments | dump | verify | maintain`: the files of a log directory, looked at and looked after."""
+"""`streamlog log segments | dump | verify | maintain`: the files of a log directory, looked at and maintained."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from broker_core.cli.batch_dump import write_batch, write_records
-from broker_core.cli.exit_status import DAMAGE_FOUND, TROUBLE
+from broker_core.cli.exit_status import DAMAGE_FOUND, ERROR
 from broker_core.cli.log_directory import LogPath, open_log
+from broker_core.cli.maintenance_text import maintenance_json, show_maintenance
 from broker_core.cli.screen import (
     Column,
     byte_progress,
@@ -23,7 +24,6 @@ from broker_core.cli.screen import (
     show_table,
     step_progress,
 )
-from broker_core.cli.upkeep_text import show_upkeep, upkeep_json
 from broker_core.cluster import Cluster, TopicDescription
 from broker_core.model.exceptions import UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
@@ -101,7 +101,7 @@ def dump(
 def verify(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None, as_json: AsJson = False) -> None:
     """Read everything and hold it against its checksums and indexes. Exit code 3: there is damage.
 
-    An index that is wrong or missing is no damage: it is made anew when it is needed. Nothing is changed.
+    An index that is wrong or missing is no damage: it is recreated when it is needed. Nothing is changed.
     """
     findings: list[tuple[TopicPartition, Finding]] = []
     count = 0
@@ -131,11 +131,11 @@ def maintain(path: LogPath, topic: AnyTopic = None, as_json: AsJson = False) -> 
         names = None if topic is None else [describe_existing(cluster, topic).name]
         reports = cluster.maintain(names, progress=progress)
     if as_json:
-        show_json([upkeep_json(report) for report in reports])
+        show_json([maintenance_json(report) for report in reports])
     else:
-        show_upkeep(reports)
-    if any(report.trouble is not None for report in reports):
-        raise typer.Exit(TROUBLE)
+        show_maintenance(reports)
+    if any(report.error is not None for report in reports):
+        raise typer.Exit(ERROR)
 
 
 def _stores(path: Path, topic: str | None, only: int | None) -> Iterator[tuple[TopicPartition, PartitionStore]]:
@@ -178,7 +178,7 @@ def _partitions(topic: TopicDescription, only: int | None) -> list[TopicPartitio
 def _finding_line(path: Path, found: Finding) -> str:
     """`FILE:POSITION offset N: problem`, the file as seen from the log directory."""
     file = Path(found.file).relative_to(path.absolute())
-    remark = "" if found.is_damage else " (no damage: it is made anew when it is needed)"
+    remark = "" if found.is_damage else " (no damage: it is recreated when it is needed)"
     return f"{file}:{found.position} offset {found.offset}: {found.problem}{remark}"
 
 

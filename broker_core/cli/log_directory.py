@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from broker_core.cli.trouble import UsageTrouble
+from broker_core.cli.error_sentence import UsageError
 from broker_core.model.exceptions import DirectoryLockedError, DirectoryReadOnlyError
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ def open_log(
     try:
         with open_embedded(str(path.absolute()), create=create) as cluster:
             yield cluster
-    except (DirectoryLockedError, DirectoryReadOnlyError) as trouble:
-        message = trouble.message.replace(_OPTION_OF_PROGRAMS, way_to_brokers)
-        raise type(trouble)(message, **trouble.fields) from trouble
+    except (DirectoryLockedError, DirectoryReadOnlyError) as error:
+        message = error.message.replace(_OPTION_OF_PROGRAMS, way_to_brokers)
+        raise type(error)(message, **error.fields) from error
 
 
 def parse_settings(items: list[str], *, option: str) -> dict[str, str]:
@@ -54,6 +54,6 @@ def parse_pairs(items: list[str], *, option: str) -> list[tuple[str, str]]:
     for item in items:
         name, separator, value = item.partition("=")
         if not separator or not name.strip():
-            raise UsageTrouble(f"{option} {item!r} is not of the form name=value")
+            raise UsageError(f"{option} {item!r} is not of the form name=value")
         pairs.append((name.strip(), value))
     return pairs

@@ -13,10 +13,10 @@ import typer
 
 from broker_core.cli.byte_input import ByteInput, open_input
 from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
+from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.line_splitter import LineSplitter, split_keys
 from broker_core.cli.log_directory import parse_pairs
 from broker_core.cli.screen import byte_progress, note, show_json
-from broker_core.cli.trouble import UsageTrouble
 from broker_core.cluster import Cluster, TopicDescription
 from broker_core.log_directory.system_ports import SystemClock
 from broker_core.model.identifiers import CompressionType
@@ -93,7 +93,7 @@ def produce(
     Exit code 0 means that every value is durable. When a line is refused, the values before it may have been written.
     """
     if key_separator == "":
-        raise UsageTrouble("--key-separator is empty: give the text that stands between key and value")
+        raise UsageError("--key-separator is empty: give the text that stands between key and value")
     records = LineRecords(
         key_separator=key_separator.replace("\\t", "\t").encode("utf-8", "surrogateescape") if key_separator else None,
         headers=parse_pairs(header or [], option="--header"),

@@ -48,7 +48,7 @@ class Column:
 
 
 def stdout_console() -> Console:
-    """Made anew for each use: stdout may have been replaced."""
+    """Recreated for each use: stdout may have been replaced."""
     is_terminal = sys.stdout.isatty()
     return Console(width=None if is_terminal else _UNLIMITED_WIDTH, highlight=False, soft_wrap=not is_terminal)
 

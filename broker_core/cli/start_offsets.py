@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from broker_core.cli.trouble import UsageTrouble
+from broker_core.cli.error_sentence import UsageError
 from broker_core.cluster import Cluster
 from broker_core.model.exceptions import OffsetOutOfRangeError
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
@@ -44,7 +44,7 @@ def parse_start(text: str) -> Start:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise UsageTrouble(f"--from {text!r} is none of: {FORMS}") from None
+        raise UsageError(f"--from {text!r} is none of: {FORMS}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return StartTime(timestamp_ms=max(0, int(moment.timestamp() * 1000)))
@@ -56,7 +56,7 @@ def resolve_start(
     """The first offset to read of each partition. Raises OffsetOutOfRangeError for an offset that is not there."""
     if isinstance(start, StartOffset):
         if len(partitions) > 1:
-            raise UsageTrouble(
+            raise UsageError(
                 f"topic {partitions[0].topic} has {len(partitions)} partitions and an offset belongs to one of them: "
                 "say which with --partition"
             )

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
+from broker_core.cli.error_sentence import UsageError, sentence
 from broker_core.cli.log_directory import parse_settings
 from broker_core.cli.screen import Column, counted, note, partition_json, show_json, show_table
-from broker_core.cli.trouble import UsageTrouble, sentence
 from broker_core.cluster import Cluster, PartitionBounds, TopicDescription
 from broker_core.model.exceptions import TopicExistsError, UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
@@ -133,10 +133,10 @@ def alter(
     changes: dict[str, str | None] = {**parse_settings(config or [], option="--config")}
     for setting in delete_config or []:
         if setting in changes:
-            raise UsageTrouble(f"{setting} is both set by --config and put back by --delete-config")
+            raise UsageError(f"{setting} is both set by --config and put back by --delete-config")
         changes[setting] = None
     if partitions is None and not changes:
-        raise UsageTrouble("nothing to change: give --partitions, --config or --delete-config")
+        raise UsageError("nothing to change: give --partitions, --config or --delete-config")
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         topic = describe_existing(cluster, name)
         if changes:
@@ -178,8 +178,8 @@ def _bounds(cluster: Cluster, topic: TopicDescription) -> dict[int, PartitionBou
     for number in range(topic.partition_count):
         try:
             bounds[number] = cluster.bounds(TopicPartition(topic.name, number))
-        except UnknownPartitionError as trouble:
-            note(sentence(trouble))
+        except UnknownPartitionError as error:
+            note(sentence(error))
     return bounds
 
 

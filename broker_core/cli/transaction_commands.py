@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
+from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.screen import (
     Column,
     counted,
@@ -17,7 +18,6 @@ from broker_core.cli.screen import (
     show_json,
     show_table,
 )
-from broker_core.cli.trouble import UsageTrouble
 from broker_core.cluster import Cluster, TransactionDescription
 from broker_core.log_directory.system_ports import SystemClock
 from broker_core.model.exceptions import UnknownTransactionalIdError
@@ -94,9 +94,9 @@ def abort(
     A living writer is fenced: its next write or commit fails. What is decided already cannot be aborted.
     """
     if bool(transactional_ids) == (prefix is not None):
-        raise UsageTrouble("say which: give transactional ids, or --prefix")
+        raise UsageError("say which: give transactional ids, or --prefix")
     if prefix == "":
-        raise UsageTrouble("--prefix is empty, which would abort every transaction of the log")
+        raise UsageError("--prefix is empty, which would abort every transaction of the log")
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         if prefix is not None:
             left = cluster.list_transactions(prefix=prefix, states=[TransactionState.ONGOING])
@@ -117,10 +117,10 @@ def abort(
 def _states(named: list[str], *, is_open: bool) -> list[TransactionState] | None:
     unknown = [name for name in named if name.lower() not in STATES]
     if unknown:
-        raise UsageTrouble(f"--state {unknown[0]!r} is none of {', '.join(state.label for state in TransactionState)}")
+        raise UsageError(f"--state {unknown[0]!r} is none of {', '.join(state.label for state in TransactionState)}")
     if is_open:
         if named:
-            raise UsageTrouble("--open says which states already: leave out --state")
+            raise UsageError("--open says which states already: leave out --state")
         return [TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT]
     return [STATES[name.lower()] for name in named] or None
 

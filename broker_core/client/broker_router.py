@@ -4,7 +4,7 @@
     router.ask_any / ask_leader / ask_coordinator          one try
 
 A try raises what went wrong; `run` decides by the error whether it is worth another, forgets what may be stale
-(leaders, coordinators), waits a little longer each time, and gives up at the deadline with the last trouble.
+(leaders, coordinators), waits a little longer each time, and gives up at the deadline with the last error.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ class BrokerRouter:
         while True:
             try:
                 return attempt(deadline)
-            except StreamlogError as trouble:
-                if not is_worth_a_retry(trouble):
+            except StreamlogError as error:
+                if not is_worth_a_retry(error):
                     raise
                 if told is None or not deadline.is_over:
                     # That time ran out in the middle of a try says nothing; what failed before it does.
-                    told = trouble
-                if is_about_the_route(trouble):
+                    told = error
+                if is_about_the_route(error):
                     self.forget_routes()
                     pause = backoff.next_seconds()
                 else:
                     pause = busy.next_seconds()
                 if not deadline.pause(pause):
-                    raise _out_of_time(what, deadline, told) from trouble
+                    raise _out_of_time(what, deadline, told) from error
 
     def forget_routes(self) -> None:
         """Leaders and coordinators are looked up again before they are used."""
@@ -104,15 +104,15 @@ class BrokerRouter:
         self, addresses: Iterable[BrokerAddress], requests: Sequence[RequestPayload], deadline: Deadline
     ) -> list[Any]:
         """Goes on to the next address where one cannot be reached. Raises BrokerUnavailableError that tells of all."""
-        troubles = []
+        errors = []
         for address in addresses:
             try:
                 return self._pool.connection(address, deadline).ask(requests, deadline)
-            except (BrokerUnavailableError, RequestTimedOutError) as trouble:
-                troubles.append(trouble.message)
+            except (BrokerUnavailableError, RequestTimedOutError) as error:
+                errors.append(error.message)
                 if deadline.is_over:
                     break
-        raise BrokerUnavailableError(f"no broker can be reached: {'; '.join(troubles)}")
+        raise BrokerUnavailableError(f"no broker can be reached: {'; '.join(errors)}")
 
     def node(self, node_id: int, deadline: Deadline) -> BrokerConnection:
         """The connection to a broker by its number."""
@@ -121,14 +121,14 @@ class BrokerRouter:
             raise BrokerUnavailableError(f"broker {node_id} is not in the cluster at the moment")
         try:
             return self._pool.connection(address, deadline)
-        except BrokerUnavailableError as trouble:
+        except BrokerUnavailableError as error:
             if address in self.settings.bootstrap_servers:
                 raise
             raise BrokerUnavailableError(
-                f"{trouble.message} (that is what broker {node_id} advertises; {self.settings} was reached: see the "
+                f"{error.message} (that is what broker {node_id} advertises; {self.settings} was reached: see the "
                 "broker's advertised.listeners)",
                 address=str(address),
-            ) from trouble
+            ) from error
 
     # -- what is known --
 
@@ -228,11 +228,11 @@ class BrokerRouter:
         return [*connected, *known, *seeds]
 
 
-def _out_of_time(what: str, deadline: Deadline, trouble: StreamlogError) -> StreamlogError:
-    if isinstance(trouble, BrokerUnavailableError):
+def _out_of_time(what: str, deadline: Deadline, error: StreamlogError) -> StreamlogError:
+    if isinstance(error, BrokerUnavailableError):
         return BrokerUnavailableError(
-            f"{what}: {trouble.message}; tried for {deadline.timeout_ms} ms ({deadline.setting})", **trouble.fields
+            f"{what}: {error.message}; tried for {deadline.timeout_ms} ms ({deadline.setting})", **error.fields
         )
     return RequestTimedOutError(
-        f"{what}: not done within {deadline.timeout_ms} ms ({deadline.setting}); the last trouble: {trouble.message}"
+        f"{what}: not done within {deadline.timeout_ms} ms ({deadline.setting}); the last error: {error.message}"
     )

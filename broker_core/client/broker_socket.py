@@ -52,20 +52,20 @@ class BrokerSocket:
                     self._socket.sendall(part)
             else:
                 _send_parts(self._socket, parts)
-        except TimeoutError as trouble:
-            raise self._timed_out(deadline) from trouble
-        except OSError as trouble:
-            raise self._broken(trouble) from trouble
+        except TimeoutError as error:
+            raise self._timed_out(deadline) from error
+        except OSError as error:
+            raise self._broken(error) from error
 
     def receive_into(self, target: memoryview, deadline: Deadline) -> int:
         """How many bytes came, at least one."""
         try:
             self._wait_at_most(deadline)
             count = self._socket.recv_into(target)
-        except TimeoutError as trouble:
-            raise self._timed_out(deadline) from trouble
-        except OSError as trouble:
-            raise self._broken(trouble) from trouble
+        except TimeoutError as error:
+            raise self._timed_out(deadline) from error
+        except OSError as error:
+            raise self._broken(error) from error
         if count == 0:
             raise BrokerUnavailableError(f"{self._address} closed the connection", address=str(self._address))
         return count
@@ -82,15 +82,15 @@ class BrokerSocket:
             f"{self._address} did not answer within {deadline.timeout_ms} ms ({deadline.setting})"
         )
 
-    def _broken(self, trouble: OSError) -> BrokerUnavailableError:
+    def _broken(self, error: OSError) -> BrokerUnavailableError:
         return BrokerUnavailableError(
-            f"the connection to {self._address} broke: {reason_of(trouble)}", address=str(self._address)
+            f"the connection to {self._address} broke: {reason_of(error)}", address=str(self._address)
         )
 
 
-def reason_of(trouble: OSError) -> str:
+def reason_of(error: OSError) -> str:
     """In words, without the number."""
-    return trouble.strerror or str(trouble) or type(trouble).__name__
+    return error.strerror or str(error) or type(error).__name__
 
 
 def _connect(address: BrokerAddress, deadline: Deadline) -> socket.socket:
@@ -98,14 +98,14 @@ def _connect(address: BrokerAddress, deadline: Deadline) -> socket.socket:
         return socket.create_connection(
             (address.host, address.port), timeout=max(_LEAST_WAIT_SECONDS, deadline.remaining_seconds)
         )
-    except TimeoutError as trouble:
+    except TimeoutError as error:
         raise BrokerUnavailableError(
             f"{address} does not answer: no connection within {deadline.timeout_ms} ms ({deadline.setting})",
             address=str(address),
-        ) from trouble
-    except (OSError, UnicodeError) as trouble:
-        reason = reason_of(trouble) if isinstance(trouble, OSError) else "not a host name"
-        raise BrokerUnavailableError(f"{address} cannot be reached: {reason}", address=str(address)) from trouble
+        ) from error
+    except (OSError, UnicodeError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else "not a host name"
+        raise BrokerUnavailableError(f"{address} cannot be reached: {reason}", address=str(address)) from error
 
 
 def _wrap(plain: socket.socket, address: BrokerAddress, tls: TlsSettings, deadline: Deadline) -> ssl.SSLSocket:
@@ -113,29 +113,29 @@ def _wrap(plain: socket.socket, address: BrokerAddress, tls: TlsSettings, deadli
     plain.settimeout(max(_LEAST_WAIT_SECONDS, deadline.remaining_seconds))
     try:
         return context.wrap_socket(plain, server_hostname=address.host)
-    except ssl.SSLCertVerificationError as trouble:
+    except ssl.SSLCertVerificationError as error:
         raise AuthenticationError(
-            f"{address}: its certificate is not accepted: {trouble.verify_message or trouble}; see "
+            f"{address}: its certificate is not accepted: {error.verify_message or error}; see "
             "ssl.truststore.location and ssl.endpoint.identification.algorithm"
-        ) from trouble
-    except TimeoutError as trouble:
+        ) from error
+    except TimeoutError as error:
         raise BrokerUnavailableError(
             f"{address}: no TLS handshake within {deadline.timeout_ms} ms ({deadline.setting}); does it speak TLS?",
             address=str(address),
-        ) from trouble
-    except ssl.SSLError as trouble:
-        if isinstance(trouble, ssl.SSLEOFError):
+        ) from error
+    except ssl.SSLError as error:
+        if isinstance(error, ssl.SSLEOFError):
             raise BrokerUnavailableError(
                 f"{address} ended the TLS handshake; does this port speak TLS?", address=str(address)
-            ) from trouble
+            ) from error
         raise AuthenticationError(
-            f"{address}: the TLS handshake failed ({trouble.reason or trouble}); does this port speak TLS, and does it "
+            f"{address}: the TLS handshake failed ({error.reason or error}); does this port speak TLS, and does it "
             "ask for a certificate of ours (ssl.keystore.location)?"
-        ) from trouble
-    except OSError as trouble:
+        ) from error
+    except OSError as error:
         raise BrokerUnavailableError(
-            f"{address} ended the TLS handshake: {reason_of(trouble)}; does this port speak TLS?", address=str(address)
-        ) from trouble
+            f"{address} ended the TLS handshake: {reason_of(error)}; does this port speak TLS?", address=str(address)
+        ) from error
 
 
 def _send_parts(plain: socket.socket, parts: Sequence[Buffer]) -> None:

@@ -73,8 +73,8 @@ class ConnectionPool:
     def _made(self, address: BrokerAddress, deadline: Deadline) -> BrokerConnection:
         try:
             return BrokerConnection(address, self._settings, deadline)
-        except (BrokerUnavailableError, RequestTimedOutError) as trouble:
-            self._warning.on_failure(address, trouble, deadline)
+        except (BrokerUnavailableError, RequestTimedOutError) as error:
+            self._warning.on_failure(address, error, deadline)
             raise
 
     def _closed(self) -> RemoteError:

@@ -104,7 +104,7 @@ def _member(member: Any, instance_id: str | None, assigned: Iterable[tuple[str, 
 
 def _assigned(member: Any) -> Iterable[tuple[str, Iterable[int]]]:
     """None where the member was assigned what cannot be read: its group's leader wrote that, not the broker."""
-    from broker_core.group.consumer_protocol import decode_assignment
+    from broker_core.group.consumer.consumer_protocol import decode_assignment
 
     try:
         return decode_assignment(member.member_assignment).partitions.items()

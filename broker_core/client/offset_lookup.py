@@ -37,7 +37,7 @@ class OffsetLookup:
         def attempt(deadline: Deadline) -> None:
             # What was answered is not asked again.
             missing = [partition for partition in partitions if partition not in found]
-            trouble: StreamlogError | None = None
+            error: StreamlogError | None = None
             for node_id, of_node in self._router.by_leader(missing, deadline).items():
                 request = _request({partition: partitions[partition] for partition in of_node}, isolation)
                 (answer,) = self._router.ask_node(node_id, [request], deadline)
@@ -46,10 +46,10 @@ class OffsetLookup:
                         found[partition] = _offset_of(entry, partitions[partition])
                         continue
                     refusal = broker_error(entry.error_code, f"list offsets of {partition}")
-                    if trouble is None or not is_worth_a_retry(refusal):
-                        trouble = refusal
-            if trouble is not None:
-                raise trouble
+                    if error is None or not is_worth_a_retry(refusal):
+                        error = refusal
+            if error is not None:
+                raise error
 
         if partitions:
             self._router.run("list offsets", attempt)

@@ -4,7 +4,7 @@ A leader fills an answer up to the byte, so the last batch may be cut off: it is
 The first one always fits; should a leader cut it off too, it is asked for again with room enough. What is handed on is
 a view of the received bytes.
 
-Where the caller knows the topic's id, it is asked for by that (KIP-516, Kafka 3.1): a topic made anew under the same
+Where the caller knows the topic's id, it is asked for by that (KIP-516, Kafka 3.1): a topic recreated under the same
 name is refused by the leader itself. A broker that speaks names only is asked for the id after each fetch.
 """
 
@@ -115,7 +115,7 @@ class RecordFetch:
             if entry.error_code != ErrorCode.none:
                 raise broker_error(entry.error_code, f"fetch {partition}")
             if topic_id is not None and asked_id is None:
-                # After the fetch, so that a topic made anew meanwhile is noticed before its records are handed on.
+                # After the fetch, so that a topic recreated meanwhile is noticed before its records are handed on.
                 self._require_topic(partition.topic, topic_id, deadline)
             # A broker whose quota is spent sends nothing and says how long it will not.
             throttle_ms = milliseconds(answer.throttle_time)

@@ -33,12 +33,12 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
             context.load_verify_locations(cadata=_with_line_ends(settings.trust_pem))
         else:
             context.load_default_certs()
-    except (OSError, ValueError) as trouble:
+    except (OSError, ValueError) as error:
         name = "ssl.truststore.location" if settings.trust_path is not None else "ssl.truststore.certificates"
         raise AuthenticationError(
-            f"{name}: no PEM certificates in {settings.trust_path or 'its value'} ({trouble}); a JKS or PKCS12 store "
+            f"{name}: no PEM certificates in {settings.trust_path or 'its value'} ({error}); a JKS or PKCS12 store "
             "must be turned into PEM first"
-        ) from trouble
+        ) from error
 
 
 def _load_identity(context: ssl.SSLContext, settings: TlsSettings) -> None:
@@ -49,12 +49,12 @@ def _load_identity(context: ssl.SSLContext, settings: TlsSettings) -> None:
             context.load_cert_chain(settings.key_path, password=lambda: password)
         elif settings.key_pem is not None:
             _load_identity_from_memory(context, settings.key_pem, settings.certificates_pem or "", password)
-    except (OSError, ValueError) as trouble:
+    except (OSError, ValueError) as error:
         name = "ssl.keystore.location" if settings.key_path is not None else "ssl.keystore.key"
         raise AuthenticationError(
             f"{name}: no PEM key with its certificates in {settings.key_path or 'its value'}, or ssl.key.password does "
-            f"not open it ({trouble})"
-        ) from trouble
+            f"not open it ({error})"
+        ) from error
 
 
 def _load_identity_from_memory(context: ssl.SSLContext, key: str, certificates: str, password: str) -> None:

@@ -68,10 +68,10 @@ class TopicAdmin:
         what = f"create topic {name!r}"
         try:
             self._change(what, request, lambda answer: answer.topics[0], done=ErrorCode.topic_already_exists)
-        except TopicExistsError as trouble:
+        except TopicExistsError as error:
             # Whoever is told that it exists will use it next.
             self._await(what, name, lambda found: found is not None and found.has_all_leaders)
-            raise TopicExistsError(f"Topic '{name}' already exists.", topic=name) from trouble
+            raise TopicExistsError(f"Topic '{name}' already exists.", topic=name) from error
         return self._shown(what, name, lambda found: found.has_all_leaders)
 
     def delete(self, name: str) -> None:

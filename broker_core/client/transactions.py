@@ -132,20 +132,20 @@ class Transactions:
         if together_with:
             self._require_endable(everyone, commit=commit)
         self._end_one(producer, commit=commit)
-        troubles = []
+        errors = []
         for other in together_with:
             try:
                 self._end_one(other, commit=commit)
-            except StreamlogError as trouble:
-                troubles.append((other, trouble))
-        self._await_markers([one for one in everyone if one not in {other for other, _ in troubles}])
-        if troubles:
-            _, first = troubles[0]
-            names = ", ".join(repr(other.transactional_id) for other, _ in troubles)
+            except StreamlogError as error:
+                errors.append((other, error))
+        self._await_markers([one for one in everyone if one not in {other for other, _ in errors}])
+        if errors:
+            _, first = errors[0]
+            names = ", ".join(repr(other.transactional_id) for other, _ in errors)
             raise PartlyEndedError(
                 f"the transaction of {producer.transactional_id!r} was {'committed' if commit else 'aborted'}, and "
                 f"those of {names} could not be ended alike after it: {first.message}",
-                transactional_ids=tuple(other.transactional_id for other, _ in troubles),
+                transactional_ids=tuple(other.transactional_id for other, _ in errors),
             ) from first
 
     def abort(self, transactional_id: str) -> bool:
@@ -245,13 +245,13 @@ class Transactions:
         """A broker says of an unknown transactional id that it has another producer id: told apart here."""
         try:
             self._router.run(what, attempt, timeout_ms=timeout_ms)
-        except InvalidProducerIdMappingError as trouble:
+        except InvalidProducerIdMappingError as error:
             name = producer.transactional_id
             if name in self._listing.describe([name]):
                 raise
             raise UnknownTransactionalIdError(
                 f"{what}: no transaction coordinator knows {name!r}", transactional_id=name
-            ) from trouble
+            ) from error
 
 
 def _is_open_or_ending(described: TransactionDescription) -> bool:

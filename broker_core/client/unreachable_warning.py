@@ -27,7 +27,7 @@ class UnreachableWarning:
         self._settings = settings
         self._said_at: dict[BrokerAddress, float] = {}
 
-    def on_failure(self, address: BrokerAddress, trouble: StreamlogError, deadline: Deadline) -> None:
+    def on_failure(self, address: BrokerAddress, error: StreamlogError, deadline: Deadline) -> None:
         """A connection could not be made. Says nothing when time is up: the call itself fails with the same words."""
         now = time.monotonic()
         if deadline.is_over or now - self._said_at.get(address, -PAUSE_SECONDS) < PAUSE_SECONDS:
@@ -36,7 +36,7 @@ class UnreachableWarning:
         is_given = address in self._settings.bootstrap_servers
         _log.warning(
             "%s (%s). The broker may not be available; trying for up to %g s (%s).",
-            trouble.message,
+            error.message,
             "from bootstrap.servers" if is_given else "as advertised by the cluster",
             deadline.timeout_ms / 1000,
             deadline.setting,

@@ -47,8 +47,8 @@ class FieldReader:
         """A field by one of kio's readers."""
         try:
             item, size = read(self._buffer, self._position)
-        except (SerialError, ValueError, IndexError, OverflowError) as trouble:
-            raise self.corrupt(f"breaks off: {trouble}") from trouble
+        except (SerialError, ValueError, IndexError, OverflowError) as error:
+            raise self.corrupt(f"breaks off: {error}") from error
         self._position += size
         return item
 
@@ -89,9 +89,9 @@ class FieldReader:
     def rest(self) -> bytes:
         return self._buffer[self._position :]
 
-    def corrupt(self, trouble: str) -> CorruptBatchError:
+    def corrupt(self, error: str) -> CorruptBatchError:
         """For the caller to raise."""
-        return CorruptBatchError(f"{self._what} of {len(self._buffer)} bytes, at byte {self._position}: {trouble}")
+        return CorruptBatchError(f"{self._what} of {len(self._buffer)} bytes, at byte {self._position}: {error}")
 
 
 def string_bytes(text: str) -> bytes:

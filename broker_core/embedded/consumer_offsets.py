@@ -15,8 +15,8 @@ from broker_core.cluster import GroupOffset, TopicDescription, TransactionalProd
 from broker_core.coordinator.coordinator_batch import build_coordinator_batch
 from broker_core.embedded.coordinator_log import CoordinatorLog
 from broker_core.embedded.transactions import Transactions
-from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import GroupRecord, encode_group_record
+from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION, InternalTopics
 from broker_core.log_directory.topic_catalog import TopicCatalog, topic_of
 from broker_core.model.exceptions import StreamlogError
@@ -85,13 +85,13 @@ class ConsumerOffsets:
         self._log.change(lambda state: state.plan_delete_group(group_id))
 
     def forget_topic(self, topic: TopicDescription) -> None:
-        """Takes back what was committed for a topic that was deleted. Never fails: the topic is gone already."""
+        """Rolls back what was committed for a topic that was deleted. Never fails: the topic is gone already."""
         try:
             self._log.state.refresh()
             if self._log.state.look(lambda state: state.plan_forget_topic(topic.name, topic_id=topic.topic_id).records):
                 self._log.change(lambda state: state.plan_forget_topic(topic.name, topic_id=topic.topic_id))
-        except (StreamlogError, OSError) as trouble:
-            _log.warning("offsets committed for deleted topic %s are still there: %s", topic.name, trouble)
+        except (StreamlogError, OSError) as error:
+            _log.warning("offsets committed for deleted topic %s are still there: %s", topic.name, error)
 
     def pinned_offset(self, partition: TopicPartition) -> int | None:
         """The lowest offset that a reader has asked to keep, by a committed offset that says until when."""

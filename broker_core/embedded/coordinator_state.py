@@ -50,7 +50,7 @@ _FOLLOWED_OFFSETS: Final = 1000
 
 
 class _NotHeldError(Exception):
-    """The log must be opened anew, which cannot be done while a partition's lock is held."""
+    """The log must be reopened, which cannot be done while a partition's lock is held."""
 
 
 class CoordinatorState(Generic[Machine]):
@@ -127,9 +127,9 @@ class CoordinatorState(Generic[Machine]):
             raise _NotHeldError
         try:
             self._follow(held.store)
-        except (StreamlogError, OSError) as trouble:
+        except (StreamlogError, OSError) as error:
             self._drop_held()
-            raise _NotHeldError from trouble
+            raise _NotHeldError from error
 
     def _reopen(self) -> None:
         """Outside of any lock. Raises StorageError; without the topic there is nothing to open."""
@@ -197,6 +197,6 @@ class CoordinatorState(Generic[Machine]):
         for event in events:
             try:
                 self._replay(machine, event)
-            except CorruptDataError as trouble:
+            except CorruptDataError as error:
                 where = f"the record at offset {event.offset}" if isinstance(event, StoredRecord) else "a marker"
-                raise type(trouble)(f"{self.partition}: {where}: {trouble.message}", **trouble.fields) from trouble
+                raise type(error)(f"{self.partition}: {where}: {error.message}", **error.fields) from error

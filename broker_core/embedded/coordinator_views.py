@@ -1,7 +1,7 @@
 """What can be asked of transactions and groups without changing anything, in a directory of ours and in a real Kafka's.
 
-Ours has one partition of each log, whose state is kept; a real Kafka's has many, which are read anew for each question:
-these are the questions of tools.
+Ours has one partition of each log, whose state is kept; a real Kafka's has many, which are read again for each
+question: these are the questions of tools.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 from broker_core.cluster import GroupOffset, TransactionDescription
 from broker_core.embedded.coordinator_state import CoordinatorState
-from broker_core.group.group_offsets import GroupOffsets
+from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.transaction_state import TransactionState
 from broker_core.txn.transaction_coordinator import TransactionCoordinator

@@ -5,8 +5,8 @@
     cluster.append(TopicPartition("events", 0), batches)
 
 Every operation first looks at what other processes did, which takes microseconds when they did nothing. Threads may
-share a cluster. A forked child may use the one it inherited: it begins anew there, with its own files, locks and
-producer ids. A directory that was removed and made again under an open cluster is noticed and opened anew.
+share a cluster. A forked child may use the one it inherited: it restarts there, with its own files, locks and
+producer ids. A directory that was removed and made again under an open cluster is noticed and reopened.
 
 Transactions and committed offsets need no server either: see `transactions` for who decides, and who finishes what a
 dead process has decided.
@@ -35,13 +35,13 @@ from broker_core.cluster import (
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.coordinated_methods import CoordinatedMethods
 from broker_core.embedded.lookup_methods import LookupMethods
-from broker_core.embedded.open_log import OpenerMeans, OpenLog, OwnLog, open_log
+from broker_core.embedded.maintenance_thread import MaintenanceThread
+from broker_core.embedded.open_log import OpenerServices, OpenLog, OwnLog, open_log
 from broker_core.embedded.transactions import transactional_writer
-from broker_core.embedded.upkeep_thread import UpkeepThread
 from broker_core.log_directory.directory import DirectoryKind, LogDirectory
 from broker_core.log_directory.fork_guard import watch_for_fork
 from broker_core.log_directory.internal_topics import require_no_internal_topic
-from broker_core.log_directory.partition_upkeep import UpkeepProgress, UpkeepReport
+from broker_core.log_directory.partition_maintenance import MaintenanceProgress, MaintenanceReport
 from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 from broker_core.metadata.controller import MetadataController
 from broker_core.metadata.metadata_image import MetadataImage
@@ -77,7 +77,7 @@ def open_embedded(path: str | os.PathLike[str], *, create: bool = False) -> Embe
 class EmbeddedCluster(CoordinatedMethods, LookupMethods):
     """`broker_core.cluster.Cluster`; see there for what the methods promise.
 
-    `partition_count` of a new topic is `num_partitions` unless given. `close()` waits for upkeep that is under way.
+    `partition_count` of a new topic is `num_partitions` unless given. `close()` waits for running maintenance.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         self._num_partitions = num_partitions
         path = os.path.abspath(os.fspath(directory))
         self._directory = LogDirectory(self._fs, path, create=create, entropy=self._entropy)
-        self._upkeep = UpkeepThread(self._look_after)
+        self._maintenance = MaintenanceThread(self._maintain)
         self._mutex = threading.Lock()
-        self._means = OpenerMeans(
+        self._services = OpenerServices(
             fs=self._fs,
             clock=self._clock,
             entropy=self._entropy,
-            on_rolled=self._upkeep.ask_for,
+            on_rolled=self._maintenance.ask_for,
             make_directory=self._make_directory,
         )
         self._open_log: OpenLog | None = None
@@ -192,14 +192,14 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         is_settled = (
             isolation is IsolationLevel.READ_COMMITTED
             and opened.own is not None
-            and any(opened.own.held_back.maybe_settle(each) for each in tuple(bounds))
+            and any(opened.own.blocked.maybe_settle(each) for each in tuple(bounds))
         )
         return find_all() if is_settled else found
 
     def bounds(self, partition: TopicPartition) -> PartitionBounds:
         opened = self._opened()
         bounds = opened.access.read(partition, PartitionStore.bounds)
-        if opened.own is not None and opened.own.held_back.maybe_settle(bounds):
+        if opened.own is not None and opened.own.blocked.maybe_settle(bounds):
             return opened.access.read(partition, PartitionStore.bounds)
         return bounds
 
@@ -217,11 +217,11 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
 
         opened = self._opened()
         fetched = opened.access.read(partition, read)
-        is_held_back = isolation is IsolationLevel.READ_COMMITTED and not fetched.buffer
-        if is_held_back and opened.own is not None and opened.own.held_back.maybe_settle(fetched.bounds):
+        is_blocked = isolation is IsolationLevel.READ_COMMITTED and not fetched.buffer
+        if is_blocked and opened.own is not None and opened.own.blocked.maybe_settle(fetched.bounds):
             fetched = opened.access.read(partition, read)
         if topic_id is not None:
-            # After the read, so that a topic made anew meanwhile is noticed before its records are handed on.
+            # After the read, so that a topic recreated meanwhile is noticed before its records are handed on.
             self._require_topic(partition.topic, topic_id)
         return fetched
 
@@ -238,7 +238,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         else:
             outcome = own.transactions.write_verified(partition, writer, append)
         if outcome.rolled:
-            self._upkeep.ask_for(partition)
+            self._maintenance.ask_for(partition)
         return outcome.result
 
     def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
@@ -254,16 +254,16 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
             )
         return access.write(partition, lambda store: store.delete_records(before_offset))
 
-    # -- upkeep --
+    # -- maintenance --
 
     def maintain(
-        self, topics: Collection[str] | None = None, *, progress: UpkeepProgress | None = None
-    ) -> tuple[UpkeepReport, ...]:
+        self, topics: Collection[str] | None = None, *, progress: MaintenanceProgress | None = None
+    ) -> tuple[MaintenanceReport, ...]:
         """Retention, compaction and key filters now, of these topics or of all, and removal of what crashes left of
         deleted ones.
 
-        `progress(partition, done_count, total_count)` comes before each partition. Trouble with one partition stands in
-        its report and stops no other. Raises UnknownTopicError before anything is done.
+        `progress(partition, done_count, total_count)` comes before each partition. An error of one partition stands
+        in its report and stops no other. Raises UnknownTopicError before anything is done.
         """
         own = self._own()
         known = self.describe_topics()
@@ -278,12 +278,12 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         for done_count, partition in enumerate(partitions):
             if progress is not None:
                 progress(partition, done_count, len(partitions))
-            reports.append(own.upkeep.look_after(partition))
+            reports.append(own.maintenance.maintain(partition))
         return tuple(reports)
 
     def close(self) -> None:
         """Gives back files and locks. Closing twice is harmless; any other call afterwards raises StorageError."""
-        self._upkeep.stop()
+        self._maintenance.stop()
         with self._mutex:
             self._is_closed = True
             opened, self._open_log = self._open_log, None
@@ -295,12 +295,12 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, trouble: BaseException | None, trace: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
 
     def reset_after_fork(self) -> None:
-        """In a forked child: what the parent has open is left alone, and opened anew at the first use."""
+        """In a forked child: what the parent has open is left alone, and reopened at the first use."""
         self._mutex = threading.Lock()
         self._open_log = None
         self._directory.reset_after_fork()
@@ -308,7 +308,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
     # -- the directory --
 
     def _opened(self) -> OpenLog:
-        """What is open of the directory; opened anew when another directory stands at the path."""
+        """What is open of the directory; reopened when another directory stands at the path."""
         opened = self._open_log
         if opened is not None and not self._directory.has_changed():
             return opened
@@ -321,7 +321,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
                     stale.close()
                 self._directory.look_again()
             if self._open_log is None:
-                self._open_log = open_log(self._directory, self._means)
+                self._open_log = open_log(self._directory, self._services)
             return self._open_log
 
     def _changing(self) -> OwnLog:
@@ -356,10 +356,10 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         if self._directory.kind is DirectoryKind.ABSENT:
             plan(MetadataController(MetadataImage(), broker_id=0, directory_id=_NO_DIRECTORY))
 
-    def _look_after(self, partition: TopicPartition) -> None:
-        report = self._own().upkeep.look_after(partition, max_filter_bytes=KEY_FILTER_UPKEEP_BYTES)
-        if report.trouble is not None:
-            raise StorageError(report.trouble)
+    def _maintain(self, partition: TopicPartition) -> None:
+        report = self._own().maintenance.maintain(partition, max_filter_bytes=KEY_FILTER_UPKEEP_BYTES)
+        if report.error is not None:
+            raise StorageError(report.error)
 
 
 def _find_offset(

@@ -88,9 +88,9 @@ class ForeignTopics:
             topic_id = read_partition_metadata(self._fs, f"{self._path}/{name}")
         except NotADirectoryError:
             return None
-        except StreamlogError as trouble:
+        except StreamlogError as error:
             # Records must not vanish with a damaged file: who reads the partition is told.
-            _log.warning("%s", trouble)
+            _log.warning("%s", error)
             topic_id = None
         return TopicDescription(
             name=partition.topic,
@@ -107,8 +107,8 @@ class ForeignTopics:
         try:
             next_offset = self._replay_snapshot(image, folder)
             self._replay_log(image, folder, next_offset)
-        except (StreamlogError, OSError) as trouble:
-            _log.warning("metadata log of %s is not understood, topics come from its folders: %s", self._path, trouble)
+        except (StreamlogError, OSError) as error:
+            _log.warning("metadata log of %s is not understood, topics come from its folders: %s", self._path, error)
             return MetadataImage()
         return image
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from broker_core.coordinator.stored_records import EndedTransaction, StoredEvent
 from broker_core.embedded.coordinator_state import CoordinatorState
-from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import decode_group_record
+from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.topic_catalog import TopicCatalog
 from broker_core.model.identifiers import TopicPartition

@@ -62,28 +62,28 @@ class MarkerWriter:
         for ending in endings:
             for partition in ending.partitions:
                 by_partition[partition].append(ending)
-        troubles: dict[TopicPartition, Exception] = {}
+        errors: dict[TopicPartition, Exception] = {}
         for partition, them in sorted(by_partition.items()):
-            trouble = self._try_to_write(partition, them)
-            if trouble is not None:
-                troubles[partition] = trouble
-        return troubles
+            error = self._try_to_write(partition, them)
+            if error is not None:
+                errors[partition] = error
+        return errors
 
     def _try_to_write(self, partition: TopicPartition, endings: list[EndingTransaction]) -> Exception | None:
         """What stood in the way, None if nothing did or the topic is gone. One that was gone and is there again was
         made again meanwhile: the new one is tried."""
-        trouble: Exception | None = None
+        error: Exception | None = None
         for _ in range(_ATTEMPT_COUNT):
             try:
                 self._write_to(partition, endings)
                 return None
             except (StreamlogError, OSError) as found:
-                trouble = found
+                error = found
             if self._access.topic_id_of(partition) is None:
                 return None
-            if not isinstance(trouble, UnknownTopicError | UnknownPartitionError):
+            if not isinstance(error, UnknownTopicError | UnknownPartitionError):
                 break
-        return trouble
+        return error
 
     def _write_to(self, partition: TopicPartition, endings: list[EndingTransaction]) -> None:
         append = partial(self._append_missing, endings=endings)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from broker_core.embedded.blocked_readers import HeldBackReaders
 from broker_core.embedded.consumer_offsets import ConsumerOffsets
 from broker_core.embedded.coordinator_log import CoordinatorLog
 from broker_core.embedded.coordinator_state import CoordinatorState
 from broker_core.embedded.coordinator_views import GroupView, TransactionView
 from broker_core.embedded.foreign_topics import ForeignTopics
-from broker_core.embedded.held_back_readers import HeldBackReaders
 from broker_core.embedded.internal_records import offsets_in, partitions_of, transactions_in
 from broker_core.embedded.marker_writer import MarkerWriter
 from broker_core.embedded.transactions import Transactions
-from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import encode_group_record
+from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.log_directory.directory import DirectoryKind, LogDirectory
 from broker_core.log_directory.internal_topics import InternalTopics
 from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.partition_folders import PartitionFolders
-from broker_core.log_directory.partition_upkeep import PartitionUpkeep
+from broker_core.log_directory.partition_maintenance import PartitionMaintenance
 from broker_core.log_directory.producer_ids import ProducerIds
 from broker_core.log_directory.topic_catalog import TopicCatalog
 from broker_core.metadata.controller import MetadataController, ProducerIdBlock
@@ -40,10 +40,10 @@ class OwnLog:
     metadata_log: MetadataLog
     folders: PartitionFolders
     producer_ids: ProducerIds
-    upkeep: PartitionUpkeep
+    maintenance: PartitionMaintenance
     transactions: Transactions
     offsets: ConsumerOffsets
-    held_back: HeldBackReaders
+    blocked: HeldBackReaders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +65,8 @@ class OpenLog:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenerMeans:
-    """What opening a log takes beside the directory. `on_rolled`: a partition began a segment, time for upkeep.
+class OpenerServices:
+    """What opening a log takes beside the directory. `on_rolled`: a partition began a segment, time for maintenance.
     `make_directory` makes it a log if it is ABSENT."""
 
     fs: FileSystem
@@ -76,14 +76,18 @@ class OpenerMeans:
     make_directory: Callable[[], None]
 
 
-def open_log(directory: LogDirectory, means: OpenerMeans) -> OpenLog:
+def open_log(directory: LogDirectory, services: OpenerServices) -> OpenLog:
     """Opens nothing yet: files are opened as they are needed. What is ABSENT is one of ours without topics."""
-    return _open_foreign(directory, means) if directory.kind is DirectoryKind.FOREIGN else _open_own(directory, means)
+    return (
+        _open_foreign(directory, services)
+        if directory.kind is DirectoryKind.FOREIGN
+        else _open_own(directory, services)
+    )
 
 
-def _open_foreign(directory: LogDirectory, means: OpenerMeans) -> OpenLog:
-    catalog = ForeignTopics(means.fs, directory.path)
-    access = PartitionAccess(SwapsFinished(means.fs), directory, catalog, None)
+def _open_foreign(directory: LogDirectory, services: OpenerServices) -> OpenLog:
+    catalog = ForeignTopics(services.fs, directory.path)
+    access = PartitionAccess(SwapsFinished(services.fs), directory, catalog, None)
 
     def transaction_states() -> Iterator[CoordinatorState[TransactionCoordinator]]:
         return (transactions_in(access, catalog, n) for n in partitions_of(catalog, TRANSACTION_STATE_TOPIC))
@@ -100,15 +104,15 @@ def _open_foreign(directory: LogDirectory, means: OpenerMeans) -> OpenLog:
     )
 
 
-def _open_own(directory: LogDirectory, means: OpenerMeans) -> OpenLog:
-    clock, entropy, on_rolled = means.clock, means.entropy, means.on_rolled
-    metadata_log = MetadataLog(means.fs, directory, clock)
-    folders = PartitionFolders(means.fs, directory.path, metadata_log, entropy)
-    access = PartitionAccess(means.fs, directory, metadata_log, folders)
-    topics = InternalTopics(metadata_log, folders, entropy, make_directory=means.make_directory)
+def _open_own(directory: LogDirectory, services: OpenerServices) -> OpenLog:
+    clock, entropy, on_rolled = services.clock, services.entropy, services.on_rolled
+    metadata_log = MetadataLog(services.fs, directory, clock)
+    folders = PartitionFolders(services.fs, directory.path, metadata_log, entropy)
+    access = PartitionAccess(services.fs, directory, metadata_log, folders)
+    topics = InternalTopics(metadata_log, folders, entropy, make_directory=services.make_directory)
 
     def take_block() -> ProducerIdBlock:
-        means.make_directory()
+        services.make_directory()
         return metadata_log.change(MetadataController.plan_allocate_producer_ids)
 
     producer_ids = ProducerIds(take_block)
@@ -137,10 +141,10 @@ def _open_own(directory: LogDirectory, means: OpenerMeans) -> OpenLog:
         metadata_log=metadata_log,
         folders=folders,
         producer_ids=producer_ids,
-        upkeep=PartitionUpkeep(access, clock, entropy, pinned_offset=offsets.pinned_offset),
+        maintenance=PartitionMaintenance(access, clock, entropy, pinned_offset=offsets.pinned_offset),
         transactions=transactions,
         offsets=offsets,
-        held_back=HeldBackReaders(settle, clock),
+        blocked=HeldBackReaders(settle, clock),
     )
     return OpenLog(
         catalog=metadata_log,

@@ -154,8 +154,8 @@ class Transactions:
             if is_expiry_due:
                 self._log.change(lambda coordinator: coordinator.plan_expire(now_ms))
             self._finish(state.look(TransactionCoordinator.ending))
-        except (StreamlogError, OSError) as trouble:
-            _logger.warning("transactions of others are not finished yet: %s", trouble)
+        except (StreamlogError, OSError) as error:
+            _logger.warning("transactions of others are not finished yet: %s", error)
         return True
 
     def require_none_open(self) -> None:
@@ -221,19 +221,19 @@ class Transactions:
         """Writes the markers and completes those that have them all. Raises what stood in the way of the others."""
         if not endings:
             return
-        troubles = self._markers.write(endings)
-        whole = [ending for ending in endings if not troubles.keys() & set(ending.partitions)]
+        errors = self._markers.write(endings)
+        whole = [ending for ending in endings if not errors.keys() & set(ending.partitions)]
         if whole:
             # Only those that nobody completed meanwhile: their ids may have begun another transaction.
             self._log.change(
                 lambda coordinator: coordinator.plan_complete(whole, now_ms=self._clock.now_ms()), may_be_lost=_always
             )
-        for partition, trouble in troubles.items():
-            trouble.add_note(
+        for partition, error in errors.items():
+            error.add_note(
                 f"The end of the transaction is decided and holds; its marker in {partition} is written by whoever next"
                 " looks at the transactions."
             )
-            raise trouble
+            raise error
 
 
 def transactional_writer(batches: bytearray) -> ProducerIdAndEpoch | None:

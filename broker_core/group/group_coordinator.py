@@ -6,7 +6,7 @@
 
 Which members wait, which deadlines run, and a rebalance under way are changed by the events; what is stored is changed
 by replay alone. Whoever runs the coordinator replays an event's records before the next event. If they cannot be
-appended, the coordinator is thrown away, with all that waits in it, and built anew from the log.
+appended, the coordinator is thrown away, with all that waits in it, and rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from uuid import UUID
 from kio.schema.errors import ErrorCode
 
 from broker_core.coordinator.contract import CoordinatorResult
-from broker_core.group.classic_groups import ClassicGroups
-from broker_core.group.classic_messages import HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest
-from broker_core.group.classic_states import ClassicState
-from broker_core.group.consumer_effects import (
+from broker_core.group.classic.classic_groups import ClassicGroups
+from broker_core.group.classic.classic_messages import HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest
+from broker_core.group.classic.classic_states import ClassicState
+from broker_core.group.consumer.consumer_effects import (
     ConsumerHeartbeatReply,
     ConsumerHeartbeatRequest,
     DescribedConsumerGroup,
 )
-from broker_core.group.consumer_group_records import ConsumerGroupRecord
+from broker_core.group.consumer.consumer_group_records import ConsumerGroupRecord
+from broker_core.group.consumer.modern_groups import ModernGroups
 from broker_core.group.coordinator_records import AnyGroupRecord
 from broker_core.group.group_descriptions import (
     DeleteGroupReply,
@@ -36,19 +37,18 @@ from broker_core.group.group_descriptions import (
     listed,
 )
 from broker_core.group.group_effects import GroupEffects, GroupResult, answered, joined
-from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import GroupMetadataRecord, OffsetCommitRecord
 from broker_core.group.group_settings import GroupSettings
-from broker_core.group.modern_groups import ModernGroups
-from broker_core.group.offset_expiration import expired_offsets, expires_since_ms, since_commit
-from broker_core.group.offset_messages import (
+from broker_core.group.offsets.group_offsets import GroupOffsets
+from broker_core.group.offsets.offset_expiration import expired_offsets, expires_since_ms, since_commit
+from broker_core.group.offsets.offset_messages import (
     CommitRequest,
     DeleteOffsetsReply,
     DeleteOffsetsRequest,
     FetchReply,
     FetchRequest,
 )
-from broker_core.group.offset_requests import (
+from broker_core.group.offsets.offset_requests import (
     classic_refusal,
     fetched,
     missing_group_refusal,
@@ -158,7 +158,7 @@ class GroupCoordinator:
         return CoordinatorResult(records=planned.records, reply=GroupEffects())
 
     def group_ids(self) -> tuple[str, ...]:
-        """Of all groups of whatever protocol, ordered, and of those that were taken back."""
+        """Of all groups of whatever protocol, ordered, and of those that were rolled back."""
         modern = () if self.consumer_groups is None else tuple(self.consumer_groups.listed())
         classic = (group.group_id for group in self.classic_groups)
         return tuple(sorted({*classic, *(each.group_id for each in modern), *self.offsets.held_group_ids()}))
@@ -172,7 +172,7 @@ class GroupCoordinator:
 
     def _expired_of(self, group_id: str, now_ms: int) -> tuple[AnyGroupRecord, ...]:
         group, modern = self.classic_groups.get(group_id), self._modern(group_id)
-        self.offsets.forget_taken_back(group_id)
+        self.offsets.forget_rolled_back(group_id)
         expired = expired_offsets(
             self.offsets,
             group_id,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.group.classic_group import ClassicGroup
-from broker_core.group.classic_states import ClassicState
+from broker_core.group.classic.classic_group import ClassicGroup
+from broker_core.group.classic.classic_states import ClassicState
 
 
 class GroupType(enum.Enum):

@@ -60,7 +60,7 @@ class TopicView:
         return {topic_id: self._facts[self._names[topic_id]].partition_count for topic_id in topic_ids}
 
     def hash_of(self, names: Iterable[str]) -> int:
-        """Another number when one of the topics is made, deleted, made anew or grows. None of them there: 0.
+        """Another number when one of the topics is made, deleted, recreated or grows. None of them there: 0.
 
         The number is compared with one of the same group only, so the function need not be Kafka's: a group that comes
         from a Kafka is given a new assignment once, which changes nothing where nothing changed.

@@ -32,9 +32,9 @@ def handle(call: Call) -> None:
         call.respond(error_code=ErrorCode.invalid_request)
         return
 
-    def refused(trouble: StreamlogError) -> None:
+    def refused(error: StreamlogError) -> None:
         knows_fenced = call.version >= _FIRST_VERSION_WITH_FENCED
-        call.respond(error_code=transaction_error(trouble, knows_fenced=knows_fenced))
+        call.respond(error_code=transaction_error(error, knows_fenced=knows_fenced))
 
     call.node.transactions.add_partitions(
         TransactionalProducer(
@@ -45,5 +45,5 @@ def handle(call: Call) -> None:
         [CONSUMER_OFFSETS_PARTITION],
         client_version=OLD_CLIENT_VERSION,
         on_done=lambda: call.respond(error_code=ErrorCode.none),
-        on_trouble=refused,
+        on_error=refused,
     )

@@ -106,7 +106,7 @@ def _add(
         partitions,
         client_version=client_version,
         on_done=lambda: on_errors({}),
-        on_trouble=lambda trouble: on_errors(dict.fromkeys(partitions, _error(call, trouble))),
+        on_error=lambda error: on_errors(dict.fromkeys(partitions, _error(call, error))),
     )
 
 
@@ -119,12 +119,12 @@ def _verify(call: Call, producer: TransactionalProducer, topics: Any, on_errors:
         producer,
         partitions,
         on_reply=lambda outside: on_errors(dict.fromkeys(outside, ErrorCode.transaction_abortable)),
-        on_trouble=lambda trouble: on_errors(dict.fromkeys(partitions, _error(call, trouble))),
+        on_error=lambda error: on_errors(dict.fromkeys(partitions, _error(call, error))),
     )
 
 
-def _error(call: Call, trouble: StreamlogError) -> ErrorCode:
-    return transaction_error(trouble, knows_fenced=call.version >= _FIRST_VERSION_WITH_FENCED)
+def _error(call: Call, error: StreamlogError) -> ErrorCode:
+    return transaction_error(error, knows_fenced=call.version >= _FIRST_VERSION_WITH_FENCED)
 
 
 def _refused(call: Call, topics: Any, *, checks_access: bool) -> dict[TopicPartition, ErrorCode]:

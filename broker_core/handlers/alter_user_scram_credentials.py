@@ -35,7 +35,7 @@ def handle(call: Call) -> None:
             controller.image.scram_credentials, deletions=deletions, upsertions=upsertions
         ),
         lambda outcomes: call.respond(results=[_result(outcome) for outcome in outcomes]),
-        lambda trouble: _refuse_all(call, trouble.error_code, trouble.message),
+        lambda error: _refuse_all(call, error.error_code, error.message),
     )
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from broker_core.broker.replica import Replica
-from broker_core.broker.replica_manager import ReplicaManager
+from broker_core.broker.partition.replica import Replica
+from broker_core.broker.partition.replica_manager import ReplicaManager
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 
 
 class AwaitedPartitions:
-    """Of one fetch. `missing_bytes`: how much more its partitions must have; made anew whenever it has read them."""
+    """Of one fetch. `missing_bytes`: how much more its partitions must have; recreated whenever it has read them."""
 
     def __init__(
         self,

@@ -136,18 +136,16 @@ class Call:
         """Runs `work` where it may block, then `respond` with what came of it. What fails of the two is a fault of
         ours, and ends the connection: nobody waits for ever."""
 
-        def failed(trouble: Exception) -> None:
-            _log.error(
-                "api=%s version=%d peer=%s failed", self.api_key.label, self.version, self.peer, exc_info=trouble
-            )
+        def failed(error: Exception) -> None:
+            _log.error("api=%s version=%d peer=%s failed", self.api_key.label, self.version, self.peer, exc_info=error)
             if not self.is_answered:
                 self.close_connection(f"{self.api_key.label} could not be answered")
 
         def done(value: Value) -> None:
             try:
                 respond(value)
-            except Exception as trouble:
-                failed(trouble)
+            except Exception as error:
+                failed(error)
 
         self.node.jobs.submit(work, done, failed)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from broker_core.broker.broker_node import BrokerNode
-from broker_core.broker.broker_settings import BROKER_SETTINGS, TOPIC_SYNONYMS, kind_of_topic_setting
+from broker_core.broker.settings.broker_settings import BROKER_SETTINGS, TOPIC_SYNONYMS, kind_of_topic_setting
 from broker_core.model.topic_settings import SETTINGS
 
 OF_TOPIC, OF_BROKER_FILE, DEFAULT = 1, 4, 5

@@ -66,8 +66,8 @@ def require_value(name: str, value: str | None) -> str:
 
 
 def _alter(call: Call, resource: Any, plan: PlanChanges, answer: Any) -> None:
-    def refused(trouble: StreamlogError) -> None:
-        answer(trouble.error_code, trouble.message)
+    def refused(error: StreamlogError) -> None:
+        answer(error.error_code, error.message)
 
     try:
         if resource.resource_type != ResourceKind.TOPIC:
@@ -81,8 +81,8 @@ def _alter(call: Call, resource: Any, plan: PlanChanges, answer: Any) -> None:
             raise UnknownTopicError(f"The topic '{name}' does not exist.", topic=name)
         changes = plan(topic, resource)
         call.node.topics.check(lambda controller: controller.plan_alter_topic_configs(name, changes))
-    except StreamlogError as trouble:
-        refused(trouble)
+    except StreamlogError as error:
+        refused(error)
         return
     if call.message.validate_only:
         answer()

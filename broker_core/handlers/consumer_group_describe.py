@@ -11,7 +11,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.group.consumer_effects import (
+from broker_core.group.consumer.consumer_effects import (
     DescribedConsumerGroup,
     DescribedConsumerMember,
     DescribedTopicPartitions,
@@ -37,8 +37,8 @@ def handle(call: Call) -> None:
     def answered(groups: tuple[DescribedConsumerGroup, ...]) -> None:
         call.respond(groups=[*refusals, *(_answer(call, group) for group in groups)])
 
-    def refused(trouble: StreamlogError) -> None:
-        call.respond(groups=[*refusals, *(_refusal(group_id, trouble.error_code) for group_id in allowed)])
+    def refused(error: StreamlogError) -> None:
+        call.respond(groups=[*refusals, *(_refusal(group_id, error.error_code) for group_id in allowed)])
 
     call.node.groups.look(
         lambda coordinator: tuple(coordinator.describe_consumer_group(group_id) for group_id in allowed),

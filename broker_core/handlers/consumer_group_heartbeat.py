@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.group.consumer_effects import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
-from broker_core.group.consumer_group_records import Partitions
+from broker_core.group.consumer.consumer_effects import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
+from broker_core.group.consumer.consumer_group_records import Partitions
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.durations import milliseconds_of
@@ -34,8 +34,8 @@ def handle(call: Call) -> None:
     def answered(reply: ConsumerHeartbeatReply) -> None:
         _respond(call, reply)
 
-    def refused(trouble: StreamlogError) -> None:
-        call.respond(error_code=trouble.error_code, error_message=trouble.message)
+    def refused(error: StreamlogError) -> None:
+        call.respond(error_code=error.error_code, error_message=error.message)
 
     call.node.groups.request(
         lambda coordinator, ticket, now_ms: coordinator.on_consumer_heartbeat(ticket, request, now_ms),

@@ -30,7 +30,7 @@ def handle(call: Call) -> None:
     call.node.topics.change(
         lambda controller: plan_create_acls(controller.image.access_control, wanted, entropy=entropy),
         lambda replies: call.respond(results=[_result(reply) for reply in replies]),
-        lambda trouble: _refuse_all(call, trouble.error_code, trouble.message),
+        lambda error: _refuse_all(call, error.error_code, error.message),
     )
 
 

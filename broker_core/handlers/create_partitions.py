@@ -35,13 +35,13 @@ def handle(call: Call) -> None:
 
 
 def _begin(call: Call, topic: Any, answer: Any) -> None:
-    def refused(trouble: StreamlogError) -> None:
-        answer(trouble.error_code, trouble.message)
+    def refused(error: StreamlogError) -> None:
+        answer(error.error_code, error.message)
 
     try:
         call.node.topics.check(lambda controller: controller.plan_create_partitions(topic.name, topic.count))
-    except StreamlogError as trouble:
-        refused(trouble)
+    except StreamlogError as error:
+        refused(error)
         return
     refusal = _refused_assignment(call, topic)
     if refusal is not None:
@@ -50,7 +50,7 @@ def _begin(call: Call, topic: Any, answer: Any) -> None:
         answer()
     else:
         call.node.topics.create_partitions(
-            topic.name, topic.count, on_reply=lambda description: answer(), on_trouble=refused
+            topic.name, topic.count, on_reply=lambda description: answer(), on_error=refused
         )
 
 

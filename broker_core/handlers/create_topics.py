@@ -54,8 +54,8 @@ def handle(call: Call) -> None:
             if not may_create_all and not call.is_allowed(Operation.CREATE, ResourceType.TOPIC, topic.name):
                 raise _Refusal(ErrorCode.topic_authorization_failed, "Authorization failed.")
             _begin(call, topic, answer)
-        except (_Refusal, StreamlogError) as trouble:
-            answer(topic.name, error_code=trouble.error_code, error_message=trouble.message)
+        except (_Refusal, StreamlogError) as error:
+            answer(topic.name, error_code=error.error_code, error_message=error.message)
 
 
 def _begin(call: Call, topic: Any, answer: Any) -> None:
@@ -67,13 +67,13 @@ def _begin(call: Call, topic: Any, answer: Any) -> None:
         shown = {"num_partitions": count, "replication_factor": 1, **_shown(call, topic.name, configs)}
         answer(topic.name, topic_id=description.topic_id, **shown)
 
-    def refused(trouble: StreamlogError) -> None:
-        answer(topic.name, error_code=trouble.error_code, error_message=trouble.message)
+    def refused(error: StreamlogError) -> None:
+        answer(topic.name, error_code=error.error_code, error_message=error.message)
 
     if call.message.validate_only:
         made(planned)  # as in Kafka with an id, which no topic will have
         return
-    call.node.topics.create_topic(topic.name, partition_count=count, configs=configs, on_reply=made, on_trouble=refused)
+    call.node.topics.create_topic(topic.name, partition_count=count, configs=configs, on_reply=made, on_error=refused)
 
 
 def _judged(call: Call, topic: Any) -> tuple[int, dict[str, str]]:

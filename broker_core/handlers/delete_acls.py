@@ -28,7 +28,7 @@ def handle(call: Call) -> None:
     call.node.topics.change(
         lambda controller: plan_delete_acls(controller.image.access_control, filters),
         lambda replies: call.respond(filter_results=[_result(reply) for reply in replies]),
-        lambda trouble: _refuse_all(call, trouble.error_code, trouble.message),
+        lambda error: _refuse_all(call, error.error_code, error.message),
     )
 
 

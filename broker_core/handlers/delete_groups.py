@@ -34,8 +34,8 @@ def _delete(call: Call, group_id: str, answer: partial[None]) -> None:
     def answered(reply: DeleteGroupReply) -> None:
         answer(reply.error_code)
 
-    def refused(trouble: StreamlogError) -> None:
-        answer(trouble.error_code)
+    def refused(error: StreamlogError) -> None:
+        answer(error.error_code)
 
     call.node.groups.request(
         lambda coordinator, ticket, now_ms: coordinator.delete_group(ticket, group_id), answered, refused

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.broker.replica import Replica
+from broker_core.broker.partition.replica import Replica
 from broker_core.handlers.call import Call
 from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.model.access_control import Operation, ResourceType
@@ -41,8 +41,8 @@ def handle(call: Call) -> None:
 
 
 def _begin(call: Call, name: str, number: int, offset: int, answer: Any) -> None:
-    def refused(trouble: StreamlogError) -> None:
-        answer(error_code=trouble.error_code)
+    def refused(error: StreamlogError) -> None:
+        answer(error_code=error.error_code)
 
     if not call.is_allowed(Operation.DELETE, ResourceType.TOPIC, name):
         answer(error_code=ErrorCode.topic_authorization_failed)
@@ -50,8 +50,8 @@ def _begin(call: Call, name: str, number: int, offset: int, answer: Any) -> None
     try:
         replica = call.node.replicas.get(TopicPartition(name, number))
         _check_policy(replica)
-    except StreamlogError as trouble:
-        refused(trouble)
+    except StreamlogError as error:
+        refused(error)
         return
     replica.delete_records(offset, answer, refused)
 

@@ -130,7 +130,7 @@ def _delete(call: Call, topic: TopicDescription, answer: Any) -> None:
         call.node.on_topic_deleted(description)
         answer(ErrorCode.none)
 
-    def refused(trouble: StreamlogError) -> None:
-        answer(trouble.error_code, trouble.message)
+    def refused(error: StreamlogError) -> None:
+        answer(error.error_code, error.message)
 
-    call.node.topics.delete_topic(topic.name, on_reply=deleted, on_trouble=refused)
+    call.node.topics.delete_topic(topic.name, on_reply=deleted, on_error=refused)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.broker.broker_description import DescribedSetting, describe_broker
-from broker_core.broker.broker_settings import SettingKind
+from broker_core.broker.settings.broker_settings import SettingKind
 from broker_core.handlers.call import Call
 from broker_core.handlers.config_answers import DEFAULT, OF_BROKER_FILE, topic_config_answers
 from broker_core.handlers.config_resources import ResourceKind, is_allowed_to_describe, refusal_of_kind
@@ -36,8 +36,8 @@ def _described(call: Call, resource: Any) -> dict[str, Any]:
         return named | {"error_code": refused}
     try:
         configs = _configs(call, resource.resource_type, resource.resource_name)
-    except StreamlogError as trouble:
-        return named | {"error_code": trouble.error_code, "error_message": trouble.message}
+    except StreamlogError as error:
+        return named | {"error_code": error.error_code, "error_message": error.message}
     asked = resource.configuration_keys
     if asked:
         configs = [config for config in configs if config["name"] in set(asked)]

@@ -29,8 +29,8 @@ def handle(call: Call) -> None:
     def answered(groups: tuple[DescribedGroup, ...]) -> None:
         call.respond(groups=[*refusals, *(_answer(call, group) for group in groups)])
 
-    def refused(trouble: StreamlogError) -> None:
-        call.respond(groups=[*refusals, *(_refusal(group_id, trouble.error_code) for group_id in allowed)])
+    def refused(error: StreamlogError) -> None:
+        call.respond(groups=[*refusals, *(_refusal(group_id, error.error_code) for group_id in allowed)])
 
     call.node.groups.look(
         lambda coordinator: tuple(coordinator.describe(group_id) for group_id in allowed), answered, refused

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.broker.replica_manager import DiskSpace
+from broker_core.broker.partition.replica_manager import DiskSpace
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.identifiers import TopicPartition

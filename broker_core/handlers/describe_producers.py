@@ -7,7 +7,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.broker.replica import Replica
+from broker_core.broker.partition.replica import Replica
 from broker_core.handlers.call import Call
 from broker_core.log.producer_state import ProducerEntry
 from broker_core.model.access_control import Operation, ResourceType
@@ -47,15 +47,15 @@ def _look_at(call: Call, name: str, answer: dict[str, Any], looked_at: Callable[
         answer["active_producers"] = [_shown(entry) for entry in replica.producer_entries().values()]
         looked_at()
 
-    def failed(trouble: StreamlogError) -> None:
-        answer.update(error_code=trouble.error_code, error_message=trouble.message)
+    def failed(error: StreamlogError) -> None:
+        answer.update(error_code=error.error_code, error_message=error.message)
         looked_at()
 
     try:
         validate_topic_name(name)
         replica = call.node.replicas.get(TopicPartition(name, answer["partition_index"]))
-    except StreamlogError as trouble:
-        failed(trouble)
+    except StreamlogError as error:
+        failed(error)
         return
     replica.when_producers_known(lambda: known(replica), failed)
 

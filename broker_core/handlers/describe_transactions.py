@@ -22,10 +22,10 @@ def handle(call: Call) -> None:
     def described(values: Mapping[str, TransactionValue]) -> None:
         call.respond(transaction_states=[_state(call, each, allowed[each], values.get(each)) for each in asked])
 
-    def refused(trouble: StreamlogError) -> None:
+    def refused(error: StreamlogError) -> None:
         call.respond(
             transaction_states=[
-                _refusal(each, trouble.error_code if allowed[each] else ErrorCode.transactional_id_authorization_failed)
+                _refusal(each, error.error_code if allowed[each] else ErrorCode.transactional_id_authorization_failed)
                 for each in asked
             ]
         )

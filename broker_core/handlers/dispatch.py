@@ -38,17 +38,17 @@ def dispatch(node: BrokerNode, request: Request, peer: Peer, send: Send, now_ms:
         return
     try:
         HANDLERS[request.api_key](call)
-    except Exception as trouble:
-        if call.is_answered or not _may_answer(call, trouble):
+    except Exception as error:
+        if call.is_answered or not _may_answer(call, error):
             raise
 
 
-def _may_answer(call: Call, trouble: Exception) -> bool:
+def _may_answer(call: Call, error: Exception) -> bool:
     """Answers with the error code where the whole answer has one."""
     if "error_code" not in _field_names(message_types(call.request.api_key, call.version).response):
         return False
-    if isinstance(trouble, StreamlogError):
-        call.respond(error_code=trouble.error_code)
+    if isinstance(error, StreamlogError):
+        call.respond(error_code=error.error_code)
         return True
     _log.exception("api=%s version=%d peer=%s failed", call.api_key.label, call.version, call.peer)
     call.respond(error_code=ErrorCode.unknown_server_error)

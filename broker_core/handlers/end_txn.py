@@ -31,8 +31,8 @@ def handle(call: Call) -> None:
         _refuse(call, ErrorCode.invalid_request)
         return
 
-    def refused(trouble: StreamlogError) -> None:
-        _refuse(call, transaction_error(trouble, knows_fenced=call.version >= _FIRST_VERSION_WITH_FENCED))
+    def refused(error: StreamlogError) -> None:
+        _refuse(call, transaction_error(error, knows_fenced=call.version >= _FIRST_VERSION_WITH_FENCED))
 
     call.node.transactions.end(
         TransactionalProducer(
@@ -45,7 +45,7 @@ def handle(call: Call) -> None:
         on_reply=lambda next_one: call.respond(
             producer_id=next_one.producer_id, producer_epoch=next_one.producer_epoch
         ),
-        on_trouble=refused,
+        on_error=refused,
     )
 
 

@@ -20,7 +20,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.broker.replica import Replica
+from broker_core.broker.partition.replica import Replica
 from broker_core.cluster import FetchedBatches
 from broker_core.fetch.fetch_session import FINAL_EPOCH, FetchContext, PartitionKey, WantedPartition
 from broker_core.handlers.awaited_partitions import AwaitedPartitions
@@ -200,10 +200,10 @@ class _Fetch:
             if len(fetched.buffer) > max_bytes and not is_first:
                 return self._answer(key, replica, None)
             return self._answer(key, replica, fetched)
-        except (UnknownTopicError, UnknownPartitionError) as trouble:
-            return _refusal(key, trouble.error_code, is_found=self._awaited is not None)
-        except StreamlogError as trouble:
-            return _refusal(key, trouble.error_code)
+        except (UnknownTopicError, UnknownPartitionError) as error:
+            return _refusal(key, error.error_code, is_found=self._awaited is not None)
+        except StreamlogError as error:
+            return _refusal(key, error.error_code)
 
     def _has_more(self, replica: Replica, from_offset: int) -> bool:
         """False: at the end, and nothing is to be read. What is out of range is left to the replica to refuse."""

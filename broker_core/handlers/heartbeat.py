@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.group.classic_messages import HeartbeatReply, HeartbeatRequest
+from broker_core.group.classic.classic_messages import HeartbeatReply, HeartbeatRequest
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
@@ -28,9 +28,9 @@ def handle(call: Call) -> None:
     def answered(reply: HeartbeatReply) -> None:
         call.respond(error_code=reply.error_code)
 
-    def refused(trouble: StreamlogError) -> None:
-        is_loading = trouble.error_code is ErrorCode.coordinator_load_in_progress
-        call.respond(error_code=ErrorCode.none if is_loading else trouble.error_code)
+    def refused(error: StreamlogError) -> None:
+        is_loading = error.error_code is ErrorCode.coordinator_load_in_progress
+        call.respond(error_code=ErrorCode.none if is_loading else error.error_code)
 
     call.node.groups.request(
         lambda coordinator, ticket, now_ms: coordinator.on_heartbeat(ticket, request, now_ms), answered, refused

@@ -1,12 +1,12 @@
-"""IncrementalAlterConfigs (44), versions 0 and 1: single settings of topics are set (0), taken back (1), or, where they
-are lists, added to (2) and taken from (3) (KIP-339)."""
+"""IncrementalAlterConfigs (44), versions 0 and 1: single settings of topics are set (0), reset to their
+defaults (1), or, where they are lists, added to (2) and taken from (3) (KIP-339)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker_core.broker.broker_settings import SettingKind, kind_of_topic_setting
+from broker_core.broker.settings.broker_settings import SettingKind, kind_of_topic_setting
 from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
 from broker_core.handlers.config_changes import Changes, alter_each, require_value
@@ -30,7 +30,7 @@ def _planned(topic: TopicDescription, resource: Any, *, defaults: Any) -> Change
         if config.name in changes:
             raise InvalidRequestError("Error due to duplicate config keys")
         if config.config_operation == _DELETE:
-            # Kafka lets what it does not know be taken back.
+            # Kafka lets what it does not know be rolled back.
             if config.name in SETTINGS:
                 changes[config.name] = None
             continue

@@ -34,15 +34,15 @@ def handle(call: Call) -> None:
         return
     known = ProducerIdAndEpoch(producer_id=producer_id, producer_epoch=producer_epoch)
 
-    def refused(trouble: StreamlogError) -> None:
-        _refuse(call, transaction_error(trouble, knows_fenced=call.version >= _FIRST_VERSION_WITH_FENCED))
+    def refused(error: StreamlogError) -> None:
+        _refuse(call, transaction_error(error, knows_fenced=call.version >= _FIRST_VERSION_WITH_FENCED))
 
     call.node.transactions.init_producer_id(
         transactional_id,
         timeout_ms=milliseconds_of(call.message.transaction_timeout),
         expected=None if producer_id == NO_PRODUCER_ID else known,
         on_reply=lambda given: call.respond(producer_id=given.producer_id, producer_epoch=given.producer_epoch),
-        on_trouble=refused,
+        on_error=refused,
     )
 
 

@@ -15,8 +15,8 @@ def handle(call: Call) -> None:
     states = tuple(call.request_field("states_filter", ()))
     types = tuple(call.request_field("types_filter", ()))
 
-    def refused(trouble: StreamlogError) -> None:
-        call.respond(error_code=trouble.error_code)
+    def refused(error: StreamlogError) -> None:
+        call.respond(error_code=error.error_code)
 
     call.node.groups.look(
         lambda coordinator: coordinator.list_groups(states, types), lambda groups: _respond(call, groups), refused

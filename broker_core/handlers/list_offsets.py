@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.broker.replica import Replica
+from broker_core.broker.partition.replica import Replica
 from broker_core.handlers.call import Call
 from broker_core.handlers.leader_epochs import refused_epoch
 from broker_core.model.access_control import Operation, ResourceType
@@ -83,8 +83,8 @@ def _looked_up(call: Call, name: str, partition: Any) -> Answer | Lookup:
         if refused is not None:
             return _NOWHERE | {"error_code": refused}
         return _place_of(replica, spec, IsolationLevel(1 if call.request_field("isolation_level", 0) == 1 else 0))
-    except StreamlogError as trouble:
-        return _NOWHERE | {"error_code": trouble.error_code}
+    except StreamlogError as error:
+        return _NOWHERE | {"error_code": error.error_code}
 
 
 def _place_of(replica: Replica, spec: int, isolation: IsolationLevel) -> Answer | Lookup:
@@ -97,8 +97,8 @@ def _place_of(replica: Replica, spec: int, isolation: IsolationLevel) -> Answer 
     def lookup() -> Answer:
         try:
             found = find()
-        except StreamlogError as trouble:
-            return _NOWHERE | {"error_code": trouble.error_code}
+        except StreamlogError as error:
+            return _NOWHERE | {"error_code": error.error_code}
         if found is None:
             return _NOWHERE
         return {"timestamp": found.timestamp_ms, "offset": found.offset, "leader_epoch": leader_epoch}

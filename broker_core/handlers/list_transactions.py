@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.group.topic_regex import matches, refusal_of_regex
+from broker_core.group.consumer.topic_regex import matches, refusal_of_regex
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
@@ -48,7 +48,7 @@ def handle(call: Call) -> None:
             ],
         )
 
-    def refused(trouble: StreamlogError) -> None:
-        call.respond(error_code=trouble.error_code)
+    def refused(error: StreamlogError) -> None:
+        call.respond(error_code=error.error_code)
 
     call.node.transactions.find(is_wanted, found, refused)

@@ -11,7 +11,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.cluster import GroupOffset
-from broker_core.group.offset_messages import CommitReply, CommitRequest
+from broker_core.group.offsets.offset_messages import CommitReply, CommitRequest
 from broker_core.handlers.call import Call
 from broker_core.handlers.committed_partitions import AskedPartition, answer_topics, asked_partitions
 from broker_core.model.access_control import Operation, ResourceType
@@ -37,8 +37,8 @@ def handle(call: Call) -> None:
         _respond(call, asked, CommitReply(errors={}))
         return
 
-    def refused(trouble: StreamlogError) -> None:
-        _respond(call, asked, CommitReply(errors=dict.fromkeys(request.offsets, trouble.error_code)))
+    def refused(error: StreamlogError) -> None:
+        _respond(call, asked, CommitReply(errors=dict.fromkeys(request.offsets, error.error_code)))
 
     call.node.groups.request(
         lambda coordinator, ticket, now_ms: coordinator.on_commit_offsets(ticket, request, now_ms),

@@ -1,10 +1,10 @@
-"""OffsetDelete (47), version 0: offsets of topics that nobody in the group subscribes to are taken back."""
+"""OffsetDelete (47), version 0: offsets of topics that nobody in the group subscribes to are rolled back."""
 
 from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.group.offset_messages import DeleteOffsetsReply, DeleteOffsetsRequest
+from broker_core.group.offsets.offset_messages import DeleteOffsetsReply, DeleteOffsetsRequest
 from broker_core.handlers.call import Call
 from broker_core.handlers.committed_partitions import AskedPartition, answer_topics, asked_partitions
 from broker_core.model.access_control import Operation, ResourceType
@@ -26,8 +26,8 @@ def handle(call: Call) -> None:
     good = tuple(each.partition for each in asked if each.partition is not None and each.error_code is ErrorCode.none)
     request = DeleteOffsetsRequest(group_id=group_id, partitions=good)
 
-    def refused(trouble: StreamlogError) -> None:
-        call.respond(error_code=trouble.error_code)
+    def refused(error: StreamlogError) -> None:
+        call.respond(error_code=error.error_code)
 
     call.node.groups.request(
         lambda coordinator, ticket, now_ms: coordinator.delete_offsets(ticket, request),

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.group.offset_messages import FetchedOffset, FetchReply, FetchRequest
+from broker_core.group.offsets.offset_messages import FetchedOffset, FetchReply, FetchRequest
 from broker_core.handlers.call import Call
 from broker_core.handlers.committed_partitions import AskedPartition, answer_topics, asked_partitions
 from broker_core.model.access_control import Operation, ResourceType
@@ -40,8 +40,8 @@ def handle(call: Call) -> None:
     def answered(replies: list[FetchReply]) -> None:
         _respond(call, groups, replies)
 
-    def refused(trouble: StreamlogError) -> None:
-        _respond(call, groups, [FetchReply(error_code=trouble.error_code) for _ in groups])
+    def refused(error: StreamlogError) -> None:
+        _respond(call, groups, [FetchReply(error_code=error.error_code) for _ in groups])
 
     call.node.groups.look(
         lambda coordinator: [

@@ -38,6 +38,6 @@ def _end_of(call: Call, name: str, partition: Any, *, is_allowed: bool) -> dict[
         if refused is not None:
             return _UNKNOWN | {"error_code": refused}
         epoch, end_offset = replica.end_offset_for_epoch(partition.leader_epoch)
-    except StreamlogError as trouble:
-        return _UNKNOWN | {"error_code": trouble.error_code}
+    except StreamlogError as error:
+        return _UNKNOWN | {"error_code": error.error_code}
     return {"error_code": ErrorCode.none, "leader_epoch": epoch, "end_offset": end_offset}

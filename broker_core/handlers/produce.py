@@ -1,6 +1,6 @@
 """Produce (0), versions 3 to 13: one batch for each partition, appended and acknowledged when it is durable.
 
-acks 0     nothing is answered; trouble closes the connection, so that the client looks for the leader anew
+acks 0     nothing is answered; an error closes the connection, so that the client looks for the leader anew
 acks 1     answered when it is durable: an ack waits for the disk (flush.policy=batch)
 acks -1    the same, or REQUEST_TIMED_OUT after the request's timeout: it may still become durable
 
@@ -18,7 +18,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.broker.replica import Replica
+from broker_core.broker.partition.replica import Replica
 from broker_core.cluster import AppendResult
 from broker_core.handlers.call import Call
 from broker_core.handlers.produced_batch import NO_OFFSET, Refused, only_batch, refusal_of_all
@@ -89,8 +89,8 @@ class _Produce:
                     log_start_offset=refused.log_start_offset,
                 )
                 whole = refused if refused.is_of_all else whole
-            except StreamlogError as trouble:
-                self._refuse(place, error_code=trouble.error_code, error_message=trouble.message)
+            except StreamlogError as error:
+                self._refuse(place, error_code=error.error_code, error_message=error.message)
         if self._answers:
             # Seldom: what Kafka looks for first is looked for only where something was found.
             whole = refusal_of_all(self._call.message.topic_data, self._may_write_transaction) or whole
@@ -188,19 +188,19 @@ class _Produce:
             }
             self._maybe_respond()
 
-        def failed(trouble: StreamlogError) -> None:
+        def failed(error: StreamlogError) -> None:
             self._refuse(
                 batch.place,
-                error_code=trouble.error_code,
-                error_message=trouble.message,
+                error_code=error.error_code,
+                error_message=error.message,
                 log_start_offset=(
-                    NO_OFFSET if trouble.error_code in _WITHOUT_LOG_START else batch.replica.bounds.log_start_offset
+                    NO_OFFSET if error.error_code in _WITHOUT_LOG_START else batch.replica.bounds.log_start_offset
                 ),
             )
             self._maybe_respond()
 
         batch.replica.append(
-            batch.records, origin=AppendOrigin.CLIENT, header=batch.header, on_done=done, on_trouble=failed
+            batch.records, origin=AppendOrigin.CLIENT, header=batch.header, on_done=done, on_error=failed
         )
 
     def _time_is_up(self) -> None:
@@ -230,9 +230,9 @@ class _Produce:
             return
         self._call.node.timers.cancel(self._timer_key)
         if self._call.message.acks == 0:
-            troubles = [answer["error_code"] for answer in self._answers.values() if answer["error_code"].value]
-            if troubles:
-                self._call.close_connection(f"a produce with acks=0 failed: {troubles[0].name}")
+            errors = [answer["error_code"] for answer in self._answers.values() if answer["error_code"].value]
+            if errors:
+                self._call.close_connection(f"a produce with acks=0 failed: {errors[0].name}")
             else:
                 self._call.respond_nothing()
             return

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.broker.replica import Replica
+from broker_core.broker.partition.replica import Replica
 from broker_core.model.identifiers import CompressionType
 from broker_core.record.batch_header import (
     ATTRIBUTES_POSITION,

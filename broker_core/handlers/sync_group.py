@@ -9,7 +9,7 @@ from typing import Final
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.group.classic_messages import SyncReply, SyncRequest
+from broker_core.group.classic.classic_messages import SyncReply, SyncRequest
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
@@ -36,8 +36,8 @@ def handle(call: Call) -> None:
         _respond(call, SyncReply(error_code=ErrorCode.group_authorization_failed))
         return
 
-    def refused(trouble: StreamlogError) -> None:
-        _respond(call, SyncReply(error_code=trouble.error_code))
+    def refused(error: StreamlogError) -> None:
+        _respond(call, SyncReply(error_code=error.error_code))
 
     call.node.groups.request(
         lambda coordinator, ticket, now_ms: coordinator.on_sync(ticket, request, now_ms),

@@ -35,8 +35,8 @@ def absence_of(name: str) -> ErrorCode:
     """Of a topic that does not exist: whether one of the name could."""
     try:
         validate_topic_name(name)
-    except InvalidTopicNameError as trouble:
-        return trouble.error_code
+    except InvalidTopicNameError as error:
+        return error.error_code
     return ErrorCode.unknown_topic_or_partition
 
 

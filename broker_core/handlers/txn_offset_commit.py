@@ -11,8 +11,8 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.cluster import GroupOffset, TransactionalProducer
-from broker_core.group.classic_messages import NO_GENERATION, UNKNOWN_MEMBER_ID
-from broker_core.group.offset_messages import CommitReply, CommitRequest
+from broker_core.group.classic.classic_messages import NO_GENERATION, UNKNOWN_MEMBER_ID
+from broker_core.group.offsets.offset_messages import CommitReply, CommitRequest
 from broker_core.handlers.call import Call
 from broker_core.handlers.committed_partitions import AskedPartition, answer_topics, asked_partitions
 from broker_core.handlers.transaction_errors import transaction_error
@@ -67,7 +67,7 @@ class _Commit:
             [CONSUMER_OFFSETS_PARTITION],
             adds=self._call.version >= _FIRST_VERSION_THAT_ADDS_PARTITIONS,
             on_ready=self._admitted,
-            on_trouble=self._refused,
+            on_error=self._refused,
         )
 
     def _admitted(self, outside: frozenset[TopicPartition]) -> None:
@@ -85,8 +85,8 @@ class _Commit:
             ),
         )
 
-    def _refused(self, trouble: StreamlogError) -> None:
-        self._refuse(transaction_error(trouble, knows_fenced=False))
+    def _refused(self, error: StreamlogError) -> None:
+        self._refuse(transaction_error(error, knows_fenced=False))
 
     def _refuse(self, error_code: ErrorCode) -> None:
         _respond(self._call, self._asked, CommitReply(errors=dict.fromkeys(self._request.offsets, error_code)))

@@ -54,15 +54,15 @@ def _write(call: Call, place: Place, answer: Callable[[Place, ErrorCode], None])
         answer(place, ErrorCode.unknown_topic_or_partition)
         return
 
-    def refused(trouble: StreamlogError) -> None:
-        answer(place, trouble.error_code)
+    def refused(error: StreamlogError) -> None:
+        answer(place, error.error_code)
 
     call.node.transactions.write_marker(
         partition,
         ProducerIdAndEpoch(producer_id=asked.producer_id, producer_epoch=asked.producer_epoch),
         EndTransactionMarker(is_commit=asked.transaction_result, coordinator_epoch=asked.coordinator_epoch),
         on_done=lambda: answer(place, ErrorCode.none),
-        on_trouble=refused,
+        on_error=refused,
     )
 
 

@@ -2,7 +2,7 @@
 
 Base offset, last offset, producer fields and leader epoch stay, so offsets and the producer's last sequence survive.
 Surviving records keep their bytes; only where a delete horizon is set does the base timestamp become the horizon, and
-each record's timestamp delta is written anew against it (KIP-534). The content is compressed as it was before.
+each record's timestamp delta is written again against it (KIP-534). The content is compressed as it was before.
 """
 
 from __future__ import annotations

@@ -180,9 +180,9 @@ def _validate_data(
         raise InvalidTimestampError(f"{name}: a producer may not set the timestamp type to LogAppendTime")
     try:
         summary = inspect_records(batches, position, header=header)
-    except CorruptBatchError as trouble:
+    except CorruptBatchError as error:
         # Its CRC is right: so it was sent.
-        raise InvalidRecordError(f"{name}: {trouble.message}") from trouble
+        raise InvalidRecordError(f"{name}: {error.message}") from error
     if not summary.is_contiguous:
         raise InvalidRecordError(f"{name}: the offset deltas of a batch of {header.record_count} records have gaps")
     if config.is_compacted and summary.null_key_count:

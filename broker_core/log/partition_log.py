@@ -50,7 +50,7 @@ class TruncatePlan:
 
     Segments in `removed` go whole. `cut_base_offset`: the segment that is cut at the first batch whose last offset is
     at or above `until_offset`, and is active then. None: no segment is left, an empty one begins at `until_offset`.
-    After it the machine is made anew from what is on disk, producers from a snapshot at or below the new end.
+    After it the machine is recreated from what is on disk, producers from a snapshot at or below the new end.
     """
 
     until_offset: int

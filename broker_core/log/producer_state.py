@@ -47,7 +47,7 @@ class AppendOrigin(enum.Enum):
 
 
 class ProducedBatch(NamedTuple):
-    """One remembered batch. A tuple, as its producer is: both are made anew for each batch of an idempotent one."""
+    """One remembered batch. A tuple, as its producer is: both are recreated for each batch of an idempotent one."""
 
     last_sequence: int
     last_offset: int

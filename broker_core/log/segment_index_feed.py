@@ -25,7 +25,7 @@ _NOTHING = IndexEntries()
 
 
 class SegmentIndexFeed:
-    """Follows one segment, the active one or one being written anew.
+    """Follows one segment, the active one or one being written again.
 
     The state is a handful of numbers: plan on a `copy`, then swap it in. Start with an empty segment, or where a known
     one stands: the keyword arguments are the attributes of the same names.

@@ -199,15 +199,15 @@ class LogDirectory:
             mode = os.stat(self.path).st_mode
         except (FileNotFoundError, NotADirectoryError):
             return self._absent(f"{self.path} does not exist")
-        except PermissionError as trouble:
-            raise self._unreadable(trouble) from trouble
+        except PermissionError as error:
+            raise self._unreadable(error) from error
         if not stat.S_ISDIR(mode):
             raise DirectoryFormatError(f"{self.path} is a file; a log is a directory", directory=self.path)
         try:
             names = self._fs.list_directory(self.path)
             data = read_small_file(self._fs, f"{self.path}/{META_PROPERTIES_FILE_NAME}")
-        except PermissionError as trouble:
-            raise self._unreadable(trouble) from trouble
+        except PermissionError as error:
+            raise self._unreadable(error) from error
         if data is not None:
             properties = decode_meta_properties(data, f"{self.path}/{META_PROPERTIES_FILE_NAME}")
             return (DirectoryKind.OURS if properties.is_ours else DirectoryKind.FOREIGN), properties
@@ -227,8 +227,8 @@ class LogDirectory:
             raise DirectoryFormatError(f"{what}; it becomes one when a topic is created in it", directory=self.path)
         return DirectoryKind.ABSENT, None
 
-    def _unreadable(self, trouble: OSError) -> DirectoryReadOnlyError:
-        return DirectoryReadOnlyError(f"No access to {self.path}: {trouble.strerror}", directory=self.path)
+    def _unreadable(self, error: OSError) -> DirectoryReadOnlyError:
+        return DirectoryReadOnlyError(f"No access to {self.path}: {error.strerror}", directory=self.path)
 
     def _is_partition_folder(self, name: str) -> bool:
         if parse_partition_folder(name) is None:
@@ -249,17 +249,17 @@ class LogDirectory:
         try:
             self._fs.open(self._lock.path, writable=True, create=True).close()
             self._is_writable = True
-        except OSError as trouble:
-            if trouble.errno not in _NO_ACCESS:
-                raise StorageError(f"Cannot lock {self.path}: {trouble}", directory=self.path) from trouble
+        except OSError as error:
+            if error.errno not in _NO_ACCESS:
+                raise StorageError(f"Cannot lock {self.path}: {error}", directory=self.path) from error
             self._is_writable = False
         try:
             if not self._lock.acquire(self._lock_mode, timeout_seconds=_LOCK_WAIT_SECONDS):
                 raise self._locked()
             self._holds_lock = True
-        except OSError as trouble:
+        except OSError as error:
             if self._is_writable or self._lock_mode is LockMode.EXCLUSIVE:
-                raise StorageError(f"Cannot lock {self.path}: {trouble}", directory=self.path) from trouble
+                raise StorageError(f"Cannot lock {self.path}: {error}", directory=self.path) from error
 
     def _locked(self) -> DirectoryLockedError:
         if self._lock_mode is LockMode.EXCLUSIVE:

@@ -18,7 +18,7 @@ class ForkAware(Protocol):
 
     def reset_after_fork(self) -> None:
         """Runs in the child, where no other thread exists. Closes inherited descriptors without a word to the file
-        system (no unlock, no write: both would reach into the parent) and begins anew."""
+        system (no unlock, no write: both would reach into the parent) and restarts."""
         ...
 
 

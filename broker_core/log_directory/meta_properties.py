@@ -74,8 +74,8 @@ def decode_meta_properties(data: bytes, path: str) -> MetaProperties:
         raise DirectoryFormatError(f"{path} names no node: node.id={node_id or '(nothing)'}")
     try:
         directory_id = decode_id(fields["directory.id"]) if "directory.id" in fields else UUID(int=0)
-    except ValueError as trouble:
-        raise DirectoryFormatError(f"{path}: directory.id={fields['directory.id']}: {trouble}") from trouble
+    except ValueError as error:
+        raise DirectoryFormatError(f"{path}: directory.id={fields['directory.id']}: {error}") from error
     return MetaProperties(
         cluster_id=fields.get("cluster.id", ""),
         directory_id=directory_id,

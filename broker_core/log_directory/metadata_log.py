@@ -183,9 +183,9 @@ class MetadataLog:
                 if is_held:
                     with closing(self._open_store()) as store:
                         store.refresh()
-        except (CorruptDataError, StorageError) as trouble:
+        except (CorruptDataError, StorageError) as error:
             # The reader can still have what was published; what is damaged it will find where it lies.
-            _log.warning("the metadata log of %s could not be recovered for reading: %s", self._directory.path, trouble)
+            _log.warning("the metadata log of %s could not be recovered for reading: %s", self._directory.path, error)
 
     def _open_store(self) -> PartitionStore:
         return PartitionStore.open(

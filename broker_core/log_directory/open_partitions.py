@@ -2,7 +2,7 @@
 
 An entry belongs to a topic as it was described when it was opened: after a change of settings, or when the topic was
 deleted and made again, the next use closes it and opens anew. One thread at a time uses an entry, since a store is
-not thread-safe. An entry whose use ended in trouble that is not the caller's own doing is not trusted any more, and
+not thread-safe. An entry whose use ended in an error that is not the caller's own doing is not trusted any more, and
 dropped.
 """
 

@@ -151,17 +151,17 @@ class PartitionAccess:
                     answer = operation(reader.store)
             except _StaleFolderError:
                 continue
-            except StreamlogError as trouble:
+            except StreamlogError as error:
                 if is_same_topic(self._catalog, topic):
-                    if is_recovered or not (isinstance(trouble, CorruptDataError) and self._may_recover()):
+                    if is_recovered or not (isinstance(error, CorruptDataError) and self._may_recover()):
                         raise
                     # What was published and not synced may be gone since a power failure, and only the bounds be left
                     # of it: that is a tail to be cut, as the next writer would. Damage is still there afterwards.
                     is_recovered = True
                     self._recover_for_reading(partition, topic, wait_seconds=_RECOVERY_WAIT_SECONDS)
-            except OSError as trouble:
+            except OSError as error:
                 if is_same_topic(self._catalog, topic):
-                    raise storage_error("reading", self.path_of(partition), trouble) from trouble
+                    raise storage_error("reading", self.path_of(partition), error) from error
             else:
                 if is_same_topic(self._catalog, topic):
                     return answer
@@ -197,9 +197,9 @@ class PartitionAccess:
                 # was, before its folder could be made, and its name may have another by now.
                 if is_same_topic(self._catalog, topic):
                     raise
-            except OSError as trouble:
+            except OSError as error:
                 if is_same_topic(self._catalog, topic):
-                    raise storage_error("writing", self.path_of(partition), trouble) from trouble
+                    raise storage_error("writing", self.path_of(partition), error) from error
         raise self._restless(partition)
 
     def maybe_hold(self, partition: TopicPartition) -> HeldPartition | None:
@@ -276,9 +276,9 @@ class PartitionAccess:
                     if is_held:
                         writer.require_folder(self.path_of(partition))
                         writer.store.refresh()
-            except (CorruptDataError, StorageError, _StaleFolderError) as trouble:
+            except (CorruptDataError, StorageError, _StaleFolderError) as error:
                 # The reader can still have what was published; what is damaged it will find where it lies.
-                logger.warning("partition=%s could not be recovered for reading: %s", partition, trouble)
+                logger.warning("partition=%s could not be recovered for reading: %s", partition, error)
 
     def _open_store(
         self, partition: TopicPartition, topic: TopicDescription, *, writable: bool

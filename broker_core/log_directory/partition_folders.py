@@ -81,8 +81,8 @@ class PartitionFolders:
         try:
             for number in range(topic.partition_count):
                 self._remove_partition(topic, TopicPartition(topic.name, number))
-        except Exception as trouble:
-            _log.warning("folders of deleted topic %s are removed later: %s", topic.name, trouble)
+        except Exception as error:
+            _log.warning("folders of deleted topic %s are removed later: %s", topic.name, error)
 
     def _remove_partition(self, topic: TopicDescription, partition: TopicPartition) -> None:
         moved_path = None
@@ -114,8 +114,8 @@ class PartitionFolders:
         try:
             for first in range(0, len(partitions), _MADE_TOGETHER_COUNT):
                 self._make(topic, partitions[first : first + _MADE_TOGETHER_COUNT], clear_away)
-        except Exception as trouble:
-            _log.warning("folders of topic %s are made at first use: %s", topic.name, trouble)
+        except Exception as error:
+            _log.warning("folders of topic %s are made at first use: %s", topic.name, error)
 
     def _make(self, topic: TopicDescription, partitions: Sequence[TopicPartition], clear_away: ClearAway) -> None:
         """The names of all folders before their content: a partition.metadata says that its folder is on the device."""
@@ -197,7 +197,7 @@ class PartitionFolders:
         """Removes a folder that nobody can find any more. What does not go now goes at the next sweep."""
         try:
             self._fs.remove_tree(path)
-        except OSError as trouble:
+        except OSError as error:
             # Two processes may remove the same one: each finds files gone that it had listed.
-            if trouble.errno not in _ALREADY_GONE:
-                _log.warning("folder %s of a deleted topic is not removed yet: %s", path, trouble)
+            if error.errno not in _ALREADY_GONE:
+                _log.warning("folder %s of a deleted topic is not removed yet: %s", path, error)

@@ -182,8 +182,8 @@ class PartitionLock:
             try:
                 self._set(mode, wait=False)
                 return True
-            except OSError as trouble:
-                if trouble.errno not in _BUSY:
+            except OSError as error:
+                if error.errno not in _BUSY:
                     raise
             if time.monotonic() >= deadline:
                 return False
@@ -193,8 +193,8 @@ class PartitionLock:
         flags = os.O_CLOEXEC | (os.O_CREAT if self._creates else 0)
         try:
             return os.open(self.path, os.O_RDWR | flags, 0o644)
-        except OSError as trouble:
-            if mode is LockMode.EXCLUSIVE or trouble.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+        except OSError as error:
+            if mode is LockMode.EXCLUSIVE or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
             self._is_read_only = True

@@ -159,7 +159,7 @@ class MetadataController:
         """
         topic = self._topic(name)
         for setting in changes:
-            # What a newer version stored may be taken back here; from_strings refuses to set it.
+            # What a newer version stored may be rolled back here; from_strings refuses to set it.
             if setting not in SETTINGS and setting not in topic.configs:
                 raise unknown_setting(setting)
         added = {setting: value for setting, value in changes.items() if value is not None}

@@ -49,7 +49,7 @@ class MetadataImage:
         self.access_control = AccessControlList()
         self._next_producer_id = 0
         self._metadata_version: int | None = None
-        self._held_back: list[MetadataRecord] | None = None
+        self._blocked: list[MetadataRecord] | None = None
 
     @property
     def topics(self) -> Mapping[str, TopicDescription]:
@@ -88,17 +88,17 @@ class MetadataImage:
         """Changes the image by one committed record; types that have no place in it change nothing."""
         if isinstance(record, TransactionRecord):
             self._replay_transaction(record)
-        elif self._held_back is not None:
-            self._held_back.append(record)
+        elif self._blocked is not None:
+            self._blocked.append(record)
         else:
             self._replay_now(record)
 
     def _replay_transaction(self, record: TransactionRecord) -> None:
-        held_back, self._held_back = self._held_back, None
+        blocked, self._blocked = self._blocked, None
         if record.api_key == TransactionRecord.BEGIN:
-            self._held_back = []
+            self._blocked = []
         elif record.api_key == TransactionRecord.END:
-            for held_record in held_back or ():
+            for held_record in blocked or ():
                 self._replay_now(held_record)
 
     def _replay_now(self, record: MetadataRecord) -> None:

@@ -53,7 +53,7 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord:
-    """A setting of a resource is given, or with None taken back."""
+    """A setting of a resource is given, or with None rolled back."""
 
     api_key: ClassVar[int] = 4
     version: ClassVar[int] = 0

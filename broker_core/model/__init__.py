@@ -1,1 +1,1 @@
-"""Ground floor: names of things, kinds of trouble, limits and topic settings. Imports nothing of the house."""
+"""Ground floor: names of things, kinds of error, limits and topic settings. Imports nothing of the house."""

@@ -228,8 +228,8 @@ def _sasl(given: Mapping[str, str], complaints: list[str]) -> SaslSettings | Non
             complaints.append("sasl.jaas.config stands beside sasl.username or sasl.password: give one of them")
         try:
             login = parse_jaas_config(text)
-        except InvalidConfigError as trouble:
-            complaints.append(trouble.message)
+        except InvalidConfigError as error:
+            complaints.append(error.message)
             return None
         if mechanism in SASL_MECHANISMS and mechanism not in login.mechanisms:
             complaints.append(f"the login module of sasl.jaas.config is not for sasl.mechanism={mechanism}")

@@ -1,4 +1,4 @@
-"""Every kind of trouble that the log reports.
+"""Every kind of error that the log reports.
 
     StreamlogError
     ├── InvalidRequestError            the caller asked for something that cannot be

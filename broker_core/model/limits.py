@@ -105,7 +105,7 @@ KEY_FILTER_SPARE_BYTES = 4 * 1024 * 1024
 """Free space that key filters leave: on a full disk even the deleting of records writes a page before it frees any."""
 
 KEY_FILTER_UPKEEP_BYTES = 2 * 1024 * 1024 * 1024
-"""Segments that the upkeep behind an append reads for key filters: the one that is full, and one that was left out
+"""Segments that the maintenance behind an append reads for key filters: the one that is full, and one that was left out
 before, at Kafka's segment.bytes. `streamlog log maintain` reads all that have none."""
 
 MAX_REQUEST_FRAME_BYTES = 100 * 1024 * 1024

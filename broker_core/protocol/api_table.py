@@ -98,10 +98,10 @@ def message_types(api_key: int, version: int) -> MessageTypes:
         return MessageTypes(
             request=load_request_schema(api_key, version), response=load_response_schema(api_key, version)
         )
-    except KioIndexError as trouble:
+    except KioIndexError as error:
         raise UnsupportedVersionError(
             f"There is no schema for {api_label(api_key)} version {version}", api_key=api_key, version=version
-        ) from trouble
+        ) from error
 
 
 @lru_cache(256)

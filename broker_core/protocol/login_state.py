@@ -55,7 +55,7 @@ class LoginAnswer:
     `error`, or `raw` as a frame of its own, or nothing.
 
     `closes`: after it the connection is closed; `delays`: both wait for connection.failed.authentication.delay.ms.
-    `trouble` is a line for the log; it holds no secrets.
+    `reason` is a line for the log; it holds no secrets.
     """
 
     fields: Mapping[str, Any] | None = None
@@ -63,7 +63,7 @@ class LoginAnswer:
     raw: bytes | None = None
     closes: bool = False
     delays: bool = False
-    trouble: str | None = None
+    reason: str | None = None
 
 
 @dataclass(slots=True)
@@ -151,7 +151,7 @@ class LoginState:
         try:
             step = self._respond(self._exchange, token, now_ms)
         except AuthenticationError as refusal:
-            return self._close(delays=True, trouble=_refused_login(self._exchange, refusal))
+            return self._close(delays=True, reason=_refused_login(self._exchange, refusal))
         return LoginAnswer(raw=step.answer)
 
     def _on_request_when_open(self, api_key: int, version: int, message: Any | None, now_ms: int) -> LoginAnswer | None:
@@ -160,7 +160,7 @@ class LoginState:
             self._renewed_ms = now_ms
             return self._on_handshake(version, message, is_renewal=True)
         if self.has_expired(now_ms):
-            return self._close(trouble=f"the login of {self._principal!r} has expired and was not renewed")
+            return self._close(reason=f"the login of {self._principal!r} has expired and was not renewed")
         return None
 
     def _is_too_soon(self, now_ms: int) -> bool:
@@ -172,19 +172,19 @@ class LoginState:
         if api_key == ApiKey.API_VERSIONS:
             if self._stage == LoginStage.FIRST:
                 return None
-            return self._close(trouble="a second ApiVersions request, where SaslHandshake was due")
-        return self._close(delays=True, trouble=f"{api_label(api_key)} request before a login")
+            return self._close(reason="a second ApiVersions request, where SaslHandshake was due")
+        return self._close(delays=True, reason=f"{api_label(api_key)} request before a login")
 
     def _on_handshake(self, version: int, message: Any | None, *, is_renewal: bool) -> LoginAnswer:
         if message is None:
-            return self._close(trouble=f"SaslHandshake request of version {version}, which is not spoken")
+            return self._close(reason=f"SaslHandshake request of version {version}, which is not spoken")
         mechanism = str(message.mechanism)
         if mechanism not in self._mechanisms:
             refusal = {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": list(self._mechanisms)}
             return self._close(
                 fields=None if is_renewal else refusal,
                 delays=not is_renewal,
-                trouble=f"SASL mechanism {mechanism[:40]!r}, which is not enabled",
+                reason=f"SASL mechanism {mechanism[:40]!r}, which is not enabled",
             )
         self._exchange = _Exchange(
             mechanism,
@@ -208,17 +208,17 @@ class LoginState:
             return self._close(
                 error=ErrorCode.illegal_sasl_state,
                 delays=True,
-                trouble=f"{api_label(api_key)} request during {exchange.name}",
+                reason=f"{api_label(api_key)} request during {exchange.name}",
             )
         if message is None:
-            return self._close(trouble=f"SaslAuthenticate request of version {version}, which is not spoken")
+            return self._close(reason=f"SaslAuthenticate request of version {version}, which is not spoken")
         try:
             step = self._respond(exchange, bytes(message.auth_bytes), now_ms)
         except AuthenticationError as refusal:
             return self._close(
                 fields={"error_code": ErrorCode.sasl_authentication_failed, "error_message": refusal.message},
                 delays=True,
-                trouble=_refused_login(exchange, refusal),
+                reason=_refused_login(exchange, refusal),
             )
         lifetime_ms = 0 if step.principal is None else self._max_reauth_ms
         return LoginAnswer(
@@ -250,21 +250,21 @@ class LoginState:
         if self._stage == LoginStage.OTHER_MECHANISM and self._exchange is not None:
             return self._close(
                 delays=True,
-                trouble=f"SASL mechanism {self._exchange.mechanism!r} is not supported for re-authentication of "
+                reason=f"SASL mechanism {self._exchange.mechanism!r} is not supported for re-authentication of "
                 f"mechanism {self._mechanism!r}",
             )
-        return self._close(trouble=f"a frame that nothing was due for ({self._stage.value})")
+        return self._close(reason=f"a frame that nothing was due for ({self._stage.value})")
 
     def _close(
         self,
         *,
-        trouble: str,
+        reason: str,
         fields: Mapping[str, Any] | None = None,
         error: ErrorCode | None = None,
         delays: bool = False,
     ) -> LoginAnswer:
         self._stage = LoginStage.CLOSED
-        return LoginAnswer(fields=fields, error=error, closes=True, delays=delays, trouble=trouble)
+        return LoginAnswer(fields=fields, error=error, closes=True, delays=delays, reason=reason)
 
 
 def _name_of_exchange(is_renewal: bool) -> str:

@@ -56,12 +56,12 @@ def decode(message_type: type[Message], buffer: memoryview, position: int = 0) -
         return reader_of(message_type)(buffer, position)
     except (struct.error, IndexError):
         why = "the bytes end too early"
-    except UnicodeDecodeError as trouble:
-        why = f"a string is not UTF-8: {trouble.reason}"
-    except (OverflowError, ValueError) as trouble:
-        why = str(trouble)
-    except MalformedMessageError as trouble:
-        why = trouble.message
+    except UnicodeDecodeError as error:
+        why = f"a string is not UTF-8: {error.reason}"
+    except (OverflowError, ValueError) as error:
+        why = str(error)
+    except MalformedMessageError as error:
+        why = error.message
     raise MalformedMessageError(
         f"no {message_type.__name__} of version {message_type.__version__} in {len(buffer) - position} bytes: {why}"
     )

@@ -69,8 +69,8 @@ class ScramClient:
     def __init__(self, mechanism: str, *, username: str, password: str, nonce: str) -> None:
         try:
             self._exchange = scramp.ScramClient([mechanism], username, password, c_nonce=nonce)
-        except scramp.ScramException as trouble:
-            raise AuthenticationError(f"{mechanism}: {trouble}") from trouble
+        except scramp.ScramException as error:
+            raise AuthenticationError(f"{mechanism}: {error}") from error
         self._mechanism = mechanism
         self._is_answered_once = False
 
@@ -91,10 +91,10 @@ class ScramClient:
             self._exchange.set_server_first(text)
             return str(self._exchange.get_client_final()).encode()
         # scramp raises other things too for what it did not expect.
-        except (scramp.ScramException, ValueError, LookupError, TypeError) as trouble:
+        except (scramp.ScramException, ValueError, LookupError, TypeError) as error:
             raise AuthenticationError(
-                f"{self._mechanism}: the broker's answer does not prove that it knows the password ({trouble})"
-            ) from trouble
+                f"{self._mechanism}: the broker's answer does not prove that it knows the password ({error})"
+            ) from error
 
     def _refuse_endless_work(self, text: str) -> None:
         for digits in _ITERATION_COUNT.findall(text):

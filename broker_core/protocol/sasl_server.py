@@ -136,8 +136,8 @@ class ScramServer:
         self._is_over = True
         try:
             text = token.decode()
-        except UnicodeDecodeError as trouble:
-            raise self._refusal(None) from trouble
+        except UnicodeDecodeError as error:
+            raise self._refusal(None) from error
         if self._begun is None:
             answer = self._first(text)
             self._is_over = False
@@ -175,8 +175,8 @@ class ScramServer:
         try:
             proof = base64.b64decode(found["proof"], validate=True)
             binding = base64.b64decode(found["binding"], validate=True)
-        except binascii.Error as trouble:
-            raise self._refusal(begun.username) from trouble
+        except binascii.Error as error:
+            raise self._refusal(begun.username) from error
         auth_message = f"{begun.said},{found['without_proof']}".encode()
         is_proven = is_proof(self._mechanism, begun.credential, proof, auth_message)
         is_same_exchange = found["nonce"] == begun.nonce and binding == begun.binding.encode()

@@ -47,9 +47,9 @@ def checked_frame(view: memoryview, max_bytes: int) -> memoryview:
         return view
     if found != (xxh32(bytes(view[:checksum_position])) >> 8) & 0xFF:
         raise EOFError(f"the frame's header checksum is {found:#04x}, not {right:#04x}")
-    mended = bytearray(view)
-    mended[checksum_position] = right
-    return memoryview(mended)
+    repaired = bytearray(view)
+    repaired[checksum_position] = right
+    return memoryview(repaired)
 
 
 def bound_content(frame: memoryview) -> int:

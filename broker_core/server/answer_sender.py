@@ -113,7 +113,7 @@ class AnswerSender:
     def _send_waiting(self) -> None:
         while self._waiting and not self._is_paused:
             if self._transport.is_closing():
-                self._let_go()
+                self._mark_broken()
                 return
             piece_bytes = _TLS_PIECE_BYTES
             if self._direct is not None and self._may_go_directly():
@@ -136,10 +136,10 @@ class AnswerSender:
         except BlockingIOError:
             return 0
         except OSError:
-            self._let_go()
+            self._mark_broken()
             return 0
 
-    def _let_go(self) -> None:
+    def _mark_broken(self) -> None:
         self._waiting.clear()
         self._waiting_bytes = 0
         if not self._is_broken:

@@ -14,7 +14,7 @@ import signal
 import sys
 from typing import Final
 
-from broker_core.broker.broker_config import BrokerConfig
+from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.server.broker_server import BrokerServer
 from broker_core.server.descriptor_limit import raise_descriptor_limit
 

@@ -18,9 +18,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker_core.broker.broker_config import BrokerConfig
 from broker_core.broker.broker_node import BrokerNode, NodePorts
-from broker_core.broker.listener_settings import Listener
+from broker_core.broker.settings.broker_config import BrokerConfig
+from broker_core.broker.settings.listener_settings import Listener
 from broker_core.handlers.call import Peer, Send
 from broker_core.handlers.dispatch import dispatch
 from broker_core.log_directory.system_ports import SystemEntropy
@@ -54,7 +54,7 @@ _log: Final = logging.getLogger(__name__)
 class ServedNode(Protocol):
     """What a server needs of `broker.BrokerNode`."""
 
-    def start(self, on_ready: Callable[[], None], on_trouble: Callable[[Exception], None]) -> None: ...
+    def start(self, on_ready: Callable[[], None], on_error: Callable[[Exception], None]) -> None: ...
 
     def stop(self, on_done: Callable[[], None]) -> None: ...
 
@@ -286,6 +286,6 @@ def _resolve(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-def _reject(future: asyncio.Future[None], trouble: Exception) -> None:
+def _reject(future: asyncio.Future[None], error: Exception) -> None:
     if not future.done():
-        future.set_exception(trouble)
+        future.set_exception(error)

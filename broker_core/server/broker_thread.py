@@ -15,7 +15,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from broker_core.broker.broker_config import BrokerConfig
+from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.server.broker_server import BrokerServer
 
 
@@ -56,14 +56,14 @@ class BrokerThread:
         """Returns when clients are let in."""
         assert self._thread is None, "the broker is running"
         started = threading.Event()
-        trouble: list[BaseException] = []
-        self._thread = threading.Thread(target=self._run, args=(started, trouble), name="streamlog-broker", daemon=True)
+        error: list[BaseException] = []
+        self._thread = threading.Thread(target=self._run, args=(started, error), name="streamlog-broker", daemon=True)
         self._thread.start()
         started.wait()
-        if trouble:
+        if error:
             self._thread.join()
             self._thread = None
-            raise trouble[0]
+            raise error[0]
         assert self._server is not None, "started without a server"
         self._config = self._with_taken_ports(self._server.config)
 
@@ -86,17 +86,17 @@ class BrokerThread:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, trouble: BaseException | None, traceback: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.stop()
 
-    def _run(self, started: threading.Event, trouble: list[BaseException]) -> None:
+    def _run(self, started: threading.Event, error: list[BaseException]) -> None:
         with asyncio.Runner() as runner:
             self._loop = runner.get_loop()
             try:
                 self._server = runner.run(self._start_server())
             except BaseException as caught:
-                trouble.append(caught)
+                error.append(caught)
                 return
             finally:
                 started.set()

@@ -264,8 +264,8 @@ class ClientConnection(asyncio.BufferedProtocol):
                 return
             try:
                 is_taken = self._take_one(now_ms)
-            except MalformedMessageError as trouble:
-                self._end_at(self._answers.add(0), trouble.message)
+            except MalformedMessageError as error:
+                self._end_at(self._answers.add(0), error.message)
                 return
             if not is_taken:
                 self._set_reading(True)
@@ -300,8 +300,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         begun = 0.0 if self._services.observer is None else self._loop.time()
         try:
             self._services.handle(request, self.peer, partial(self._answer, place, request, begun), now_ms)
-        except MalformedMessageError as trouble:
-            self._end_at(place, trouble.message)
+        except MalformedMessageError as error:
+            self._end_at(place, error.message)
         except Exception:
             _log.exception("api=%s version=%d peer=%s failed", *_named(request), self.peer)
             self._end_at(place, f"{api_label(request.api_key)} of version {request.api_version} could not be answered")
@@ -345,8 +345,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         """A refusal is sent late, and nothing is read behind it."""
         place = self._answers.add(0)
         place.closes = reply.closes
-        if reply.trouble is not None:
-            _log.warning("listener=%s peer=%s login: %s", self.peer.listener, self.peer, reply.trouble)
+        if reply.reason is not None:
+            _log.warning("listener=%s peer=%s login: %s", self.peer.listener, self.peer, reply.reason)
         if reply.closes:
             self.stop_taking()
         parts: Sequence[Buffer] = reply.raw

@@ -24,7 +24,7 @@ class LoginReply:
     raw: tuple[Buffer, ...] = ()
     closes: bool = False
     delay_ms: int = 0
-    trouble: str | None = None
+    reason: str | None = None
 
 
 class ClientLogin:
@@ -66,7 +66,7 @@ class ClientLogin:
             raw=() if answer.raw is None else tuple(framed([answer.raw])),
             closes=answer.closes,
             delay_ms=self._refusal_delay_ms if answer.delays else 0,
-            trouble=answer.trouble,
+            reason=answer.reason,
         )
 
 

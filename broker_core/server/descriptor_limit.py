@@ -53,5 +53,5 @@ def raise_descriptor_limit() -> None:
         return
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-    except (OSError, ValueError) as trouble:
-        _log.warning("the limit of open files stays at %d: %s", soft, trouble)
+    except (OSError, ValueError) as error:
+        _log.warning("the limit of open files stays at %d: %s", soft, error)

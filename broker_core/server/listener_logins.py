@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from broker_core.broker.broker_config import BrokerConfig
-from broker_core.broker.listener_security import ListenerLogin
+from broker_core.broker.settings.broker_config import BrokerConfig
+from broker_core.broker.settings.listener_security import ListenerLogin
 from broker_core.metadata.credential_lookup import UserCredentials
 from broker_core.ports import Entropy
 from broker_core.protocol.login_state import LoginState

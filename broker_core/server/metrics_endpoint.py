@@ -51,8 +51,8 @@ class MetricsEndpoint:
         """The port. Raises BrokerUnavailableError when the address cannot be had."""
         try:
             self._http = await asyncio.start_server(self._serve, address.host, address.port, limit=_MAX_REQUEST_BYTES)
-        except OSError as trouble:
-            raise BrokerUnavailableError(f"metrics.listener: {address} cannot be had: {trouble.strerror}") from trouble
+        except OSError as error:
+            raise BrokerUnavailableError(f"metrics.listener: {address} cannot be had: {error.strerror}") from error
         port: int = self._http.sockets[0].getsockname()[1]
         _log.info("metrics at http://%s/metrics", BrokerAddress(host=address.host, port=port))
         return port
@@ -73,8 +73,8 @@ class MetricsEndpoint:
                 )
                 writer.write(body)
                 await writer.drain()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as trouble:
-            _log.debug("a request for metrics was given up: %s", trouble)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            _log.debug("a request for metrics was given up: %s", error)
         finally:
             writer.close()
 

@@ -58,7 +58,7 @@ async def _partitions(node: Any, log_dir: str) -> tuple[PartitionReading, ...]:
                 partition=where,
                 log_start_offset=replica.bounds.log_start_offset,
                 log_end_offset=replica.bounds.log_end_offset,
-                is_offline=replica.trouble is not None,
+                is_offline=replica.error is not None,
                 size_bytes=partial(_size_bytes, f"{log_dir}/{partition_folder(where)}"),
             )
         )
@@ -69,10 +69,10 @@ async def _group_offsets(node: Any) -> tuple[GroupOffsetReading, ...]:
     """Nothing while the coordinator is loading."""
     answered: asyncio.Future[tuple[GroupOffsetReading, ...]] = asyncio.get_running_loop().create_future()
 
-    def on_trouble(trouble: StreamlogError) -> None:
+    def on_error(error: StreamlogError) -> None:
         answered.set_result(())
 
-    node.groups.look(_all_offsets, answered.set_result, on_trouble)
+    node.groups.look(_all_offsets, answered.set_result, on_error)
     return await answered
 
 

@@ -40,7 +40,7 @@ def streamlog_broker_settings() -> Mapping[str, str]:
 def streamlog_broker(streamlog_path: Path, streamlog_broker_settings: Mapping[str, str]) -> Iterator[BrokerThread]:
     """A running broker of the test's own."""
     # Not at the top: pytest loads this module whether or not a test asks for a broker.
-    from broker_core.broker.broker_config import parse_broker_config
+    from broker_core.broker.settings.broker_config import parse_broker_config
     from broker_core.server.broker_thread import BrokerThread
     from broker_core.server.development import development_settings
 

@@ -14,8 +14,8 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from broker_core.broker.broker_config import BrokerConfig
-from broker_core.broker.listener_settings import Listener
+from broker_core.broker.settings.broker_config import BrokerConfig
+from broker_core.broker.settings.listener_settings import Listener
 from broker_core.handlers.call import Peer
 from broker_core.model.access_control import ANONYMOUS
 from broker_core.model.exceptions import AuthenticationError, BrokerUnavailableError
@@ -85,11 +85,11 @@ class TcpListener:
             await self._quota.wait_for_room(name, self.listener.max_connection_count)
             try:
                 accepted, address = await loop.sock_accept(self._socket)
-            except OSError as trouble:
-                if trouble.errno not in _NO_DESCRIPTOR:
+            except OSError as error:
+                if error.errno not in _NO_DESCRIPTOR:
                     # The client was gone before it was accepted.
                     continue
-                _log.error("listener=%s no connection can be taken: %s", name, trouble)
+                _log.error("listener=%s no connection can be taken: %s", name, error)
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             if not self._quota.admit(name, address[0]):
@@ -121,8 +121,8 @@ class TcpListener:
             tls: ssl.SSLObject = transport.get_extra_info("ssl_object")
             try:
                 connection.know(principal_of_certificate(listener.tls, tls.getpeercert(binary_form=True)))
-            except AuthenticationError as trouble:
-                connection.refuse(trouble.message)
+            except AuthenticationError as error:
+                connection.refuse(error.message)
 
         def on_closed(connection: ClientConnection) -> None:
             self._connections.remove(connection)
@@ -142,11 +142,11 @@ class TcpListener:
                 ssl=self._tls,
                 ssl_handshake_timeout=MAX_TLS_HANDSHAKE_MS / 1000 if self._tls is not None else None,
             )
-        except OSError as trouble:
+        except OSError as error:
             if self._tls is not None:
-                _log.warning("listener=%s peer=%s closed: TLS handshake: %s", listener.name, peer, trouble)
+                _log.warning("listener=%s peer=%s closed: TLS handshake: %s", listener.name, peer, error)
             # Its frames hold it, and the buffers of the handshake, until somebody looks for garbage.
-            trouble.__traceback__ = trouble.__context__ = None
+            error.__traceback__ = error.__context__ = None
         finally:
             if not is_made:
                 # The socket is the loop's to close, whatever became of it.
@@ -162,8 +162,8 @@ def _bound_socket(listener: Listener, config: BrokerConfig) -> socket.socket:
         if not listener.host and socket.has_dualstack_ipv6():
             family, address = socket.AF_INET6, ("::", listener.port, 0, 0)
         bound = socket.socket(family, kind, protocol)
-    except OSError as trouble:
-        raise BrokerUnavailableError(f"listeners: {listener} cannot be had: {trouble}") from trouble
+    except OSError as error:
+        raise BrokerUnavailableError(f"listeners: {listener} cannot be had: {error}") from error
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6 and not listener.host:
@@ -177,7 +177,7 @@ def _bound_socket(listener: Listener, config: BrokerConfig) -> socket.socket:
                 bound.setsockopt(socket.SOL_SOCKET, option, size)
         bound.setblocking(False)
         bound.bind(address)
-    except OSError as trouble:
+    except OSError as error:
         bound.close()
-        raise BrokerUnavailableError(f"listeners: {listener} cannot be had: {trouble.strerror}") from trouble
+        raise BrokerUnavailableError(f"listeners: {listener} cannot be had: {error.strerror}") from error
     return bound

@@ -40,12 +40,12 @@ class ThreadJobs:
         """Submitted, and not come back yet."""
 
     def submit(
-        self, work: Callable[[], Value], on_value: Callable[[Value], None], on_trouble: Callable[[Exception], None]
+        self, work: Callable[[], Value], on_value: Callable[[Value], None], on_error: Callable[[Exception], None]
     ) -> None:
         if self._is_closed:
             return
         self.unfinished_count += 1
-        self._threads.submit(self._work, work, on_value, on_trouble)
+        self._threads.submit(self._work, work, on_value, on_error)
 
     def close(self) -> None:
         """Waits for work that has begun; what has not is dropped."""
@@ -53,13 +53,13 @@ class ThreadJobs:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _work(
-        self, work: Callable[[], Value], on_value: Callable[[Value], None], on_trouble: Callable[[Exception], None]
+        self, work: Callable[[], Value], on_value: Callable[[Value], None], on_error: Callable[[Exception], None]
     ) -> None:
         result: tuple[Callable[[Any], None], Any]
         try:
             result = (on_value, work())
-        except Exception as trouble:
-            result = (on_trouble, trouble)
+        except Exception as error:
+            result = (on_error, error)
         with self._lock:
             is_first = not self._done
             self._done.append(result)
@@ -75,5 +75,5 @@ class ThreadJobs:
                 callback(argument)
             except Exception:
                 # One job's mistake is not to keep others from what they wait for.
-                _log.exception("a job came back to trouble")
+                _log.exception("a job came back to an error")
         self._after_each()

@@ -33,7 +33,7 @@ _log: Final = logging.getLogger(__name__)
 class _Sync:
     work: Callable[[], None]
     on_synced: Callable[[], None]
-    on_trouble: Callable[[Exception], None]
+    on_error: Callable[[Exception], None]
     descriptor: int | None
 
 
@@ -88,11 +88,11 @@ class ThreadSyncs:
         self,
         work: Callable[[], None],
         on_synced: Callable[[], None],
-        on_trouble: Callable[[Exception], None],
+        on_error: Callable[[Exception], None],
         *,
         descriptor: int | None = None,
     ) -> None:
-        self._round.append(_Sync(work, on_synced, on_trouble, descriptor))
+        self._round.append(_Sync(work, on_synced, on_error, descriptor))
         self._note_turn()
 
     def _note_turn(self) -> None:
@@ -109,7 +109,7 @@ class ThreadSyncs:
                 callback()
             except Exception:
                 # One partition's mistake is not to keep the others from being written.
-                _log.exception("what was to be written at the end of a turn met trouble")
+                _log.exception("what was to be written at the end of a turn met an error")
         self._is_turn_noted = False
         if self._callbacks:
             self._note_turn()
@@ -142,8 +142,8 @@ class ThreadSyncs:
         """At the first sync. None: there are no descriptors or threads for them, and Python's threads will do."""
         try:
             self._lanes = SyncLanes(self._loop, self._on_lanes)
-        except (OSError, RuntimeError) as trouble:
-            _log.warning("syncs are Python's threads': %s", trouble)
+        except (OSError, RuntimeError) as error:
+            _log.warning("syncs are Python's threads': %s", error)
             self._is_native = False
         return self._lanes
 
@@ -158,19 +158,19 @@ class ThreadSyncs:
             self._jobs.submit(lambda: _carry_out(syncs), self._finish, _failed)
 
     def _finish(self, done: list[tuple[_Sync, Exception | None, float]]) -> None:
-        for sync, trouble, seconds in done:
+        for sync, error, seconds in done:
             self._mean_seconds += _WEIGHT * (seconds - self._mean_seconds)
-            self._tell(sync, trouble)
+            self._tell(sync, error)
 
     @staticmethod
-    def _tell(sync: _Sync, trouble: Exception | None) -> None:
+    def _tell(sync: _Sync, error: Exception | None) -> None:
         try:
-            if trouble is None:
+            if error is None:
                 sync.on_synced()
             else:
-                sync.on_trouble(trouble)
+                sync.on_error(error)
         except Exception:
-            _log.exception("a sync came back to trouble")
+            _log.exception("a sync came back to an error")
 
 
 def _carry_out(syncs: list[_Sync]) -> list[tuple[_Sync, Exception | None, float]]:
@@ -178,14 +178,14 @@ def _carry_out(syncs: list[_Sync]) -> list[tuple[_Sync, Exception | None, float]
     done: list[tuple[_Sync, Exception | None, float]] = []
     for sync in syncs:
         begin = time.perf_counter()
-        trouble: Exception | None = None
+        error: Exception | None = None
         try:
             sync.work()
         except Exception as refused:
-            trouble = refused
-        done.append((sync, trouble, time.perf_counter() - begin))
+            error = refused
+        done.append((sync, error, time.perf_counter() - begin))
     return done
 
 
-def _failed(trouble: Exception) -> None:
-    raise AssertionError("what goes wrong with a sync is an answer") from trouble
+def _failed(error: Exception) -> None:
+    raise AssertionError("what goes wrong with a sync is an answer") from error

@@ -6,8 +6,8 @@ import os
 import ssl
 import tempfile
 
-from broker_core.broker.distinguished_name import subject_of
-from broker_core.broker.listener_security import ListenerTls
+from broker_core.broker.settings.distinguished_name import subject_of
+from broker_core.broker.settings.listener_security import ListenerTls
 from broker_core.model.access_control import ANONYMOUS
 from broker_core.model.client_settings import TlsSettings
 from broker_core.model.exceptions import InvalidConfigError
@@ -43,12 +43,12 @@ def _load_identity(context: ssl.SSLContext, settings: TlsSettings, listener_name
             context.load_cert_chain(settings.key_path, password=lambda: password)
         else:
             _load_identity_from_memory(context, settings, password)
-    except (OSError, ValueError) as trouble:
+    except (OSError, ValueError) as error:
         name = "ssl.keystore.location" if settings.key_path is not None else "ssl.keystore.key"
         raise InvalidConfigError(
             f"{listener_name}: {name}: no PEM key with its certificates in {settings.key_path or 'its value'}, or "
-            f"ssl.key.password does not open it ({trouble})"
-        ) from trouble
+            f"ssl.key.password does not open it ({error})"
+        ) from error
 
 
 def _load_identity_from_memory(context: ssl.SSLContext, settings: TlsSettings, password: str) -> None:
@@ -69,11 +69,11 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings, listener_name: s
             context.load_verify_locations(cafile=settings.trust_path)
         else:
             context.load_verify_locations(cadata=_with_line_ends(settings.trust_pem or ""))
-    except (OSError, ValueError) as trouble:
+    except (OSError, ValueError) as error:
         name = "ssl.truststore.location" if settings.trust_path is not None else "ssl.truststore.certificates"
         raise InvalidConfigError(
-            f"{listener_name}: {name}: no PEM certificates in {settings.trust_path or 'its value'} ({trouble})"
-        ) from trouble
+            f"{listener_name}: {name}: no PEM certificates in {settings.trust_path or 'its value'} ({error})"
+        ) from error
 
 
 def _with_line_ends(pem: str) -> str:

@@ -6,8 +6,8 @@
                fdatasync          one, of the segment that is active in the end: a roll syncs those it closes
                publish            readers see all of them, or none
 
-If the disk refuses at any step, everything since the first write is taken back and the writer forgets what it knew: the
-next one reads the folder anew. If the process dies, the next writer keeps what is whole behind the published end.
+If the disk refuses at any step, everything since the first write is rolled back and the writer forgets what it knew:
+the next one reads the folder again. If the process dies, the next writer keeps what is whole behind the published end.
 """
 
 from __future__ import annotations
@@ -115,12 +115,12 @@ class UnpublishedTail:
         writer.use_appender(self.active)
         writer.publish(is_synced=is_synced, is_new_generation=bool(self._opened))
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """It is published: the segments that are not active any more are closed."""
         for replaced in [self._first, *self._opened[:-1]] if self._opened else []:
             replaced.close()
 
-    def take_back(self) -> None:
+    def rollback(self) -> None:
         """As much as the disk lets us; the next refresh reads the folder and does the rest. What tells it that there is
         something to do goes last: the first segment begun where the published log ends, bytes behind that end."""
         writer = self._writer
@@ -151,7 +151,7 @@ class UnpublishedTail:
 
 class StartedAppends:
     """Appends that are written behind the published end. What is left: `sync` if it `needs_sync`, in any thread, then
-    `publish`; or `take_back`. Until then nobody else may use the writer."""
+    `publish`; or `rollback`. Until then nobody else may use the writer."""
 
     def __init__(self, writer: PartitionWriter, *, now_ms: int, is_synced: bool) -> None:
         self.outcomes: list[AppendOutcome | StreamlogError] = []
@@ -171,7 +171,7 @@ class StartedAppends:
                     if not self._write_one(append, may_roll=may_roll):
                         break
             except BaseException:
-                self.take_back()
+                self.rollback()
                 raise
         if self._tail is not None and self._is_synced:
             self.needs_sync = self._writer.is_sync_due(self._now_ms)
@@ -182,9 +182,9 @@ class StartedAppends:
         assert self._tail is not None, "nothing was written"
         return self._tail.active.descriptor
 
-    def refusal_of(self, trouble: Exception) -> Exception:
+    def refusal_of(self, error: Exception) -> Exception:
         """What `sync` would have raised, where somebody else synced."""
-        return storage_error(_DOING, self._writer.directory, trouble) if isinstance(trouble, OSError) else trouble
+        return storage_error(_DOING, self._writer.directory, error) if isinstance(error, OSError) else error
 
     def sync(self) -> None:
         assert self._tail is not None, "nothing was written"
@@ -199,13 +199,13 @@ class StartedAppends:
             try:
                 self._tail.publish(self._now_ms, is_synced=self.needs_sync)
             except BaseException:
-                self.take_back()
+                self.rollback()
                 raise
-            self._tail.let_go()
+            self._tail.release()
 
-    def take_back(self) -> None:
+    def rollback(self) -> None:
         if self._tail is not None:
-            self._tail.take_back()
+            self._tail.rollback()
 
     def _write_one(self, append: GroupedAppend, *, may_roll: bool) -> bool:
         writer = self._writer
@@ -238,7 +238,7 @@ def append_group(
         try:
             started.sync()
         except BaseException:
-            started.take_back()
+            started.rollback()
             raise
     started.publish()
     return started.outcomes
@@ -269,9 +269,9 @@ def roll_segment(writer: PartitionWriter, now_ms: int) -> bool:
             writer.use_appender(tail.active)
             writer.publish(is_synced=True, is_new_generation=True)
         except BaseException:
-            tail.take_back()
+            tail.rollback()
             raise
-        tail.let_go()
+        tail.release()
     return True
 
 

@@ -31,7 +31,7 @@ MAX_SMALL_FILE_BYTES = 256 * 1024 * 1024
 """Indexes and snapshots stay far below; of a larger file only so much is looked at."""
 
 
-def open_anew(fs: FileSystem, path: str, *, owner: UUID | None = None) -> File:
+def open_replacement(fs: FileSystem, path: str, *, owner: UUID | None = None) -> File:
     """The file, empty, to be written from its start.
 
     `owner`: of whoever holds no lock, the topic whose folder it has to be. A folder may be taken away and made again
@@ -51,7 +51,7 @@ def open_anew(fs: FileSystem, path: str, *, owner: UUID | None = None) -> File:
 
 def write_synced(fs: FileSystem, path: str, content: bytes | bytearray, *, owner: UUID | None = None) -> None:
     """Makes the file, or writes it anew in place; its content, not yet its name, is durable when it returns."""
-    file = open_anew(fs, path, owner=owner)
+    file = open_replacement(fs, path, owner=owner)
     try:
         file.write_at(0, content)
         file.sync()
@@ -122,8 +122,8 @@ def read_partition_metadata(fs: FileSystem, directory: str, *, expected_id: UUID
         if fields.get("version") != "0":
             raise ValueError(f"version {fields.get('version')!r}")
         return UUID(bytes=base64.urlsafe_b64decode(encoded_id + "=" * (-len(encoded_id) % 4)))
-    except ValueError as trouble:
-        raise DirectoryFormatError(f"{path} is not Kafka's partition.metadata version 0: {trouble}") from trouble
+    except ValueError as error:
+        raise DirectoryFormatError(f"{path} is not Kafka's partition.metadata version 0: {error}") from error
 
 
 def require_owner(fs: FileSystem, directory: str, topic_id: UUID) -> None:

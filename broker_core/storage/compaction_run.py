@@ -26,7 +26,7 @@ from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import FileSystem
 from broker_core.record.batch_reader import iter_headers
 from broker_core.storage.checkpoints import (
-    open_anew,
+    open_replacement,
     read_offset_checkpoint,
     write_offset_checkpoint,
     write_synced,
@@ -137,7 +137,7 @@ def clean_segments(
 ) -> CleanedSegments:
     """Writes the compacted segments beside the old ones. Raises CorruptBatchError, DiskFullError; the log is as it was.
 
-    `digest_key`: 16 random bytes, so that nobody can choose keys that fall together. `owner`: see `open_anew`.
+    `digest_key`: 16 random bytes, so that nobody can choose keys that fall together. `owner`: see `open_replacement`.
     """
     with translated("compacting", directory):
         compaction = Compaction(
@@ -254,7 +254,7 @@ def _clean_group(
     base_offset = group[0].base_offset
     path = segment_path(directory, base_offset, LOG, CLEANED)
     builder = IndexBuilder(path, base_offset=base_offset, index_interval_bytes=job.config.index_interval_bytes)
-    file = open_anew(fs, path, owner=owner)
+    file = open_replacement(fs, path, owner=owner)
     try:
         size_bytes = 0
         for segment in group:

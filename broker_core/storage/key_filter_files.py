@@ -122,7 +122,7 @@ def write_key_filter(
     owner: UUID | None,
 ) -> bool:
     """The long part; False when the segment is gone or the disk nearly full. Raises CorruptBatchError for a damaged
-    one. `owner`: see `open_anew`."""
+    one. `owner`: see `open_replacement`."""
     if owner is not None:
         require_owner(fs, directory, owner)
     remove_unfinished_filters(fs, directory)

@@ -2,7 +2,7 @@
 
 Every call reads the published bounds first and looks at nothing behind them, so it never meets a torn or unsynced byte.
 Segments that the bounds' generation still covers stay open. When a file turns out to be gone or different under a
-reader (deleted, compacted, truncated meanwhile), the call begins anew with fresh bounds and a fresh listing.
+reader (deleted, compacted, truncated meanwhile), the call restarts with fresh bounds and a fresh listing.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class PartitionReader:
             )
             self._open[base_offset] = segment
             if len(self._open) > _OPEN_SEGMENTS:
-                self._let_go(*self._open.popitem(last=False))
+                self._evict(*self._open.popitem(last=False))
         self._open.move_to_end(base_offset)
         return segment
 
@@ -275,7 +275,7 @@ class PartitionReader:
             size_bytes = self._sizes[base] = self.segment(base).size_bytes()
         return SegmentExtent(end_position=size_bytes, next_offset=next_offset, dense_from=published.dense_from_offset)
 
-    def _let_go(self, base_offset: int, segment: SegmentFiles) -> None:
+    def _evict(self, base_offset: int, segment: SegmentFiles) -> None:
         """The file may be another one when it is opened again: a compaction is being put in place, and its bounds come
         after its files. A position in the old one, if a batch happens to begin there, would skip what lies before."""
         segment.close()
@@ -304,8 +304,8 @@ class PartitionReader:
                 is_unchanged = published is not None and self._view.bounds().generation == published.generation
                 if is_last or (attempt > 0 and is_unchanged):
                     raise
-            except OSError as trouble:
-                raise storage_error("reading", self._directory, trouble) from trouble
+            except OSError as error:
+                raise storage_error("reading", self._directory, error) from error
         raise AssertionError("the last attempt returns or raises")
 
     def _forget(self) -> None:

@@ -192,7 +192,7 @@ class PartitionStore:
     # -- readers: no lock --
 
     def bounds(self) -> PartitionBounds:
-        """The published bounds, read anew (one small read). high_watermark == log_end_offset."""
+        """The published bounds, read again (one small read). high_watermark == log_end_offset."""
         return self._reader.bounds()
 
     def has_unpublished(self) -> bool:
@@ -293,7 +293,7 @@ class PartitionStore:
         self._writable().refresh()
 
     def load(self) -> None:
-        """The same where nobody else writes: only once, and after trouble."""
+        """The same where nobody else writes: only once, and after an error."""
         self._writable().loaded()
 
     def append(self, batches: bytearray, *, now_ms: int) -> AppendOutcome:
@@ -318,8 +318,8 @@ class PartitionStore:
         one fails alone; when the disk refuses, nothing of any of them is kept and each has that StorageError."""
         try:
             return append_group(self._loaded(), appends, now_ms=now_ms, is_synced=is_synced)
-        except StorageError as trouble:
-            return [trouble] * len(appends)
+        except StorageError as error:
+            return [error] * len(appends)
 
     def begin_append(self, appends: Sequence[GroupedAppend], *, now_ms: int) -> StartedAppends:
         """The same up to the sync, of as many of them as get an outcome: those before the first that begins a segment.

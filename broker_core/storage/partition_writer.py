@@ -15,7 +15,7 @@ from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import File, FileSystem
 from broker_core.storage.batch_walk import marker_at, walk_headers
 from broker_core.storage.partition_bounds import BoundsFile, PublishedBounds
-from broker_core.storage.partition_mending import mend_partition
+from broker_core.storage.partition_repair import repair_partition
 from broker_core.storage.recovery import load_partition
 from broker_core.storage.segment_appender import SegmentAppender
 from broker_core.storage.segment_leftovers import delete_segments, finish_leftovers
@@ -207,7 +207,7 @@ class PartitionWriter:
             known_closed=self._known_closed,
             listing=listing,
         )
-        mend_partition(self.fs, loaded, index_interval_bytes=self.config.index_interval_bytes)
+        repair_partition(self.fs, loaded, index_interval_bytes=self.config.index_interval_bytes)
         self._known_closed = dict(loaded.closed)
         with self.changing():
             self._log = loaded.log

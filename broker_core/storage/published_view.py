@@ -41,7 +41,7 @@ class PublishedView:
         self._known_closed: dict[int, Segment] = {}
 
     def bounds(self) -> PublishedBounds:
-        """Read anew; the same object as long as they are the same. Raises CorruptBatchError when they have to be
+        """Read again; the same object as long as they are the same. Raises CorruptBatchError when they have to be
         derived and cannot."""
         if self._bounds_file is None:
             self._bounds_file = BoundsFile.open(self._fs, self._directory, writable=False)

@@ -1,7 +1,7 @@
-"""What a partition's folder holds, found by reading it: the log machine, and what would have to be mended on disk.
+"""What a partition's folder holds, found by reading it: the log machine, and what would have to be repaired on disk.
 
     loaded = load_partition(...)          reads only; good for a directory that may not be written
-    mend_partition(fs, loaded)            a writer's part: cut, remove, rewrite indexes; then publish the bounds
+    repair_partition(fs, loaded)            a writer's part: cut, remove, rewrite indexes; then publish the bounds
 
 With published bounds, everything up to the flushed position is known to be on the device: a bad header there is
 corruption and raised (contents are checked when they are read). Behind it batches are kept as long as they are whole,

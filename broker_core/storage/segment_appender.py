@@ -48,7 +48,7 @@ class _Index:
 class SegmentAppender:
     """The segment at `base_offset`, open for appending; its files are made where they are missing.
 
-    `is_new`: it begins now. What its files hold is left of one that was begun before and taken back.
+    `is_new`: it begins now. What its files hold is left of one that was begun before and rolled back.
     """
 
     def __init__(self, fs: FileSystem, directory: str, base_offset: int, *, is_new: bool = False) -> None:
@@ -108,7 +108,7 @@ class SegmentAppender:
         return self._log.descriptor
 
     def sync(self) -> None:
-        """The batches are on the device. Indexes are not: they can be made anew."""
+        """The batches are on the device. Indexes are not: they can be recreated."""
         self._log.sync()
 
     def finish(self, closing_time_entry: TimestampOffset | None) -> None:
@@ -119,7 +119,7 @@ class SegmentAppender:
             file.sync()
 
     def cut_back_indexes(self, mark: AppendMark) -> None:
-        """Takes back what was written to them since `mark`."""
+        """Rolls back what was written to them since `mark`."""
         if self._transaction_index is not None:
             self._transaction_index.cut_back(mark.transaction_index_bytes)
         self._time_index.cut_back(mark.time_index_bytes)

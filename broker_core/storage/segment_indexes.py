@@ -4,7 +4,7 @@ Look-up contract: `floor_position(offset)` is the start of a batch at or before 
 `floor_of_position(position)` that of one at or before a byte; the caller walks on from there. An entry is believed when
 a batch stands at its position whose last offset is the entry's (older Kafkas index several batches by one entry: then
 its base offset must lie at or below, and its CRC be true). A missing, torn, padded, foreign or otherwise wrong index
-costs one reading of the segment, kept in memory; files are mended by writers.
+costs one reading of the segment, kept in memory; files are repaired by writers.
 """
 
 from __future__ import annotations

@@ -16,21 +16,21 @@ _NO_DESCRIPTOR = frozenset({errno.EMFILE, errno.ENFILE})
 _NO_ACCESS = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
-def storage_error(doing: str, directory: str, trouble: OSError) -> StorageError:
+def storage_error(doing: str, directory: str, error: OSError) -> StorageError:
     """The exception for an OSError met while `doing` something in `directory`."""
-    reason = trouble.strerror or str(trouble)
-    where = trouble.filename or directory
-    if trouble.errno in _NO_SPACE:
+    reason = error.strerror or str(error)
+    where = error.filename or directory
+    if error.errno in _NO_SPACE:
         return DiskFullError(
             f"No space left on the device while {doing} in {directory}: {reason}. Nothing of it is visible; free space"
             " (retention.ms, retention.bytes, delete-records) and try again.",
             directory=directory,
         )
-    if trouble.errno in _NO_ACCESS:
+    if error.errno in _NO_ACCESS:
         return DirectoryReadOnlyError(
             f"No write access while {doing} in {directory}: {where}: {reason}", directory=directory
         )
-    if trouble.errno in _NO_DESCRIPTOR:
+    if error.errno in _NO_DESCRIPTOR:
         return TooManyOpenFilesError(
             f"No file descriptor is left while {doing} in {directory}: {reason}. Raise the limit of the process"
             " (ulimit -n) and try again.",
@@ -51,6 +51,6 @@ class translated:
     def __enter__(self) -> None:
         return None
 
-    def __exit__(self, kind: type[BaseException] | None, trouble: BaseException | None, trace: object) -> None:
-        if isinstance(trouble, OSError):
-            raise storage_error(self._doing, self._directory, trouble) from trouble
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise storage_error(self._doing, self._directory, error) from error

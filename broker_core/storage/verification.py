@@ -253,7 +253,7 @@ def _verify_key_filter(fs: FileSystem, directory: str, segment: VerifiedSegment)
             builder.add(keys.column("key"))
         if builder.is_denied_by(stored):
             offset = _first_denied(key_filter, files, extent)
-            # It is believed, and queries miss records: this is not made anew by itself.
+            # It is believed, and queries miss records: this is not recreated by itself.
             yield _damage(path, 0, offset, "the key filter denies a key that is there: delete the file")
     except CorruptDataError:
         return  # of the segment itself, and a finding already

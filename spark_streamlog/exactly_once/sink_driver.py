@@ -50,7 +50,7 @@ from spark_streamlog.exactly_once.task_transaction import (
     new_producer,
     require_current,
 )
-from spark_streamlog.sink_conditions import sink_error
+from spark_streamlog.sink.sink_conditions import sink_error
 
 _ABORTED: Final = frozenset({TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT})
 
@@ -94,7 +94,7 @@ class SinkDriver:
             self._cluster, self._identity, decision.batch, input_fingerprint=decision.input_fingerprint
         )
         if found is None:
-            with self._named_trouble(opened, decider):
+            with self._named_error(opened, decider):
                 self._cluster.commit_offsets_in_transaction(
                     decider,
                     self._identity.decision_group,
@@ -118,7 +118,7 @@ class SinkDriver:
         log_step(Step.COMMITTING, driver_id=self._identity.driver_id, tasks=len(opened))
         producers = [transaction.producer for transaction in opened]
         if producers:
-            with self._named_trouble(opened, driver):
+            with self._named_error(opened, driver):
                 self._commit_together(producers)
             log_step(Step.DECIDED, driver_id=self._identity.driver_id, transactions=len(opened))
         with self._only_warning():
@@ -263,17 +263,17 @@ class SinkDriver:
             self._abort_all([left for left in leftovers if left.transactional_id not in decided_ids])
 
     def _commit_together(self, producers: Sequence[TransactionalProducer]) -> None:
-        """Trouble after the decision (a disk that is full when the markers are written) is no failure: nobody can take
+        """An error after the decision (a disk that is full when the markers are written) is no failure: nobody can take
         the decision back, and whoever next looks at the transactions finishes it.
         """
         first = producers[0]
         try:
             self._cluster.end_transaction(first, commit=True, together_with=producers[1:])
-        except StorageError as trouble:
+        except StorageError as error:
             found = self._cluster.describe_transactions([first.transactional_id]).get(first.transactional_id)
             if not _is_decided(found, first):
                 raise
-            logger.warning("%s is decided; not all of it is readable yet: %s", self._identity.title, trouble)
+            logger.warning("%s is decided; not all of it is readable yet: %s", self._identity.title, error)
 
     def _abort_all(self, producers: Sequence[TransactionalProducer]) -> None:
         """Those that are still open: together if all are, else one by one."""
@@ -315,25 +315,25 @@ class SinkDriver:
         """Around what follows a decision: a batch that is decided is not to be reported as failed."""
         try:
             yield
-        except StreamlogError as trouble:
+        except StreamlogError as error:
             logger.warning(
-                "%s is decided; what else it left open waits for its timeout: %s", self._identity.title, trouble
+                "%s is decided; what else it left open waits for its timeout: %s", self._identity.title, error
             )
 
     @contextmanager
-    def _named_trouble(self, opened: Sequence[OpenTransaction], decider: TransactionalProducer) -> Iterator[None]:
+    def _named_error(self, opened: Sequence[OpenTransaction], decider: TransactionalProducer) -> Iterator[None]:
         try:
             yield
-        except (ProducerError, UnknownTransactionalIdError) as trouble:
+        except (ProducerError, UnknownTransactionalIdError) as error:
             try:
                 require_current(self._cluster, self._identity, decider)
             except ConditionError as fenced:
-                raise fenced from trouble
+                raise fenced from error
             described = self._cluster.describe_transactions([one.producer.transactional_id for one in opened])
             for one in opened:
                 if not is_open(described.get(one.producer.transactional_id), one.producer):
                     log_step(Step.FENCED, **ids_of(one.producer))
-                    raise lost_transaction(self._cluster, self._identity, one, self._now_ms()) from trouble
+                    raise lost_transaction(self._cluster, self._identity, one, self._now_ms()) from error
             raise
 
 

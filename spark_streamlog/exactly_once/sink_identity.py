@@ -48,7 +48,7 @@ class SinkIdentity:
 
     @property
     def batches_come_in_order(self) -> bool:
-        """Whether a batch behind the last decided one is trouble (a query's) or was decided too (Delta's rule)."""
+        """Whether a batch behind the last decided one is an error (a query's) or was decided too (Delta's rule)."""
         return self.query_id is not None
 
     @property

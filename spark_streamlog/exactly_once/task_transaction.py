@@ -32,7 +32,7 @@ from spark_streamlog.errors import ConditionError
 from spark_streamlog.exactly_once.decision import find_decision, next_turn
 from spark_streamlog.exactly_once.sink_identity import SinkIdentity
 from spark_streamlog.exactly_once.steps import Step, log_step
-from spark_streamlog.sink_conditions import sink_error
+from spark_streamlog.sink.sink_conditions import sink_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,11 +134,11 @@ class TaskTransaction:
         """
         try:
             yield
-        except (ProducerFencedError, InvalidTransactionStateError, InvalidProducerIdMappingError) as trouble:
+        except (ProducerFencedError, InvalidTransactionStateError, InvalidProducerIdMappingError) as error:
             if self.opened is None:
                 raise
             log_step(Step.FENCED, **ids_of(self.opened.producer))
-            raise lost_transaction(self._cluster, self._identity, self.opened, self._now_ms()) from trouble
+            raise lost_transaction(self._cluster, self._identity, self.opened, self._now_ms()) from error
         except Exception:
             self._give_up()
             raise

@@ -56,8 +56,8 @@ def timestamps_from_json(text: str, *, option: str) -> TimestampsByPartition:
 def _topics(text: str, example: str) -> dict[str, Any]:
     try:
         document = json.loads(text, object_pairs_hook=_no_name_twice)
-    except json.JSONDecodeError as trouble:
-        raise ValueError(f"it is not JSON ({trouble}); {example}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON ({error}); {example}") from None
     except RecursionError:
         raise ValueError(f"it is nested too deeply; {example}") from None
     if not isinstance(document, dict):

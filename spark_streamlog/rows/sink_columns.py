@@ -20,7 +20,7 @@ from spark_streamlog.errors import with_conditions
 from spark_streamlog.serde.format_settings import NO_FORMATS, FormatSettings, RecordFormats
 from spark_streamlog.serde.serde_errors import InvalidSchemaError
 from spark_streamlog.serde.value_formats import encoder_for, with_schema_id
-from spark_streamlog.sink_conditions import sink_error
+from spark_streamlog.sink.sink_conditions import sink_error
 
 HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 ACCEPTED_TYPES: Final[dict[str, tuple[str, ...]]] = {
@@ -106,10 +106,10 @@ def _typed_columns(schema: Any, formats: RecordFormats, complaints: list[str]) -
         try:
             encoder_for(settings, arrow_type)
             typed.append(TypedColumn(name=name, settings=settings, arrow_type=arrow_type))
-        except InvalidSchemaError as trouble:
+        except InvalidSchemaError as error:
             shown = found[0].dataType.simpleString()
             complaints.append(
-                f"{name} attribute unsupported type {shown} for {name}Format={settings.kind.value}: {trouble.message}"
+                f"{name} attribute unsupported type {shown} for {name}Format={settings.kind.value}: {error.message}"
             )
     return tuple(typed)
 

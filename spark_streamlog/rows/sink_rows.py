@@ -17,7 +17,7 @@ from spark_streamlog.rows.sink_columns import SinkColumns, TypedColumn
 from spark_streamlog.serde.decoded_values import Encoder
 from spark_streamlog.serde.serde_errors import CannotSerializeError
 from spark_streamlog.serde.value_formats import encoder_for
-from spark_streamlog.sink_conditions import sink_error
+from spark_streamlog.sink.sink_conditions import sink_error
 
 
 class SinkRows:
@@ -51,14 +51,14 @@ class SinkRows:
         column = column if column.type == typed.arrow_type else column.cast(typed.arrow_type)
         try:
             return encoder.encode(column)
-        except CannotSerializeError as trouble:
+        except CannotSerializeError as error:
             raise sink_error(
                 "STREAMLOG_CANNOT_SERIALIZE",
                 column=typed.name,
                 format=typed.settings.kind.value,
-                row=self.row_count + trouble.fields["row"],
+                row=self.row_count + error.fields["row"],
                 task=self._task,
-                reason=trouble.fields["reason"],
+                reason=error.fields["reason"],
             ) from None
 
     def _split(self, topics: Any, records: Any) -> Iterator[tuple[str, Any]]:

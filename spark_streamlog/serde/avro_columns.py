@@ -1,8 +1,8 @@
 """Where Avro values gather, column by column, until a batch of them becomes one Arrow array.
 
 Every column takes one entry for each row of its parent: a value, or `add_null`. What a corrupt value has added before
-it was found corrupt is taken back by `truncate`, down to the rows that were there before it. `take` gives the array and
-leaves the column empty. Values were checked when they were read: making the array does not fail.
+it was found corrupt is rolled back by `truncate`, down to the rows that were there before it. `take` gives the array
+and leaves the column empty. Values were checked when they were read: making the array does not fail.
 """
 
 from __future__ import annotations

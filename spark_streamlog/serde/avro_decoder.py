@@ -44,8 +44,8 @@ class AvroDecoder:
                 continue
             try:
                 self._add(value)
-            except Unreadable as trouble:
-                faults[row] = str(trouble)
+            except Unreadable as error:
+                faults[row] = str(error)
             except (IndexError, struct.error):
                 faults[row] = ENDS_EARLY
             if row in faults:
@@ -70,9 +70,9 @@ class AvroDecoder:
         assert self._registry is not None, "only the wire format has ids"
         try:
             found = self._registry.schema_by_id(schema_id)
-        except UnknownSchemaError as trouble:
+        except UnknownSchemaError as error:
             # Not kept: it may be registered later, and the registry's cache knows how long not to ask.
-            return f"schema id {schema_id}: {trouble.message}"
+            return f"schema id {schema_id}: {error.message}"
         if len(self._reads) >= MAX_CACHED_SCHEMAS:
             self._reads.clear()
         try:
@@ -80,6 +80,6 @@ class AvroDecoder:
                 raise InvalidSchemaError(f"it is of the type {found.schema_type}")
             writer = parse_avro_schema(found.text, found.references)
             self._reads[schema_id] = reader_for(writer, self._reader, self._column)
-        except InvalidSchemaError as trouble:
-            self._reads[schema_id] = f"schema id {schema_id}: {trouble.message}"
+        except InvalidSchemaError as error:
+            self._reads[schema_id] = f"schema id {schema_id}: {error.message}"
         return self._reads[schema_id]

@@ -55,9 +55,9 @@ def _from_union(writer: AvroNode, reader: AvroNode, column: Any) -> Read:
     for branch in writer.branches:
         try:
             reads.append(reader_for(branch, reader, column))
-        except InvalidSchemaError as trouble:
-            refusals.append(trouble)
-            reads.append(_refusing(trouble.message))
+        except InvalidSchemaError as error:
+            refusals.append(error)
+            reads.append(_refusing(error.message))
     if len(refusals) == len(reads):
         raise refusals[-1]
     count = len(reads)
@@ -136,8 +136,8 @@ def _record(writer: AvroNode, reader: AvroNode, column: StructColumn) -> Read:
         try:
             for read_field in reads:
                 position = read_field(data, position)
-        except Unreadable as trouble:
-            raise trouble.within(names[read_field]) from None
+        except Unreadable as error:
+            raise error.within(names[read_field]) from None
         except (IndexError, struct.error):
             raise Unreadable(ENDS_EARLY, names[read_field]) from None
         for add_default in defaults:

@@ -117,12 +117,12 @@ def parse_avro_schema(text: str, references: tuple[str, ...] = ()) -> AvroNode:
         for reference in references:
             parse_schema(_document(reference), named_schemas=named)
         parsed = parse_schema(_document(text), named_schemas=named)
-    except UnknownType as trouble:
-        raise InvalidSchemaError(f"the Avro schema uses a type that it does not define: {trouble.name}") from None
-    except SchemaParseException as trouble:
-        raise InvalidSchemaError(f"the Avro schema is wrong: {trouble}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as trouble:
-        raise InvalidSchemaError(f"the Avro schema is wrong: {trouble!r}") from None
+    except UnknownType as error:
+        raise InvalidSchemaError(f"the Avro schema uses a type that it does not define: {error.name}") from None
+    except SchemaParseException as error:
+        raise InvalidSchemaError(f"the Avro schema is wrong: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise InvalidSchemaError(f"the Avro schema is wrong: {error!r}") from None
     return _TreeBuilder(named).node(parsed, within=(), path="")
 
 
@@ -133,8 +133,8 @@ def _document(text: str) -> Any:
         return text.strip()
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as trouble:
-        raise InvalidSchemaError(f"the Avro schema is not JSON: {trouble}") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidSchemaError(f"the Avro schema is not JSON: {error}") from None
 
 
 class _TreeBuilder:

@@ -85,15 +85,15 @@ def _branch_for(node: AvroNode, arrow_type: Any, path: str) -> tuple[int, AvroNo
     """The last branch of a union of numbers that takes the type is the wider one; else there is but one."""
     values = [(place, branch) for place, branch in enumerate(node.branches) if branch.kind != "null"]
     values.sort(key=lambda found: found[1].kind in ("long", "double"), reverse=True)
-    trouble: InvalidSchemaError | None = None
+    error: InvalidSchemaError | None = None
     for place, branch in values:
         try:
             writer_for(branch, arrow_type, path)
             return place, branch
         except InvalidSchemaError as found:
-            trouble = trouble or found
-    assert trouble is not None, f"{node} has a branch that is not null"
-    raise trouble
+            error = error or found
+    assert error is not None, f"{node} has a branch that is not null"
+    raise error
 
 
 def _struct_union(node: AvroNode, arrow_type: Any, path: str) -> Write:

@@ -94,7 +94,7 @@ def decode_one_by_one(values: Any, arrow_type: Any, one: Callable[[bytes], Any])
     for row, value in enumerate(values.to_pylist()):
         try:
             found.append(None if value is None else one(value))
-        except Unreadable as trouble:
-            faults[row] = str(trouble)
+        except Unreadable as error:
+            faults[row] = str(error)
             found.append(None)
     return DecodedValues(column=pa.array(found, arrow_type), faults=faults)

@@ -34,6 +34,6 @@ def _first_that_fails(column: Any, write: Callable[[Any], list[bytes]]) -> Canno
         try:
             if not one.null_count:
                 write(one)
-        except Unwritable as trouble:
-            return CannotSerializeError(str(trouble), row=row, reason=str(trouble))
+        except Unwritable as error:
+            return CannotSerializeError(str(error), row=row, reason=str(error))
     raise AssertionError("what fails as a whole fails in one of its rows")

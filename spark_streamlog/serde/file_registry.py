@@ -85,8 +85,8 @@ class FileRegistry:
         except FileNotFoundError:
             # Registering makes it; until then there is nothing in it.
             self._entries, self._seen = [], None
-        except (OSError, ValueError) as trouble:
-            reason = trouble.strerror if isinstance(trouble, OSError) else trouble
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
             raise SchemaRegistryError(f"the schema registry {self._path} cannot be read: {reason}") from None
         return self._entries
 
@@ -105,9 +105,9 @@ class FileRegistry:
                 for name in ("id", "version"):
                     if not isinstance(entry[name], int) or isinstance(entry[name], bool):
                         raise TypeError(f"{name} is {entry[name]!r}")
-        except (ValueError, KeyError, TypeError, RecursionError) as trouble:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise SchemaRegistryError(
-                f"the schema registry {self._path} is none: {trouble!r}. Expected "
+                f"the schema registry {self._path} is none: {error!r}. Expected "
                 '{"schemas": [{"id": 1, "subject": "…", "version": 1, "schema": …}, …]}'
             ) from None
         return list(entries)
@@ -120,8 +120,8 @@ class FileRegistry:
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(beside, self._path)
-        except OSError as trouble:
-            raise SchemaRegistryError(f"the schema registry {self._path} cannot be written: {trouble}") from None
+        except OSError as error:
+            raise SchemaRegistryError(f"the schema registry {self._path} cannot be written: {error}") from None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -129,8 +129,8 @@ class FileRegistry:
 
         try:
             lock = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o666)
-        except OSError as trouble:
-            raise SchemaRegistryError(f"the schema registry {self._path} cannot be locked: {trouble}") from None
+        except OSError as error:
+            raise SchemaRegistryError(f"the schema registry {self._path} cannot be locked: {error}") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -86,7 +86,7 @@ class HttpRegistry:
             texts[place] = _text_of(found)
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        trouble = ""
+        error = ""
         for attempt in range(ATTEMPT_COUNT):
             if attempt:
                 self._sleep(FIRST_PAUSE_SECONDS * 3 ** (attempt - 1))
@@ -95,9 +95,9 @@ class HttpRegistry:
                     return self._ask_one(url, method, path, body)
                 except (OSError, http.client.HTTPException) as failure:
                     # HTTPError and URLError are OSErrors; those that will not pass have been raised already.
-                    trouble = f"{shown_url(url)}: {getattr(failure, 'reason', None) or failure!r}"
+                    error = f"{shown_url(url)}: {getattr(failure, 'reason', None) or failure!r}"
         raise SchemaRegistryError(
-            f"the schema registry does not answer ({method} {path}, {ATTEMPT_COUNT} attempts): {trouble}"
+            f"the schema registry does not answer ({method} {path}, {ATTEMPT_COUNT} attempts): {error}"
         )
 
     def _ask_one(self, url: str, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:

@@ -55,8 +55,8 @@ class JsonTextEncoder:
                 try:
                     if value is not None:
                         check_json(value)
-                except Unreadable as trouble:
-                    raise CannotSerializeError(str(trouble), row=row, reason=str(trouble)) from None
+                except Unreadable as error:
+                    raise CannotSerializeError(str(error), row=row, reason=str(error)) from None
         return column
 
 

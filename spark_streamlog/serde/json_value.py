@@ -58,8 +58,8 @@ def parse_json(value: bytes) -> Any:
         return json.loads(text, parse_float=_Fraction, parse_int=_whole, parse_constant=_refuse_constant)
     except RecursionError:
         raise Unreadable("not JSON that can be read: nested too deep") from None
-    except ValueError as trouble:
-        raise Unreadable(f"not JSON: {trouble}") from None
+    except ValueError as error:
+        raise Unreadable(f"not JSON: {error}") from None
 
 
 def check_json(value: bytes) -> str:
@@ -219,8 +219,8 @@ def _struct(arrow_type: Any) -> Convert:
         for name, convert_field in fields:
             try:
                 row[name] = convert_field(given.get(name))
-            except Unreadable as trouble:
-                raise trouble.within(name) from None
+            except Unreadable as error:
+                raise error.within(name) from None
         return row
 
     return convert

@@ -32,8 +32,8 @@ def message_gatherer(tree: ProtobufMessage, options: ProtobufOptions) -> Gather:
         for field, gather_field in fields:
             try:
                 children.append(gather_field(messages))
-            except Unreadable as trouble:
-                raise trouble.within(field.name) from None
+            except Unreadable as error:
+                raise error.within(field.name) from None
         return pa.Array.from_buffers(pa.struct(types), len(messages), [_validity(messages)], children=children)
 
     return gather

@@ -46,8 +46,8 @@ class ProtobufDecoder:
         for row, value in enumerate(binary_array(values).to_pylist()):
             try:
                 messages.append(None if value is None else self._parse(value))
-            except Unreadable as trouble:
-                faults[row] = str(trouble)
+            except Unreadable as error:
+                faults[row] = str(error)
                 messages.append(None)
         try:
             column = self._gather(messages)
@@ -60,13 +60,13 @@ class ProtobufDecoder:
         """By halves: a number that its type cannot hold is rare."""
         try:
             self._gather(messages[start:end])
-        except Unreadable as trouble:
+        except Unreadable as error:
             if end - start > 1:
                 middle = (start + end) // 2
                 self._drop_what_does_not_fit(messages, start, middle, faults)
                 self._drop_what_does_not_fit(messages, middle, end, faults)
             else:
-                faults[start] = str(trouble)
+                faults[start] = str(error)
                 messages[start] = None
 
     def _parse(self, value: bytes) -> Any:

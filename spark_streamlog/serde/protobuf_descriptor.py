@@ -48,8 +48,8 @@ def _pool_of(descriptor_set: bytes) -> tuple[Any, list[str]]:
     for file in _imports_first(files):
         try:
             pool.AddSerializedFile(file.SerializeToString())
-        except (TypeError, KeyError) as trouble:
-            raise InvalidSchemaError(f"the descriptor set is wrong at {file.name}: {trouble}") from None
+        except (TypeError, KeyError) as error:
+            raise InvalidSchemaError(f"the descriptor set is wrong at {file.name}: {error}") from None
     names: list[str] = []
     for file in files.values():
         waiting = [(file.package, message) for message in file.message_type]

@@ -66,8 +66,8 @@ def _message_writer(descriptor: Any, arrow_type: Any, path: str) -> Write:
                 raise Unwritable(f"of {', '.join(members)} only one can be set")
         try:
             return message_class(**given)
-        except (TypeError, ValueError, OverflowError) as trouble:
-            raise Unwritable(f"{descriptor.full_name}: {trouble}") from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise Unwritable(f"{descriptor.full_name}: {error}") from None
 
     def write(array: Any) -> list[Any]:
         columns = array.flatten()

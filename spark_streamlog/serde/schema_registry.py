@@ -56,7 +56,7 @@ class RegisteredSchema:
 
 
 class SchemaRegistry(Protocol):
-    """Every method raises UnknownSchemaError for what is not there and SchemaRegistryError for any other trouble."""
+    """Every method raises UnknownSchemaError for what is not there and SchemaRegistryError for any other error."""
 
     def schema_by_id(self, schema_id: int) -> RegisteredSchema: ...
 
@@ -103,8 +103,8 @@ class CachedRegistry:
             )
         try:
             found = self._registry.schema_by_id(schema_id)
-        except UnknownSchemaError as trouble:
-            self._unknown[schema_id] = (self._now(), trouble.message)
+        except UnknownSchemaError as error:
+            self._unknown[schema_id] = (self._now(), error.message)
             raise
         if len(self._known) >= MAX_CACHED_SCHEMAS:
             self._known.clear()

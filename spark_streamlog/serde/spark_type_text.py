@@ -44,8 +44,8 @@ def parse_spark_type(text: str) -> Any:
     if text.lstrip().startswith("{"):
         try:
             return _from_json(json.loads(text), depth=0)
-        except (ValueError, RecursionError) as trouble:
-            raise InvalidSchemaError(f"the schema is not JSON: {trouble}") from None
+        except (ValueError, RecursionError) as error:
+            raise InvalidSchemaError(f"the schema is not JSON: {error}") from None
     return _DdlParser(text).whole()
 
 
@@ -187,8 +187,8 @@ def _from_json(found: Any, *, depth: int) -> Any:
             return pa.map_(
                 _from_json(found["keyType"], depth=depth + 1), _from_json(found["valueType"], depth=depth + 1)
             )
-    except (KeyError, TypeError) as trouble:
-        raise InvalidSchemaError(f"the schema is not one that df.schema.json() gives: {trouble!r}") from None
+    except (KeyError, TypeError) as error:
+        raise InvalidSchemaError(f"the schema is not one that df.schema.json() gives: {error!r}") from None
     raise InvalidSchemaError(f"the type {found['type']!r} is not supported")
 
 

@@ -47,5 +47,5 @@ def text_of(value: bytes) -> str:
     """Raises Unreadable."""
     try:
         return value.decode()
-    except UnicodeDecodeError as trouble:
-        raise Unreadable(f"not UTF-8: {trouble.reason} at byte {trouble.start}") from None
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not UTF-8: {error.reason} at byte {error.start}") from None

@@ -100,9 +100,9 @@ def with_schema_id(settings: FormatSettings, arrow_type: Any | None) -> FormatSe
         return replace(written, schema_id=registry.register(subject, text, AVRO))
     try:
         return replace(written, schema_id=registry.find_id(subject, text, AVRO))
-    except UnknownSchemaError as trouble:
+    except UnknownSchemaError as error:
         raise InvalidSchemaError(
-            f"the schema is not registered under {subject}, and autoRegister is false: {trouble.message}"
+            f"the schema is not registered under {subject}, and autoRegister is false: {error.message}"
         ) from None
 
 

@@ -143,8 +143,8 @@ def _lag_rows(cluster: Cluster, group: str, scan: TableScan, now_ms: int) -> lis
     except UnknownGroupError:
         return []
     for lag in lags:
-        if lag.trouble is not None:
-            logger.warning("The lag of group %s in %s is not known: %s", group, lag.partition, lag.trouble)
+        if lag.error is not None:
+            logger.warning("The lag of group %s in %s is not known: %s", group, lag.partition, lag.error)
     return [
         (
             group,

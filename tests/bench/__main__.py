@@ -37,7 +37,7 @@ from bench.report_file import join, load, save  # noqa: E402
 from bench.runner import Runner  # noqa: E402
 from bench.spark_process import PYSPARK_VERSION, bring_connector, bring_pyspark  # noqa: E402
 from bench.stage import Stage  # noqa: E402
-from kafka_tools import why_unavailable  # noqa: E402
+from support.brokers.kafka_tools import why_unavailable  # noqa: E402
 
 
 def arguments_of(words: Sequence[str] | None) -> argparse.Namespace:
@@ -73,8 +73,8 @@ def main(words: Sequence[str] | None = None) -> int:
             report = join([load(path, benches) for path in options.report], benches)
         else:
             report = measure(options, benches)
-    except ValueError as trouble:
-        print(trouble, file=sys.stderr)
+    except ValueError as error:
+        print(error, file=sys.stderr)
         return 2
     print(to_markdown(report, benches, is_long=options.table == "long"))
     if options.plot:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from bench.card import Contender
 from bench.first_answer import wait_for_first_answer
-from kafka_tools import JARS, kafka_tool
-from reachable_broker import free_ports
+from support.brokers.kafka_tools import JARS, kafka_tool
+from support.brokers.reachable_broker import free_ports
 
 START_SECONDS = 180
 STOP_SECONDS = 60
@@ -55,8 +55,8 @@ class BrokerProcess:
         self.on_process(process.pid)
         try:
             wait_for_first_answer(self.port, is_alive=lambda: process.poll() is None, timeout_s=START_SECONDS)
-        except RuntimeError as trouble:
-            raise RuntimeError(f"{trouble}\n{self.log_end()}") from None
+        except RuntimeError as error:
+            raise RuntimeError(f"{error}\n{self.log_end()}") from None
         return time.perf_counter() - begin
 
     def stop(self) -> None:

@@ -1,7 +1,7 @@
 """The benchmarks of Spark use a session as users have it, which no other test does."""
 
 import pytest
-from spark_session import start_session
+from support.spark.spark_session import start_session
 
 
 @pytest.fixture(scope="session")

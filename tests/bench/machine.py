@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from kafka_tools import KAFKA_VERSION
+from support.brokers.kafka_tools import KAFKA_VERSION
 
 from broker_core.record.columns import KERNEL_NAME
 

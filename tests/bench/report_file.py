@@ -23,7 +23,7 @@ def save(report: Report, path: Path) -> None:
 
 
 def load(path: Path, benches: Sequence[Bench]) -> Report:
-    """Its summaries are made anew, by the targets of today's cards."""
+    """Its summaries are recreated, by the targets of today's cards."""
     found: dict[str, Any] = json.loads(path.read_text())
     samples = [
         Sample(

@@ -58,9 +58,9 @@ class Runner:
             for contender in list(turn):
                 try:
                     outcome = bench.run(self._stage, contender, case)
-                except Exception as trouble:
+                except Exception as error:
                     # Whatever it is, the other benches have nothing to do with it; it is told in the report.
-                    self._fail(bench, case, contender, f"{type(trouble).__name__}: {trouble}")
+                    self._fail(bench, case, contender, f"{type(error).__name__}: {error}")
                     running.remove(contender)
                     continue
                 self._keep(bench, case, contender, round_number, outcome)
@@ -72,8 +72,8 @@ class Runner:
         self._stage.profile_into = path = folder / f"{name}.txt"
         try:
             bench.run(self._stage, Contender.BROKER, case)
-        except Exception as trouble:
-            self._say(f"    {case}: no profile: {trouble}")
+        except Exception as error:
+            self._say(f"    {case}: no profile: {error}")
         finally:
             self._stage.profile_into = None
         if path.exists():

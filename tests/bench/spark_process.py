@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from kafka_tools import CACHE
+from support.brokers.kafka_tools import CACHE
 
 ANSWER_MARK = "@answer "
 ANSWER_SECONDS = 1800
@@ -115,6 +115,6 @@ class SparkProcess:
         if line is None:
             raise RuntimeError(f"Spark has ended: {self._log.read_text(errors='replace')[-2000:]}")
         answer = dict(json.loads(line))
-        if "trouble" in answer:
-            raise RuntimeError(answer["trouble"])
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
         return answer

@@ -172,8 +172,8 @@ def main() -> None:
         arguments = json.loads(line)
         try:
             found = works[arguments.pop("work")](spark, **arguments)
-        except Exception as trouble:
-            found = {"trouble": f"{type(trouble).__name__}: {str(trouble)[:2000]}"}
+        except Exception as error:
+            found = {"error": f"{type(error).__name__}: {str(error)[:2000]}"}
         answer(found)
     spark.stop()
 

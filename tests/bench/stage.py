@@ -23,7 +23,7 @@ from bench.card import Contender, Scale
 from bench.process_usage import ProcessWatch, TreeUsage, wait_for_cpu_seconds
 from bench.spark_process import SparkProcess
 from bench.topic_admin import create_topic, delete_topic
-from kafka_tools import JARS
+from support.brokers.kafka_tools import JARS
 
 TESTS = Path(__file__).parent.parent
 CLIENT, FEEDER = "client", "feeder"

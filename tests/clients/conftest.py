@@ -7,11 +7,11 @@ Topics, groups, users and transactional ids are told apart by names.
 from contextlib import contextmanager
 
 import pytest
-from kafka_tools import why_unavailable
-from reachable_broker import PASSWORD, USER
-from real_kafka import RealKafka
-from scram_users import add_scram_user
-from served_broker import ServedBroker
+from support.brokers.kafka_tools import why_unavailable
+from support.brokers.reachable_broker import PASSWORD, USER
+from support.brokers.real_kafka import RealKafka
+from support.brokers.scram_users import add_scram_user
+from support.brokers.served_broker import ServedBroker
 
 SETTINGS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",

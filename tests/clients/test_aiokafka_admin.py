@@ -14,7 +14,7 @@ from aiokafka.errors import (
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
-from aiokafka_clients import (
+from support.clients.aiokafka_clients import (
     SECONDS,
     a_consumer,
     an_admin,

@@ -10,7 +10,7 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from aiokafka.errors import CommitFailedError, InconsistentGroupProtocolError, InvalidSessionTimeoutError
 from aiokafka.structs import OffsetAndMetadata
-from aiokafka_clients import (
+from support.clients.aiokafka_clients import (
     a_consumer,
     a_stopped_consumer,
     in_a_loop,
@@ -20,7 +20,7 @@ from aiokafka_clients import (
     wait_until,
     write,
 )
-from consuming_process import consuming_process
+from support.spark.consuming_process import consuming_process
 
 ASSIGNORS = [RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitionAssignor]
 QUICK = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6000}

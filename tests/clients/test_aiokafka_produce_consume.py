@@ -6,7 +6,8 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
 from aiokafka.partitioner import murmur2
-from aiokafka_clients import (
+from support.builders.wire_batches import stored_headers
+from support.clients.aiokafka_clients import (
     SECONDS,
     a_consumer,
     a_producer,
@@ -18,7 +19,6 @@ from aiokafka_clients import (
     values_of,
     write,
 )
-from wire_batches import stored_headers
 
 from broker_core.record.partitioner import partition_for_key
 

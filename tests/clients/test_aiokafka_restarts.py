@@ -6,7 +6,7 @@ import time
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.structs import OffsetAndMetadata
-from aiokafka_clients import (
+from support.clients.aiokafka_clients import (
     a_consumer,
     a_producer,
     committed_values,

@@ -2,7 +2,7 @@
 
 import pytest
 from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError
-from aiokafka_clients import a_producer, an_admin, in_a_loop, make_topic, send, values_of, write
+from support.clients.aiokafka_clients import a_producer, an_admin, in_a_loop, make_topic, send, values_of, write
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 

@@ -6,7 +6,7 @@ import time
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import InvalidTransactionTimeout, ProducerFenced
-from aiokafka_clients import (
+from support.clients.aiokafka_clients import (
     SECONDS,
     a_consumer,
     a_producer,

@@ -1,18 +1,6 @@
 """confluent-kafka: the calls of its admin client."""
 
 import pytest
-from confluent_clients import (
-    SECONDS,
-    a_consumer,
-    a_producer,
-    an_admin,
-    make_topic,
-    numbers_of,
-    poll_until,
-    read_all,
-    send,
-    values_of,
-)
 from confluent_kafka import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
@@ -41,6 +29,18 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
+)
+from support.clients.confluent_clients import (
+    SECONDS,
+    a_consumer,
+    a_producer,
+    an_admin,
+    make_topic,
+    numbers_of,
+    poll_until,
+    read_all,
+    send,
+    values_of,
 )
 
 
@@ -340,8 +340,8 @@ def test_scram_users_are_made_described_and_deleted(broker, admin):
         # A broker of Kafka hears of what its controller has changed a little later.
         try:
             found = admin.describe_user_scram_credentials([user])[user].result(SECONDS)
-        except KafkaException as trouble:
-            return trouble.args[0].code()
+        except KafkaException as error:
+            return error.args[0].code()
         return [(info.mechanism, info.iterations) for info in found.scram_credential_infos]
 
     def upsertion(mechanism, iterations):

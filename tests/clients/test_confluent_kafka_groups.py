@@ -3,7 +3,9 @@
 import time
 
 import pytest
-from confluent_clients import (
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic
+from support.clients.confluent_clients import (
     SECONDS,
     a_consumer,
     a_producer,
@@ -14,9 +16,7 @@ from confluent_clients import (
     send,
     take,
 )
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import NewTopic
-from consuming_process import consuming_process
+from support.spark.consuming_process import consuming_process
 
 QUICK = {"heartbeat.interval.ms": 100, "session.timeout.ms": 6000}
 

@@ -4,7 +4,16 @@ import time
 import zlib
 
 import pytest
-from confluent_clients import (
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    TIMESTAMP_CREATE_TIME,
+    TIMESTAMP_LOG_APPEND_TIME,
+    KafkaError,
+    TopicPartition,
+)
+from support.builders.wire_batches import stored_headers
+from support.clients.confluent_clients import (
     SECONDS,
     a_consumer,
     a_producer,
@@ -15,15 +24,6 @@ from confluent_clients import (
     take,
     values_of,
 )
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    OFFSET_END,
-    TIMESTAMP_CREATE_TIME,
-    TIMESTAMP_LOG_APPEND_TIME,
-    KafkaError,
-    TopicPartition,
-)
-from wire_batches import stored_headers
 
 from broker_core.record.partitioner import partition_for_key
 

@@ -4,7 +4,8 @@ import threading
 import time
 
 import pytest
-from confluent_clients import (
+from confluent_kafka import TopicPartition
+from support.clients.confluent_clients import (
     SECONDS,
     STARTING,
     a_consumer,
@@ -21,7 +22,6 @@ from confluent_clients import (
     take,
     values_of,
 )
-from confluent_kafka import TopicPartition
 
 LONGER = 60
 # A real Kafka may take its time to come back on a busy machine, and nothing must end meanwhile.
@@ -182,7 +182,7 @@ def test_topics_settings_offsets_and_records_are_there_afterwards(broker, how):
 @pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
 def test_members_of_a_group_keep_their_partitions_over_a_restart(broker, protocol):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
-    # In the new protocol the broker's setting counts, and a session begins anew with the broker.
+    # In the new protocol the broker's setting counts, and a session restarts with the broker.
     patient = {"session.timeout.ms": 300_000} if protocol == "classic" else {}
     members = [a_consumer(broker, group, group__protocol=protocol, log_level=0, **patient) for _ in range(2)]
     for member in members:

@@ -3,7 +3,6 @@
 import time
 
 import pytest
-from confluent_clients import SECONDS, a_consumer, a_producer, an_admin, make_topic, send, values_of
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AclBinding,
@@ -17,7 +16,8 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from reachable_broker import PEMS
+from support.brokers.reachable_broker import PEMS
+from support.clients.confluent_clients import SECONDS, a_consumer, a_producer, an_admin, make_topic, send, values_of
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 QUIET = {"log_level": 0}

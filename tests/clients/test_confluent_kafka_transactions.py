@@ -3,7 +3,8 @@
 import time
 
 import pytest
-from confluent_clients import (
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+from support.clients.confluent_clients import (
     SECONDS,
     a_consumer,
     a_producer,
@@ -16,7 +17,6 @@ from confluent_clients import (
     take,
     values_of,
 )
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 

@@ -34,7 +34,7 @@ from kafka.errors import (
     UnknownTopicOrPartitionError,
 )
 from kafka.protocol.consumer import IsolationLevel
-from kafka_python_clients import (
+from support.clients.kafka_python_clients import (
     a_consumer,
     a_producer,
     an_admin,

@@ -4,7 +4,6 @@ import threading
 import time
 
 import pytest
-from consuming_process import consuming_process
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.consumer.subscription_state import ConsumerRebalanceListener
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
@@ -18,7 +17,17 @@ from kafka.errors import (
     OffsetMetadataTooLargeError,
     RebalanceInProgressError,
 )
-from kafka_python_clients import SECONDS, a_consumer, an_open_consumer, make_topic, numbers_of, subscribe, take, write
+from support.clients.kafka_python_clients import (
+    SECONDS,
+    a_consumer,
+    an_open_consumer,
+    make_topic,
+    numbers_of,
+    subscribe,
+    take,
+    write,
+)
+from support.spark.consuming_process import consuming_process
 
 ASSIGNORS = [
     RangePartitionAssignor,
@@ -33,7 +42,7 @@ class Member(ConsumerRebalanceListener):
     it reads, what it is given and what is taken from it."""
 
     def __init__(self, broker, topic, group, **given):
-        self.given, self.taken, self.values, self.trouble = [], [], [], None
+        self.given, self.taken, self.values, self.error = [], [], [], None
         self.consumer = an_open_consumer(broker, group, **{**QUICK, **given})
         subscribe(self.consumer, topic, self)
         self._may_end = threading.Event()
@@ -65,8 +74,8 @@ class Member(ConsumerRebalanceListener):
                 for records in self.consumer.poll(300).values():
                     self.values += [record.value for record in records]
                     self.consumer.commit()
-        except Exception as trouble:  # the test looks at it
-            self.trouble = trouble
+        except Exception as error:  # the test looks at it
+            self.error = error
 
 
 def wait_until(condition):
@@ -78,7 +87,7 @@ def wait_until(condition):
 
 def settle(*members, until):
     wait_until(lambda: until(*[member.numbers for member in members]))
-    assert [member.trouble for member in members] == [None] * len(members)
+    assert [member.error for member in members] == [None] * len(members)
 
 
 def share(partition_count):
@@ -240,14 +249,14 @@ def test_a_group_of_members_without_a_common_assignor_is_refused(broker):
     first = Member(broker, topic, group, partition_assignment_strategy=(RangePartitionAssignor,))
     settle(first, until=share(1))
     stranger = Member(broker, topic, group, partition_assignment_strategy=(RoundRobinPartitionAssignor,))
-    wait_until(lambda: stranger.trouble is not None)
-    assert isinstance(stranger.trouble, InconsistentGroupProtocolError)
+    wait_until(lambda: stranger.error is not None)
+    assert isinstance(stranger.error, InconsistentGroupProtocolError)
     first.close()
     stranger.close()
 
 
 def test_a_session_that_is_too_short_for_the_broker_is_refused(broker):
     hasty = Member(broker, make_topic(broker), broker.name("g"), session_timeout_ms=400)
-    wait_until(lambda: hasty.trouble is not None)
-    assert isinstance(hasty.trouble, InvalidSessionTimeoutError)
+    wait_until(lambda: hasty.error is not None)
+    assert isinstance(hasty.error, InvalidSessionTimeoutError)
     hasty.close()

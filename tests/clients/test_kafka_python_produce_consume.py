@@ -6,7 +6,8 @@ import pytest
 from kafka import TopicPartition
 from kafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
 from kafka.partitioner.default import murmur2
-from kafka_python_clients import (
+from support.builders.wire_batches import stored_headers
+from support.clients.kafka_python_clients import (
     SECONDS,
     a_consumer,
     a_producer,
@@ -19,7 +20,6 @@ from kafka_python_clients import (
     values_of,
     write,
 )
-from wire_batches import stored_headers
 
 from broker_core.record.partitioner import partition_for_key
 

@@ -5,7 +5,16 @@ import time
 
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
-from kafka_python_clients import a_consumer, a_producer, committed_values, make_topic, send, subscribe, values_of, write
+from support.clients.kafka_python_clients import (
+    a_consumer,
+    a_producer,
+    committed_values,
+    make_topic,
+    send,
+    subscribe,
+    values_of,
+    write,
+)
 
 LONGER = 60
 # A real Kafka may take its time to come back on a busy machine, and nothing must end meanwhile.
@@ -53,8 +62,8 @@ class Writer:
             try:
                 future.get(LONGER)
                 self.written.append(value)
-            except Exception as trouble:  # the test looks at it
-                self.errors.append(trouble)
+            except Exception as error:  # the test looks at it
+                self.errors.append(error)
 
 
 @pytest.mark.parametrize("how", WAYS)

@@ -2,8 +2,8 @@
 
 import pytest
 from kafka.errors import KafkaError, KafkaTimeoutError, SaslAuthenticationFailedError, TopicAuthorizationFailedError
-from kafka_python_clients import a_producer, an_admin, make_topic, send, values_of, write
-from reachable_broker import PEMS
+from support.brokers.reachable_broker import PEMS
+from support.clients.kafka_python_clients import a_producer, an_admin, make_topic, send, values_of, write
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 

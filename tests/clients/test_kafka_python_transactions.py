@@ -5,7 +5,7 @@ import time
 import pytest
 from kafka import OffsetAndMetadata, TopicPartition
 from kafka.errors import KafkaError, ProducerFencedError
-from kafka_python_clients import (
+from support.clients.kafka_python_clients import (
     SECONDS,
     a_consumer,
     a_producer,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import kafka_tools
+from support.brokers import kafka_tools
 
 DATA_ENDINGS = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 

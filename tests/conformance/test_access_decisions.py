@@ -1,8 +1,8 @@
 """The recording of Kafka's decisions about access is what that class still says."""
 
 import pytest
-from access_decisions import kafkas_answers, recorded_worlds
-from kafka_tools import why_unavailable
+from support.brokers.access_decisions import kafkas_answers, recorded_worlds
+from support.brokers.kafka_tools import why_unavailable
 
 pytestmark = pytest.mark.kafka
 

@@ -8,11 +8,11 @@ import re
 from functools import cache
 from pathlib import Path
 
-import kafka_tools
 import pytest
 from conformance.dumped_segments import Dumped, data_files, dump
 from golden_data import unpack
-from transacting import SetClock, begin, init, write
+from support.brokers import kafka_tools
+from support.clients.transacting import SetClock, begin, init, write
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
@@ -54,7 +54,7 @@ def folder(tmp_path_factory):
             cluster.alter_topic_configs(name, {"internal.segment.bytes": "9000", "min.cleanable.dirty.ratio": "0"})
         init(cluster, "empty")
         cluster.commit_offsets("group", {T0: GroupOffset(offset=8)})
-        assert all(report.trouble is None for report in cluster.maintain())
+        assert all(report.error is None for report in cluster.maintain())
     return path
 
 

@@ -11,13 +11,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import kafka_tools
 import pyarrow as pa
 import pytest
 from conformance.dumped_segments import DATA_ENDINGS, data_files, dump
-from faulty_file_system import FaultyFileSystem
 from fuzz.partition_scenario import CONFIGS, STEPS, create, prepared, state_of
 from fuzz.store_machine import DIRECTORY, StoreLog
+from support.brokers import kafka_tools
+from support.files.faulty_file_system import FaultyFileSystem
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import CompressionType, IsolationLevel, TopicPartition

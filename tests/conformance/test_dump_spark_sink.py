@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import kafka_tools
 import pytest
 from conformance.dumped_segments import data_files, dump
-from spark_session import spark
+from support.brokers import kafka_tools
+from support.spark.spark_session import spark
 
 from broker_core.model.identifiers import CompressionType
 

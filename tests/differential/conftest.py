@@ -4,9 +4,9 @@ is found is one that the harness makes.
 
 import pytest
 from differential.sides import SETTINGS, SETTLE_SECONDS, side_of
-from kafka_tools import why_unavailable
-from real_kafka import RealKafka
-from served_broker import ServedBroker
+from support.brokers.kafka_tools import why_unavailable
+from support.brokers.real_kafka import RealKafka
+from support.brokers.served_broker import ServedBroker
 
 
 @pytest.fixture(scope="session")

@@ -138,7 +138,7 @@ OPEN = (
         api="ConsumerGroupHeartbeat", label="*a new one in a classic group", reason="who gets which is a hash's"
     ),
 )
-"""Differences that are known and not reasoned away: they wait for being mended."""
+"""Differences that are known and not reasoned away: they wait for being repaired."""
 
 
 def is_excused(api, label):

@@ -1,6 +1,5 @@
 """Fetch: bounds, sizes, waits, epochs, isolation, sessions."""
 
-from builders import a_batch
 from differential.requests import (
     NO_SUCH,
     UNKNOWN_ID,
@@ -13,6 +12,7 @@ from differential.requests import (
 )
 from differential.scenario import for_versions
 from differential.side import Topic
+from support.builders.builders import a_batch
 
 from broker_core.protocol.api_table import ApiKey
 
@@ -170,7 +170,7 @@ def sessions(play, version):
     ask("forgets and adds", (mine, 11), fetch_place(topic, 1, 0), forgotten=[places(topic, [1])])
     ask("out of range", (mine, 12), fetch_place(topic, 0, 99))
     ask("still out of range", (mine, 13))
-    again = ask("begins anew with its id", (mine, 0), fetch_place(topic))
+    again = ask("restarts with its id", (mine, 0), fetch_place(topic))
     ask("the old one is gone", (mine, 14))
     ask("the new one goes on", (again.session_id, 1))
     ask("ends", (again.session_id, -1), fetch_place(other))

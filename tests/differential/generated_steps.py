@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from builders import a_batch
 from differential.group_scenarios import Member, NewMember, commit_topic, fetch_offsets
 from differential.requests import fetch, fetch_place, list_place, produce
 from differential.scenario import versions_of
 from differential.side import Play
 from differential.transaction_scenarios import Producer
+from support.builders.builders import a_batch
 
 from broker_core.model.identifiers import CompressionType
 from broker_core.protocol.api_table import ApiKey
@@ -107,9 +107,9 @@ def end_a_transaction(play, dice):
 
 
 @step
-def begin_anew(play, dice):
+def restart(play, dice):
     producer = dice.choice(play.producers)
-    producer.begin(note="begins anew")
+    producer.begin(note="restarts")
     play.until_ended(producer.transactional_id)
 
 

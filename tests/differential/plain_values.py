@@ -108,7 +108,7 @@ def batches(data, names):
                     "content": content.hex() if len(content) < 200 else f"{len(content)} bytes",
                 }
             )
-    except StreamlogError as trouble:
-        found.append(f"no batch: {type(trouble).__name__}")
+    except StreamlogError as error:
+        found.append(f"no batch: {type(error).__name__}")
     left = len(data) - end
     return [*found, CUT_OFF] if left else found

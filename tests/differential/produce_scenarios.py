@@ -2,7 +2,6 @@
 
 import struct
 
-from builders import SOME_TIME_MS, a_batch, a_record
 from differential.requests import (
     NO_SUCH,
     UNKNOWN_ID,
@@ -16,6 +15,7 @@ from differential.requests import (
 )
 from differential.scenario import for_versions, once
 from differential.side import Topic
+from support.builders.builders import SOME_TIME_MS, a_batch, a_record
 
 from broker_core.model.identifiers import CompressionType, TimestampType
 from broker_core.protocol.api_table import ApiKey

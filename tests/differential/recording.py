@@ -16,7 +16,7 @@ if __name__ == "__main__":
 
 from differential.side import Note
 from differential.sides import SETTINGS, SETTLE_SECONDS, all_scenarios, side_of
-from real_kafka import RealKafka
+from support.brokers.real_kafka import RealKafka
 
 RECORDING = Path(__file__).parent.parent / "golden" / "answers-kafka-4.3.1.json.xz"
 KAFKA = "4.3.1"

@@ -144,9 +144,9 @@ class Side:
             OSError,
             MalformedMessageError,
             NotReady,
-        ) as trouble:
+        ) as error:
             # What an unexpected answer leads to: the comparison stops at that answer, or here.
-            play.transcript.append(Note(label="the scenario could not go on", answer=f"{trouble!r}"))
+            play.transcript.append(Note(label="the scenario could not go on", answer=f"{error!r}"))
         finally:
             play.close()
         return play.transcript

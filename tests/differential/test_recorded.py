@@ -7,7 +7,7 @@ import pytest
 from differential.comparison import differences
 from differential.recording import read_recording
 from differential.sides import SETTINGS, all_scenarios, side_of
-from served_broker import ServedBroker
+from support.brokers.served_broker import ServedBroker
 
 SCENARIOS = all_scenarios()
 RECORDED = read_recording()

@@ -1,6 +1,5 @@
 """Topics: made, listed, grown, deleted; their records deleted; where their offsets are."""
 
-from builders import SOME_TIME_MS, a_batch, a_record
 from differential.requests import (
     NO_SUCH,
     UNKNOWN_ID,
@@ -12,6 +11,7 @@ from differential.requests import (
     write,
 )
 from differential.scenario import for_versions, once
+from support.builders.builders import SOME_TIME_MS, a_batch, a_record
 
 from broker_core.model.identifiers import CompressionType
 from broker_core.protocol.api_table import ApiKey

@@ -2,11 +2,11 @@
 
 from collections import Counter
 
-from builders import a_batch
 from differential.group_scenarios import commit_topic, fetch_offsets
 from differential.requests import NO_SUCH, fetch, fetch_place, latest, list_place, new_producer, produce, write
 from differential.scenario import for_versions, once
 from differential.side import Topic
+from support.builders.builders import a_batch
 
 from broker_core.protocol.api_table import ApiKey
 

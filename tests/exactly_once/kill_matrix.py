@@ -14,7 +14,7 @@ from exactly_once.micro_batches import MicroBatches
 from exactly_once.numbered_rows import NumberedRows
 from exactly_once.spark_process import QueryFailed, SparkProcess
 from exactly_once.watching_reader import WatchingReader
-from reachable_broker import ReachableBroker
+from support.brokers.reachable_broker import ReachableBroker
 
 ROWS_PER_BATCH = 15
 RunsQueries = SparkProcess | MicroBatches

@@ -142,8 +142,8 @@ class MicroBatches:
     def _copy_or_fail(self, **arguments: Any) -> None:
         try:
             self.copy_stream(**arguments)
-        except Exception as trouble:
-            self._outcome = trouble
+        except Exception as error:
+            self._outcome = error
 
     # -- the query --
 
@@ -173,17 +173,17 @@ class MicroBatches:
         if kind != "planned":
             raise QueryFailed(f"planning {kind}: {writer}")
         tasks = [Attempts(rows=some) for some in rows]
-        trouble = self._run_tasks(tasks, writer, query_id, batch)
+        error = self._run_tasks(tasks, writer, query_id, batch)
         messages = [task.message for task in tasks]
-        if trouble is None:
+        if error is None:
             self._disturber.before_commit()
             kind, value = self._only_answer(self._start("commit", sink_process.end, options, messages, batch, "commit"))
             if kind == "ended":
                 return
-            trouble = f"commit {kind}: {value}"
+            error = f"commit {kind}: {value}"
         if self._disturber.is_abort_called():
             self._only_answer(self._start("abort", sink_process.end, options, messages, batch, "abort"))
-        raise QueryFailed(trouble)
+        raise QueryFailed(error)
 
     def _run_tasks(self, tasks: list[Attempts], writer: bytes, query_id: str, batch: int) -> str | None:
         """Until each of them has returned; else what made one fail for good."""
@@ -204,20 +204,20 @@ class MicroBatches:
         for number in range(len(tasks)):
             for attempt in self._disturber.first_attempts(number):
                 start(number, attempt)
-        trouble = None
-        while trouble is None and any(task.message is None for task in tasks):
+        error = None
+        while error is None and any(task.message is None for task in tasks):
             time.sleep(POLL_SECONDS)
             for number, task in enumerate(tasks):
                 why = self._look_at(task)
                 if task.message is None and not task.running:
                     if task.next_attempt >= self._attempts_per_task:
-                        trouble = f"task {number} failed {task.next_attempt} times: {why}"
+                        error = f"task {number} failed {task.next_attempt} times: {why}"
                     else:
                         start(number, task.next_attempt)
         for task in tasks:
             # Copies of a task that has returned, and tasks of a batch that failed: nobody waits for them any more.
             self._strays += task.running
-        return trouble
+        return error
 
     def _look_at(self, task: Attempts) -> str:
         why = ""

@@ -81,7 +81,7 @@ def main() -> None:
     spark.sparkContext.setLogLevel(settings.get("log_level", "ERROR"))
     if "once" in settings:
         # Else Spark does not send the shipped files to the tasks that read and write.
-        from spark_streamlog.source import StreamlogDataSource
+        from spark_streamlog.data_source import StreamlogDataSource
 
         spark.dataSource.register(StreamlogDataSource)
         globals()[settings["once"]["function"]](spark, **settings["once"]["arguments"])
@@ -92,8 +92,8 @@ def main() -> None:
         request = json.loads(line)
         try:
             _answer(answers, {"returned": globals()[request["function"]](spark, **request["arguments"])})
-        except Exception as trouble:
-            _answer(answers, {"failed": f"{type(trouble).__name__}: {trouble}", "trace": traceback.format_exc()})
+        except Exception as error:
+            _answer(answers, {"failed": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()})
     spark.stop()
 
 

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from exactly_once.spark_process import HERE
-from spark_session import ROOT
+from support.spark.spark_session import ROOT
 
 PACKAGES = ("broker_core", "spark_streamlog")
 MODULE = "pyspark_streamlog"

@@ -17,7 +17,7 @@ from exactly_once.injected import kill_switch
 from pyspark import TaskContext, cloudpickle
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from spark_streamlog.source import StreamlogDataSource
+from spark_streamlog.data_source import StreamlogDataSource
 
 SCHEMA = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 ARROW_SCHEMA = pa.schema([("key", pa.string()), ("value", pa.binary())])
@@ -31,8 +31,8 @@ def plan(connection: Connection, kill_folder: Path, options: Mapping[str, str]) 
     kill_switch.install(str(kill_folder))
     try:
         writer = StreamlogDataSource(dict(options)).streamWriter(SCHEMA, False)
-    except Exception as trouble:
-        connection.send(("failed", str(trouble)))
+    except Exception as error:
+        connection.send(("failed", str(error)))
     else:
         connection.send(("planned", cloudpickle.dumps(writer)))
 
@@ -56,8 +56,8 @@ def write(
     )
     try:
         message = writer.write(batches)
-    except Exception as trouble:
-        connection.send(("failed", str(trouble)))
+    except Exception as error:
+        connection.send(("failed", str(error)))
     else:
         connection.send(("written", cloudpickle.dumps(message)))
 
@@ -76,7 +76,7 @@ def end(
     told = [None if message is None else cloudpickle.loads(message) for message in messages]
     try:
         getattr(source.streamWriter(SCHEMA, False), method)(told, batch)
-    except Exception as trouble:
-        connection.send(("failed", str(trouble)))
+    except Exception as error:
+        connection.send(("failed", str(error)))
     else:
         connection.send(("ended", None))

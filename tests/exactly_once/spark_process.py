@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spark_session import SHORT_LIVED, environment_for_workers
+from support.spark.spark_session import SHORT_LIVED, environment_for_workers
 
 HERE = Path(__file__).parent
 START_SECONDS = 120

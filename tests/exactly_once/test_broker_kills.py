@@ -5,11 +5,11 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from either_broker import EITHER_BROKER, running_broker
 from exactly_once.kill_matrix import KillMatrix
 from exactly_once.kill_orders import KillFolder
 from exactly_once.kill_stories import AT_BROKERS, BROKER_RESTARTS
 from exactly_once.micro_batches import MicroBatches
+from support.brokers.either_broker import EITHER_BROKER, running_broker
 
 from spark_streamlog.exactly_once.steps import Step
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faulty_file_system import Killed
+from support.files.faulty_file_system import Killed
 from typing_extensions import Buffer
 
 from broker_core.ports import File

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time
 
-from builders import a_batch
+from support.builders.builders import a_batch
 
 from broker_core.client.cluster_client import open_remote
 from broker_core.model.client_settings import parse_client_settings
@@ -25,7 +25,7 @@ class GoodClient:
         self._client.create_topic(topic, partition_count=1, configs={"retention.ms": "-1"})
         self._partition = TopicPartition(topic, 0)
         self._stops = threading.Event()
-        self.troubles = []
+        self.errors = []
         self.round_count = 0
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -40,11 +40,11 @@ class GoodClient:
             begun = time.monotonic()
             try:
                 self._round()
-            except Exception as trouble:
-                self.troubles.append(repr(trouble))
+            except Exception as error:
+                self.errors.append(repr(error))
                 return
             if time.monotonic() - begun > LONGEST_ROUND_SECONDS:
-                self.troubles.append(f"a round of {time.monotonic() - begun:.1f} s")
+                self.errors.append(f"a round of {time.monotonic() - begun:.1f} s")
             self.round_count += 1
 
     def _round(self):

@@ -16,8 +16,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from faulty_file_system import Killed
 from fuzz.dying_file_system import DyingFileSystem
+from support.files.faulty_file_system import Killed
 from typing_extensions import Buffer
 
 from broker_core.ports import File

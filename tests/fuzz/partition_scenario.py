@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from faulty_file_system import FaultyFileSystem
 from fuzz.batches import a_batch_of, a_marker
 from fuzz.log_machine import START_MS, read_everything
 from fuzz.plain_log import Content, Row
 from fuzz.store_machine import DIRECTORY, PARTITION, TOPIC_ID, PartitionStore, StoreLog
+from support.files.faulty_file_system import FaultyFileSystem
 
 from broker_core.model.identifiers import CompressionType, IsolationLevel
 

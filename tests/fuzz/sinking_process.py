@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from multiprocessing.connection import Connection
 
-from transacting import begin, init, write
+from support.clients.transacting import begin, init, write
 
 from broker_core.cluster import Cluster, GroupOffset, TransactionalProducer
 from broker_core.embedded.embedded_cluster import open_embedded

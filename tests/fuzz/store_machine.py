@@ -7,9 +7,9 @@ import random
 from uuid import UUID
 
 import hypothesis.strategies as st
-from faulty_file_system import FaultyFileSystem, Neighbour
 from fuzz.log_machine import HANDLES, SEEDS, TransactionRules, read_everything
 from hypothesis.stateful import precondition, rule
+from support.files.faulty_file_system import FaultyFileSystem, Neighbour
 
 from broker_core.cluster import (
     AppendResult,

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cache
 
 import pytest
-from faulty_file_system import FaultyFileSystem
 from fuzz.batches import a_batch_of, rows_of
 from fuzz.log_machine import START_MS
 from fuzz.partition_scenario import appending, ending, prepared
 from fuzz.plain_log import Content, Row
 from fuzz.store_machine import DIRECTORY, PARTITION, TOPIC_ID, StoreLog
+from support.files.faulty_file_system import FaultyFileSystem
 
 from broker_core.model.exceptions import CorruptBatchError, CorruptDataError, DirectoryFormatError, StreamlogError
 from broker_core.model.identifiers import CompressionType, IsolationLevel

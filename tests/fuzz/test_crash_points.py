@@ -10,7 +10,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from faulty_file_system import FaultyFileSystem, Killed, Neighbour
 from fuzz.batches import a_batch_of
 from fuzz.log_machine import START_MS
 from fuzz.partition_scenario import (
@@ -28,6 +27,7 @@ from fuzz.partition_scenario import (
     state_of,
 )
 from fuzz.store_machine import StoreLog
+from support.files.faulty_file_system import FaultyFileSystem, Killed, Neighbour
 
 from broker_core.model.exceptions import StorageError, StreamlogError
 
@@ -80,7 +80,7 @@ def crash_beside_another(fs: FaultyFileSystem, phase: int) -> str | None:
     except StorageError:
         assert fs.hits["sync_failed"] == 1
     fs.restart()
-    return _look_after(fs, reached[-1], neighbour=neighbours[0] if neighbours else None)
+    return _maintain(fs, reached[-1], neighbour=neighbours[0] if neighbours else None)
 
 
 def crash_at(call: int, mode: str, torn_bytes: int | None = None) -> str | None:
@@ -101,11 +101,11 @@ def crash_at(call: int, mode: str, torn_bytes: int | None = None) -> str | None:
     else:
         fs.power_loss(random.Random(call) if mode == "power, some sectors" else None)
         assert fs.hits["power_loss"] == 1
-    return _look_after(fs, reached[-1], crash_again_at=call % 7 if call % 2 else None)
+    return _maintain(fs, reached[-1], crash_again_at=call % 7 if call % 2 else None)
 
 
 def _reader_alone(fs: FaultyFileSystem, number: int) -> str | None:
-    """What is wrong for somebody who reads before anybody mends anything, and may not write."""
+    """What is wrong for somebody who reads before anybody repairs anything, and may not write."""
     if number < 0:
         return None
     states, calls = rehearse().states, len(fs.calls)
@@ -117,7 +117,7 @@ def _reader_alone(fs: FaultyFileSystem, number: int) -> str | None:
     return f"for a reader: {wrong}" if wrong else "a reader changed files" if len(fs.calls) > calls else None
 
 
-def _look_after(
+def _maintain(
     fs: FaultyFileSystem, number: int, *, crash_again_at: int | None = None, neighbour: StoreLog | None = None
 ) -> str | None:
     """What is wrong after a fault in step `number`; -1 is the making of the folder. For `neighbour`, who has the log
@@ -207,7 +207,7 @@ class DiskThatFailsOneSync(FaultyFileSystem):
 
 
 class DiskThatFailsAndKills(DiskThatFailsOneSync):
-    """Whose process dies so many operations after a sync failed: while it takes back what it wrote."""
+    """Whose process dies so many operations after a sync failed: while it rolls back what it wrote."""
 
     def __init__(self, failing: int, calls_left: int) -> None:
         super().__init__(failing)
@@ -276,4 +276,4 @@ def _fail_sync(failing: int) -> str | None:
     except OSError as raw:
         return f"a bare OSError in step {reached[-1]}: {raw}"
     fs.power_loss(random.Random(failing))
-    return _look_after(fs, reached[-1])
+    return _maintain(fs, reached[-1])

@@ -7,12 +7,12 @@ import subprocess
 from contextlib import suppress
 
 import pytest
-from faulty_file_system import FaultyFileSystem
 from fuzz.batches import a_batch_of, rows_of
 from fuzz.partition_findings import findings_of
 from fuzz.partition_scenario import CONFIGS, STEPS, create, is_between, prepared, rehearse, state_of
 from fuzz.plain_log import Content
 from fuzz.store_machine import StoreLog
+from support.files.faulty_file_system import FaultyFileSystem
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.exceptions import DiskFullError

@@ -109,7 +109,7 @@ def one_round(directory: str, cluster: EmbeddedCluster, ledger: Ledger, writers:
 
 
 def check(cluster: EmbeddedCluster, ledger: Ledger, partition: TopicPartition) -> None:
-    """Before anybody mends anything: a reader of its own sees all that was acknowledged."""
+    """Before anybody repairs anything: a reader of its own sees all that was acknowledged."""
     ledger.read_up_to[partition] = 0
     found = dict(ledger.seen[partition])
     ledger.seen[partition].clear()
@@ -206,7 +206,7 @@ def test_what_was_acknowledged_survives_kill_nine(tmp_path, rounds):
             assert not _rows_in_doubt(ledger, partition)
     finally:
         with_log.close()
-    # Once its upkeep has ended: an index that is looked at while a segment is rolled or swapped is neither old nor new.
+    # After its maintenance: an index that is read while a segment is rolled or swapped is neither old nor new.
     for partition in PARTITIONS:
         assert findings_of(directory, partition) == []
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from fuzz.good_client import GoodClient
 from fuzz.wire_requests import HOSTILE, Dice, draw_request, frame_of, mutated, with_size
-from served_broker import ServedBroker
+from support.brokers.served_broker import ServedBroker
 
 from broker_core.protocol.api_table import ApiKey, message_types, versions_with_schemas
 from broker_core.protocol.message_builder import build
@@ -43,17 +43,17 @@ def nobody_notices(broker):
     """A good client before, meanwhile and after; no traceback in the log; the process is not much larger."""
     client = GoodClient(broker.bootstrap(), broker.name("good"))
     while client.round_count < 3:
-        assert not client.troubles, client.troubles
+        assert not client.errors, client.errors
         time.sleep(0.01)
     before = resident_bytes(broker)
     yield
     rounds = client.round_count
     deadline = time.monotonic() + 20
-    while client.round_count == rounds and not client.troubles:
+    while client.round_count == rounds and not client.errors:
         assert time.monotonic() < deadline, "the good client waits"
         time.sleep(0.05)
     client.stop()
-    assert not client.troubles, client.troubles
+    assert not client.errors, client.errors
     assert "Traceback" not in log_of(broker)
     assert resident_bytes(broker) - before < GROWTH_BYTES
 

@@ -229,7 +229,7 @@ def test_of_several_processes_that_make_the_same_log_and_topic_one_makes_it(tmp_
         process.close()
 
 
-def test_a_topic_that_another_process_made_anew_is_empty(tmp_path):
+def test_a_topic_that_another_process_recreated_is_empty(tmp_path):
     directory = str(tmp_path / "log")
     old, new = open_embedded(directory, create=True), open_embedded(directory, create=True)
     old.create_topic("t", configs=SMALL)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from fuzz.partition_findings import findings_of
 from fuzz.worker_process import LoopingProcess
-from transacting import begin, committed, is_settled, write
+from support.clients.transacting import begin, committed, is_settled, write
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import open_embedded
@@ -31,7 +31,7 @@ SMALL = {"internal.segment.bytes": "3000", "retention.ms": "-1"}
 def work(connection, directory, name, rounds):
     """Two threads share the process's cluster; each thread has a transactional id of its own."""
     cluster = open_embedded(directory)
-    troubles, hits = [], Counter()
+    errors, hits = [], Counter()
     committed_values = []
 
     def run(thread):
@@ -42,7 +42,7 @@ def work(connection, directory, name, rounds):
                 if rng.random() < 0.4:
                     churn(cluster, rng, hits)
         except BaseException:
-            troubles.append(f"{thread}: {traceback.format_exc()}")
+            errors.append(f"{thread}: {traceback.format_exc()}")
 
     connection.recv()
     threads = [threading.Thread(target=run, args=(f"{name}-{n}",), daemon=True) for n in range(2)]
@@ -51,8 +51,8 @@ def work(connection, directory, name, rounds):
     for thread in threads:
         thread.join(100)
         if thread.is_alive():
-            troubles.append("a thread waits for ever")
-    connection.send((troubles, hits, committed_values))
+            errors.append("a thread waits for ever")
+    connection.send((errors, hits, committed_values))
     if not any(thread.is_alive() for thread in threads):
         cluster.close()
 
@@ -128,8 +128,8 @@ def _run(directory, processes, rounds):
         for worker in workers:
             worker.send("go")
         for worker in workers:
-            troubles, its_hits, its_values = worker.take()
-            assert troubles == [], "\n".join(troubles)
+            errors, its_hits, its_values = worker.take()
+            assert errors == [], "\n".join(errors)
             values += its_values
             hits += its_hits
         for worker in workers:

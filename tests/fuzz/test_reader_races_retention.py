@@ -5,14 +5,14 @@ import random
 import time
 
 import pytest
-from append_records import append_values
-from read_query import StreamRun, read_options, values_of
+from support.builders.append_records import append_values
+from support.spark.read_query import StreamRun, read_options, values_of
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import TopicPartition
-from spark_streamlog.planned_range import PlannedRange
-from spark_streamlog.range_reader import read_range
+from spark_streamlog.source.planned_range import PlannedRange
+from spark_streamlog.source.range_reader import read_range
 
 T0 = TopicPartition("t", 0)
 CONFIGS = {"segment.bytes": "1048576", "retention.ms": "-1"}

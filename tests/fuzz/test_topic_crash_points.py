@@ -15,10 +15,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from faulty_file_system import Killed
 from fuzz.batches import a_batch_of, rows_of
 from fuzz.dying_file_system import DyingFileSystem
 from fuzz.plain_log import Content
+from support.files.faulty_file_system import Killed
 
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.model.identifiers import TopicPartition
@@ -122,11 +122,11 @@ def _wrong_after_crashes(stride, *, is_beside_another):
     for number, call in list(enumerate(calls))[::stride]:
         folder = a_folder()
         try:
-            trouble = _crash_at(folder / "log", number, is_beside_another=is_beside_another)
+            error = _crash_at(folder / "log", number, is_beside_another=is_beside_another)
         finally:
             shutil.rmtree(folder)
-        if trouble:
-            wrong[number, call] = trouble
+        if error:
+            wrong[number, call] = error
     return wrong
 
 
@@ -160,7 +160,7 @@ def _crash_at(directory, number, *, is_beside_another):
         found = state_of(survivor)
         del found["later"]
         if found not in (before, after):
-            return f"mended it is {found}, neither {before} nor {after}"
+            return f"repaired it is {found}, neither {before} nor {after}"
         for name, topic in survivor.describe_topics().items():
             for partition in range(topic.partition_count if not topic.is_internal else 0):
                 append(name, partition, b"later")(survivor)

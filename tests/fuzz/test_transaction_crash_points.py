@@ -17,10 +17,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from faulty_file_system import Killed
 from fuzz.losing_file_system import LosingFileSystem
 from fuzz.partition_findings import findings_of
-from transacting import SetClock, begin, committed, init, is_settled, write
+from support.clients.transacting import SetClock, begin, committed, init, is_settled, write
+from support.files.faulty_file_system import Killed
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
@@ -85,9 +85,9 @@ def with_batches(*batches):
 
 
 def a_process(directory, file_system=None):
-    """Its own way into the directory. Without the thread of upkeep: what dies here dies in one order of events."""
+    """Its own way into the directory. Without the thread of maintenance: what dies here dies in one order of events."""
     cluster = EmbeddedCluster(directory, create=True, clock=SetClock(), file_system=file_system)
-    cluster._upkeep.stop()
+    cluster._maintenance.stop()
     return cluster
 
 
@@ -159,9 +159,9 @@ def test_transactions_that_are_ended_together_are_all_committed_or_none(prepared
     wrong, hits = {}, Counter()
     for number in range(MODES.index(mode) % stride, len(calls), stride):
         step = [step for at, step in steps if at <= number][-1]
-        trouble = _crash_at(prepared / name, number, mode, hits, first_batches=() if name == "fresh" else (1,))
-        if trouble:
-            wrong[number, step, calls[number]] = trouble
+        error = _crash_at(prepared / name, number, mode, hits, first_batches=() if name == "fresh" else (1,))
+        if error:
+            wrong[number, step, calls[number]] = error
     assert not wrong
     assert hits["undecided"] and hits["decided"], hits
     if mode.startswith("power"):
@@ -175,9 +175,9 @@ def test_who_has_it_all_open_while_another_dies_ends_the_transactions_and_goes_o
     steps, calls = rehearse(prepared, name)
     wrong, hits = {}, Counter()
     for number in range(0, len(calls), stride):
-        trouble = _crash_beside_another(prepared / name, number, hits, first_batches=() if name == "fresh" else (1,))
-        if trouble:
-            wrong[number, [step for at, step in steps if at <= number][-1], calls[number]] = trouble
+        error = _crash_beside_another(prepared / name, number, hits, first_batches=() if name == "fresh" else (1,))
+        if error:
+            wrong[number, [step for at, step in steps if at <= number][-1], calls[number]] = error
     assert not wrong
     assert hits["undecided"] and hits["decided"], hits
 
@@ -201,7 +201,7 @@ def test_who_finishes_for_the_dead_may_die_as_well(prepared):
             died += 1
         assert died > 5
         hits = Counter()
-        assert _look_after(directory, hits, (1,), was_told=True) is None
+        assert _maintain(directory, hits, (1,), was_told=True) is None
         assert hits == {"decided": 1}
 
 
@@ -216,7 +216,7 @@ def _crash_at(template, number, mode, hits, *, first_batches):
         if mode.startswith("power"):
             fs.lose_power(random.Random(number) if mode == "power, some sectors" else None)
             hits["lost something"] += fs.hits
-        return _look_after(directory, hits, first_batches, was_told=reached[-1] == "ended")
+        return _maintain(directory, hits, first_batches, was_told=reached[-1] == "ended")
 
 
 def _crash_beside_another(template, number, hits, *, first_batches):
@@ -246,7 +246,7 @@ def _dies_writing(directory, fs, on_step):
     return fs.is_dead
 
 
-def _look_after(directory, hits, first_batches, *, was_told):
+def _maintain(directory, hits, first_batches, *, was_told):
     with a_process(directory) as reader, a_process(directory) as survivor:
         return _what_is_wrong(reader, survivor, hits, first_batches, was_told=was_told)
 

@@ -22,7 +22,7 @@ from fuzz.sinking_process import (
     write_tasks,
 )
 from fuzz.worker_process import LoopingProcess
-from transacting import committed, is_settled
+from support.clients.transacting import committed, is_settled
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.log_directory.internal_topics import TRANSACTION_STATE_PARTITION
@@ -123,7 +123,7 @@ def test_batches_of_killed_sinks_are_there_once_or_not_at_all(directory, rounds)
         check(reader, ("left", "right"), told)
         assert all(is_settled(survivor, partition) for partition in (*PARTITIONS, DECISION))
         survivor.maintain()
-    reader.close()  # which waits for upkeep that is under way
+    reader.close()  # which waits for maintenance that is under way
     for partition in (*PARTITIONS, DECISION, TRANSACTION_STATE_PARTITION):
         findings = findings_of(directory, partition)
         assert not findings, f"{partition}: {findings}"
@@ -141,7 +141,7 @@ def hear(query, message, told, tried):
 
 def test_of_drivers_that_fight_over_a_query_each_batch_is_decided_by_one(directory):
     """They take over from one another without end, as a driver does that was taken for dead and lives."""
-    wanted, hits, troubles = 6, Counter(), []
+    wanted, hits, errors = 6, Counter(), []
 
     def drive(attempt):
         rng = random.Random(attempt)
@@ -155,8 +155,8 @@ def test_of_drivers_that_fight_over_a_query_each_batch_is_decided_by_one(directo
                 except ProducerError:
                     hits["fenced"] += 1
                     time.sleep(rng.random() * 0.02)  # or neither gets through
-        except BaseException as trouble:
-            troubles.append(trouble)
+        except BaseException as error:
+            errors.append(error)
         finally:
             cluster.close()
 
@@ -166,7 +166,7 @@ def test_of_drivers_that_fight_over_a_query_each_batch_is_decided_by_one(directo
     for thread in threads:
         thread.join(120)
         assert not thread.is_alive()
-    assert troubles == []
+    assert errors == []
     assert hits["fenced"], hits
     with open_embedded(directory) as cluster:
         take_over(cluster, "query")

@@ -7,10 +7,10 @@ import random
 import tracemalloc
 
 import pytest
-from builders import a_batch
 from fuzz.wire_node import MAX_FRAME_BYTES, WireNode
 from fuzz.wire_requests import Dice, draw_request, frame_of, mutated, with_size
-from whole_node import fetch, produce
+from support.builders.builders import a_batch
+from support.nodes.whole_node import fetch, produce
 
 from broker_core.model.identifiers import CompressionType
 from broker_core.protocol.api_table import ApiKey, versions_with_schemas

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from whole_node import a_node, make_topic, pass_time
+from support.nodes.whole_node import a_node, make_topic, pass_time
 
 from broker_core.handlers.call import ConnectionEnd, Peer
 from broker_core.handlers.dispatch import dispatch
@@ -60,8 +60,8 @@ class WireConnection:
                     lambda answer, request=request: self._take(request, answer),
                     self._node.clock.now_ms(),
                 )
-        except MalformedMessageError as trouble:
-            self.end = trouble.message
+        except MalformedMessageError as error:
+            self.end = error.message
         self._node.jobs.run_all()
 
     def _take(self, request, answer):

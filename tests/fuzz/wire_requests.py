@@ -13,8 +13,8 @@ from types import NoneType
 from typing import get_args, get_origin
 from uuid import UUID
 
-from builders import a_batch
 from kio.schema.errors import ErrorCode
+from support.builders.builders import a_batch
 
 from broker_core.model.identifiers import CompressionType
 from broker_core.protocol.api_table import message_types

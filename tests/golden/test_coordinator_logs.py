@@ -5,8 +5,8 @@ from golden_data import unpack
 
 from broker_core.cluster import GroupOffset
 from broker_core.coordinator.stored_records import EndedTransaction, StoredRecord, events_of
-from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import decode_group_record, encode_group_record
+from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.transaction_state import TransactionState
 from broker_core.txn.transaction_coordinator import TransactionCoordinator

@@ -5,12 +5,12 @@ tests are right. One JVM and one broker serve the whole suite; topics, groups an
 from pathlib import Path
 
 import pytest
-from java_tool_host import BrokerTools, ToolHost
-from kafka_tools import why_unavailable
-from reachable_broker import PASSWORD, USER
-from real_kafka import RealKafka
-from scram_users import add_scram_user
-from served_broker import ServedBroker
+from support.brokers.java_tool_host import BrokerTools, ToolHost
+from support.brokers.kafka_tools import why_unavailable
+from support.brokers.reachable_broker import PASSWORD, USER
+from support.brokers.real_kafka import RealKafka
+from support.brokers.scram_users import add_scram_user
+from support.brokers.served_broker import ServedBroker
 
 HERE = Path(__file__).parent
 SETTINGS = (

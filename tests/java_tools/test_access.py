@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from reachable_broker import PEMS
+from support.brokers.reachable_broker import PEMS
 
 PASSWORD = "pw"
 LOGIN = "org.apache.kafka.common.security.scram.ScramLoginModule required"

@@ -1,7 +1,7 @@
 """kafka-console-producer.sh and kafka-console-consumer.sh."""
 
 import pytest
-from confluent_clients import a_producer, make_topic, read_all, send
+from support.clients.confluent_clients import a_producer, make_topic, read_all, send
 
 SHOW_ALL = [
     word

@@ -3,8 +3,8 @@
 import time
 
 import pytest
-from confluent_clients import a_consumer, a_producer, make_topic, send, take
 from confluent_kafka import TopicPartition
+from support.clients.confluent_clients import a_consumer, a_producer, make_topic, send, take
 
 HOUR_MS = 3_600_000
 QUICK = ["--command-property", "session.timeout.ms=6000", "--command-property", "heartbeat.interval.ms=200"]

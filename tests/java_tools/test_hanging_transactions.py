@@ -7,10 +7,10 @@ import shutil
 import time
 
 import pytest
-from confluent_clients import a_producer, committed_values, make_topic, send
-from java_tool_host import BrokerTools
-from real_kafka import RealKafka
-from served_broker import ServedBroker
+from support.brokers.java_tool_host import BrokerTools
+from support.brokers.real_kafka import RealKafka
+from support.brokers.served_broker import ServedBroker
+from support.clients.confluent_clients import a_producer, committed_values, make_topic, send
 
 HOUR_MS = 3_600_000
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from confluent_clients import a_producer, make_topic, send, values_of
+from support.clients.confluent_clients import a_producer, make_topic, send, values_of
 
 DAY_MS = 86_400_000
 BEGIN_MS = 1_700_000_000_000

@@ -5,7 +5,7 @@ the broker and count right. How fast is not asked.
 import json
 
 import pytest
-from confluent_clients import make_topic, read_all
+from support.clients.confluent_clients import make_topic, read_all
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ Ports, topic ids, folders and the like are taken out, lines are compared in any 
 import re
 
 import pytest
-from java_tool_host import BrokerTools
-from real_kafka import RealKafka
-from served_broker import ServedBroker
+from support.brokers.java_tool_host import BrokerTools
+from support.brokers.real_kafka import RealKafka
+from support.brokers.served_broker import ServedBroker
 
 SETTINGS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -1,7 +1,7 @@
 """kafka-transactions.sh."""
 
 import pytest
-from confluent_clients import a_producer, committed_values, make_topic, send
+from support.clients.confluent_clients import a_producer, committed_values, make_topic, send
 
 SECONDS = 30
 

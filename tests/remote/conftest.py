@@ -4,8 +4,8 @@ A run shares one of each. Topics, groups and transactional ids are told apart by
 """
 
 import pytest
-from either_broker import EITHER_BROKER, running_broker
-from spark_session import spark
+from support.brokers.either_broker import EITHER_BROKER, running_broker
+from support.spark.spark_session import spark
 
 __all__ = ["spark"]
 

@@ -6,19 +6,19 @@ import sys
 from datetime import timedelta
 
 import pytest
-from confluent_clients import SECONDS, a_consumer
-from kafka_tools import kafka_tool
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
-from reachable_broker import PASSWORD, PEMS, USER
-from scripted_broker import schema_of
-from transacting import begin
+from support.brokers.kafka_tools import kafka_tool
+from support.brokers.reachable_broker import PASSWORD, PEMS, USER
+from support.brokers.scripted_broker import schema_of
+from support.clients.confluent_clients import SECONDS, a_consumer
+from support.clients.transacting import begin
 
 from broker_core.cli.command_line import run
 from broker_core.client.coordinator_finder import CoordinatorKind
 from broker_core.client.deadline import Deadline
 from broker_core.cluster import GroupOffset
-from broker_core.group.consumer_protocol import encode_assignment
+from broker_core.group.consumer.consumer_protocol import encode_assignment
 from broker_core.model.identifiers import TopicPartition
 from broker_core.protocol.api_table import ApiKey
 

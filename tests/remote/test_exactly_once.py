@@ -3,11 +3,11 @@
 import json
 
 import pytest
-from committed_rows import committed_values
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
-from stream_driver import forget_last_commit
-from transacting import begin
+from support.builders.committed_rows import committed_values
+from support.clients.transacting import begin
+from support.spark.stream_driver import forget_last_commit
 
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.transaction_state import TransactionState

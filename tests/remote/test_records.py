@@ -3,7 +3,7 @@
 import os
 
 import pytest
-from in_memory_cluster import InMemoryCluster
+from support.brokers.in_memory_cluster import InMemoryCluster
 
 from broker_core.model.exceptions import (
     InvalidRecordError,

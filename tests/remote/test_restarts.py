@@ -39,7 +39,7 @@ def values_of(client, partition):
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_appends_go_on_over_a_restart_and_each_is_written_once(broker, client, topic, how):
     partition, producer, written = TopicPartition(topic, 0), client.init_producer(), []
-    may_end, troubles = threading.Event(), []
+    may_end, errors = threading.Event(), []
 
     def write():
         sequence = 0
@@ -49,8 +49,8 @@ def test_appends_go_on_over_a_restart_and_each_is_written_once(broker, client, t
                 written.append(str(sequence))
                 sequence += 1
                 time.sleep(0.002)
-        except RemoteError as trouble:
-            troubles.append(trouble)
+        except RemoteError as error:
+            errors.append(error)
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -63,7 +63,7 @@ def test_appends_go_on_over_a_restart_and_each_is_written_once(broker, client, t
         time.sleep(0.1)
     may_end.set()
     thread.join()
-    assert troubles == []
+    assert errors == []
     assert len(written) >= before + 50
     assert values_of(client, partition) == written
 

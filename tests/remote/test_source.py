@@ -3,20 +3,20 @@
 import time
 
 import pytest
-from builders import a_batch
-from committed_rows import committed_values
-from read_query import StreamRun, batch_values, read_all, read_options
-from transacting import begin, write
+from support.builders.builders import a_batch
+from support.builders.committed_rows import committed_values
+from support.clients.transacting import begin, write
+from support.spark.read_query import StreamRun, batch_values, read_all, read_options
 
 from broker_core.cluster import GroupOffset
 from broker_core.model.exceptions import NotAvailableRemotelyError
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_reader import Record
-from spark_streamlog.batch_planner import plan_batch
 from spark_streamlog.errors import ConditionError
-from spark_streamlog.offset_reader import OffsetReader
-from spark_streamlog.options import QueryKind
+from spark_streamlog.options.option_reader import QueryKind
+from spark_streamlog.source.batch_planner import plan_batch
+from spark_streamlog.source.offset_reader import OffsetReader
 from spark_streamlog.tables.table_rows import TableScan, read_table, split_scan
 from spark_streamlog.tables.table_schema import MetadataTable
 from spark_streamlog.wall_clock import wall_clock_ms

@@ -5,8 +5,8 @@ What needs no Spark to be seen is in `test_source`; so of these only a few run b
 
 import pytest
 from pyspark.sql import functions as F
-from reachable_broker import PEMS
-from transacting import begin, write
+from support.brokers.reachable_broker import PEMS
+from support.clients.transacting import begin, write
 
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_builder import build_batch

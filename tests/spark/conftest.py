@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from spark_session import log_dir, spark
-from stream_driver import StreamDriver
+from support.spark.spark_session import log_dir, spark
+from support.spark.stream_driver import StreamDriver
 
 __all__ = ["log_dir", "spark"]
 

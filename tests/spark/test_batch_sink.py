@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
-from stored_records import make_topic, stored_headers, stored_records, stored_values, topics_of
+from support.builders.stored_records import make_topic, stored_headers, stored_records, stored_values, topics_of
 
 from broker_core.model.identifiers import CompressionType
 from broker_core.record.partitioner import partition_for_key

@@ -3,8 +3,8 @@
 import datetime
 
 import pytest
-from append_records import append_records, append_values
-from transacting import begin, write
+from support.builders.append_records import append_records, append_values
+from support.clients.transacting import begin, write
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition

@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from spark_session import short_lived
-from stored_records import stored_values
+from support.builders.stored_records import stored_values
+from support.spark.spark_session import short_lived
 
 pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install -e '.[test]'")
 

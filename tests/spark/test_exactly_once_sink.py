@@ -5,9 +5,9 @@ import json
 import pytest
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import functions as F
-from stored_records import stored_values
-from stream_driver import forget_last_commit
-from transacting import begin
+from support.builders.stored_records import stored_values
+from support.clients.transacting import begin
+from support.spark.stream_driver import forget_last_commit
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from spark_session import short_lived
+from support.spark.spark_session import short_lived
 
 from spark_streamlog.java_check import missing_java_advice
 

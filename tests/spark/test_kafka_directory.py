@@ -2,7 +2,7 @@
 
 import pytest
 from golden_data import consumer_saw, fingerprint, unpack
-from stream_driver import StreamDriver
+from support.spark.stream_driver import StreamDriver
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 from pyspark.sql.datasource import DataSource
-from spark_session import environment_for_workers
-from stored_records import stored_values
+from support.builders.stored_records import stored_values
+from support.spark.spark_session import environment_for_workers
 
 import pyspark_streamlog
 

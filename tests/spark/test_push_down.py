@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from append_records import append_records
 from pyspark.sql.functions import expr
+from support.builders.append_records import append_records
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.record.batch_reader import Record

@@ -5,12 +5,12 @@ import json
 from decimal import Decimal
 
 import pytest
-from append_records import append_records
-from protobuf_messages import DESCRIPTOR_SET, message_class
 from pyspark.errors import PySparkException
 from pyspark.sql import Row
 from pyspark.sql import functions as F
-from stored_records import stored_records, stored_values
+from support.builders.append_records import append_records
+from support.builders.protobuf_messages import DESCRIPTOR_SET, message_class
+from support.builders.stored_records import stored_records, stored_values
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.record.batch_reader import Record

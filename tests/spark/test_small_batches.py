@@ -1,7 +1,7 @@
 """Small micro-batches are read where they are planned and handed to Spark with the plan: nothing else changes."""
 
 import pytest
-from append_records import append_records, append_values
+from support.builders.append_records import append_records, append_values
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.record.batch_reader import Record

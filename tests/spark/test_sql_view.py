@@ -2,7 +2,7 @@
 
 import pytest
 from pyspark.errors import AnalysisException
-from stored_records import make_topic, stored_values
+from support.builders.stored_records import make_topic, stored_values
 
 
 @pytest.fixture

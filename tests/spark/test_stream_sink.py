@@ -3,8 +3,8 @@
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
-from stored_records import make_topic, stored_records, stored_values, topics_of
-from stream_driver import forget_last_commit
+from support.builders.stored_records import make_topic, stored_records, stored_values, topics_of
+from support.spark.stream_driver import forget_last_commit
 
 SCHEMA = "number long, word string"
 

@@ -4,8 +4,8 @@ import itertools
 import time
 
 import pytest
-from append_records import append_values
-from transacting import begin, write
+from support.builders.append_records import append_values
+from support.clients.transacting import begin, write
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition
@@ -169,35 +169,35 @@ def test_a_deleted_topic_fails_a_query_that_must_not_lose_data(log, stream):
         driver.await_end()
 
 
-def make_anew(log, *values, partition_count=1):
+def recreate(log, *values, partition_count=1):
     log.delete_topic("t")
     log.create_topic("t", partition_count=partition_count, configs=KEEP)
     append_values(log, "t", *values)
 
 
-def test_a_topic_made_anew_while_the_query_runs_fails_it(log, stream):
+def test_a_topic_recreated_while_the_query_runs_fails_it(log, stream):
     append_values(log, "t", "a", "b")
     driver = stream().start()
     driver.process_all()
-    make_anew(log, *numbers(5))
+    recreate(log, *numbers(5))
     with pytest.raises(Exception, match=r"KAFKA_DATA_LOSS.TOPIC_RECREATED|KAFKA_DATA_LOSS.PARTITIONS_DELETED"):
         driver.await_end()
 
 
-def test_with_false_a_topic_made_anew_is_read_from_its_start(log, stream):
+def test_with_false_a_topic_recreated_is_read_from_its_start(log, stream):
     append_values(log, "t", "a", "b")
     driver = stream(failOnDataLoss="false").start()
     driver.process_all()
-    make_anew(log, "n0", "n1")
+    recreate(log, "n0", "n1")
     assert driver.process_all() == ["a", "b", "n0", "n1"]
 
 
-def test_a_topic_made_anew_between_runs_is_seen_by_its_end(log, stream):
+def test_a_topic_recreated_between_runs_is_seen_by_its_end(log, stream):
     append_values(log, "t", "a", "b")
     first = stream().start()
     first.process_all()
     first.stop()
-    make_anew(log, "6")
+    recreate(log, "6")
     with pytest.raises(Exception, match=r"KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED"):
         stream(fetchOffset__retryIntervalMs=1).start().process_all()
 
@@ -223,7 +223,7 @@ def test_available_now_fails_whatever_fail_on_data_loss_says(
     driver = stream(maxOffsetsPerTrigger=5, failOnDataLoss=fail_on_data_loss, fetchOffset__retryIntervalMs=1)
 
     def change_the_topic(frame, batch_id):
-        make_anew(log, *numbers(kept), partition_count=partition_count)
+        recreate(log, *numbers(kept), partition_count=partition_count)
 
     writer = driver.frame().writeStream.foreachBatch(change_the_topic).trigger(availableNow=True)
     driver.query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()

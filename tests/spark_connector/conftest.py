@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from kafka_tools import CACHE, why_without_jars
-from reachable_broker import PASSWORD, USER
-from real_kafka import RealKafka
-from scram_users import add_scram_user
-from served_broker import ServedBroker
-from spark_kafka_process import PY4J_VERSION, SPARK_VERSION, SparkKafka
+from support.brokers.kafka_tools import CACHE, why_without_jars
+from support.brokers.reachable_broker import PASSWORD, USER
+from support.brokers.real_kafka import RealKafka
+from support.brokers.scram_users import add_scram_user
+from support.brokers.served_broker import ServedBroker
+from support.spark.spark_kafka_process import PY4J_VERSION, SPARK_VERSION, SparkKafka
 
 HERE = Path(__file__).parent
 PYSPARK = CACHE / f"pyspark-{SPARK_VERSION}"

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from confluent_clients import a_producer, make_topic, read_all, send
-from reachable_broker import PASSWORD, PEMS, USER
-from spark_kafka_process import QueryFailed
+from support.brokers.reachable_broker import PASSWORD, PEMS, USER
+from support.clients.confluent_clients import a_producer, make_topic, read_all, send
+from support.spark.spark_kafka_process import QueryFailed
 
 DAY_MS = 86_400_000
 BEGIN_MS = 1_700_000_000_000

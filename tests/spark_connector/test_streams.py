@@ -3,10 +3,10 @@
 import json
 
 import pytest
-from confluent_clients import SECONDS, a_producer, an_admin, make_topic, read_all, send
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
-from spark_kafka_process import QueryFailed
+from support.clients.confluent_clients import SECONDS, a_producer, an_admin, make_topic, read_all, send
+from support.spark.spark_kafka_process import QueryFailed
 
 DAY_MS = 86_400_000
 BEGIN_MS = 1_700_000_000_000

@@ -15,5 +15,10 @@ def warm_up() -> None:
     sys.path[:] = [entry for entry in sys.path if not entry.endswith("pyspark.zip")]
     if "pyspark.daemon" in sys.orig_argv:
         # The last argument is the module that a forked process runs.
-        for name in (sys.orig_argv[-1], "pandas", "spark_streamlog.source", "broker_core.embedded.embedded_cluster"):
+        for name in (
+            sys.orig_argv[-1],
+            "pandas",
+            "spark_streamlog.data_source",
+            "broker_core.embedded.embedded_cluster",
+        ):
             importlib.import_module(name)

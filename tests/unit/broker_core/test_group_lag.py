@@ -1,5 +1,5 @@
 import pytest
-from in_memory_cluster import InMemoryCluster
+from support.brokers.in_memory_cluster import InMemoryCluster
 
 from broker_core import group_lag
 from broker_core.cluster import GroupOffset
@@ -33,13 +33,13 @@ def commit(cluster, offset, partition=T0, group="g"):
     cluster.commit_offsets(group, {partition: GroupOffset(offset=offset, metadata="m")})
 
 
-def refuse(monkeypatch, cluster, method, refused, trouble):
-    """`cluster` raises `trouble` when it is asked for one partition."""
+def refuse(monkeypatch, cluster, method, refused, error):
+    """`cluster` raises `error` when it is asked for one partition."""
     ask = getattr(cluster, method)
 
     def asked(partition, *arguments, **given):
         if partition == refused:
-            raise trouble
+            raise error
         return ask(partition, *arguments, **given)
 
     monkeypatch.setattr(cluster, method, asked)
@@ -132,7 +132,7 @@ def test_what_cannot_be_read_has_no_time_and_keeps_its_offsets(cluster):
     log.batches[1] = log.batches[1][:-1] + bytes([log.batches[1][-1] ^ 1])
     found = lag(cluster, 2)
     assert (found.behind_offsets, found.behind_ms) == (6, None)
-    assert "checksum of the content" in found.trouble
+    assert "checksum of the content" in found.error
 
 
 def test_every_partition_of_the_group_is_listed_in_order_and_deleted_ones_without_numbers(cluster):
@@ -159,7 +159,7 @@ def test_an_ordinary_group_that_reads_an_internal_topic_is_behind_like_any_other
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "error",
     [
         InvalidTopicNameError("no topic can be called so"),
         AuthorizationError("not for you"),
@@ -167,17 +167,17 @@ def test_an_ordinary_group_that_reads_an_internal_topic_is_behind_like_any_other
         BrokerError("its disk"),
         CorruptBatchError("damaged"),
     ],
-    ids=lambda trouble: type(trouble).__name__,
+    ids=lambda error: type(error).__name__,
 )
-def test_a_partition_that_does_not_tell_its_bounds_says_why_and_the_others_are_told(cluster, monkeypatch, trouble):
+def test_a_partition_that_does_not_tell_its_bounds_says_why_and_the_others_are_told(cluster, monkeypatch, error):
     # One of them made the whole group unknown.
     cluster.create_topic("u")
     for partition in (T0, U0):
         commit(cluster, 0, partition)
-    refuse(monkeypatch, cluster, "bounds", T0, trouble)
+    refuse(monkeypatch, cluster, "bounds", T0, error)
     silent, told = lag_of_group(cluster, "g", now_ms=NOW_MS)
-    assert silent == PartitionLag(partition=T0, committed=GroupOffset(offset=0, metadata="m"), trouble=trouble.message)
-    assert (told.partition, told.behind_offsets, told.trouble) == (U0, 0, None)
+    assert silent == PartitionLag(partition=T0, committed=GroupOffset(offset=0, metadata="m"), error=error.message)
+    assert (told.partition, told.behind_offsets, told.error) == (U0, 0, None)
 
 
 @pytest.mark.parametrize(("method", "behind_bytes"), [("bytes_between", False), ("fetch", True)])
@@ -188,10 +188,10 @@ def test_a_group_whose_records_may_not_be_read_is_behind_by_offsets_and_what_els
     found = lag(cluster, 2)
     assert (found.log_end_offset, found.behind_offsets, found.lost_offsets) == (8, 6, 0)
     assert (found.behind_bytes is not None, found.behind_ms) == (behind_bytes, None)
-    assert found.trouble == "you may not read"
+    assert found.error == "you may not read"
 
 
-def test_brokers_that_cannot_be_reached_are_trouble_with_all(cluster, monkeypatch):
+def test_brokers_that_cannot_be_reached_are_errors_with_all(cluster, monkeypatch):
     commit(cluster, 0)
     refuse(monkeypatch, cluster, "bounds", T0, BrokerUnavailableError("nobody answers"))
     with pytest.raises(BrokerUnavailableError):

@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import pyarrow as pa
 import pytest
-from committed_rows import committed_values
 from hypothesis import given
 from hypothesis import strategies as st
-from in_memory_cluster import InMemoryCluster
+from support.brokers.in_memory_cluster import InMemoryCluster
+from support.builders.committed_rows import committed_values
 
 from broker_core.cluster import TransactionalProducer
 from broker_core.model.exceptions import (

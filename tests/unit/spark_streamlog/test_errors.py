@@ -54,7 +54,7 @@ def test_lost_data_is_a_warning_when_the_query_is_to_go_on(caplog):
 
 
 @pytest.mark.parametrize(
-    ("trouble", "condition"),
+    ("error", "condition"),
     [
         (UnknownPartitionError("no partition 9", topic="t"), "STREAMLOG_UNKNOWN_PARTITION"),
         (CorruptBatchError("bytes", topic="t"), "STREAMLOG_CORRUPT_BATCH"),
@@ -62,11 +62,11 @@ def test_lost_data_is_a_warning_when_the_query_is_to_go_on(caplog):
         (StreamlogError("other", topic="t"), "STREAMLOG"),
     ],
 )
-def test_trouble_of_the_log_reaches_the_user_with_a_conditions_name(trouble, condition):
-    with pytest.raises(ConditionError) as error, with_conditions():
-        raise trouble
-    assert (error.value.condition, error.value.parameters) == (condition, {"topic": "t"})
-    assert str(error.value) == f"[{condition}] {trouble.message}"
+def test_error_of_the_log_reaches_the_user_with_a_conditions_name(error, condition):
+    with pytest.raises(ConditionError) as raised, with_conditions():
+        raise error
+    assert (raised.value.condition, raised.value.parameters) == (condition, {"topic": "t"})
+    assert str(raised.value) == f"[{condition}] {error.message}"
 
 
 @pytest.mark.parametrize(

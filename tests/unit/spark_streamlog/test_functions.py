@@ -4,9 +4,9 @@ import inspect
 
 import pyarrow as pa
 import pytest
-from protobuf_messages import DESCRIPTOR_SET
 from pyspark.sql.avro import functions as spark_avro
 from pyspark.sql.protobuf import functions as spark_protobuf
+from support.builders.protobuf_messages import DESCRIPTOR_SET
 
 from spark_streamlog import functions
 from spark_streamlog.errors import ConditionError

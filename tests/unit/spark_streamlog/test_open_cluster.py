@@ -4,12 +4,12 @@ import subprocess
 import sys
 
 import pytest
-from scripted_broker import ScriptedBroker
+from support.brokers.scripted_broker import ScriptedBroker
 
 from broker_core.model.client_settings import parse_client_settings
 from spark_streamlog.errors import ConditionError
 from spark_streamlog.open_cluster import open_for_reading, open_for_writing
-from spark_streamlog.options import LogTarget
+from spark_streamlog.options.option_reader import LogTarget
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def test_a_query_loads_the_door_it_goes_through_and_not_the_other(tmp_path, give
     program = f"""
 import sys
 from spark_streamlog.open_cluster import open_for_reading
-from spark_streamlog.options import QueryKind
-from spark_streamlog.read_options import parse_read_options
+from spark_streamlog.options.option_reader import QueryKind
+from spark_streamlog.options.read_options import parse_read_options
 open_for_reading(parse_read_options({named | {"subscribe": "t"}!r}, QueryKind.STREAM).target)
 print({other_door!r} in sys.modules)
 """

@@ -1,6 +1,6 @@
-from broker_core.broker.broker_config import parse_broker_config
 from broker_core.broker.broker_description import describe_broker
-from broker_core.broker.broker_settings import SettingKind
+from broker_core.broker.settings.broker_config import parse_broker_config
+from broker_core.broker.settings.broker_settings import SettingKind
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="topsecret";'
 

@@ -1,13 +1,13 @@
 import shutil
 
 import pytest
-from builders import a_batch
-from queued_jobs import QueuedJobs
-from transacting import SetClock
-from whole_node import LISTENER, a_node, ask, begin, fetch, make_topic, pass_time, produce, stop
+from support.builders.builders import a_batch
+from support.clients.transacting import SetClock
+from support.files.queued_jobs import QueuedJobs
+from support.nodes.whole_node import LISTENER, a_node, ask, begin, fetch, make_topic, pass_time, produce, stop
 
-from broker_core.broker.broker_config import parse_broker_config
 from broker_core.broker.broker_node import BrokerNode, NodePorts
+from broker_core.broker.settings.broker_config import parse_broker_config
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.log_directory.system_ports import SystemEntropy
 from broker_core.model.exceptions import DirectoryLockedError, DirectoryReadOnlyError, InvalidConfigError

@@ -2,9 +2,9 @@ import json
 import shutil
 
 import pytest
-from builders import SOME_TIME_MS, a_batch
-from queued_jobs import QueuedJobs
-from replica_builders import ReplicaNode, offsets_read
+from support.builders.builders import SOME_TIME_MS, a_batch
+from support.files.queued_jobs import QueuedJobs
+from support.nodes.replica_builders import ReplicaNode, offsets_read
 
 from broker_core.broker.node_directory import NodeDirectory
 from broker_core.embedded.embedded_cluster import open_embedded
@@ -108,7 +108,7 @@ def recovered(path, caplog):
     """What a start says of how it found the directory: level and words."""
     caplog.clear()
     node = ReplicaNode(path)
-    node.directory.recover(node.jobs, lambda troubles: None)
+    node.directory.recover(node.jobs, lambda errors: None)
     node.jobs.run_all()
     said = [(record.levelname, record.message) for record in caplog.records if str(path) in record.message]
     return node, said
@@ -181,9 +181,9 @@ def test_a_damaged_partition_is_reported_by_recovery_and_the_others_are_recovere
     (done,) = [[]]
     node.directory.recover(node.jobs, done.append)
     node.jobs.run_all()
-    ((partition, trouble),) = done[0].items()
-    assert (partition, isinstance(trouble, CorruptDataError)) == (TopicPartition("t", 0), True)
-    node.replicas.start(SOME_TIME_MS, troubles=done[0])
+    ((partition, error),) = done[0].items()
+    assert (partition, isinstance(error, CorruptDataError)) == (TopicPartition("t", 0), True)
+    node.replicas.start(SOME_TIME_MS, errors=done[0])
     assert node.replicas.is_offline(TopicPartition("t", 0))
     assert offsets_read(node.replica(TopicPartition("t", 1))) == [0, 1, 2]
     node.crash()

@@ -1,10 +1,10 @@
 import errno
 
 import pytest
-from builders import a_batch
-from queued_jobs import QueuedJobs
-from transacting import SetClock
-from whole_node import a_node, produce, stop
+from support.builders.builders import a_batch
+from support.clients.transacting import SetClock
+from support.files.queued_jobs import QueuedJobs
+from support.nodes.whole_node import a_node, produce, stop
 
 from broker_core.broker.topic_store import TopicStore
 from broker_core.coordinator.contract import CoordinatorResult
@@ -71,11 +71,11 @@ class World:
 
     def create(self, name, count=1, **configs):
         self.topics.create_topic(
-            name, partition_count=count, configs=configs, on_reply=self.told.append, on_trouble=self.told.append
+            name, partition_count=count, configs=configs, on_reply=self.told.append, on_error=self.told.append
         )
 
     def delete(self, name):
-        self.topics.delete_topic(name, on_reply=self.told.append, on_trouble=self.told.append)
+        self.topics.delete_topic(name, on_reply=self.told.append, on_error=self.told.append)
 
     def durable_names(self):
         directory = LogDirectory(self.fs, self.path, create=False, entropy=self.entropy)
@@ -161,8 +161,8 @@ def test_a_check_that_succeeds_changes_nothing_either(world):
 
 def test_partitions_are_added_with_their_folders(world):
     world.create("t")
-    world.topics.create_partitions("t", 3, on_reply=world.told.append, on_trouble=world.told.append)
-    world.topics.create_partitions("t", 3, on_reply=world.told.append, on_trouble=world.told.append)
+    world.topics.create_partitions("t", 3, on_reply=world.told.append, on_error=world.told.append)
+    world.topics.create_partitions("t", 3, on_reply=world.told.append, on_error=world.told.append)
     world.jobs.run_all()
     assert isinstance(world.told[2], InvalidPartitionsError)
     assert world.topics.topic("t").partition_count == 3
@@ -213,7 +213,7 @@ def test_listeners_hear_of_each_change_before_its_caller_and_of_no_refusal(world
 
 def test_a_change_asked_for_by_a_listener_or_an_answer_is_made_too(world):
     world.topics.create_topic(
-        "a", partition_count=1, configs={}, on_reply=lambda topic: world.create("b"), on_trouble=world.told.append
+        "a", partition_count=1, configs={}, on_reply=lambda topic: world.create("b"), on_error=world.told.append
     )
     world.jobs.run_all()
     assert world.names == ["a", "b"]
@@ -230,7 +230,7 @@ def test_a_disk_that_fails_is_told_and_the_next_change_is_tried_again(world):
     assert world.names == world.durable_names()
 
 
-def test_trouble_that_nobody_knows_is_told_as_one_of_the_disk(world):
+def test_error_that_nobody_knows_is_told_as_one_of_the_disk(world):
     def plan(controller):
         raise OSError(errno.EIO, "broken")
 
@@ -241,7 +241,7 @@ def test_trouble_that_nobody_knows_is_told_as_one_of_the_disk(world):
     assert world.names == ["t"]
 
 
-def test_trouble_behind_the_append_leaves_the_change_as_it_is(world, caplog):
+def test_error_behind_the_append_leaves_the_change_as_it_is(world, caplog):
     def after(reply):
         raise OSError(errno.ENOSPC, "no space for the folder")
 
@@ -261,7 +261,7 @@ def test_folders_that_a_crash_did_not_let_be_made_are_made_at_first_use(tmp_path
     node.topics.change(
         lambda controller: controller.plan_create_topic("t", partition_count=1, configs={}, entropy=node.entropy),
         lambda reply: None,
-        lambda trouble: None,
+        lambda error: None,
     )
     node.jobs.run_all()
     assert not (tmp_path / "log" / "t-0").exists()
@@ -276,7 +276,7 @@ def test_an_answer_that_cannot_be_given_keeps_no_other_change_waiting(world, cap
         raise RuntimeError("a handler's fault")
 
     world.topics.on_change(lambda: broken(None))
-    world.topics.create_topic("a", partition_count=1, configs={}, on_reply=broken, on_trouble=broken)
+    world.topics.create_topic("a", partition_count=1, configs={}, on_reply=broken, on_error=broken)
     world.create("b")
     world.jobs.run_all()
     assert world.names == ["a", "b"]

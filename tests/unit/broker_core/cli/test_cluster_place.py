@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from scripted_broker import ScriptedBroker, offsets_answer
+from support.brokers.scripted_broker import ScriptedBroker, offsets_answer
 
 from broker_core.log_directory.partition_lock import LockMode, PartitionLock
 from broker_core.protocol.api_table import ApiKey
@@ -34,7 +34,7 @@ def test_topics_of_brokers_are_listed(remote, broker):
     assert (topic["name"], topic["partition_count"], topic["offsets"]) == ("t", 1, 7)
 
 
-def test_trouble_is_one_sentence(remote):
+def test_error_is_one_sentence(remote):
     refused = remote("topic", "describe", "nope")
     assert (refused.status, refused.err) == (1, "streamlog: topic 'nope' does not exist\n")
 

@@ -1,4 +1,4 @@
-"""One command line, in this process: exit codes, one sentence of trouble."""
+"""One command line, in this process: exit codes, one sentence of error."""
 
 from importlib.metadata import version
 
@@ -12,7 +12,7 @@ from broker_core.record.active_kernel import KERNEL_NAME
 def test_help_ends_well_and_tells_the_exit_codes(streamlog):
     shown = streamlog("--help", with_path=False)
     assert shown.status == 0
-    assert b"Exit codes: 0 done, 1 trouble, 2 wrong usage, 3 damage found" in b" ".join(shown.out.split())
+    assert b"Exit codes: 0 done, 1 an error, 2 wrong usage, 3 damage found" in b" ".join(shown.out.split())
 
 
 def test_a_wrong_option_is_usage_in_one_sentence(streamlog):
@@ -88,7 +88,7 @@ def test_a_missing_path_is_usage(streamlog, monkeypatch):
     assert refused.err.count("\n") == 1
 
 
-def test_a_directory_that_is_not_there_is_trouble_in_one_sentence(streamlog, log_path):
+def test_a_directory_that_is_not_there_is_an_error_in_one_sentence(streamlog, log_path):
     refused = streamlog("topic", "list")
     assert refused.status == 1
     assert str(log_path) in refused.err

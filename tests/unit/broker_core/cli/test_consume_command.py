@@ -91,7 +91,7 @@ def test_json_holds_where_a_record_lies(streamlog, numbers):
     assert abs(last["timestamp"] / 1000 - time.time()) < 3600
 
 
-def test_a_topic_that_is_not_there_is_trouble(streamlog, numbers):
+def test_a_topic_that_is_not_there_is_an_error(streamlog, numbers):
     refused = streamlog("consume", "nothing")
     assert (refused.status, refused.out) == (1, b"")
     assert "'nothing' does not exist" in refused.err

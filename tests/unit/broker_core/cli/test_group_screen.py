@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from in_memory_cluster import InMemoryCluster
+from support.brokers.in_memory_cluster import InMemoryCluster
 
 from broker_core.cli.group_screen import group_json, rows_of_group, show_group
 from broker_core.cli.printable import printable
@@ -105,12 +105,12 @@ def test_an_assignment_that_no_broker_knows_the_name_of_is_a_dash_and_explained(
     # Nor is "has committed nothing" said: it may have, and whoever may not see the topic is not told.
     assert said.startswith(f"current offset, log end offset - of {printable(str(foreign))}: topic")
     assert said.count("\n") == 1
-    troubles = [one["trouble"] for one in group_json(group, rows_of_group(cluster, group, [a_lag(T0)]))["partitions"]]
-    assert sorted(trouble is None for trouble in troubles) == [False, True]
+    errors = [one["error"] for one in group_json(group, rows_of_group(cluster, group, [a_lag(T0)]))["partitions"]]
+    assert sorted(error is None for error in errors) == [False, True]
 
 
 def test_a_lag_that_could_not_be_told_is_a_dash_and_explained(capsys, cluster):
-    unread = replace(a_lag(T0), behind_bytes=None, behind_ms=None, trouble="you may not read")
+    unread = replace(a_lag(T0), behind_bytes=None, behind_ms=None, error="you may not read")
     not_found = replace(a_lag(T1), behind_ms=None)
     [*_, first, second], said = shown(capsys, cluster, a_group(READER), unread, not_found)
     assert (first[1:6], second[1:6]) == (["2", "5", "3", "-", "-"], ["2", "5", "3", "90", "-"])

@@ -75,12 +75,12 @@ def test_verify_tells_a_missing_index_apart_from_damage_and_names_no_place_twice
     assert damage.count("00000000000000000000.log") == 1
     assert index == (
         "u-0/00000000000000000000.index:0 offset 0: the offset index is missing "
-        "(no damage: it is made anew when it is needed)"
+        "(no damage: it is recreated when it is needed)"
     )
     assert told.err == "2 partitions read, 1 damaged place, 1 other finding\n"
 
 
-def test_a_damaged_batch_ends_consume_with_trouble_that_names_the_place(streamlog, log_path):
+def test_a_damaged_batch_ends_consume_with_error_that_names_the_place(streamlog, log_path):
     streamlog("produce", "t", stdin=b"a\nb\nc\n")
     corrupt(log_path / "t-0" / "00000000000000000000.log", 70)
     refused = streamlog("consume", "t")
@@ -126,7 +126,7 @@ def test_every_json_names_a_partition_by_topic_and_number(streamlog, log_path):
     assert [(one["topic"], one["partition"]) for one in found] == [("t", 0)] * len(found)
 
 
-def test_a_topic_that_is_not_there_is_trouble(streamlog):
+def test_a_topic_that_is_not_there_is_an_error(streamlog):
     streamlog("topic", "create", "t")
     for command in ("segments", "dump", "verify", "maintain"):
         assert streamlog("log", command, "nothing").status == 1

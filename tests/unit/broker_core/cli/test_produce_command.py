@@ -26,7 +26,7 @@ def test_a_file_is_read_like_standard_input(streamlog, tmp_path):
     assert streamlog("consume", "t").lines == lines
 
 
-def test_a_missing_file_is_trouble_in_one_sentence(streamlog):
+def test_a_missing_file_is_an_error_in_one_sentence(streamlog):
     refused = streamlog("produce", "t", "--file", "/no/such/file")
     assert refused.status == 1
     assert refused.err == "streamlog: /no/such/file: No such file or directory\n"

@@ -2,8 +2,8 @@
 
 import pytest
 
+from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.start_offsets import StartOffset, StartTime, parse_start
-from broker_core.cli.trouble import UsageTrouble
 from broker_core.model.identifiers import OffsetSpec
 
 
@@ -26,5 +26,5 @@ def test_a_place_is_a_word_an_offset_or_a_time(text, meaning):
 
 @pytest.mark.parametrize("text", ["", "yesterday", "-5", "12x", "2024-13-01"])
 def test_anything_else_is_refused_with_the_forms_that_are_known(text):
-    with pytest.raises(UsageTrouble, match="earliest, latest, an offset, or a time"):
+    with pytest.raises(UsageError, match="earliest, latest, an offset, or a time"):
         parse_start(text)

@@ -88,7 +88,7 @@ def test_an_alteration_of_nothing_and_a_contradiction_are_usage(streamlog):
     assert both.status == 2
 
 
-def test_a_topic_that_is_not_there_is_trouble(streamlog):
+def test_a_topic_that_is_not_there_is_an_error(streamlog):
     streamlog("topic", "create", "t")
     for command in ("describe", "delete", "alter --partitions 2"):
         refused = streamlog("topic", *command.split(), "nothing")

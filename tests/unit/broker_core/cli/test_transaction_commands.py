@@ -1,7 +1,7 @@
 """`streamlog transactions …`."""
 
 import pytest
-from transacting import begin
+from support.clients.transacting import begin
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition

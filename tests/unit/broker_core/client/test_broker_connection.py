@@ -10,7 +10,7 @@ import scramp
 from kio.schema.api_versions.v0 import response as api_versions_0
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16, i64Timedelta
-from scripted_broker import CLOSE, ScriptedBroker, offsets_answer, schema_of
+from support.brokers.scripted_broker import CLOSE, ScriptedBroker, offsets_answer, schema_of
 
 from broker_core.client.broker_connection import BrokerConnection
 from broker_core.client.deadline import Deadline

@@ -4,7 +4,7 @@ import time
 
 import pytest
 from kio.schema.errors import ErrorCode
-from scripted_broker import CLOSE, SILENCE, ScriptedBroker, offsets_answer
+from support.brokers.scripted_broker import CLOSE, SILENCE, ScriptedBroker, offsets_answer
 
 from broker_core.model.exceptions import (
     BrokerUnavailableError,
@@ -54,7 +54,7 @@ def test_when_no_address_answers_all_of_them_are_told():
     assert "default.api.timeout.ms" in caught.value.message
 
 
-def test_a_broken_connection_is_made_anew(broker):
+def test_a_broken_connection_is_recreated(broker):
     broker.script(ApiKey.LIST_OFFSETS, CLOSE, offsets_answer(("t", 0, 7)))
     assert latest(broker.client()) == 7
     assert broker.connection_count == 2

@@ -4,7 +4,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from scripted_broker import ScriptedBroker, offsets_answer
+from support.brokers.scripted_broker import ScriptedBroker, offsets_answer
 
 from broker_core.client.broker_socket import BrokerSocket
 from broker_core.client.deadline import Deadline

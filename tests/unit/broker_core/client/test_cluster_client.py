@@ -1,7 +1,7 @@
 import inspect
 
 import pytest
-from scripted_broker import ScriptedBroker, offsets_answer
+from support.brokers.scripted_broker import ScriptedBroker, offsets_answer
 
 from broker_core.client.cluster_client import ClusterClient, open_remote
 from broker_core.cluster import Cluster, KeyRanges

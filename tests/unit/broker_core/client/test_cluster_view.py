@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from kio.schema.errors import ErrorCode
-from recorded_wire import recorded_exchanges
+from support.clients.recorded_wire import recorded_exchanges
 
 from broker_core.client.cluster_view import ClusterView, PartitionView, metadata_request, renewed, topic_view
 from broker_core.model.client_settings import BrokerAddress

@@ -2,7 +2,7 @@ import os
 import threading
 
 import pytest
-from scripted_broker import ScriptedBroker, offsets_answer
+from support.brokers.scripted_broker import ScriptedBroker, offsets_answer
 
 from broker_core.client.connection_pool import ConnectionPool
 from broker_core.client.deadline import Deadline

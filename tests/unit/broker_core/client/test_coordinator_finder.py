@@ -1,6 +1,6 @@
 import pytest
 from kio.schema.errors import ErrorCode
-from recorded_wire import recorded_exchanges
+from support.clients.recorded_wire import recorded_exchanges
 
 from broker_core.client.coordinator_finder import CoordinatorKind, coordinator_request, coordinators_of
 from broker_core.model.exceptions import BrokerError

@@ -1,10 +1,10 @@
 import pytest
 from kio.schema.errors import ErrorCode
-from scripted_broker import NO_TIME, ScriptedBroker, schema_of
-from scripted_coordinator import ScriptedCoordinator
+from support.brokers.scripted_broker import NO_TIME, ScriptedBroker, schema_of
+from support.nodes.scripted_coordinator import ScriptedCoordinator
 
 from broker_core.cluster import GroupDescription, GroupMember
-from broker_core.group.consumer_protocol import encode_assignment
+from broker_core.group.consumer.consumer_protocol import encode_assignment
 from broker_core.model.exceptions import AuthorizationError
 from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import TopicPartition

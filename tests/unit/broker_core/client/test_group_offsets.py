@@ -3,8 +3,8 @@ import time
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
-from scripted_broker import NO_TIME, ScriptedBroker, schema_of
-from scripted_coordinator import Entry, ScriptedCoordinator
+from support.brokers.scripted_broker import NO_TIME, ScriptedBroker, schema_of
+from support.nodes.scripted_coordinator import Entry, ScriptedCoordinator
 
 from broker_core.cluster import GroupOffset
 from broker_core.model.exceptions import GroupNotEmptyError, OffsetMetadataTooLargeError, UnknownGroupError

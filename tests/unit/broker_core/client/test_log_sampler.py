@@ -1,5 +1,5 @@
 import pytest
-from in_memory_cluster import InMemoryCluster
+from support.brokers.in_memory_cluster import InMemoryCluster
 
 from broker_core.client.log_sampler import SAMPLE_BYTES, SAMPLE_COUNT, LogSampler
 from broker_core.model.identifiers import TopicPartition
@@ -74,7 +74,7 @@ def test_a_log_that_grows_denser_is_estimated_in_steps():
     assert sum(fetches.sizes[: found // 10]) == pytest.approx(true_bytes // 2, rel=0.5)
 
 
-def test_batches_larger_than_a_sample_are_no_trouble():
+def test_batches_larger_than_a_sample_are_no_error():
     fetches = Fetches(*[SAMPLE_BYTES] * 5)
     sampler, size = LogSampler(fetches), fetches.sizes[0]
     assert sampler.find_offset_within_bytes(T0, 0, fetches.end, 3 * size) in ends_of_batches(fetches) - {0}

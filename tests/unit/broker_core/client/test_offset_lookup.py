@@ -1,7 +1,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
-from recorded_wire import recorded_exchanges
-from scripted_broker import ScriptedBroker, offsets_answer
+from support.brokers.scripted_broker import ScriptedBroker, offsets_answer
+from support.clients.recorded_wire import recorded_exchanges
 
 from broker_core.cluster import OffsetAndTimestamp
 from broker_core.model.exceptions import InvalidRequestError

@@ -2,7 +2,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 from kio.static.primitive import i32, i64
-from scripted_broker import CLOSE, NO_TIME, ScriptedBroker, schema_of
+from support.brokers.scripted_broker import CLOSE, NO_TIME, ScriptedBroker, schema_of
 
 from broker_core.cluster import TransactionalProducer
 from broker_core.model.exceptions import (
@@ -125,16 +125,16 @@ def test_the_records_arrive_as_they_were(client, broker):
 
 
 @pytest.mark.parametrize(
-    "trouble", [CLOSE, produced(-1, ErrorCode.not_enough_replicas), produced(-1, ErrorCode.request_timed_out)]
+    "error", [CLOSE, produced(-1, ErrorCode.not_enough_replicas), produced(-1, ErrorCode.request_timed_out)]
 )
 @pytest.mark.parametrize("failing", [0, 2, 6, 14])
-def test_what_failed_for_a_moment_is_sent_again_and_nothing_is_written_twice(client, leader, trouble, failing):
+def test_what_failed_for_a_moment_is_sent_again_and_nothing_is_written_twice(client, leader, error, failing):
     hits = []
 
     def fail_once(header):
         if header.base_sequence == failing and not hits:
             hits.append(header)
-            return trouble
+            return error
         return None
 
     leader.before = fail_once

@@ -2,7 +2,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
 from kio.static.primitive import i32, i64
-from scripted_broker import NO_TIME, ScriptedBroker, schema_of
+from support.brokers.scripted_broker import NO_TIME, ScriptedBroker, schema_of
 
 from broker_core.model.exceptions import OffsetOutOfRangeError, PolicyViolationError
 from broker_core.model.identifiers import TopicPartition

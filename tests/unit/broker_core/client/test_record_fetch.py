@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.schema.types import ProducerId, TopicName
 from kio.static.primitive import i32, i64
-from recorded_wire import recorded_exchanges
-from scripted_broker import ScriptedBroker, offsets_answer, schema_of
+from support.brokers.scripted_broker import ScriptedBroker, offsets_answer, schema_of
+from support.clients.recorded_wire import recorded_exchanges
 
 from broker_core.client.record_fetch import whole_batches
 from broker_core.client.wire_values import duration
@@ -107,7 +107,7 @@ def test_a_topic_whose_id_is_known_is_asked_for_by_it_and_nothing_else_is_asked(
     assert (request.message.__version__, request.message.topics[0].topic_id) == (13, topic_id)
 
 
-def test_a_topic_made_anew_is_another_one(broker):
+def test_a_topic_recreated_is_another_one(broker):
     old_id = UUID(int=5)
     with pytest.raises(UnknownTopicError, match="with the id 00000000-0000-0000-0000-000000000005 does not exist"):
         fetch(broker, fetched(error=ErrorCode.unknown_topic_id, topic_id=old_id), topic_id=old_id)

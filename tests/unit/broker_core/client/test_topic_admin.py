@@ -1,7 +1,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.types import TopicName
-from scripted_broker import CLOSE, NO_TIME, ScriptedBroker, schema_of
+from support.brokers.scripted_broker import CLOSE, NO_TIME, ScriptedBroker, schema_of
 
 from broker_core.model.exceptions import (
     AuthorizationError,

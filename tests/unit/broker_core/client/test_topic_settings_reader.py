@@ -1,8 +1,8 @@
 import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i8
-from recorded_wire import recorded_exchanges
-from scripted_broker import NO_TIME, ScriptedBroker, schema_of
+from support.brokers.scripted_broker import NO_TIME, ScriptedBroker, schema_of
+from support.clients.recorded_wire import recorded_exchanges
 
 from broker_core.client.topic_settings_reader import REMEMBERED_SECONDS
 from broker_core.model.exceptions import BrokerError

@@ -1,7 +1,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
-from scripted_broker import NO_TIME, ScriptedBroker, schema_of
-from scripted_coordinator import Entry, ScriptedCoordinator
+from support.brokers.scripted_broker import NO_TIME, ScriptedBroker, schema_of
+from support.nodes.scripted_coordinator import Entry, ScriptedCoordinator
 
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.transaction_state import TransactionState

@@ -1,7 +1,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
-from scripted_broker import CLOSE, NO_TIME, ScriptedBroker, schema_of
-from scripted_coordinator import ScriptedCoordinator
+from support.brokers.scripted_broker import CLOSE, NO_TIME, ScriptedBroker, schema_of
+from support.nodes.scripted_coordinator import ScriptedCoordinator
 
 from broker_core.cluster import GroupOffset, TransactionalProducer
 from broker_core.model.exceptions import (

@@ -3,7 +3,7 @@ import socket
 import time
 
 import pytest
-from scripted_broker import ScriptedBroker
+from support.brokers.scripted_broker import ScriptedBroker
 
 from broker_core.client.deadline import Deadline
 from broker_core.client.unreachable_warning import PAUSE_SECONDS, UnreachableWarning

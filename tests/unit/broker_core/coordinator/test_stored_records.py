@@ -1,9 +1,9 @@
 import random
 
 import pytest
-from builders import a_batch, a_commit_marker, a_log, an_abort_marker
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.builders.builders import a_batch, a_commit_marker, a_log, an_abort_marker
 
 from broker_core.coordinator.stored_records import (
     EndedTransaction,

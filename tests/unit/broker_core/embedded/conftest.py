@@ -1,7 +1,7 @@
 """A cluster in a directory, and its clock."""
 
 import pytest
-from transacting import SetClock
+from support.clients.transacting import SetClock
 
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 

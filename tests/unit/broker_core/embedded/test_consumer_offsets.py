@@ -1,5 +1,5 @@
 import pytest
-from transacting import begin, committed, init, is_settled, write
+from support.clients.transacting import begin, committed, init, is_settled, write
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
@@ -146,7 +146,7 @@ def test_what_was_committed_for_the_topic_made_again_stays_when_the_old_one_is_f
     assert offsets_of(cluster) == {again: 1}
 
 
-def test_trouble_with_the_offsets_does_not_keep_a_topic_from_being_deleted(cluster, caplog, monkeypatch):
+def test_error_with_the_offsets_does_not_keep_a_topic_from_being_deleted(cluster, caplog, monkeypatch):
     cluster.commit_offsets("group", {T0: GroupOffset(offset=1)})
 
     def refuse(store, batches, **how):

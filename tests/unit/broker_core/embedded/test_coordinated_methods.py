@@ -1,12 +1,12 @@
 import os
 
 import pytest
-from transacting import begin, committed, init, is_settled, write
+from support.clients.transacting import begin, committed, init, is_settled, write
 
 from broker_core.cluster import Cluster, GroupDescription, GroupOffset
+from broker_core.embedded.blocked_readers import ASKED_EVERY_MS
 from broker_core.embedded.coordinated_methods import CoordinatedMethods
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.embedded.held_back_readers import ASKED_EVERY_MS
 from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
 
@@ -62,7 +62,7 @@ def test_a_read_uncommitted_listing_asks_nobody(cluster, clock):
     assert cluster.list_offsets({T0: OffsetSpec.LATEST})[T0].offset == 1
 
 
-def test_a_listing_of_many_partitions_is_made_anew_as_a_whole(cluster, clock):
+def test_a_listing_of_many_partitions_is_recreated_as_a_whole(cluster, clock):
     producer = begin(cluster, "id", T0, T1, timeout_ms=1000)
     write(cluster, producer, T0, "x")
     write(cluster, producer, T1, "y")

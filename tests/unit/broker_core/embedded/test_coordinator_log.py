@@ -2,12 +2,12 @@ import random
 import threading
 
 import pytest
-from transacting import SetClock
+from support.clients.transacting import SetClock
 
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.group.group_offsets import GroupOffsets
 from broker_core.group.group_records import OffsetCommitRecord, OffsetCommitValue
+from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import DiskFullError, InvalidGroupError, RecordTooLargeError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition

@@ -2,7 +2,7 @@ import shutil
 import threading
 
 import pytest
-from builders import a_batch, a_record
+from support.builders.builders import a_batch, a_record
 
 from broker_core.coordinator.stored_records import StoredRecord
 from broker_core.embedded import coordinator_state
@@ -183,7 +183,7 @@ def test_a_long_way_behind_the_log_is_folded_anew(one, two, monkeypatch):
     assert Machine.replayed == before + 1
 
 
-def test_a_replay_that_breaks_off_is_begun_anew(one, two):
+def test_a_replay_that_breaks_off_is_restarted(one, two):
     one.put(b"a", b"1")
     two.seen()
     one.put(b"b", b"2")
@@ -228,7 +228,7 @@ def test_a_log_that_is_replaced_over_and_over_is_given_up(one):
 
 
 def test_threads_share_a_state(one, two):
-    troubles = []
+    errors = []
 
     def put(name):
         for number in range(30):
@@ -241,15 +241,15 @@ def test_threads_share_a_state(one, two):
                 found = int(two.seen().get(b"a", b"-1"))
                 assert found >= last
                 last = found
-        except BaseException as trouble:
-            troubles.append(trouble)
+        except BaseException as error:
+            errors.append(error)
 
     threads = [threading.Thread(target=put, args=(b"a",)), *(threading.Thread(target=follow) for _ in range(3))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert troubles == []
+    assert errors == []
     assert two.seen() == {b"a": b"29"}
 
 

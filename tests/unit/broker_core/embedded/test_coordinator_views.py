@@ -1,7 +1,7 @@
 import pytest
 from golden_data import fingerprint, unpack
-from read_only_file_system import ReadOnlyFileSystem
-from transacting import begin, init, write
+from support.clients.transacting import begin, init, write
+from support.files.read_only_file_system import ReadOnlyFileSystem
 
 from broker_core.cluster import GroupDescription, GroupOffset, TransactionalProducer
 from broker_core.embedded.embedded_cluster import EmbeddedCluster

@@ -8,9 +8,9 @@ from contextlib import suppress
 from itertools import chain
 
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_record
 from golden_data import fingerprint, unpack
-from read_only_file_system import ReadOnlyFileSystem
+from support.builders.builders import SOME_TIME_MS, a_batch, a_record
+from support.files.read_only_file_system import ReadOnlyFileSystem
 
 from broker_core.cluster import GroupOffset, TransactionalProducer
 from broker_core.embedded.embedded_cluster import EmbeddedCluster, open_embedded
@@ -150,7 +150,7 @@ def test_without_create_the_directory_must_be_a_log(path):
         open_embedded(path)
 
 
-def test_a_directory_removed_under_an_open_cluster_is_begun_anew(cluster, path):
+def test_a_directory_removed_under_an_open_cluster_is_restarted(cluster, path):
     cluster.create_topic("t")
     append(cluster, b"old")
     first_id = cluster.init_producer().producer_id
@@ -163,7 +163,7 @@ def test_a_directory_removed_under_an_open_cluster_is_begun_anew(cluster, path):
     assert cluster.init_producer().producer_id == first_id
 
 
-def test_a_directory_made_anew_by_another_process_is_noticed(cluster, path):
+def test_a_directory_recreated_by_another_process_is_noticed(cluster, path):
     cluster.create_topic("t")
     append(cluster, b"old")
     shutil.rmtree(path)
@@ -310,18 +310,18 @@ def test_an_old_retry_after_reopening_gets_its_first_offset(cluster, path):
     assert cluster.bounds(T0).log_end_offset == 2
 
 
-# -- upkeep --
+# -- maintenance --
 
 
 def test_a_segment_that_begins_starts_retention_by_itself(cluster):
     cluster.create_topic("t", configs={"internal.segment.bytes": "300", "retention.bytes": "300"})
     for _ in range(20):
         append(cluster, b"v" * 100)
-    cluster._upkeep.stop()
+    cluster._maintenance.stop()
     assert cluster.bounds(T0).log_start_offset > 10
 
 
-def test_trouble_in_upkeep_fails_no_append(cluster, caplog, monkeypatch):
+def test_error_in_maintenance_fails_no_append(cluster, caplog, monkeypatch):
     from broker_core.storage.partition_store import PartitionStore
 
     hits = []
@@ -333,9 +333,9 @@ def test_trouble_in_upkeep_fails_no_append(cluster, caplog, monkeypatch):
     monkeypatch.setattr(PartitionStore, "apply_retention", refuse)
     cluster.create_topic("t", configs={"internal.segment.bytes": "300"})
     assert [append(cluster, b"v" * 200).base_offset for _ in range(5)] == [0, 1, 2, 3, 4]
-    cluster._upkeep.stop()
+    cluster._maintenance.stop()
     assert hits
-    assert "upkeep of t-0 failed" in caplog.text
+    assert "maintenance of t-0 failed" in caplog.text
 
 
 def test_maintain_says_how_far_it_is(cluster):
@@ -380,7 +380,7 @@ def test_threads_share_a_cluster(cluster):
 
 APPENDER = """
 import sys
-from builders import a_batch, a_record
+from support.builders.builders import a_batch, a_record
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import TopicPartition
 cluster = open_embedded(sys.argv[1])

@@ -1,6 +1,6 @@
 import pytest
 from golden_data import unpack
-from transacting import SetClock, begin, init, write
+from support.clients.transacting import SetClock, begin, init, write
 
 from broker_core.cluster import GroupOffset
 from broker_core.coordinator.stored_records import events_of
@@ -37,7 +37,7 @@ def loaded(state):
 
 
 def a_life(cluster):
-    """Transactions of every end, and offsets committed plainly, inside of them, and taken back."""
+    """Transactions of every end, and offsets committed plainly, inside of them, and rolled back."""
     for number in range(30):
         producer = begin(cluster, f"id-{number % 7}", T0)
         write(cluster, producer, T0, "x")

@@ -1,5 +1,5 @@
 import pytest
-from append_records import append_records
+from support.builders.append_records import append_records
 
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.model.exceptions import UnknownPartitionError, UnknownTopicError
@@ -12,7 +12,7 @@ T0 = TopicPartition("t", 0)
 @pytest.fixture
 def cluster(tmp_path):
     with EmbeddedCluster(tmp_path / "log", create=True) as opened:
-        opened._upkeep.stop()
+        opened._maintenance.stop()
         opened.create_topic("t", configs={"internal.segment.bytes": "300", "retention.ms": "-1"})
         for number in range(12):
             append_records(opened, "t", Record(key=b"key-%d" % number, value=b"v" * 30))

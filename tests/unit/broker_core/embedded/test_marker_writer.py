@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from transacting import SetClock, begin, everything, is_settled, write
+from support.clients.transacting import SetClock, begin, everything, is_settled, write
 
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.embedded.marker_writer import MarkerWriter
@@ -123,7 +123,7 @@ def test_a_transaction_that_nobody_decided_gets_no_marker(cluster):
     assert markers_in(cluster, T0) == markers_in(cluster, T1) == []
 
 
-def test_partitions_of_deleted_topics_are_skipped_and_trouble_with_others_is_told(cluster, tmp_path):
+def test_partitions_of_deleted_topics_are_skipped_and_error_with_others_is_told(cluster, tmp_path):
     cluster.create_topic("gone")
     gone = TopicPartition("gone", 0)
     producer = begin(cluster, "id", gone, T0, T1)
@@ -131,9 +131,9 @@ def test_partitions_of_deleted_topics_are_skipped_and_trouble_with_others_is_tol
     cluster.delete_topic("gone")
     (tmp_path / "log" / "t-0" / ".lock").unlink()
     (tmp_path / "log" / "t-0" / ".lock").mkdir()
-    troubles = markers_of(cluster).write(endings)
-    assert troubles.keys() == {T0}
-    assert "Is a directory" in str(troubles[T0])
+    errors = markers_of(cluster).write(endings)
+    assert errors.keys() == {T0}
+    assert "Is a directory" in str(errors[T0])
     assert len(markers_in(cluster, T1)) == 1
     (tmp_path / "log" / "t-0" / ".lock").rmdir()
     assert markers_of(cluster).write(endings) == {}

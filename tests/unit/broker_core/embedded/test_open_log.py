@@ -1,6 +1,6 @@
-from read_only_file_system import ReadOnlyFileSystem
+from support.files.read_only_file_system import ReadOnlyFileSystem
 
-from broker_core.embedded.open_log import OpenerMeans, open_log
+from broker_core.embedded.open_log import OpenerServices, open_log
 from broker_core.log_directory.directory import LogDirectory
 from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 
@@ -8,7 +8,7 @@ from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 def open_at(path):
     fs = ReadOnlyFileSystem()
     directory = LogDirectory(fs, str(path), create=True, entropy=SystemEntropy())
-    means = OpenerMeans(
+    means = OpenerServices(
         fs=fs, clock=SystemClock(), entropy=SystemEntropy(), on_rolled=print, make_directory=directory.make
     )
     return open_log(directory, means), fs

@@ -2,8 +2,17 @@ import threading
 from dataclasses import replace
 
 import pytest
-from builders import a_batch
-from transacting import SetClock, begin, committed, everything, init, is_settled, transactional_batch, write
+from support.builders.builders import a_batch
+from support.clients.transacting import (
+    SetClock,
+    begin,
+    committed,
+    everything,
+    init,
+    is_settled,
+    transactional_batch,
+    write,
+)
 
 from broker_core.cluster import TransactionalProducer
 from broker_core.coordinator.contract import CoordinatorResult
@@ -255,7 +264,7 @@ def is_settled_for_a_stranger(cluster, partition):
     return bounds.last_stable_offset == bounds.high_watermark
 
 
-def test_a_decision_cannot_be_taken_back_by_a_new_instance(cluster, other, monkeypatch):
+def test_a_decision_cannot_be_rolled_back_by_a_new_instance(cluster, other, monkeypatch):
     producer = begin(cluster, "id", T0)
     write(cluster, producer, T0, "decided")
     die_before_the_markers(cluster, monkeypatch, producer, commit=True)
@@ -490,7 +499,7 @@ def test_a_zombie_that_comes_between_decision_and_marker_is_refused(cluster, oth
     assert cluster.bounds(T1).log_end_offset == 1
 
 
-# -- trouble --
+# -- an error --
 
 
 def test_a_marker_that_cannot_be_written_is_said_and_written_later(cluster, other, monkeypatch):
@@ -509,7 +518,7 @@ def test_a_marker_that_cannot_be_written_is_said_and_written_later(cluster, othe
         with pytest.raises(DiskFullError) as caught:
             cluster.end_transaction(producer, commit=True)
         assert "decided and holds" in caught.value.__notes__[0]
-        # It is no trouble of those who come by, and does not keep them from their own business.
+        # It is no error of those who come by, and does not keep them from their own business.
         assert init(other, "stranger").producer_epoch == 0
         assert state_of(other, "id") is TransactionState.PREPARE_COMMIT
         assert committed(other, T1) == ["b"]
@@ -569,7 +578,7 @@ def test_after_the_log_of_transactions_was_deleted_its_producers_are_strangers(c
     assert committed(cluster, T1) == ["c"]
 
 
-def test_trouble_with_expiring_the_transactions_of_others_fails_nobody(cluster, other, clock, caplog, monkeypatch):
+def test_error_with_expiring_the_transactions_of_others_fails_nobody(cluster, other, clock, caplog, monkeypatch):
     begin(cluster, "late", T0, timeout_ms=1)
     clock.time_ms += 1
     hits = []
@@ -594,7 +603,7 @@ def test_an_id_that_others_take_over_and_over_is_given_up_with_words(cluster, mo
 
 
 def test_threads_and_processes_with_ids_of_their_own_do_not_disturb_one_another(cluster, other):
-    troubles = []
+    errors = []
 
     def work(process, name):
         try:
@@ -603,8 +612,8 @@ def test_threads_and_processes_with_ids_of_their_own_do_not_disturb_one_another(
                 for partition in (T0, T1):
                     write(process, producer, partition, f"{name}-{number}")
                 process.end_transaction(producer, commit=number % 3 != 2)
-        except BaseException as trouble:
-            troubles.append(trouble)
+        except BaseException as error:
+            errors.append(error)
 
     threads = [
         threading.Thread(target=work, args=((cluster, other)[n % 2], f"worker-{n}"), daemon=True) for n in range(4)
@@ -614,7 +623,7 @@ def test_threads_and_processes_with_ids_of_their_own_do_not_disturb_one_another(
     for thread in threads:
         thread.join(60)
         assert not thread.is_alive()
-    assert troubles == []
+    assert errors == []
     for partition in (T0, T1):
         seen = committed(cluster, partition)
         expected = {f"worker-{n}-{number}" for n in range(4) for number in range(8) if number % 3 != 2}

@@ -122,7 +122,7 @@ def test_partitions_that_gave_records_go_behind_the_others():
     assert list(ask(cache, 100, 1).wanted) == ["b", "c", "a"]
 
 
-def test_a_full_cache_lets_go_of_a_session_that_was_not_used_for_two_minutes_and_of_no_other():
+def test_a_full_cache_releases_of_a_session_that_was_not_used_for_two_minutes_and_of_no_other():
     cache = a_cache(max_session_count=2)
     ask(cache, 0, 0, ["a"], now_ms=0)
     ask(cache, 0, 0, ["b"], now_ms=50_000)

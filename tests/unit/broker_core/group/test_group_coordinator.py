@@ -1,5 +1,5 @@
 import pytest
-from group_runner import ORDERS, ORDERS_SUBSCRIPTION, GroupRunner
+from support.nodes.group_runner import ORDERS, ORDERS_SUBSCRIPTION, GroupRunner
 
 from broker_core.model.identifiers import TopicPartition
 

@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from group_runner import GroupRunner
+from support.nodes.group_runner import GroupRunner
 
-from broker_core.group.classic_messages import JoinProtocol
-from broker_core.group.classic_states import ClassicState
+from broker_core.group.classic.classic_messages import JoinProtocol
+from broker_core.group.classic.classic_states import ClassicState
 from broker_core.model.identifiers import TopicPartition
 
 GROUPS = ("g", "h")
@@ -161,7 +161,7 @@ def test_the_dice_reach_every_state_and_the_interesting_errors():
 
 
 def standing(offsets):
-    """All but what was taken back, which who lives may forget before the log does."""
+    """All but what was rolled back, which who lives may forget before the log does."""
     held = {
         group_id: {partition: stored for partition, stored in of_group.items() if stored.value is not None}
         for group_id, of_group in offsets._committed.items()

@@ -1,4 +1,4 @@
-from group_runner import GroupRunner
+from support.nodes.group_runner import GroupRunner
 
 from broker_core.group.group_descriptions import GroupType, described, listed
 

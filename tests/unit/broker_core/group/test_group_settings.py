@@ -1,6 +1,6 @@
 import pytest
 
-from broker_core.broker.broker_settings import BROKER_SETTINGS
+from broker_core.broker.settings.broker_settings import BROKER_SETTINGS
 from broker_core.group.group_settings import GroupSettings
 
 

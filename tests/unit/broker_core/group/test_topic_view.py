@@ -19,7 +19,7 @@ def test_topics_are_seen_as_they_were_at_the_last_refresh():
     assert (view.name_of(B), view.id_of("u")) == (None, None)
 
 
-def test_the_hash_tells_a_topic_that_was_made_grew_or_was_made_anew():
+def test_the_hash_tells_a_topic_that_was_made_grew_or_was_recreated():
     topics = {}
     view = TopicView(lambda: topics)
     hashes = [view.hash_of(["t"])]

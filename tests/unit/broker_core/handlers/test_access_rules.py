@@ -1,6 +1,6 @@
 import pytest
 from kio.schema.errors import ErrorCode
-from security_node import ADMIN, SecurityNode, ask
+from support.nodes.security_node import ADMIN, SecurityNode, ask
 
 from broker_core.handlers.access_rules import REQUIRED_ACCESS
 from broker_core.model.access_control import SUPPORTED_OPERATIONS, ResourceType

@@ -1,5 +1,5 @@
 import pytest
-from whole_node import a_node, ask, make_topic
+from support.nodes.whole_node import a_node, ask, make_topic
 
 from broker_core.protocol.api_table import ApiKey
 

@@ -1,7 +1,7 @@
 import hashlib
 import logging
 
-from security_node import SecurityNode, ask, codes
+from support.nodes.security_node import SecurityNode, ask, codes
 
 from broker_core.metadata.credential_lookup import UserCredentials
 from broker_core.protocol.api_table import ApiKey

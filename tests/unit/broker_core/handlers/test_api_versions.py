@@ -1,5 +1,5 @@
 import pytest
-from whole_node import EVE, a_guarded_node, a_node, ask
+from support.nodes.whole_node import EVE, a_guarded_node, a_node, ask
 
 from broker_core.protocol.api_table import ApiKey
 from broker_core.protocol.served_versions import SERVED_VERSIONS

@@ -1,8 +1,8 @@
 import pytest
-from builders import a_batch
-from whole_node import a_node, ask, fetch, make_topic, produce
+from support.builders.builders import a_batch
+from support.nodes.whole_node import a_node, ask, fetch, make_topic, produce
 
-from broker_core.broker.replica import Replica
+from broker_core.broker.partition.replica import Replica
 from broker_core.protocol.api_table import ApiKey
 
 

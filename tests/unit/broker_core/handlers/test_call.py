@@ -1,5 +1,5 @@
 import pytest
-from whole_node import EVE, a_guarded_node, a_node, allow
+from support.nodes.whole_node import EVE, a_guarded_node, a_node, allow
 
 from broker_core.handlers.call import Call, ConnectionEnd, Peer
 from broker_core.model.access_control import SUPPORTED_OPERATIONS, Operation, ResourceType

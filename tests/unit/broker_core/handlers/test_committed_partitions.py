@@ -1,7 +1,7 @@
 from uuid import UUID
 
-from group_node import GroupNode
-from group_requests import commit
+from support.clients.group_requests import commit
+from support.nodes.group_node import GroupNode
 
 
 def test_topics_stand_in_the_answer_as_they_were_asked_for(tmp_path):

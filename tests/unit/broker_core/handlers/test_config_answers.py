@@ -1,5 +1,5 @@
 import pytest
-from whole_node import a_node
+from support.nodes.whole_node import a_node
 
 from broker_core.handlers.config_answers import DEFAULT, OF_BROKER_FILE, OF_TOPIC, topic_config_answers
 

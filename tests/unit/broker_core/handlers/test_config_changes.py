@@ -1,6 +1,6 @@
 import pytest
-from builders import a_batch
-from whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, fetch, make_topic, produce, stop
+from support.builders.builders import a_batch
+from support.nodes.whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, fetch, make_topic, produce, stop
 
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey

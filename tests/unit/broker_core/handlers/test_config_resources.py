@@ -1,5 +1,5 @@
 import pytest
-from whole_node import EVE, a_guarded_node, ask
+from support.nodes.whole_node import EVE, a_guarded_node, ask
 
 from broker_core.handlers.config_resources import ResourceKind, is_known, refusal_of_kind
 from broker_core.protocol.api_table import ApiKey

@@ -1,8 +1,8 @@
 import pytest
-from group_node import ask, trouble_of
-from group_requests import stable_member
 from kio.schema.errors import ErrorCode
-from modern_group_node import ModernGroupNode
+from support.clients.group_requests import stable_member
+from support.nodes.group_node import ask, error_of
+from support.nodes.modern_group_node import ModernGroupNode
 
 from broker_core.protocol.api_table import ApiKey
 
@@ -64,5 +64,5 @@ def test_groups_that_may_not_be_described_or_have_no_name_are_refused_by_themsel
 
 def test_what_the_coordinator_meets_is_told_of_each_group(tmp_path):
     node = ModernGroupNode(tmp_path)
-    node.runtime.refusal = trouble_of(ErrorCode.coordinator_not_available)
+    node.runtime.refusal = error_of(ErrorCode.coordinator_not_available)
     assert {group.error_code for group in described(node).values()} == {ErrorCode.coordinator_not_available}

@@ -1,9 +1,9 @@
 import datetime
 
 import pytest
-from group_node import GroupNode, ask, trouble_of
 from kio.schema.errors import ErrorCode
-from modern_group_node import ModernGroupNode
+from support.nodes.group_node import GroupNode, ask, error_of
+from support.nodes.modern_group_node import ModernGroupNode
 
 from broker_core.protocol.api_table import ApiKey
 
@@ -62,7 +62,7 @@ def test_without_the_right_to_read_the_group_or_to_describe_a_topic_nobody_joins
 
 def test_what_the_coordinator_meets_is_told(tmp_path):
     node = ModernGroupNode(tmp_path)
-    node.runtime.refusal = trouble_of(ErrorCode.coordinator_load_in_progress)
+    node.runtime.refusal = error_of(ErrorCode.coordinator_load_in_progress)
     assert beat(node).error_code is ErrorCode.coordinator_load_in_progress
 
 

@@ -1,6 +1,6 @@
 import pytest
 from kio.schema.errors import ErrorCode
-from security_node import SecurityNode, ask, codes
+from support.nodes.security_node import SecurityNode, ask, codes
 
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey

@@ -1,5 +1,5 @@
 import pytest
-from security_node import SecurityNode, ask, codes
+from support.nodes.security_node import SecurityNode, ask, codes
 
 from broker_core.protocol.api_table import ApiKey
 

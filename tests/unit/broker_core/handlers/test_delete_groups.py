@@ -1,7 +1,7 @@
 import pytest
-from group_node import GroupNode, ask, trouble_of
-from group_requests import commit, stable_member
 from kio.schema.errors import ErrorCode
+from support.clients.group_requests import commit, stable_member
+from support.nodes.group_node import GroupNode, ask, error_of
 
 from broker_core.protocol.api_table import ApiKey
 
@@ -34,5 +34,5 @@ def test_whoever_may_not_delete_a_group_is_refused(tmp_path):
 
 
 def test_what_the_coordinator_meets_is_told_of_each_group(node):
-    node.runtime.refusal = trouble_of(ErrorCode.coordinator_not_available)
+    node.runtime.refusal = error_of(ErrorCode.coordinator_not_available)
     assert deleted(node, "g") == [("g", "coordinator_not_available")]

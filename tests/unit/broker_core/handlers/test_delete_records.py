@@ -1,6 +1,17 @@
 import pytest
-from builders import a_batch
-from whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, fetch, make_topic, pass_time, produce
+from support.builders.builders import a_batch
+from support.nodes.whole_node import (
+    EVE,
+    a_guarded_node,
+    a_node,
+    allow,
+    ask,
+    begin,
+    fetch,
+    make_topic,
+    pass_time,
+    produce,
+)
 
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey

@@ -1,8 +1,20 @@
 from uuid import UUID
 
 import pytest
-from builders import a_batch
-from whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, fetch, make_topic, pass_time, produce, stop
+from support.builders.builders import a_batch
+from support.nodes.whole_node import (
+    EVE,
+    a_guarded_node,
+    a_node,
+    allow,
+    ask,
+    begin,
+    fetch,
+    make_topic,
+    pass_time,
+    produce,
+    stop,
+)
 
 from broker_core.model.access_control import CLUSTER_NAME, Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey

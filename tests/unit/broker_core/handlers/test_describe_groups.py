@@ -1,7 +1,7 @@
 import pytest
-from group_node import GroupNode, ask, trouble_of
-from group_requests import stable_member
 from kio.schema.errors import ErrorCode
+from support.clients.group_requests import stable_member
+from support.nodes.group_node import GroupNode, ask, error_of
 
 from broker_core.protocol.api_table import ApiKey
 
@@ -45,5 +45,5 @@ def test_groups_that_may_not_be_described_are_refused_by_themselves(tmp_path):
 
 def test_what_the_coordinator_meets_is_told_of_each_group(tmp_path):
     node = GroupNode(tmp_path)
-    node.runtime.refusal = trouble_of(ErrorCode.coordinator_not_available)
+    node.runtime.refusal = error_of(ErrorCode.coordinator_not_available)
     assert {group.error_code.name for group in described(node).values()} == {"coordinator_not_available"}

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from transaction_node import TransactionNode
+from support.nodes.transaction_node import TransactionNode
 
 
 @pytest.fixture

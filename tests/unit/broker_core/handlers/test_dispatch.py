@@ -1,8 +1,8 @@
 import logging
 
 import pytest
-from builders import a_batch
-from whole_node import LISTENER, NO_ANSWER, a_node, ask, begin, make_topic, produce
+from support.builders.builders import a_batch
+from support.nodes.whole_node import LISTENER, NO_ANSWER, a_node, ask, begin, make_topic, produce
 
 from broker_core.handlers.call import Peer
 from broker_core.handlers.dispatch import dispatch
@@ -75,7 +75,7 @@ def test_where_it_has_none_the_connection_ends(node):
         send(node, ApiKey.METADATA, 12, message_of(ApiKey.METADATA, 12, topics=None))
 
 
-def test_known_trouble_has_its_own_code(node):
+def test_known_error_has_its_own_code(node):
     class Broken:
         def __getattr__(self, name):
             raise StorageError("the disk failed")
@@ -85,7 +85,7 @@ def test_known_trouble_has_its_own_code(node):
     assert answer.error_code.name == "kafka_storage_error"
 
 
-def test_trouble_behind_the_answer_is_not_answered_again(node):
+def test_error_behind_the_answer_is_not_answered_again(node):
     def broken_send(message):
         raise OSError("the connection broke")
 

@@ -1,7 +1,7 @@
 """Ends and additions in every state, by whom ever, against what a real Kafka 4.3.1 answered to the same requests."""
 
 import pytest
-from transaction_node import TransactionNode
+from support.nodes.transaction_node import TransactionNode
 
 ANSWERED_BY_KAFKA_4_3_1_TO_OLD_CLIENTS = """
     Empty           commit  older  PRODUCER_FENCED              Empty

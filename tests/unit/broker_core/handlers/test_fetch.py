@@ -1,8 +1,8 @@
 import pytest
-from builders import a_batch
-from whole_node import a_node, ask, begin, fetch, make_topic, pass_time, produce
+from support.builders.builders import a_batch
+from support.nodes.whole_node import a_node, ask, begin, fetch, make_topic, pass_time, produce
 
-from broker_core.broker.replica import Replica
+from broker_core.broker.partition.replica import Replica
 from broker_core.handlers.awaited_partitions import AwaitedPartitions
 from broker_core.protocol.api_table import ApiKey
 from broker_core.record.batch_reader import iter_headers

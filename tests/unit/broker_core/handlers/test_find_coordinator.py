@@ -1,5 +1,5 @@
 import pytest
-from whole_node import EVE, a_guarded_node, a_node, ask, begin
+from support.nodes.whole_node import EVE, a_guarded_node, a_node, ask, begin
 
 from broker_core.model.exceptions import StorageError
 from broker_core.model.identifiers import TopicPartition
@@ -74,6 +74,6 @@ def test_the_answer_waits_for_the_coordinators_topic_which_is_made_once(node, ve
 
 def test_where_the_topic_cannot_be_made_the_coordinator_is_not_available(tmp_path):
     node = a_node(tmp_path)
-    node.topics.create_topic = lambda name, *, on_trouble, **given: on_trouble(StorageError("no space"))
+    node.topics.create_topic = lambda name, *, on_error, **given: on_error(StorageError("no space"))
     answer = find(node, 6)
     assert {(each.error_code.name, each.node_id) for each in answer.coordinators} == {("coordinator_not_available", -1)}

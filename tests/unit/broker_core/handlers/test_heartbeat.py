@@ -1,7 +1,7 @@
 import pytest
-from group_node import GroupNode, ask, trouble_of
-from group_requests import stable_member
 from kio.schema.errors import ErrorCode
+from support.clients.group_requests import stable_member
+from support.nodes.group_node import GroupNode, ask, error_of
 
 from broker_core.protocol.api_table import ApiKey
 
@@ -36,5 +36,5 @@ def test_whoever_may_not_read_the_group_is_refused(tmp_path):
     ],
 )
 def test_while_groups_are_loaded_all_is_well(node, error_code, told):
-    node.runtime.refusal = trouble_of(error_code)
+    node.runtime.refusal = error_of(error_code)
     assert beat(node) == told

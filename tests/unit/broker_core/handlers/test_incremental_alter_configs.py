@@ -1,5 +1,5 @@
 import pytest
-from whole_node import a_node, ask, begin, make_topic
+from support.nodes.whole_node import a_node, ask, begin, make_topic
 
 from broker_core.protocol.api_table import ApiKey
 
@@ -32,14 +32,14 @@ def settings(node):
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_single_settings_are_set_and_taken_back(node, version):
+def test_single_settings_are_set_and_rolled_back(node, version):
     assert alter(node, ("flush.ms", SET, "100"), version=version) == "none"
     assert settings(node) == {"retention.ms": "5000", "flush.ms": "100"}
     assert alter(node, ("retention.ms", DELETE, None), version=version) == "none"
     assert settings(node) == {"flush.ms": "100"}
 
 
-def test_what_is_not_set_may_be_taken_back_all_the_same(node):
+def test_what_is_not_set_may_be_rolled_back_all_the_same(node):
     assert alter(node, ("flush.ms", DELETE, None)) == "none"
     assert alter(node, ("retention.ms", DELETE, "7")) == "none"
     assert settings(node) == {}

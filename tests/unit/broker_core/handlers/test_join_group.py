@@ -1,7 +1,7 @@
 import pytest
-from group_node import GroupNode, trouble_of
-from group_requests import RANGE, join
 from kio.schema.errors import ErrorCode
+from support.clients.group_requests import RANGE, join
+from support.nodes.group_node import GroupNode, error_of
 
 
 @pytest.fixture
@@ -43,6 +43,6 @@ def test_whoever_may_not_read_the_group_is_refused(tmp_path):
 
 
 def test_what_the_coordinator_meets_is_answered(node):
-    node.runtime.refusal = trouble_of(ErrorCode.coordinator_load_in_progress)
+    node.runtime.refusal = error_of(ErrorCode.coordinator_load_in_progress)
     (answer,) = join(node)
     assert answer.error_code is ErrorCode.coordinator_load_in_progress

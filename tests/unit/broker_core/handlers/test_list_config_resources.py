@@ -1,5 +1,5 @@
 import pytest
-from whole_node import EVE, a_guarded_node, a_node, allow, ask, make_topic
+from support.nodes.whole_node import EVE, a_guarded_node, a_node, allow, ask, make_topic
 
 from broker_core.model.access_control import CLUSTER_NAME, Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey

@@ -1,7 +1,7 @@
 import pytest
-from group_node import GroupNode, ask, trouble_of
-from group_requests import commit, stable_member
 from kio.schema.errors import ErrorCode
+from support.clients.group_requests import commit, stable_member
+from support.nodes.group_node import GroupNode, ask, error_of
 
 from broker_core.protocol.api_table import ApiKey
 
@@ -38,5 +38,5 @@ def test_groups_that_may_not_be_described_are_left_out(tmp_path):
 
 
 def test_what_the_coordinator_meets_is_answered(node):
-    node.runtime.refusal = trouble_of(ErrorCode.coordinator_load_in_progress)
+    node.runtime.refusal = error_of(ErrorCode.coordinator_load_in_progress)
     assert ask(node, ApiKey.LIST_GROUPS).error_code is ErrorCode.coordinator_load_in_progress

@@ -1,6 +1,6 @@
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_record, a_transactional_batch
-from whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, make_topic, produce
+from support.builders.builders import SOME_TIME_MS, a_batch, a_record, a_transactional_batch
+from support.nodes.whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, make_topic, produce
 
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey

@@ -1,7 +1,7 @@
 from uuid import UUID
 
 import pytest
-from whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, make_topic
+from support.nodes.whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, make_topic
 
 from broker_core.model.access_control import CLUSTER_NAME, Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey

@@ -1,9 +1,9 @@
 from uuid import UUID
 
 import pytest
-from group_node import GroupNode, trouble_of
-from group_requests import commit, stable_member
 from kio.schema.errors import ErrorCode
+from support.clients.group_requests import commit, stable_member
+from support.nodes.group_node import GroupNode, error_of
 
 from broker_core.model.identifiers import TopicPartition
 
@@ -64,5 +64,5 @@ def test_whoever_may_not_read_the_group_or_the_topic_is_refused(tmp_path):
 
 
 def test_what_the_coordinator_meets_is_told_of_each_partition(node):
-    node.runtime.refusal = trouble_of(ErrorCode.coordinator_not_available)
+    node.runtime.refusal = error_of(ErrorCode.coordinator_not_available)
     assert commit(node, numbers=(0, 1, 2)) == ["coordinator_not_available"] * 2 + ["unknown_topic_or_partition"]

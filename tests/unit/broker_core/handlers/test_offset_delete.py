@@ -1,7 +1,7 @@
 import pytest
-from group_node import GroupNode, ask, trouble_of
-from group_requests import commit, stable_member
 from kio.schema.errors import ErrorCode
+from support.clients.group_requests import commit, stable_member
+from support.nodes.group_node import GroupNode, ask, error_of
 
 from broker_core.protocol.api_table import ApiKey
 
@@ -33,11 +33,11 @@ def test_partitions_that_are_not_there_are_refused(node):
     assert deleted(node, numbers=(0, 2)) == ["none", "unknown_topic_or_partition"]
 
 
-def test_the_groups_own_trouble_is_that_of_the_answer(node):
+def test_the_groups_own_error_is_that_of_the_answer(node):
     assert deleted(node, "none") == "group_id_not_found"
     stable_member(node, protocol_type="connect")
     assert deleted(node) == "non_empty_group"
-    node.runtime.refusal = trouble_of(ErrorCode.coordinator_not_available)
+    node.runtime.refusal = error_of(ErrorCode.coordinator_not_available)
     assert deleted(node) == "coordinator_not_available"
 
 

@@ -1,9 +1,9 @@
 from uuid import UUID
 
 import pytest
-from group_node import GroupNode, ask, trouble_of
-from group_requests import commit
 from kio.schema.errors import ErrorCode
+from support.clients.group_requests import commit
+from support.nodes.group_node import GroupNode, ask, error_of
 
 from broker_core.protocol.api_table import ApiKey
 
@@ -82,5 +82,5 @@ def test_whoever_may_not_describe_the_group_is_refused_where_the_version_tells_i
 
 
 def test_what_the_coordinator_meets_is_told_of_each_group(node):
-    node.runtime.refusal = trouble_of(ErrorCode.coordinator_load_in_progress)
+    node.runtime.refusal = error_of(ErrorCode.coordinator_load_in_progress)
     assert fetch(node, group_ids=("g", "h")) == ["coordinator_load_in_progress"] * 2

@@ -1,6 +1,6 @@
 import pytest
-from builders import a_batch, a_transactional_batch
-from whole_node import NO_ANSWER, a_node, ask, begin, fetch, make_topic, pass_time, produce
+from support.builders.builders import a_batch, a_transactional_batch
+from support.nodes.whole_node import NO_ANSWER, a_node, ask, begin, fetch, make_topic, pass_time, produce
 
 from broker_core.handlers.call import ConnectionEnd
 from broker_core.model.identifiers import CompressionType

@@ -1,8 +1,8 @@
 """What a real Kafka 4.3.1 answered to records that no good client sends, ours answers too."""
 
 import pytest
-from builders import a_batch, a_record, a_transactional_batch, with_header_field
-from whole_node import a_node, ask, make_topic
+from support.builders.builders import a_batch, a_record, a_transactional_batch, with_header_field
+from support.nodes.whole_node import a_node, ask, make_topic
 
 from broker_core.model.identifiers import CompressionType, TopicPartition
 from broker_core.protocol.api_table import ApiKey
@@ -15,7 +15,7 @@ OLD, ANY, NEW = (3, 6), (3, 6, 7, 9, 13), (7, 9, 13)
 
 
 def field(position, layout, value, batch=GOOD):
-    return bytes(with_header_field(batch, position, layout, value, mend_crc=False))
+    return bytes(with_header_field(batch, position, layout, value, repair_crc=False))
 
 
 def length(value, batch=GOOD):

@@ -1,5 +1,5 @@
 import pytest
-from whole_node import EVE, a_guarded_node, a_node, allow, ask, make_topic
+from support.nodes.whole_node import EVE, a_guarded_node, a_node, allow, ask, make_topic
 
 from broker_core.handlers.topic_answers import absence_of
 from broker_core.model.access_control import Operation, ResourceType

@@ -1,7 +1,7 @@
 """As a real Kafka 4.3.1 answered the same requests."""
 
 import pytest
-from transaction_node import TransactionNode
+from support.nodes.transaction_node import TransactionNode
 
 from broker_core.protocol.api_table import ApiKey
 

@@ -1,5 +1,5 @@
 import pytest
-from log_builders import a_header, a_marker
+from support.builders.log_builders import a_header, a_marker
 
 from broker_core.log.append_plan import PlacedBatch, plan_runs
 from broker_core.log.producer_state import CompletedTransaction

@@ -1,4 +1,4 @@
-from log_builders import a_header, a_marker, a_marker_header
+from support.builders.log_builders import a_header, a_marker, a_marker_header
 
 from broker_core.log.cleaned_transactions import CleanedTransactions
 from broker_core.log.transaction_index import AbortedTransactionEntry

@@ -1,5 +1,5 @@
 import pytest
-from log_builders import a_segment
+from support.builders.log_builders import a_segment
 
 from broker_core.log.compaction_plan import group_segments, plan_compaction
 from broker_core.model.topic_config import TopicConfig

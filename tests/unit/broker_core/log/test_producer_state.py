@@ -1,7 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from log_builders import a_header, a_marker, a_marker_header
+from support.builders.log_builders import a_header, a_marker, a_marker_header
 
 from broker_core.log.producer_state import AppendOrigin, KnownBatches, ProducerState
 from broker_core.model.exceptions import (

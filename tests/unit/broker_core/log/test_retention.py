@@ -1,5 +1,5 @@
 import pytest
-from log_builders import a_segment
+from support.builders.log_builders import a_segment
 
 from broker_core.log.retention import plan_retention
 from broker_core.model.topic_config import TopicConfig

@@ -1,6 +1,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
-from log_builders import a_header
+from support.builders.log_builders import a_header
 
 from broker_core.log.segment_index_feed import SegmentIndexFeed
 from broker_core.log.sparse_index import OffsetPosition, TimestampOffset

@@ -1,4 +1,4 @@
-from log_builders import a_segment
+from support.builders.log_builders import a_segment
 
 from broker_core.log.segment_table import SegmentTable
 

@@ -1,4 +1,4 @@
-from faulty_file_system import FaultyFileSystem, Killed
+from support.files.faulty_file_system import FaultyFileSystem, Killed
 
 from broker_core.log_directory.clean_shutdown import (
     BROKER_RUNNING_FILE_NAME,

@@ -2,7 +2,7 @@ import os
 import threading
 
 import pytest
-from read_only_file_system import ReadOnlyFileSystem
+from support.files.read_only_file_system import ReadOnlyFileSystem
 
 from broker_core.log_directory import directory as directory_room
 from broker_core.log_directory.clean_shutdown import write_clean_shutdown

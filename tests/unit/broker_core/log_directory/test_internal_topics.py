@@ -1,5 +1,5 @@
 import pytest
-from transacting import init
+from support.clients.transacting import init
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster

@@ -59,7 +59,7 @@ def test_what_is_in_use_is_not_closed_under_its_user():
 
 
 @pytest.mark.parametrize("other", [a_topic(2), a_topic(**{"retention.ms": "1"})])
-def test_a_topic_that_was_made_again_or_set_differently_is_opened_anew(other):
+def test_a_topic_that_was_made_again_or_set_differently_is_reopened(other):
     shelf = Shelf()
     with shelf.use():
         pass
@@ -76,11 +76,11 @@ def test_the_callers_own_mistake_leaves_the_partition_open():
         assert opened == 1
 
 
-@pytest.mark.parametrize("trouble", [OSError("disk"), CorruptBatchError("bits"), KeyboardInterrupt()])
-def test_what_ended_in_trouble_is_not_trusted_again(trouble):
+@pytest.mark.parametrize("error", [OSError("disk"), CorruptBatchError("bits"), KeyboardInterrupt()])
+def test_what_ended_with_an_error_is_not_trusted_again(error):
     shelf = Shelf()
-    with pytest.raises(type(trouble)), shelf.use():
-        raise trouble
+    with pytest.raises(type(error)), shelf.use():
+        raise error
     with shelf.use() as opened:
         assert opened == 2
 

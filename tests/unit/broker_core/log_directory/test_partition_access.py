@@ -4,7 +4,7 @@ import shutil
 import threading
 
 import pytest
-from builders import a_batch
+from support.builders.builders import a_batch
 
 from broker_core.log_directory.directory import LogDirectory
 from broker_core.log_directory.metadata_log import MetadataLog
@@ -193,18 +193,18 @@ def test_settings_that_change_all_the_time_do_not_keep_a_write_for_ever(path, mo
 
 
 def test_a_topic_is_not_taken_away_under_a_write_by_who_has_the_directory_for_himself(path):
-    """The write would go on by its paths in the folder of the topic that was made anew."""
+    """The write would go on by its paths in the folder of the topic that was recreated."""
     door = Door(path, lock_mode=LockMode.EXCLUSIVE)
     door.create()
     door.append()
     deleted = []
 
-    def delete_and_make_anew():
+    def delete_and_recreate():
         door.delete()
         deleted.append(True)
         door.folders.make_all(door.create())
 
-    deleting = threading.Thread(target=delete_and_make_anew)
+    deleting = threading.Thread(target=delete_and_recreate)
 
     def write(store):
         deleting.start()
@@ -229,7 +229,7 @@ def test_new_settings_hold_from_the_next_operation_on(path):
 
 
 def a_record_without_key():
-    from builders import a_record
+    from support.builders.builders import a_record
 
     return a_record(key=None)
 
@@ -274,7 +274,7 @@ def test_a_folder_that_somebody_removed_by_hand_is_made_again(path):
     assert door.end() == 0
 
 
-def test_a_folder_that_was_put_back_from_a_copy_is_opened_anew(path, tmp_path):
+def test_a_folder_that_was_put_back_from_a_copy_is_reopened(path, tmp_path):
     door = Door(path)
     door.create()
     door.append()
@@ -413,7 +413,7 @@ def test_a_partition_whose_folder_another_door_has_locked_is_not_held_and_is_fre
     alone.access.maybe_hold(T0).release()
 
 
-def test_a_partition_of_a_topic_that_was_deleted_made_anew_or_altered_is_not_held_until_it_was_opened_anew(alone):
+def test_a_partition_of_a_topic_that_was_deleted_recreated_or_altered_is_not_held_until_it_was_reopened(alone):
     alone.log.change(lambda c: c.plan_alter_topic_configs("t", {"max.message.bytes": "100"}))
     assert alone.access.maybe_hold(T0) is None
     assert alone.append() == 1

@@ -75,7 +75,7 @@ def test_a_rule_that_was_made_twice_is_there_until_both_are_gone():
     assert names_for(rules, "t") == []
 
 
-def test_an_id_that_is_made_anew_has_the_new_rule():
+def test_an_id_that_is_recreated_has_the_new_rule():
     rules = a_list(made(1, a_rule("old")), made(1, a_rule("new")))
     assert list(rules.rules.values()) == [a_rule("new")]
     assert names_for(rules, "old") == []

@@ -3,9 +3,9 @@ import time
 from uuid import UUID
 
 import pytest
-from access_decisions import BY_TYPE, recorded_worlds
 from hypothesis import given
 from hypothesis import strategies as st
+from support.brokers.access_decisions import BY_TYPE, recorded_worlds
 
 from broker_core.metadata.access_control_list import AccessControlList
 from broker_core.metadata.authorizer import Authorizer, parse_super_users

@@ -179,7 +179,7 @@ def test_a_topic_only_grows(runner, count, message):
         runner.controller.plan_create_partitions("t", count)
 
 
-def test_settings_are_given_changed_and_taken_back(runner):
+def test_settings_are_given_changed_and_rolled_back(runner):
     runner.create("t", configs={"retention.ms": "5"})
     topic = runner.alter("t", retention_ms=None, segment_ms="9")
     assert topic.configs == runner.image.topics["t"].configs == {"segment.ms": "9"}
@@ -192,7 +192,7 @@ def test_a_setting_that_stays_as_it_is_gives_no_record(runner):
 
 
 @pytest.mark.parametrize("value", ["1", None])
-def test_an_unknown_setting_is_neither_given_nor_taken_back(runner, value):
+def test_an_unknown_setting_is_neither_given_nor_rolled_back(runner, value):
     runner.create("t")
     with pytest.raises(InvalidConfigError, match=r"Unknown topic config name: foo\.bar"):
         runner.alter("t", foo_bar=value)

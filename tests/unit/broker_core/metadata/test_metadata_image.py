@@ -59,7 +59,7 @@ def test_a_topic_has_its_partitions_and_settings():
     assert image.topic_by_id(T_ID) is topic
 
 
-def test_a_setting_is_changed_and_taken_back():
+def test_a_setting_is_changed_and_rolled_back():
     image = an_image(*a_topic(), a_setting("a", "1"), a_setting("b", "2"), a_setting("a", "3"), a_setting("b", None))
     assert image.topics["t"].configs == {"a": "3"}
 

@@ -1,7 +1,7 @@
 from uuid import UUID
 
 import pytest
-from builders import a_batch, a_commit_marker, a_record
+from support.builders.builders import a_batch, a_commit_marker, a_record
 
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import ProducerIdsRecord, TopicRecord

@@ -1,4 +1,4 @@
-from broker_core.group.classic_states import ClassicState
+from broker_core.group.classic.classic_states import ClassicState
 from broker_core.model.group_state import GroupState
 
 

@@ -88,7 +88,7 @@ def test_a_broker_that_decodes_nothing_does_not_load_pyarrow(tmp_path):
     """It is a third of such a broker's memory, and a tenth of a second of its start."""
     loaded = modules_after(
         "import sys\n"
-        "from broker_core.broker.broker_config import parse_broker_config\n"
+        "from broker_core.broker.settings.broker_config import parse_broker_config\n"
         "from broker_core.server.broker_thread import BrokerThread\n"
         "from broker_core.server.development import development_settings\n"
         f"BrokerThread(parse_broker_config(development_settings({str(tmp_path / 'log')!r}, port=0))).stop()\n"
@@ -104,7 +104,7 @@ def test_a_broker_that_has_groups_loads_what_their_log_takes_before_clients_are_
         cluster.commit_offsets("g", {TopicPartition("t", 0): GroupOffset(offset=0)})
     loaded = modules_after(
         "import sys\n"
-        "from broker_core.broker.broker_config import parse_broker_config\n"
+        "from broker_core.broker.settings.broker_config import parse_broker_config\n"
         "from broker_core.server.broker_server import BrokerServer\n"
         "from broker_core.server.broker_thread import BrokerThread\n"
         "from broker_core.server.development import development_settings\n"

@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 from kio.schema.metadata.v12.request import MetadataRequest
 from kio.serial import entity_writer
 from kio.static.primitive import i16, i32, i32Timedelta
-from recorded_wire import recorded_exchanges
+from support.clients.recorded_wire import recorded_exchanges
 
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.protocol.api_table import message_types

@@ -162,8 +162,8 @@ def test_a_wrong_password_is_answered_after_the_delay_and_closed():
 def test_what_is_logged_names_the_user_and_no_secret():
     login = a_login()
     handshake(login)
-    trouble = authenticate(login, b"\0ann\nx\0hunter2").trouble
-    assert trouble == (
+    error = authenticate(login, b"\0ann\nx\0hunter2").reason
+    assert error == (
         "authentication of 'ann\\nx' with PLAIN refused: Authentication failed: Invalid username or password"
     )
 
@@ -233,7 +233,7 @@ def test_a_renewal_with_another_mechanism_is_led_on_and_then_closed():
     assert begun.fields["error_code"] == ErrorCode.none
     closed = authenticate(login, b"n,,n=ann,r=abc")
     assert (closed.fields, closed.closes, closed.delays) == (None, True, True)
-    assert "'SCRAM-SHA-256' is not supported for re-authentication of mechanism 'PLAIN'" in closed.trouble
+    assert "'SCRAM-SHA-256' is not supported for re-authentication of mechanism 'PLAIN'" in closed.reason
 
 
 def test_a_renewal_with_a_mechanism_that_is_not_enabled_is_closed_without_an_answer():

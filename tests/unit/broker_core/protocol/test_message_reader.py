@@ -14,7 +14,7 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.request_header.v2.header import RequestHeader
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import Records
-from recorded_wire import recorded_exchanges
+from support.clients.recorded_wire import recorded_exchanges
 
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.model.limits import MAX_TAGGED_FIELD_COUNT

@@ -8,7 +8,7 @@ from kio.schema.fetch.v12.response import FetchResponse
 from kio.schema.produce.v9 import request as produce
 from kio.serial import entity_writer
 from kio.static.primitive import Records, i16, i32, i32Timedelta
-from recorded_wire import recorded_exchanges
+from support.clients.recorded_wire import recorded_exchanges
 
 from broker_core.protocol.api_table import message_types
 from broker_core.protocol.message_builder import build

@@ -1,9 +1,9 @@
 """Batches built record by record."""
 
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_record, some_records
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builders.builders import SOME_TIME_MS, a_batch, a_record, some_records
 
 from broker_core.model.exceptions import InvalidRecordError
 from broker_core.model.identifiers import CompressionType, TimestampType

@@ -5,7 +5,9 @@ import itertools
 
 import pyarrow as pa
 import pytest
-from builders import (
+from hypothesis import given
+from hypothesis import strategies as st
+from support.builders.builders import (
     SOME_TIME_MS,
     a_batch,
     a_batch_of_content,
@@ -17,8 +19,6 @@ from builders import (
     rows_of,
     some_records,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 from broker_core.cluster import AbortedTransaction
 from broker_core.model.exceptions import CorruptBatchError, UnsupportedFormatError

@@ -4,9 +4,9 @@ import datetime as dt
 
 import pyarrow as pa
 import pytest
-from builders import SOME_TIME_MS, a_batch, an_arrow_batch, rows_of
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builders.builders import SOME_TIME_MS, a_batch, an_arrow_batch, rows_of
 
 from broker_core.model.exceptions import InvalidRecordError, InvalidRequestError
 from broker_core.model.identifiers import CompressionType

@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from builders import a_batch, with_header_field
+from support.builders.builders import a_batch, with_header_field
 
 from broker_core.model.exceptions import CorruptBatchError, UnsupportedFormatError
 from broker_core.model.identifiers import CompressionType, TimestampType
@@ -79,11 +79,11 @@ def test_an_unknown_codec_is_unsupported(codec):
 @pytest.mark.parametrize("length", [48, 0, -1, -(2**31)])
 def test_a_batch_length_below_a_headers_is_corrupt(length):
     with pytest.raises(CorruptBatchError, match="below"):
-        read_header(with_header_field(a_batch(), 8, ">i", length, mend_crc=False))
+        read_header(with_header_field(a_batch(), 8, ">i", length, repair_crc=False))
 
 
 def test_a_batch_length_of_just_a_header_is_read():
-    assert read_header(with_header_field(a_batch(), 8, ">i", 49, mend_crc=False)).size_bytes == HEADER_BYTES
+    assert read_header(with_header_field(a_batch(), 8, ">i", 49, repair_crc=False)).size_bytes == HEADER_BYTES
 
 
 @pytest.mark.parametrize(("position", "value"), [(23, -1), (57, -1)])

@@ -1,9 +1,9 @@
 """Batches of a buffer one at a time, and their records as values."""
 
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_batch_of_content, a_log, a_record, with_header_field
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builders.builders import SOME_TIME_MS, a_batch, a_batch_of_content, a_log, a_record, with_header_field
 
 from broker_core.model.exceptions import CorruptBatchError
 from broker_core.model.identifiers import CompressionType, TimestampType

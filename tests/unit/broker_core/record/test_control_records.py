@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from builders import a_batch, a_commit_marker, an_abort_marker
+from support.builders.builders import a_batch, a_commit_marker, an_abort_marker
 
 from broker_core.model.exceptions import CorruptBatchError
 from broker_core.record.batch_builder import build_batch, build_empty_batch

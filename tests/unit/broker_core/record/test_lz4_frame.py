@@ -23,7 +23,7 @@ def test_xxh32_is_the_published_one(data, digest):
 
 
 @pytest.mark.parametrize("store_size", [False, True])
-def test_a_header_checksum_over_the_magic_is_mended(store_size):
+def test_a_header_checksum_over_the_magic_is_repaired(store_size):
     frame = bytearray(lz4.frame.compress(b"old client" * 20, block_linked=False, store_size=store_size))
     place = 14 if store_size else 6
     frame[place] = (xxh32(bytes(frame[:place])) >> 8) & 0xFF

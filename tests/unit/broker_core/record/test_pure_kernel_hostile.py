@@ -4,9 +4,9 @@ import contextlib
 import struct
 
 import pytest
-from builders import a_batch, a_batch_of_content, a_log, with_header_field
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.builders.builders import a_batch, a_batch_of_content, a_log, with_header_field
 
 from broker_core.model.exceptions import CorruptBatchError, CorruptDataError
 from broker_core.model.identifiers import CompressionType

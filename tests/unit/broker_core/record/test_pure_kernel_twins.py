@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_batch_of_content, a_commit_marker, some_records
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.builders.builders import SOME_TIME_MS, a_batch, a_batch_of_content, a_commit_marker, some_records
 
 import broker_core.record
 from broker_core.model.identifiers import CompressionType

@@ -18,7 +18,7 @@ class ScriptedSocket:
         self.room_bytes = room_bytes
         self.came = bytearray()
         self.calls = []
-        self.trouble = None
+        self.error = None
         self.breaks_when_full = False
 
     def send(self, data):
@@ -29,8 +29,8 @@ class ScriptedSocket:
 
     def _take(self, call, buffers):
         self.calls.append((call, buffers))
-        if self.trouble is not None:
-            raise self.trouble
+        if self.error is not None:
+            raise self.error
         if not self.room_bytes:
             raise BrokenPipeError if self.breaks_when_full else FullSocket
         taken = b"".join(buffers)[: self.room_bytes]
@@ -142,9 +142,9 @@ def test_nothing_goes_past_the_single_byte_that_a_transport_holds_without_saying
 
 
 @pytest.mark.parametrize("size_bytes", [6, BIG])
-def test_what_waits_for_a_broken_socket_is_let_go_at_once_and_nothing_is_tried_again(size_bytes):
+def test_what_waits_for_a_broken_socket_is_released_at_once_and_nothing_is_tried_again(size_bytes):
     sender, transport, socket = a_sender()
-    socket.trouble = BrokenPipeError()
+    socket.error = BrokenPipeError()
     send(sender, bytes(size_bytes))
     assert (transport.broken_count, sender.held_bytes, sender.is_empty) == (1, 0, True)
     send(sender, b"another")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from small_broker import RawClient, versions
+from support.brokers.small_broker import RawClient, versions
 
 PATIENCE_SECONDS = 60
 
@@ -15,8 +15,8 @@ PATIENCE_SECONDS = 60
 TESTS = Path(__file__).parents[3]
 HANGING = """
 from functools import partial
-from small_broker import SmallNode, dispatch
-from broker_core.broker.broker_config import parse_broker_config
+from support.brokers.small_broker import SmallNode, dispatch
+from broker_core.broker.settings.broker_config import parse_broker_config
 from broker_core.server import broker_process
 from broker_core.server.broker_server import BrokerServer
 

@@ -2,9 +2,9 @@ import asyncio
 
 import pytest
 from kio.schema.errors import ErrorCode
-from small_broker import SmallBroker, SmallNode, dispatch, until, versions
+from support.brokers.small_broker import SmallBroker, SmallNode, dispatch, until, versions
 
-from broker_core.broker.broker_config import parse_broker_config
+from broker_core.broker.settings.broker_config import parse_broker_config
 from broker_core.model.exceptions import DirectoryLockedError
 from broker_core.protocol.api_table import ApiKey
 from broker_core.server.broker_server import BrokerServer
@@ -45,8 +45,8 @@ def test_clients_of_every_listener_are_served():
 
 def test_a_node_that_cannot_start_says_why_and_leaves_nothing_open():
     class LockedNode(SmallNode):
-        def start(self, on_ready, on_trouble):
-            on_trouble(DirectoryLockedError("somebody else has it"))
+        def start(self, on_ready, on_error):
+            on_error(DirectoryLockedError("somebody else has it"))
 
     async def story():
         server = BrokerServer(config(), new_node=LockedNode, dispatch_request=dispatch)

@@ -1,9 +1,9 @@
 """With the real node."""
 
 import pytest
-from small_broker import RawClient, versions
+from support.brokers.small_broker import RawClient, versions
 
-from broker_core.broker.broker_config import parse_broker_config
+from broker_core.broker.settings.broker_config import parse_broker_config
 from broker_core.client.cluster_client import open_remote
 from broker_core.model.client_settings import parse_client_settings
 from broker_core.model.exceptions import DirectoryLockedError

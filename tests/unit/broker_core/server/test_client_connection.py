@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from small_broker import RawClient, SmallBroker, frame, until, versions
+from support.brokers.small_broker import RawClient, SmallBroker, frame, until, versions
 
 from broker_core.model.limits import MAX_CONNECTION_REQUEST_COUNT, MAX_TURN_REQUEST_COUNT
 from broker_core.protocol.api_table import ApiKey

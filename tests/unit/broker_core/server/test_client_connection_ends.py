@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from small_broker import RawClient, SmallBroker, until, versions
+from support.brokers.small_broker import RawClient, SmallBroker, until, versions
 
 from broker_core.protocol.api_table import ApiKey
 from broker_core.server.client_connection import ClientConnection
@@ -46,7 +46,7 @@ def listener(request):
     return request.param
 
 
-def test_who_leaves_after_a_mistake_is_let_go_though_an_earlier_request_still_waits(listener, caplog):
+def test_who_leaves_after_a_mistake_is_released_though_an_earlier_request_still_waits(listener, caplog):
     with a_broker(listener) as broker:
         with a_client(broker, listener) as client:
             client.socket.sendall(client.encode(ApiKey.HEARTBEAT, 0, **BEAT) + NO_SIZE)
@@ -56,7 +56,7 @@ def test_who_leaves_after_a_mistake_is_let_go_though_an_earlier_request_still_wa
         assert len(broker.node.parked) == 1, "nobody answered meanwhile"
 
 
-def test_who_leaves_before_his_login_is_refused_is_let_go(caplog):
+def test_who_leaves_before_his_login_is_refused_is_released(caplog):
     listener = "SASL_SSL"
     settings = {"sasl__enabled__mechanisms": "PLAIN", "listener.name.sasl_ssl.plain.sasl.jaas.config": JAAS}
     with a_broker(listener, **settings) as broker:

@@ -5,7 +5,7 @@ import struct
 import time
 
 import pytest
-from small_broker import SmallBroker, frame, versions
+from support.brokers.small_broker import SmallBroker, frame, versions
 
 from broker_core.client.broker_connection import BrokerConnection
 from broker_core.client.deadline import Deadline

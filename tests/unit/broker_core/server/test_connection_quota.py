@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from small_broker import SmallBroker, until, versions
+from support.brokers.small_broker import SmallBroker, until, versions
 
 from broker_core.server.connection_quota import ConnectionLimits, ConnectionQuota
 

@@ -1,4 +1,4 @@
-from broker_core.broker.broker_config import parse_broker_config
+from broker_core.broker.settings.broker_config import parse_broker_config
 from broker_core.server.development import development_settings
 
 

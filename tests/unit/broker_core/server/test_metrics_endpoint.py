@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker_core.broker.broker_config import parse_broker_config
+from broker_core.broker.settings.broker_config import parse_broker_config
 from broker_core.server.broker_thread import BrokerThread
 from broker_core.server.development import development_settings
 

@@ -1,6 +1,6 @@
 import logging
 
-from small_broker import SmallBroker, until, versions
+from support.brokers.small_broker import SmallBroker, until, versions
 
 from broker_core.protocol.api_table import ApiKey
 from broker_core.server import open_connections

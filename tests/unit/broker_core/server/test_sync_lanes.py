@@ -142,7 +142,7 @@ def with_syncs(story, *, is_native=True):
 
 
 async def outcome_of(syncs, work, descriptor):
-    """What came of a sync: None, or the trouble."""
+    """What came of a sync: None, or the error."""
     came = asyncio.get_running_loop().create_future()
     syncs.sync(work, lambda: came.set_result(None), came.set_result, descriptor=descriptor)
     return await came
@@ -173,9 +173,9 @@ def test_a_file_without_a_descriptor_is_synced_by_its_work():
 def test_what_the_lanes_are_refused_is_the_systems_error():
     async def story(syncs):
         reading, writing = os.pipe()
-        trouble = await outcome_of(syncs, lambda: None, writing)
-        assert isinstance(trouble, OSError)
-        assert trouble.errno == errno.EINVAL
+        error = await outcome_of(syncs, lambda: None, writing)
+        assert isinstance(error, OSError)
+        assert error.errno == errno.EINVAL
         os.close(reading)
         os.close(writing)
 

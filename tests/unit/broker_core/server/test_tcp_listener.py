@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from small_broker import RawClient, SmallBroker, until, versions
+from support.brokers.small_broker import RawClient, SmallBroker, until, versions
 
 from broker_core.model.exceptions import BrokerUnavailableError, InvalidConfigError
 

@@ -41,15 +41,15 @@ def test_work_runs_elsewhere_and_its_value_comes_back_to_the_loop():
     run(story)
 
 
-def test_trouble_comes_back_too():
+def test_error_comes_back_too():
     async def story(jobs):
         def fail():
             raise OSError("disk full")
 
         try:
             await outcome(jobs, fail)
-        except OSError as trouble:
-            assert str(trouble) == "disk full"
+        except OSError as error:
+            assert str(error) == "disk full"
         else:
             raise AssertionError("nothing was raised")
 

@@ -3,8 +3,8 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from builders import a_batch
-from replica_builders import T0, ReplicaNode
+from support.builders.builders import a_batch
+from support.nodes.replica_builders import T0, ReplicaNode
 
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.server import thread_syncs
@@ -39,7 +39,7 @@ class Told:
         self._came.set()
 
     def sync(self, syncs, name, work=lambda: None):
-        syncs.sync(work, lambda: self((name, "synced")), lambda trouble: self((name, trouble)))
+        syncs.sync(work, lambda: self((name, "synced")), lambda error: self((name, error)))
 
     async def until(self, count):
         while len(self.all) < count:
@@ -246,7 +246,7 @@ def test_a_mistake_of_who_is_told_keeps_no_other_from_hearing(caplog):
         assert await told.until(1) == [("last", "synced")]
 
     run(story)
-    assert [record.getMessage() for record in caplog.records] == ["a sync came back to trouble"] * 2
+    assert [record.getMessage() for record in caplog.records] == ["a sync came back to an error"] * 2
 
 
 def test_after_the_end_nothing_is_synced_and_nothing_comes_back():
@@ -290,7 +290,7 @@ def test_jobs_that_all_wait_for_a_partition_do_not_hold_up_the_sync_that_gives_i
 
         def append():
             node.replica().append(
-                a_batch(1), origin=AppendOrigin.CLIENT, on_done=lambda done: told(done.base_offset), on_trouble=told
+                a_batch(1), origin=AppendOrigin.CLIENT, on_done=lambda done: told(done.base_offset), on_error=told
             )
 
         append()

@@ -1,5 +1,5 @@
-from builders import a_batch, a_commit_marker, a_record, a_transactional_batch
-from store_builders import a_disk, a_store, append, append_control
+from support.builders.builders import a_batch, a_commit_marker, a_record, a_transactional_batch
+from support.builders.store_builders import a_disk, a_store, append, append_control
 
 from broker_core.model.identifiers import IsolationLevel
 

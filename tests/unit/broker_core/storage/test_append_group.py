@@ -1,9 +1,16 @@
 import random
 
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_commit_marker, a_log, a_transactional_batch, with_header_field
-from faulty_file_system import Killed
-from store_builders import SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
+from support.builders.builders import (
+    SOME_TIME_MS,
+    a_batch,
+    a_commit_marker,
+    a_log,
+    a_transactional_batch,
+    with_header_field,
+)
+from support.builders.store_builders import SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
+from support.files.faulty_file_system import Killed
 
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
@@ -156,7 +163,7 @@ def test_a_segment_that_a_dead_writer_had_begun_keeps_the_producers_when_those_b
     assert adopted > 5
 
 
-def test_a_segment_begins_with_empty_indexes_whatever_one_that_was_taken_back_left_there():
+def test_a_segment_begins_with_empty_indexes_whatever_one_that_was_rolled_back_left_there():
     """A process that died while it did so: the others, who have the log open, see the log end where they know it."""
     fs = a_disk()
     store = a_store(fs)

@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_transactional_batch, an_abort_marker, with_header_field
-from faulty_file_system import Killed
-from store_builders import SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
+from support.builders.builders import SOME_TIME_MS, a_batch, a_transactional_batch, an_abort_marker, with_header_field
+from support.builders.store_builders import SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
+from support.files.faulty_file_system import Killed
 
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import DiskFullError, StorageError, StreamlogError
@@ -57,7 +57,7 @@ def test_what_is_begun_is_synced_and_seen_only_when_it_is_told_to():
     assert places(append_group(store, a_batch(1))) == [(6, 6)]
 
 
-def test_what_is_begun_and_taken_back_leaves_nothing():
+def test_what_is_begun_and_rolled_back_leaves_nothing():
     fs = a_disk()
     store = a_store(fs)
     append(store)
@@ -66,7 +66,7 @@ def test_what_is_begun_and_taken_back_leaves_nothing():
         started = begin_append(store, a_batch(1, producer=(7, 0, 0)), a_transactional_batch(2, producer_id=8))
         if is_synced:
             started.sync()
-        started.take_back()
+        started.rollback()
         assert not store.is_loaded
         assert fs.snapshot() == before
         store.refresh()
@@ -104,7 +104,7 @@ def test_where_nothing_is_written_there_is_nothing_to_sync():
     assert isinstance(started.outcomes[1], StreamlogError)
     assert not started.needs_sync
     started.publish()
-    started.take_back()
+    started.rollback()
     assert len(fs.calls) == begun
 
 
@@ -245,11 +245,11 @@ def test_a_crash_at_any_file_operation_of_a_taking_back_leaves_a_log_that_goes_o
         assert fs.hits["sync_failed"] == 1
         fs.kill_at_call(call, torn_bytes=70 if mode == "torn" else None)
         try:
-            started.take_back()
+            started.rollback()
         except Killed:
             recovered(fs, mode, random.Random(call))
         else:
             assert recovered(fs, mode, random.Random(call)) == TURN[:3]
             assert call > 2
             return
-    raise AssertionError("the taking back has no end")
+    raise AssertionError("the rolling back has no end")

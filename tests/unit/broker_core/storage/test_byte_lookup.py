@@ -1,8 +1,8 @@
 import pytest
-from builders import a_batch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from store_builders import DIRECTORY, SMALL_SEGMENTS, a_disk, a_store, append, files_of
+from support.builders.builders import a_batch
+from support.builders.store_builders import DIRECTORY, SMALL_SEGMENTS, a_disk, a_store, append, files_of
 
 from broker_core.record.batch_reader import iter_headers
 

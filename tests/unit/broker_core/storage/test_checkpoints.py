@@ -1,7 +1,7 @@
 from uuid import UUID
 
 import pytest
-from faulty_file_system import FaultyFileSystem, Killed
+from support.files.faulty_file_system import FaultyFileSystem, Killed
 
 from broker_core.model.exceptions import DirectoryFormatError
 from broker_core.model.identifiers import TopicPartition

@@ -1,7 +1,22 @@
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_commit_marker, a_record, a_transactional_batch, an_abort_marker
-from faulty_file_system import Killed
-from store_builders import SMALL_SEGMENTS, a_disk, a_store, append, append_control, files_of, records_in
+from support.builders.builders import (
+    SOME_TIME_MS,
+    a_batch,
+    a_commit_marker,
+    a_record,
+    a_transactional_batch,
+    an_abort_marker,
+)
+from support.builders.store_builders import (
+    SMALL_SEGMENTS,
+    a_disk,
+    a_store,
+    append,
+    append_control,
+    files_of,
+    records_in,
+)
+from support.files.faulty_file_system import Killed
 
 COMPACTED = SMALL_SEGMENTS | {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
 MEMORY_BYTES = 1 << 16

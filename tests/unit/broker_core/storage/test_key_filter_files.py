@@ -3,9 +3,8 @@ import random
 
 import pyarrow as pa
 import pytest
-from builders import a_commit_marker, a_transactional_batch, an_abort_marker
-from faulty_file_system import Killed
-from store_builders import (
+from support.builders.builders import a_commit_marker, a_transactional_batch, an_abort_marker
+from support.builders.store_builders import (
     DIRECTORY,
     SMALL_SEGMENTS,
     a_disk,
@@ -17,6 +16,7 @@ from store_builders import (
     keyed,
     make_key_filters,
 )
+from support.files.faulty_file_system import Killed
 
 from broker_core.log.key_filter import KEY_FILTER_HEADER_BYTES, ClosedSegment, KeyFilterBuilder
 from broker_core.model.exceptions import CorruptBatchError, DirectoryReadOnlyError
@@ -126,7 +126,7 @@ def test_segments_below_the_log_start_get_none():
 
 
 @pytest.mark.parametrize("damage", ["cut", "longer", "header", "block", "empty", "foreign"])
-def test_a_filter_that_is_not_whole_is_as_good_as_none_and_made_anew(damage):
+def test_a_filter_that_is_not_whole_is_as_good_as_none_and_recreated(damage):
     fs = a_disk()
     store = a_log(fs)
     first = store.segments()[0]

@@ -2,7 +2,7 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
-from store_builders import SMALL_SEGMENTS, a_disk, a_store, append, keyed, make_key_filters, records_in
+from support.builders.store_builders import SMALL_SEGMENTS, a_disk, a_store, append, keyed, make_key_filters, records_in
 
 KEYS = [b"%d" % (n // 9 % 4) for n in range(72)]
 

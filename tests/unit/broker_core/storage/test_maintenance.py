@@ -1,7 +1,7 @@
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_record
-from faulty_file_system import Killed
-from store_builders import DIRECTORY, SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
+from support.builders.builders import SOME_TIME_MS, a_batch, a_record
+from support.builders.store_builders import DIRECTORY, SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
+from support.files.faulty_file_system import Killed
 
 from broker_core.model.exceptions import OffsetOutOfRangeError
 

@@ -1,5 +1,5 @@
 import pytest
-from faulty_file_system import FaultyFileSystem, Killed
+from support.files.faulty_file_system import FaultyFileSystem, Killed
 
 from broker_core.storage.partition_bounds import BOUNDS_FILE_BYTES, BoundsFile, PublishedBounds, decode_bounds
 

@@ -1,6 +1,14 @@
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_commit_marker, a_log, a_record, a_transactional_batch, an_abort_marker
-from store_builders import (
+from support.builders.builders import (
+    SOME_TIME_MS,
+    a_batch,
+    a_commit_marker,
+    a_log,
+    a_record,
+    a_transactional_batch,
+    an_abort_marker,
+)
+from support.builders.store_builders import (
     DIRECTORY,
     SMALL_SEGMENTS,
     a_disk,
@@ -184,7 +192,7 @@ def test_a_second_reader_of_the_same_offset_need_not_look_for_it_either():
     assert reader.read(121, max_bytes=1) == reader.read(121, max_bytes=1) == first
 
 
-def test_bounds_that_have_not_changed_are_not_made_anew():
+def test_bounds_that_have_not_changed_are_not_recreated():
     fs = a_disk()
     store = a_store(fs)
     append(store)

@@ -2,9 +2,8 @@ import copy
 from uuid import UUID
 
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_log, a_record
-from faulty_file_system import FaultyFileSystem, Killed
-from store_builders import (
+from support.builders.builders import SOME_TIME_MS, a_batch, a_log, a_record
+from support.builders.store_builders import (
     DIRECTORY,
     PARTITION,
     SMALL_SEGMENTS,
@@ -16,6 +15,7 @@ from store_builders import (
     offsets_in,
     records_in,
 )
+from support.files.faulty_file_system import FaultyFileSystem, Killed
 
 from broker_core.model.exceptions import (
     DirectoryFormatError,

@@ -1,7 +1,6 @@
 import pytest
-from builders import SOME_TIME_MS, a_batch, a_log, a_transactional_batch, an_abort_marker
-from faulty_file_system import FaultyFileSystem, Killed
-from store_builders import (
+from support.builders.builders import SOME_TIME_MS, a_batch, a_log, a_transactional_batch, an_abort_marker
+from support.builders.store_builders import (
     DIRECTORY,
     SMALL_SEGMENTS,
     a_disk,
@@ -11,6 +10,7 @@ from store_builders import (
     files_of,
     offsets_in,
 )
+from support.files.faulty_file_system import FaultyFileSystem, Killed
 
 from broker_core.model.exceptions import CorruptBatchError
 
@@ -110,7 +110,7 @@ def test_a_writer_that_died_anywhere_in_an_append_across_segments_leaves_a_whole
             return
 
 
-def test_indexes_that_are_missing_or_wrong_are_mended_on_disk_by_a_writer():
+def test_indexes_that_are_missing_or_wrong_are_repaired_on_disk_by_a_writer():
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     append(store, a_transactional_batch(2, producer_id=7))

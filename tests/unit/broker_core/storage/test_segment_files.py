@@ -1,6 +1,6 @@
 import pytest
-from builders import a_batch, a_record
-from store_builders import DIRECTORY, a_disk, a_store, append
+from support.builders.builders import a_batch, a_record
+from support.builders.store_builders import DIRECTORY, a_disk, a_store, append
 
 from broker_core.model.exceptions import CorruptBatchError
 from broker_core.storage.segment_files import SegmentFiles

@@ -1,6 +1,6 @@
 import pytest
-from builders import a_batch, a_log
-from faulty_file_system import FaultyFileSystem
+from support.builders.builders import a_batch, a_log
+from support.files.faulty_file_system import FaultyFileSystem
 
 from broker_core.storage.segment_leftovers import finish_leftovers
 from broker_core.storage.segment_names import FolderListing
@@ -58,7 +58,7 @@ def test_a_swap_that_had_come_to_its_last_step_is_finished(fs):
     assert left(fs) == ["0.index", "0.log", "0.txnindex", "9.log"]
 
 
-def test_a_swap_that_was_not_whole_is_taken_back(fs):
+def test_a_swap_that_was_not_whole_is_rolled_back(fs):
     put(fs, b0_log=b"old", b0_txnindex_swap=b"", b0_index_swap=b"", b0_log_cleaned=b"new")
     assert finish(fs)
     assert left(fs) == ["0.log", "0.log.cleaned"]

@@ -1,6 +1,6 @@
 import pytest
-from builders import a_batch
-from store_builders import DIRECTORY, PARTITION, SMALL_SEGMENTS, a_disk, a_store, append, offsets_in
+from support.builders.builders import a_batch
+from support.builders.store_builders import DIRECTORY, PARTITION, SMALL_SEGMENTS, a_disk, a_store, append, offsets_in
 
 from broker_core.model.topic_config import TopicConfig
 from broker_core.storage.partition_store import PartitionStore

@@ -1,5 +1,5 @@
-from builders import a_batch
-from store_builders import DIRECTORY, SMALL_SEGMENTS, a_disk, a_store, append, files_of
+from support.builders.builders import a_batch
+from support.builders.store_builders import DIRECTORY, SMALL_SEGMENTS, a_disk, a_store, append, files_of
 
 
 def a_log(fs):

@@ -1,7 +1,7 @@
 """Who may do what, against what a real Kafka 4.3.1 answered to the same requests."""
 
 import pytest
-from coordinator_runner import ORDERS, TransactionRunner, refusal_of
+from support.nodes.coordinator_runner import ORDERS, TransactionRunner, refusal_of
 
 from broker_core.cluster import TransactionalProducer
 from broker_core.coordinator.record_fields import MAX_STRING_BYTES

@@ -1,7 +1,7 @@
 """KIP-360 as a real Kafka 4.3.1 answered it, request by request."""
 
 import pytest
-from coordinator_runner import ORDERS, TransactionRunner
+from support.nodes.coordinator_runner import ORDERS, TransactionRunner
 
 from broker_core.cluster import TransactionalProducer
 from broker_core.model.exceptions import ProducerFencedError

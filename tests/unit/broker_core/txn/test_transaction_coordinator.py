@@ -1,7 +1,7 @@
 import copy
 
 import pytest
-from coordinator_runner import ORDERS, TransactionRunner, refusal_of
+from support.nodes.coordinator_runner import ORDERS, TransactionRunner, refusal_of
 
 from broker_core.cluster import TransactionalProducer
 from broker_core.model.exceptions import (

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from coordinator_runner import ORDERS, TransactionRunner, refusal_of
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
+from support.nodes.coordinator_runner import ORDERS, TransactionRunner, refusal_of
 
 from broker_core.cluster import TransactionalProducer
 from broker_core.model.identifiers import ProducerIdAndEpoch

@@ -165,12 +165,12 @@ def test_a_value_from_the_future_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("number", "trouble"),
+    ("number", "error"),
     [("06", "Dead, which is never stored"), ("07", "PrepareEpochFence, which is never stored"), ("08", "state 8")],
 )
-def test_a_state_that_no_record_has_is_corrupt(number, trouble):
+def test_a_state_that_no_record_has_is_corrupt(number, error):
     value = bytes.fromhex("0001" "0000000000000004" "0003" "0000ea60" + number)  # fmt: skip
-    with pytest.raises(CorruptBatchError, match=trouble):
+    with pytest.raises(CorruptBatchError, match=error):
         decode_transaction_record(bytes.fromhex(TV2_KEY), value)
 
 

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from in_memory_cluster import InMemoryCluster
+from support.brokers.in_memory_cluster import InMemoryCluster
 
 from broker_core.cluster import GroupOffset, TransactionalProducer
 from broker_core.model.identifiers import ProducerIdAndEpoch

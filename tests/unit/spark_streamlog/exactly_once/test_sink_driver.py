@@ -3,10 +3,10 @@
 from uuid import UUID
 
 import pytest
-from committed_rows import committed_rows
-from in_memory_cluster import InMemoryCluster
-from sink_actors import TOPIC, Killed, steps, written
-from sink_worlds import QUERY_ID, embedded_world, in_memory_world, world
+from support.brokers.in_memory_cluster import InMemoryCluster
+from support.builders.committed_rows import committed_rows
+from support.spark.sink_actors import TOPIC, Killed, steps, written
+from support.spark.sink_worlds import QUERY_ID, embedded_world, in_memory_world, world
 
 from broker_core.model.exceptions import StorageError
 from broker_core.model.identifiers import TopicPartition
@@ -159,9 +159,9 @@ def test_a_finished_attempt_that_a_zombie_fenced_is_not_decided(world):
     driver = sink.driver.take_over()
     finished = sink.write(["a"], batch=0, driver=driver)
     sink.write(["a"], batch=0, driver=driver)
-    trouble = condition_of(sink.driver.decide, Decision(batch=0), [finished], driver=driver)
-    assert trouble.condition == "STREAMLOG_TRANSACTION_FENCED"
-    assert f"{QUERY_ID}-0-0" in str(trouble)
+    error = condition_of(sink.driver.decide, Decision(batch=0), [finished], driver=driver)
+    assert error.condition == "STREAMLOG_TRANSACTION_FENCED"
+    assert f"{QUERY_ID}-0-0" in str(error)
     sink.driver.abandon([finished], driver=driver)
     assert world.readable() == []
     world.sink().run_batch(0, ["a"])
@@ -173,8 +173,8 @@ def test_one_lost_transaction_keeps_all_of_its_batch_back(world):
     driver = sink.driver.take_over()
     opened = written(*(sink.write([str(task)], batch=0, driver=driver, task=task) for task in range(4)))
     world.cluster.abort_transaction(opened[2].producer.transactional_id)
-    trouble = condition_of(sink.driver.decide, Decision(batch=0), opened, driver=driver)
-    assert trouble.parameters["transactional_id"] == f"{QUERY_ID}-2-0"
+    error = condition_of(sink.driver.decide, Decision(batch=0), opened, driver=driver)
+    assert error.parameters["transactional_id"] == f"{QUERY_ID}-2-0"
     assert world.readable() == []
     assert last_decision(world.cluster, sink.identity) is None
 
@@ -187,8 +187,8 @@ def test_a_task_that_is_fenced_while_it_writes_says_so(world):
         sink.write(["b"], batch=0, driver=driver)
         transaction.add_partitions([TopicPartition(TOPIC, 0)])
 
-    trouble = condition_of(sink.write, ["a"], batch=0, driver=driver, after_rows=be_fenced_and_go_on)
-    assert trouble.condition == "STREAMLOG_TRANSACTION_FENCED"
+    error = condition_of(sink.write, ["a"], batch=0, driver=driver, after_rows=be_fenced_and_go_on)
+    assert error.condition == "STREAMLOG_TRANSACTION_FENCED"
 
 
 # -- timeouts --
@@ -199,10 +199,10 @@ def test_a_transaction_that_timed_out_names_the_setting(world):
     driver = sink.driver.take_over()
     opened = written(sink.write(["a"], batch=0, driver=driver))
     world.pass_time(60_000)
-    trouble = condition_of(sink.driver.decide, Decision(batch=0), opened, driver=driver)
-    assert trouble.condition == "STREAMLOG_TRANSACTION_EXPIRED"
-    assert "kafka.transaction.timeout.ms" in str(trouble)
-    assert (trouble.parameters["age_ms"], trouble.parameters["timeout_ms"]) == (60_000, 60_000)
+    error = condition_of(sink.driver.decide, Decision(batch=0), opened, driver=driver)
+    assert error.condition == "STREAMLOG_TRANSACTION_EXPIRED"
+    assert "kafka.transaction.timeout.ms" in str(error)
+    assert (error.parameters["age_ms"], error.parameters["timeout_ms"]) == (60_000, 60_000)
     assert world.readable() == []
 
 
@@ -215,8 +215,8 @@ def test_a_task_that_times_out_while_it_writes_names_the_setting(world):
         world.cluster.list_transactions()  # somebody comes by and ends what has timed out
         transaction.add_partitions([TopicPartition(TOPIC, 0)])
 
-    trouble = condition_of(sink.write, ["a"], batch=0, driver=driver, after_rows=wait_and_go_on)
-    assert trouble.condition == "STREAMLOG_TRANSACTION_EXPIRED"
+    error = condition_of(sink.write, ["a"], batch=0, driver=driver, after_rows=wait_and_go_on)
+    assert error.condition == "STREAMLOG_TRANSACTION_EXPIRED"
 
 
 def test_a_millisecond_before_the_timeout_the_batch_is_decided(world):
@@ -270,7 +270,7 @@ def failing_world():
     return made
 
 
-def test_trouble_with_the_markers_of_a_decided_batch_is_no_failure(failing_world, caplog):
+def test_error_with_the_markers_of_a_decided_batch_is_no_failure(failing_world, caplog):
     sink = failing_world.sink()
     driver = sink.driver.take_over()
     opened = written(sink.write(["a"], batch=0, driver=driver))
@@ -280,7 +280,7 @@ def test_trouble_with_the_markers_of_a_decided_batch_is_no_failure(failing_world
     assert failing_world.readable() == ["a"]
 
 
-def test_trouble_before_the_decision_is_one(failing_world):
+def test_error_before_the_decision_is_one(failing_world):
     sink = failing_world.sink()
     driver = sink.driver.take_over()
     opened = written(sink.write(["a"], batch=0, driver=driver))
@@ -290,7 +290,7 @@ def test_trouble_before_the_decision_is_one(failing_world):
     assert failing_world.readable() == []
 
 
-def test_trouble_with_leftovers_does_not_make_a_decided_batch_fail(failing_world, caplog):
+def test_error_with_leftovers_does_not_make_a_decided_batch_fail(failing_world, caplog):
     sink = failing_world.sink()
     driver = sink.driver.take_over()
     sink.write(["a"], batch=0, driver=driver, attempt=0)
@@ -340,8 +340,8 @@ def test_the_newer_driver_fences_the_older_one(world):
     old_opened = written(older.write(["a"], batch=0, driver=old_driver))
     new_driver = newer.driver.take_over()
     new_opened = written(newer.write(["a"], batch=0, driver=new_driver))
-    trouble = condition_of(older.driver.decide, Decision(batch=0), old_opened, driver=old_driver)
-    assert trouble.condition == "STREAMLOG_DRIVER_FENCED"
+    error = condition_of(older.driver.decide, Decision(batch=0), old_opened, driver=old_driver)
+    assert error.condition == "STREAMLOG_DRIVER_FENCED"
     older.driver.abandon(old_opened, driver=old_driver)
     assert condition_of(older.write, ["a"], batch=0, driver=old_driver).condition == "STREAMLOG_DRIVER_FENCED"
     newer.driver.decide(Decision(batch=0), new_opened, driver=new_driver)
@@ -353,8 +353,8 @@ def test_an_older_driver_that_comes_too_late_does_not_take_the_batch_for_its_own
     old_driver = sink.driver.take_over()
     opened = written(sink.write(["a"], batch=0, driver=old_driver))
     world.sink().run_batch(0, ["a"])
-    trouble = condition_of(sink.driver.decide, Decision(batch=0), opened, driver=old_driver)
-    assert trouble.condition == "STREAMLOG_DRIVER_FENCED"
+    error = condition_of(sink.driver.decide, Decision(batch=0), opened, driver=old_driver)
+    assert error.condition == "STREAMLOG_DRIVER_FENCED"
     assert world.readable() == ["a"]
 
 
@@ -364,9 +364,9 @@ def test_where_planning_does_not_know_the_query_the_first_decision_wins(world):
     second_opened = written(second.write(["a"], batch=0, driver=None, attempt=1))
     first.driver.decide(Decision(batch=0), first_opened, driver=None)
     third_opened = written(second.write(["a"], batch=1, driver=None, attempt=1))
-    trouble = condition_of(second.driver.decide, Decision(batch=0), third_opened, driver=None)
-    assert trouble.condition == "STREAMLOG_DRIVER_FENCED"
-    assert "another driver decided batch 0" in str(trouble)
+    error = condition_of(second.driver.decide, Decision(batch=0), third_opened, driver=None)
+    assert error.condition == "STREAMLOG_DRIVER_FENCED"
+    assert "another driver decided batch 0" in str(error)
     assert second_opened
     assert world.readable() == ["a"]
     assert open_ids(world) == []
@@ -382,8 +382,8 @@ def test_an_older_query_run_from_a_restored_checkpoint_is_refused(world):
 
 def test_a_copied_checkpoint_with_another_input_is_refused(world):
     world.sink().run_batch(0, ["a"], input_fingerprint="aaaa")
-    trouble = condition_of(world.sink().run_batch, 0, ["b"], input_fingerprint="bbbb")
-    assert trouble.condition == "STREAMLOG_BATCH_NOT_NEXT"
+    error = condition_of(world.sink().run_batch, 0, ["b"], input_fingerprint="bbbb")
+    assert error.condition == "STREAMLOG_BATCH_NOT_NEXT"
 
 
 # -- applications and single writes --

@@ -3,8 +3,8 @@
 from contextlib import suppress
 
 import pytest
-from sink_actors import Killed, steps, written
-from sink_worlds import embedded_world, in_memory_world, one_by_one_world, world
+from support.spark.sink_actors import Killed, steps, written
+from support.spark.sink_worlds import embedded_world, in_memory_world, one_by_one_world, world
 
 from broker_core.model.limits import MAX_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState

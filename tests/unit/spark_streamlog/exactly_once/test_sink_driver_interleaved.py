@@ -14,9 +14,9 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from interleaved_actors import Actor, Killed, PausingCluster
-from sink_actors import Sink
-from sink_worlds import QUERY_ID, in_memory_world, one_by_one_world
+from support.spark.interleaved_actors import Actor, Killed, PausingCluster
+from support.spark.sink_actors import Sink
+from support.spark.sink_worlds import QUERY_ID, in_memory_world, one_by_one_world
 
 from broker_core.model.transaction_state import TransactionState
 from spark_streamlog.errors import ConditionError
@@ -180,8 +180,8 @@ class Simulation:
             while not actor.is_done:
                 actor.kill()
         for actor in self.actors:
-            if actor.trouble is not None and getattr(actor.trouble, "condition", None) not in ALLOWED:
-                raise actor.trouble
+            if actor.error is not None and getattr(actor.error, "condition", None) not in ALLOWED:
+                raise actor.error
         self.check()
         for batch in range(self.committed + 1, BATCH_COUNT):
             # A driver that noted an older commit than the newest decision is one that Spark would not restart.
@@ -198,7 +198,7 @@ class Simulation:
         unless a transaction that nobody has ended yet holds readers back.
         """
         # The look at the transactions comes first: it ends what has timed out.
-        is_held_back = bool(self.world.cluster.list_transactions(states=(TransactionState.ONGOING,)))
+        is_blocked = bool(self.world.cluster.list_transactions(states=(TransactionState.ONGOING,)))
         readable = self.world.readable()
         decided = last_decision(self.world.cluster, self.identity)
         batches = range(0 if decided is None else decided.batch + 1)
@@ -207,7 +207,7 @@ class Simulation:
         for rows in expected:
             found = [row for row in readable if row in rows]
             assert found == rows[: len(found)]
-            assert is_held_back or found == rows
+            assert is_blocked or found == rows
 
 
 def simulate(seed, knows_query, spark_notices, ends_together=True):

@@ -2,7 +2,7 @@
 
 import logging
 
-from sink_actors import steps
+from support.spark.sink_actors import steps
 
 from spark_streamlog.exactly_once.steps import Step, log_step, logger
 

@@ -1,9 +1,9 @@
 """One attempt of a task: looks first, opens late, says what became of its transaction."""
 
 import pytest
-from in_memory_cluster import InMemoryCluster
-from sink_actors import TOPIC, Killed, steps
-from sink_worlds import QUERY_ID, embedded_world, in_memory_world, world
+from support.brokers.in_memory_cluster import InMemoryCluster
+from support.spark.sink_actors import TOPIC, Killed, steps
+from support.spark.sink_worlds import QUERY_ID, embedded_world, in_memory_world, world
 
 from broker_core.cluster import TransactionalProducer
 from broker_core.model.exceptions import ProducerFencedError, StorageError
@@ -108,7 +108,7 @@ def test_what_made_the_attempt_fail_is_told_also_when_the_log_cannot_be_written_
         raise ZeroDivisionError
 
 
-def test_trouble_before_anything_is_open_keeps_its_name(world):
+def test_error_before_anything_is_open_keeps_its_name(world):
     with pytest.raises(ProducerFencedError), a_transaction(world).writing():
         raise ProducerFencedError("not of this transaction")
 

@@ -8,7 +8,7 @@ def column_of(schema):
     return column_for(parse_avro_schema(schema))
 
 
-def test_what_a_corrupt_value_added_is_taken_back():
+def test_what_a_corrupt_value_added_is_rolled_back():
     node = parse_avro_schema('{"type":"array","items":{"type":"map","values":"int"}}')
     column = column_for(node)
     inner: MapColumn = column.items

@@ -7,9 +7,9 @@ from decimal import Decimal
 
 import pyarrow as pa
 import pytest
-from avro_values import as_text, for_arrow, for_fastavro, schemas_and_values, written
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.builders.avro_values import as_text, for_arrow, for_fastavro, schemas_and_values, written
 
 from spark_streamlog.serde.avro_decoder import AvroDecoder
 from spark_streamlog.serde.avro_schema import parse_avro_schema

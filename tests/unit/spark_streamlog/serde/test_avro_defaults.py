@@ -1,5 +1,5 @@
 import pytest
-from avro_values import as_text, written
+from support.builders.avro_values import as_text, written
 
 from spark_streamlog.serde.avro_defaults import default_bytes
 from spark_streamlog.serde.avro_schema import parse_avro_schema

@@ -5,8 +5,8 @@ import io
 import fastavro
 import pyarrow as pa
 import pytest
-from avro_values import as_text, for_arrow, for_fastavro, schemas_and_values, written
 from hypothesis import given, settings
+from support.builders.avro_values import as_text, for_arrow, for_fastavro, schemas_and_values, written
 
 from spark_streamlog.serde.avro_decoder import AvroDecoder
 from spark_streamlog.serde.avro_encoder import AvroEncoder

@@ -1,7 +1,7 @@
 """The bounds of Avro's leaf types: the last value that passes, and the next one."""
 
 import pytest
-from avro_values import as_text
+from support.builders.avro_values import as_text
 
 from spark_streamlog.serde.avro_leaf_reader import leaf_reader
 from spark_streamlog.serde.avro_schema import parse_avro_schema

@@ -1,8 +1,8 @@
 import pyarrow as pa
 import pytest
-from avro_values import as_text, written
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builders.avro_values import as_text, written
 
 from spark_streamlog.serde.avro_leaf_writer import leaf_writer
 from spark_streamlog.serde.avro_schema import parse_avro_schema

@@ -6,7 +6,7 @@ import json
 import fastavro
 import pyarrow as pa
 import pytest
-from avro_values import as_text, written
+from support.builders.avro_values import as_text, written
 
 from spark_streamlog.serde.avro_decoder import AvroDecoder
 from spark_streamlog.serde.avro_schema import parse_avro_schema

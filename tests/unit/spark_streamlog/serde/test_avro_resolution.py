@@ -1,5 +1,5 @@
 import pytest
-from avro_values import as_text
+from support.builders.avro_values import as_text
 
 from spark_streamlog.serde.avro_resolution import best_branch, check_resolves
 from spark_streamlog.serde.avro_schema import parse_avro_schema

@@ -4,7 +4,7 @@ import datetime
 
 import pyarrow as pa
 import pytest
-from avro_values import as_text
+from support.builders.avro_values import as_text
 
 from spark_streamlog.serde.avro_encoder import AvroEncoder
 from spark_streamlog.serde.avro_schema import parse_avro_schema

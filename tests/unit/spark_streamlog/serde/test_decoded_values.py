@@ -43,9 +43,9 @@ def test_small_pieces_are_not_halved():
 
 
 def test_a_reason_is_bounded_and_says_the_path():
-    trouble = Unreadable("x" * 1000).within("inner").within("outer")
-    assert str(trouble).startswith("field outer.inner: xxx")
-    assert len(str(trouble)) == MAX_REASON_CHARACTERS
+    error = Unreadable("x" * 1000).within("inner").within("outer")
+    assert str(error).startswith("field outer.inner: xxx")
+    assert len(str(error)) == MAX_REASON_CHARACTERS
     assert str(Unreadable("x" * MAX_REASON_CHARACTERS)) == "x" * MAX_REASON_CHARACTERS
 
 

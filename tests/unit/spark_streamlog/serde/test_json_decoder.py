@@ -91,9 +91,9 @@ def test_texts_without_a_schema_are_judged_as_by_the_twin(values):
         try:
             expected = None if value is None else check_json(value)
             assert row not in found.faults
-        except Unreadable as trouble:
+        except Unreadable as error:
             expected = None
-            assert found.faults[row] == str(trouble)
+            assert found.faults[row] == str(error)
         assert found.column[row].as_py() == expected
 
 

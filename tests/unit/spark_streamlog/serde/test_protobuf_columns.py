@@ -1,6 +1,6 @@
 import pyarrow as pa
 import pytest
-from protobuf_messages import DESCRIPTOR_SET
+from support.builders.protobuf_messages import DESCRIPTOR_SET
 
 from spark_streamlog.serde.decoded_values import Unreadable
 from spark_streamlog.serde.protobuf_columns import message_gatherer

@@ -1,6 +1,6 @@
 import pytest
 from google.protobuf import descriptor_pb2
-from protobuf_messages import DESCRIPTOR_SET, proto2_file, proto3_file
+from support.builders.protobuf_messages import DESCRIPTOR_SET, proto2_file, proto3_file
 
 from spark_streamlog.serde.limits import MAX_SCHEMA_BYTES
 from spark_streamlog.serde.protobuf_descriptor import indexes_of, message_at, message_descriptor

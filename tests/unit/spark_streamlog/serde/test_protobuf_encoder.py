@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from protobuf_messages import DESCRIPTOR_SET, message_class
+from support.builders.protobuf_messages import DESCRIPTOR_SET, message_class
 
 from spark_streamlog.serde.protobuf_decoder import ProtobufDecoder
 from spark_streamlog.serde.protobuf_descriptor import message_descriptor

@@ -1,8 +1,8 @@
 """Spark's types of Protobuf messages, as spark-protobuf's documentation and SchemaConverters say."""
 
 import pytest
-from protobuf_messages import DESCRIPTOR_SET
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from support.builders.protobuf_messages import DESCRIPTOR_SET
 
 from spark_streamlog.serde.protobuf_descriptor import message_descriptor
 from spark_streamlog.serde.protobuf_options import ProtobufOptions

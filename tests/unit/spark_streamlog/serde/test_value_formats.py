@@ -5,7 +5,7 @@ import pickle
 
 import pyarrow as pa
 import pytest
-from protobuf_messages import DESCRIPTOR_SET
+from support.builders.protobuf_messages import DESCRIPTOR_SET
 
 from spark_streamlog.serde.file_registry import FileRegistry
 from spark_streamlog.serde.format_settings import (

@@ -4,9 +4,9 @@ import logging
 
 import pyarrow as pa
 import pytest
-from append_records import append_values
-from in_memory_cluster import InMemoryCluster
-from transacting import init
+from support.brokers.in_memory_cluster import InMemoryCluster
+from support.builders.append_records import append_values
+from support.clients.transacting import init
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster

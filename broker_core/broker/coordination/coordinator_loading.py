@@ -1,0 +1,91 @@
+"""A coordinator's log read back, in pieces: the loop reads a piece from the page cache, a job takes it apart.
+
+    job    what others left of the partition is put in order, its producers are learned      (Replica.change)
+    loop   reads the next piece ─► job: newest record of each key so far ─► loop: the next one … until the log's end
+    job    replays what is left of all pieces into a new coordinator ─► loop: there it is
+
+Nobody appends meanwhile: the coordinator's runtime is the log's only writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from broker_core.broker.coordination.coordinator_kind import CoordinatorKind
+from broker_core.broker.partition.replica import Replica
+from broker_core.coordinator.stored_records import NewestRecords, StoredRecord
+from broker_core.model.exceptions import CorruptDataError, StreamlogError
+from broker_core.model.identifiers import IsolationLevel
+from broker_core.ports import Jobs
+from broker_core.storage.partition_store import PartitionStore
+
+State = TypeVar("State")
+Record = TypeVar("Record")
+
+_PIECE_BYTES: Final = 1024 * 1024
+
+
+class CoordinatorLoading(Generic[State, Record]):
+    """One pass over the log. `on_loaded(state, next_offset)`, or `on_error`, is called once, on the loop."""
+
+    def __init__(
+        self,
+        kind: CoordinatorKind[State, Record],
+        replica: Replica,
+        jobs: Jobs,
+        *,
+        on_loaded: Callable[[State, int], None],
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        self._kind = kind
+        self._replica = replica
+        self._jobs = jobs
+        self._on_loaded = on_loaded
+        self._on_error = on_error
+        self._newest = NewestRecords()
+        self._next_offset = 0
+        self._end_offset = 0
+
+    def start(self) -> None:
+        self._replica.change(_put_in_order, self._begin, self._on_error)
+
+    def _begin(self, _: None) -> None:
+        bounds = self._replica.bounds
+        self._next_offset, self._end_offset = bounds.log_start_offset, bounds.log_end_offset
+        self._newest = NewestRecords(from_offset=self._next_offset)
+        self._go_on(None)
+
+    def _go_on(self, _: None) -> None:
+        if self._next_offset >= self._end_offset:
+            self._jobs.submit(self._fold, self._done, self._on_error)
+            return
+        try:
+            fetched = self._replica.read(
+                self._next_offset,
+                max_bytes=_PIECE_BYTES,
+                isolation=IsolationLevel.READ_UNCOMMITTED,
+                until_offset=self._end_offset,
+            )
+        except StreamlogError as error:
+            self._on_error(error)
+            return
+        self._next_offset = fetched.next_offset
+        self._jobs.submit(lambda: self._newest.add(fetched.buffer), self._go_on, self._on_error)
+
+    def _fold(self) -> State:
+        state = self._kind.begin()
+        for event in self._newest.events():
+            try:
+                self._kind.replay_event(state, event)
+            except CorruptDataError as error:
+                where = f"the record at offset {event.offset}" if isinstance(event, StoredRecord) else "a marker"
+                raise type(error)(f"{self._kind.partition}: {where}: {error.message}", **error.fields) from error
+        return state
+
+    def _done(self, state: State) -> None:
+        self._on_loaded(state, self._end_offset)
+
+
+def _put_in_order(store: PartitionStore) -> None:
+    """Opening the partition for a change does it."""

@@ -1,0 +1,397 @@
+"""Runs one coordinator at the broker: its plans, its log, and answers that wait for the disk.
+
+    change(plan)      plan on the state with everything appended before, durable or not
+                      └─ records: replayed at once ─► batch ─► waits for the append under way ─► Replica.append
+                      └─ none:    the answer waits for all that its plan has seen
+    appended          the answers of that append, in order; then what was planned meanwhile is appended, as one
+
+The runtime is the only writer of its partition, so it knows the offsets of what it appends beforehand. One append is
+under way at a time, and holds the batches of all changes that were planned during the last one: so a batch is never in
+the log without the ones before it that its plan has seen.
+
+When the append fails, what was planned since is not in the log, or may not be. All answers that were held become
+CoordinatorNotAvailableError, refusals too: what they were founded on may be lost. The state is thrown away and built
+anew from the log. So nobody has heard of anything that is then lost.
+
+The topic is made when the first record is to be written; until then the state is empty, and nobody waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from broker_core.broker.callback_errors import OnError, log_all_callback_errors, log_callback_errors
+from broker_core.broker.coordination.coordinator_kind import CoordinatorKind
+from broker_core.broker.coordination.coordinator_loading import CoordinatorLoading
+from broker_core.broker.coordination.internal_topic import InternalTopic
+from broker_core.broker.partition.replica import Replica
+from broker_core.broker.timer_queue import TimerQueue
+from broker_core.cluster import AppendResult
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.coordinator.coordinator_batch import build_coordinator_batch
+from broker_core.log.producer_state import AppendOrigin
+from broker_core.model.exceptions import (
+    CoordinatorFencedError,
+    CoordinatorLoadingError,
+    CoordinatorNotAvailableError,
+    ProducerFencedError,
+    RecordTooLargeError,
+    StreamlogError,
+)
+from broker_core.model.identifiers import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
+from broker_core.ports import Clock, Jobs
+from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
+
+State = TypeVar("State")
+Record = TypeVar("Record")
+Reply = TypeVar("Reply")
+
+_log: Final = logging.getLogger(__name__)
+
+_MAX_APPEND_BYTES: Final = 512 * 1024
+"""Batches that are appended together; a larger one goes alone. Segments of these topics hold a mebibyte."""
+
+_MAX_DIVISIBLE_COUNT: Final = 2_000
+"""Records of one batch where several may be made of them: tombstones of as many take a fifth of the log's largest."""
+
+_LOAD_RETRY_MS: Final = 1_000
+_ANSWERING: Final = "an answer of a coordinator"
+_NO_PRODUCER: Final = ProducerIdAndEpoch(producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Held:
+    """An answer that waits for the disk. `deliver` gives the reply, or the refusal that the plan came to."""
+
+    deliver: Callable[[], None]
+    refuse: OnError
+
+
+@dataclass(slots=True, kw_only=True)
+class _Append:
+    """Batches that go to the log together, and the answers that wait for them."""
+
+    base_offset: int
+    batches: bytearray = field(default_factory=bytearray)
+    held: list[_Held] = field(default_factory=list)
+
+
+class CoordinatorRuntime(Generic[State, Record]):
+    """On the node's loop. `load()` comes first; callbacks may come before a call returns."""
+
+    def __init__(
+        self,
+        kind: CoordinatorKind[State, Record],
+        topic: InternalTopic,
+        jobs: Jobs,
+        timers: TimerQueue,
+        clock: Clock,
+    ) -> None:
+        self._kind = kind
+        self._topic = topic
+        self._jobs = jobs
+        self._timers = timers
+        self._clock = clock
+        self._state: State | None = None
+        self._replica: Replica | None = None
+        self._next_offset = 0
+        self._writing: _Append | None = None
+        self._waiting: deque[_Append] = deque()
+        self._epochs: dict[int, int] = {}
+        """Of producers whose batches and markers are not durable yet."""
+        self._until_made: list[Callable[[], None]] | None = None
+        """What is to be planned once the topic is made; None: nobody is making it."""
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def is_loaded(self) -> bool:
+        return self._state is not None
+
+    def on_loaded(self, callback: Callable[[], None]) -> None:
+        """Called on the loop after each load: at the start, and after a failed append."""
+        self._listeners.append(callback)
+
+    # -- questions and changes --
+
+    def look(self, question: Callable[[State], Reply], on_reply: Callable[[Reply], None], on_error: OnError) -> None:
+        """Asks without changing anything; what it sees is durable when `on_reply` is called."""
+        if self._state is None:
+            on_error(self._loading())
+            return
+        self._hold(self._planned(lambda state: CoordinatorResult(reply=question(state)), on_reply, on_error)[1])
+
+    def peek(self, question: Callable[[State], Reply], unknown: Reply) -> Reply:
+        """What the state says now, durable or not; `unknown` as long as it is not loaded."""
+        return unknown if self._state is None else question(self._state)
+
+    def change(
+        self,
+        plan: Callable[[State], CoordinatorResult[Record, Reply]],
+        on_reply: Callable[[Reply], None],
+        on_error: OnError,
+        *,
+        producer: ProducerIdAndEpoch | None = None,
+        is_divisible: bool = False,
+    ) -> None:
+        """The plan's reply once its records, and all that it has seen, are durable: one batch, all of it or nothing.
+
+        `producer`: the batch is part of its transaction. `is_divisible`: each record is true without the others, and
+        more of them than fit into one batch become several. `on_error` has what the plan raises, RecordTooLargeError,
+        ProducerFencedError, CoordinatorLoadingError and CoordinatorNotAvailableError: after that one the change may or
+        may not have been made.
+        """
+        if self._until_made is not None:
+            again = partial(self.change, plan, on_reply, on_error, producer=producer, is_divisible=is_divisible)
+            self._until_made.append(again)
+            return
+        if self._state is None:
+            on_error(self._loading())
+            return
+        records, held = self._planned(plan, on_reply, on_error)
+        if not records:
+            self._hold(held)
+        elif self._replica is None:
+            self._make(lambda: self._write(records, held, producer or _NO_PRODUCER), held)
+        else:
+            while is_divisible and len(records) > _MAX_DIVISIBLE_COUNT:
+                part, records = records[:_MAX_DIVISIBLE_COUNT], records[_MAX_DIVISIBLE_COUNT:]
+                self._write(part, _Held(deliver=lambda: None, refuse=lambda _: None), producer or _NO_PRODUCER)
+            self._write(records, held, producer or _NO_PRODUCER)
+
+    def append_marker(
+        self,
+        producer: ProducerIdAndEpoch,
+        marker: EndTransactionMarker,
+        on_done: Callable[[], None],
+        on_error: OnError,
+    ) -> None:
+        """Ends the producer's transaction in this log. Without the topic there is nothing to end.
+
+        Raises nothing: ProducerFencedError, CoordinatorFencedError, and what `change` has, come by `on_error`.
+        """
+        if self._until_made is not None:
+            self._until_made.append(lambda: self.append_marker(producer, marker, on_done, on_error))
+            return
+        if self._state is None:
+            on_error(self._loading())
+            return
+        held = _Held(deliver=on_done, refuse=on_error)
+        if self._replica is None:
+            self._hold(held)
+            return
+        try:
+            self._check_producer(self._replica, producer, marker)
+        except StreamlogError as refusal:
+            self._hold(_refused(refusal, on_error))
+            return
+        self._kind.replay_marker(self._state, producer.producer_id, marker.is_commit)
+        batch = build_end_transaction_marker(
+            marker,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            timestamp_ms=self._clock.now_ms(),
+        )
+        self._append(batch, 1, held, producer)
+
+    def newest_coordinator_epoch(self, producer_id: int) -> int:
+        """That of the last marker of the producer in this log, -1: there is none."""
+        entry = None if self._replica is None else self._replica.producer_entries().get(producer_id)
+        return -1 if entry is None else entry.coordinator_epoch
+
+    def _planned(
+        self,
+        plan: Callable[[State], CoordinatorResult[Record, Reply]],
+        on_reply: Callable[[Reply], None],
+        on_error: OnError,
+    ) -> tuple[tuple[Record, ...], _Held]:
+        assert self._state is not None
+        try:
+            result = plan(self._state)
+        except StreamlogError as refusal:
+            return (), _refused(refusal, on_error)
+        except Exception as fault:
+            _log.exception("partition=%s a plan failed", self._kind.partition)
+            return (), _refused(StreamlogError(f"{self._kind.partition}: {fault!r}"), on_error)
+        return result.records, _Held(deliver=lambda: on_reply(result.reply), refuse=on_error)
+
+    # -- the log --
+
+    def _write(self, records: tuple[Record, ...], held: _Held, producer: ProducerIdAndEpoch) -> None:
+        assert self._state is not None and self._replica is not None
+        is_transactional = producer.producer_id != NO_PRODUCER_ID
+        now_ms = self._clock.now_ms()
+        batch = build_coordinator_batch(
+            [self._kind.encode(record, timestamp_ms=now_ms) for record in records],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            is_transactional=is_transactional,
+        )
+        try:
+            self._check_size(self._replica, batch)
+            self._check_producer(self._replica, producer, None)
+        except StreamlogError as refusal:
+            self._hold(_refused(refusal, held.refuse))
+            return
+        for offset, record in enumerate(records, self._next_offset):
+            self._kind.replay(self._state, record, offset, producer.producer_id)
+        self._append(batch, len(records), held, producer)
+
+    def _append(self, batch: bytearray, record_count: int, held: _Held, producer: ProducerIdAndEpoch) -> None:
+        """The state knows of it already."""
+        if producer.producer_id != NO_PRODUCER_ID:
+            self._epochs[producer.producer_id] = producer.producer_epoch
+        last = self._waiting[-1] if self._waiting else None
+        if last is None or len(last.batches) + len(batch) > _MAX_APPEND_BYTES:
+            last = _Append(base_offset=self._next_offset)
+            self._waiting.append(last)
+        last.batches += batch
+        last.held.append(held)
+        self._next_offset += record_count
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._writing is not None or not self._waiting:
+            return
+        assert self._replica is not None
+        self._writing = self._waiting.popleft()
+        self._replica.append(
+            self._writing.batches, origin=AppendOrigin.COORDINATOR, on_done=self._appended, on_error=self._failed
+        )
+
+    def _appended(self, result: AppendResult) -> None:
+        writing = self._writing
+        assert writing is not None
+        if result.base_offset != writing.base_offset:
+            # Somebody else wrote here. What the log says now counts, and nobody may wait for ever.
+            self._failed(StreamlogError(f"offset {result.base_offset} where {writing.base_offset} was foreseen"))
+            return
+        # Still `_writing`: what the answers bring about waits, and joins the next append.
+        for held in writing.held:
+            log_callback_errors(_ANSWERING, held.deliver)
+        self._writing = None
+        if not self._waiting:
+            self._epochs.clear()
+        self._go_on()
+
+    def _failed(self, error: StreamlogError) -> None:
+        _log.error("partition=%s append failed, the coordinator is loaded anew: %s", self._kind.partition, error)
+        lost = [*([] if self._writing is None else self._writing.held)]
+        lost += [held for append in self._waiting for held in append.held]
+        self._forget()
+        self.load()
+        refusal = CoordinatorNotAvailableError(f"{self._kind.partition} could not be written: {error}")
+        for held in lost:
+            log_callback_errors(_ANSWERING, held.refuse, refusal)
+
+    def _hold(self, held: _Held) -> None:
+        """Delivers once everything that is known now is durable."""
+        if self._waiting:
+            self._waiting[-1].held.append(held)
+        elif self._writing is not None:
+            self._writing.held.append(held)
+        else:
+            held.deliver()
+
+    def _check_size(self, replica: Replica, batch: bytearray) -> None:
+        if len(batch) > replica.config.max_message_bytes:
+            raise RecordTooLargeError(
+                f"{self._kind.partition}: a batch of {len(batch)} bytes, at most {replica.config.max_message_bytes} are"
+                " allowed (max.message.bytes of this topic)"
+            )
+
+    def _check_producer(
+        self, replica: Replica, producer: ProducerIdAndEpoch, marker: EndTransactionMarker | None
+    ) -> None:
+        """What the log would refuse, found before it costs the state. Raises also StorageError."""
+        if producer.producer_id == NO_PRODUCER_ID:
+            return
+        entry = replica.producer_entries().get(producer.producer_id)
+        known = max(
+            self._epochs.get(producer.producer_id, NO_PRODUCER_EPOCH),
+            NO_PRODUCER_EPOCH if entry is None else entry.producer_epoch,
+        )
+        who = f"{self._kind.partition}: producer {producer.producer_id}"
+        if producer.producer_epoch < known:
+            raise ProducerFencedError(f"{who} comes with epoch {producer.producer_epoch}, the epoch is {known} by now")
+        if marker is not None and entry is not None and marker.coordinator_epoch < entry.coordinator_epoch:
+            raise CoordinatorFencedError(
+                f"{who}: a marker of coordinator epoch {marker.coordinator_epoch} behind one of"
+                f" {entry.coordinator_epoch}"
+            )
+
+    # -- making and loading --
+
+    def load(self) -> None:
+        """Builds the state from the log. Called once at the start; again after each failure, by the runtime itself."""
+        self._forget()
+        try:
+            replica = self._topic.replica()
+        except StreamlogError as error:
+            self._not_loaded(error)
+            return
+        if replica is None:
+            self._loaded(None, self._kind.begin(), 0)
+            return
+        CoordinatorLoading(
+            self._kind,
+            replica,
+            self._jobs,
+            on_loaded=lambda state, next_offset: self._loaded(replica, state, next_offset),
+            on_error=self._not_loaded,
+        ).start()
+
+    def _loaded(self, replica: Replica | None, state: State, next_offset: int) -> None:
+        self._replica, self._state, self._next_offset = replica, state, next_offset
+        log_all_callback_errors(_ANSWERING, self._listeners)
+
+    def _not_loaded(self, error: Exception) -> None:
+        _log.error("partition=%s cannot be loaded, tried again in a while: %s", self._kind.partition, error)
+        key = ("load coordinator", self._kind.partition)
+        self._timers.set(key, self._clock.now_ms() + _LOAD_RETRY_MS, lambda now_ms: self.load())
+
+    def _forget(self) -> None:
+        self._state = self._replica = self._writing = None
+        self._waiting.clear()
+        self._epochs.clear()
+
+    def _make(self, then: Callable[[], None], held: _Held) -> None:
+        """Makes the topic; whoever comes meanwhile is planned behind `then`."""
+        waiting: list[Callable[[], None]] = []
+        self._until_made = waiting
+
+        def made() -> None:
+            try:
+                replica = self._topic.replica()
+            except StreamlogError as error:
+                failed(error)
+                return
+            if replica is None or replica.bounds.log_end_offset:
+                failed(CoordinatorNotAvailableError("it is not the new one"))
+                return
+            replica.when_producers_known(lambda: opened(replica), failed)
+
+        def opened(replica: Replica) -> None:
+            self._until_made = None
+            self._replica, self._next_offset = replica, 0
+            then()
+            log_all_callback_errors(_ANSWERING, waiting)
+
+        def failed(error: StreamlogError) -> None:
+            self._until_made = None
+            self.load()
+            held.refuse(CoordinatorNotAvailableError(f"{self._kind.partition} cannot be made: {error}"))
+            log_all_callback_errors(_ANSWERING, waiting)
+
+        self._topic.make(made, failed)
+
+    def _loading(self) -> CoordinatorLoadingError:
+        return CoordinatorLoadingError(f"{self._kind.partition} is being read: ask again.")
+
+
+def _refused(refusal: StreamlogError, on_error: OnError) -> _Held:
+    return _Held(deliver=lambda: on_error(refusal), refuse=on_error)

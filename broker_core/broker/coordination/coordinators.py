@@ -1,0 +1,154 @@
+"""The coordinators of one node, each over its internal topic: groups and transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from broker_core.broker.callback_errors import OnError
+from broker_core.broker.coordination.coordinator_kind import groups_kind, transactions_kind
+from broker_core.broker.coordination.coordinator_runtime import CoordinatorRuntime
+from broker_core.broker.coordination.group_service import GroupService, member_id_source
+from broker_core.broker.coordination.internal_topic import InternalTopic
+from broker_core.broker.coordination.marker_sender import MarkerSender
+from broker_core.broker.coordination.producer_id_pool import ProducerIdPool
+from broker_core.broker.coordination.transaction_service import TransactionService
+from broker_core.broker.partition.replica_manager import ReplicaManager
+from broker_core.broker.settings.broker_config import BrokerConfig
+from broker_core.broker.timer_queue import TimerQueue
+from broker_core.broker.topic_store import TopicStore
+from broker_core.cluster import TopicDescription
+from broker_core.group.consumer.consumer_groups import ConsumerGroups
+from broker_core.group.consumer.consumer_settings import ConsumerGroupSettings
+from broker_core.group.group_coordinator import GroupCoordinator
+from broker_core.group.group_settings import GroupSettings
+from broker_core.group.topic_view import TopicFacts
+from broker_core.log_directory.internal_topics import (
+    CONSUMER_OFFSETS_PARTITION,
+    INTERNAL_TOPIC_CONFIGS,
+    TRANSACTION_STATE_PARTITION,
+)
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_name import is_internal_topic
+from broker_core.ports import Clock, Entropy, Jobs
+from broker_core.txn.transaction_coordinator import TransactionCoordinator
+
+_MS_PER_MINUTE = 60_000
+
+
+class NodeCoordinators:
+    """Made when topics and replicas are there; `start` loads both from their logs."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: TopicStore,
+        replicas: ReplicaManager,
+        jobs: Jobs,
+        timers: TimerQueue,
+        clock: Clock,
+        entropy: Entropy,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._clock = clock
+        self._new_id = member_id_source(entropy)
+        self._group_runtime = CoordinatorRuntime(
+            groups_kind(self._new_group_coordinator),
+            InternalTopic(CONSUMER_OFFSETS_PARTITION, topics, replicas),
+            jobs,
+            timers,
+            clock,
+        )
+        self._transaction_runtime = CoordinatorRuntime(
+            transactions_kind(
+                lambda: TransactionCoordinator(
+                    longest_timeout_ms=config.transaction_max_timeout_ms,
+                    id_expiration_ms=config.transactional_id_expiration_ms,
+                )
+            ),
+            InternalTopic(TRANSACTION_STATE_PARTITION, topics, replicas),
+            jobs,
+            timers,
+            clock,
+        )
+        self.groups = GroupService(
+            self._group_runtime, timers, clock, expiry_interval_ms=config.offsets_retention_check_interval_ms
+        )
+        self.transactions = TransactionService(
+            self._transaction_runtime,
+            MarkerSender(replicas, self._group_runtime, timers, clock),
+            ProducerIdPool(topics),
+            timers,
+            clock,
+            expiry_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            forgetting_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+        )
+        topics.on_change(self.groups.topics_changed)
+
+    def start(self) -> None:
+        self._group_runtime.load()
+        self._transaction_runtime.load()
+        self.groups.start()
+
+    def pinned_offset(self, partition: TopicPartition) -> int | None:
+        """From where on a group has asked to keep records. As long as nobody knows, all of them."""
+        now_ms = self._clock.now_ms()
+
+        def pinned(coordinator: GroupCoordinator) -> int | None:
+            return coordinator.offsets.pinned_offset(partition, now_ms)
+
+        unknown: int | None = 0
+        return self._group_runtime.peek(pinned, unknown)
+
+    def make_topic(
+        self,
+        name: str,
+        *,
+        partition_count: int,
+        on_reply: Callable[[TopicDescription], None],
+        on_error: OnError,
+    ) -> None:
+        """For a client that asked for it; an internal one is made as its coordinator would make it."""
+        is_internal = is_internal_topic(name)
+        self._topics.create_topic(
+            name,
+            partition_count=1 if is_internal else partition_count,
+            configs=INTERNAL_TOPIC_CONFIGS if is_internal else {},
+            on_reply=on_reply,
+            on_error=on_error,
+        )
+
+    def _new_group_coordinator(self) -> GroupCoordinator:
+        config = self._config
+        coordinator = GroupCoordinator(
+            GroupSettings(
+                min_session_timeout_ms=config.group_min_session_timeout_ms,
+                max_session_timeout_ms=config.group_max_session_timeout_ms,
+                max_size=config.group_max_size,
+                initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+                offsets_retention_ms=config.offsets_retention_minutes * _MS_PER_MINUTE,
+            ),
+            new_id=self._new_id,
+        )
+        if "consumer" in config.group_coordinator_rebalance_protocols:
+            coordinator.consumer_groups = ConsumerGroups(
+                ConsumerGroupSettings(
+                    session_timeout_ms=config.group_consumer_session_timeout_ms,
+                    heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+                    max_size=config.group_consumer_max_size,
+                    max_classic_size=config.group_max_size,
+                    assignors=config.group_consumer_assignors,
+                    assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+                    is_upgrade_enabled=config.group_consumer_migration_policy in ("upgrade", "bidirectional"),
+                    is_downgrade_enabled=config.group_consumer_migration_policy in ("downgrade", "bidirectional"),
+                ),
+                topics=self._topic_facts,
+                classic_groups=coordinator.classic_groups,
+                new_id=self._new_id,
+            )
+        return coordinator
+
+    def _topic_facts(self) -> Mapping[str, TopicFacts]:
+        return {
+            name: TopicFacts(topic.topic_id, topic.partition_count) for name, topic in self._topics.image.topics.items()
+        }

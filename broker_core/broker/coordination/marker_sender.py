@@ -1,0 +1,180 @@
+"""Markers at the broker: the control batches that end decided transactions in their partitions.
+
+    send(endings)   one marker into each partition ─► all of one transaction durable ─► on_written(ending)
+
+A marker is queued behind everything that was let into its partition while the transaction was open, so no record of it
+lies behind its marker. What the disk refuses is tried again until it is written: the decision holds. Sending twice does
+no harm as long as the transaction is not completed: its producer cannot begin another one before. Partitions of deleted
+topics are passed over, and so are logs that their coordinator alone writes: no transaction has records there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Final, Protocol
+
+from broker_core.broker.callback_errors import OnError
+from broker_core.broker.partition.replica import Replica
+from broker_core.broker.timer_queue import TimerQueue
+from broker_core.log.producer_state import AppendOrigin
+from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
+from broker_core.model.exceptions import (
+    InvalidTopicNameError,
+    ProducerFencedError,
+    StreamlogError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
+from broker_core.model.topic_name import is_internal_topic
+from broker_core.ports import Clock
+from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
+from broker_core.txn.transaction_replies import EndingTransaction
+
+_log: Final = logging.getLogger(__name__)
+
+_RETRY_MS: Final = 1_000
+
+
+class Replicas(Protocol):
+    """As far as markers need a ReplicaManager."""
+
+    def get(self, partition: TopicPartition) -> Replica: ...
+
+
+class GroupLog(Protocol):
+    """As far as markers need the runtime of the groups' coordinator."""
+
+    def append_marker(
+        self,
+        producer: ProducerIdAndEpoch,
+        marker: EndTransactionMarker,
+        on_done: Callable[[], None],
+        on_error: OnError,
+    ) -> None: ...
+
+    def newest_coordinator_epoch(self, producer_id: int) -> int: ...
+
+
+class MarkerSender:
+    """On the node's loop."""
+
+    def __init__(self, replicas: Replicas, groups: GroupLog, timers: TimerQueue, clock: Clock) -> None:
+        self._replicas = replicas
+        self._groups = groups
+        self._timers = timers
+        self._clock = clock
+        self._missing: dict[EndingTransaction, set[TopicPartition]] = {}
+
+    @property
+    def under_way(self) -> Mapping[EndingTransaction, set[TopicPartition]]:
+        """Partitions that a marker is still to be written to."""
+        return self._missing
+
+    def send(self, endings: Sequence[EndingTransaction], on_written: Callable[[EndingTransaction], None]) -> None:
+        """Those that are being sent already are not sent again."""
+        for ending in endings:
+            if ending in self._missing:
+                continue
+            self._missing[ending] = set(ending.partitions)
+            for partition in ending.partitions:
+                self._send_to(partition, ending, on_written)
+            self._maybe_written(ending, on_written)
+
+    def write(
+        self,
+        partition: TopicPartition,
+        producer: ProducerIdAndEpoch,
+        marker: EndTransactionMarker,
+        on_done: Callable[[], None],
+        on_error: OnError,
+    ) -> None:
+        """One marker as it is, once. Raises nothing: UnknownTopicError, UnknownPartitionError, InvalidTopicNameError,
+        ProducerFencedError, CoordinatorFencedError, CoordinatorError and StorageError come by `on_error`."""
+        if partition == CONSUMER_OFFSETS_PARTITION:
+            self._groups.append_marker(producer, marker, on_done, on_error)
+            return
+        if is_internal_topic(partition.topic):
+            on_error(
+                InvalidTopicNameError(
+                    f"No marker is written to {partition}: its coordinator alone writes it.", topic=partition.topic
+                )
+            )
+            return
+        try:
+            replica = self._replicas.get(partition)
+        except StreamlogError as error:
+            on_error(error)
+            return
+        batch = build_end_transaction_marker(
+            marker,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            timestamp_ms=self._clock.now_ms(),
+        )
+        replica.append(batch, origin=AppendOrigin.COORDINATOR, on_done=lambda result: on_done(), on_error=on_error)
+
+    def _send_to(
+        self, partition: TopicPartition, ending: EndingTransaction, on_written: Callable[[EndingTransaction], None]
+    ) -> None:
+        producer = ProducerIdAndEpoch(producer_id=ending.producer_id, producer_epoch=ending.producer_epoch)
+
+        def done() -> None:
+            missing = self._missing.get(ending)
+            if missing is not None:
+                missing.discard(partition)
+                self._maybe_written(ending, on_written)
+
+        def failed(error: StreamlogError) -> None:
+            if isinstance(error, UnknownTopicError | UnknownPartitionError | InvalidTopicNameError):
+                done()
+            elif isinstance(error, ProducerFencedError):
+                _log.warning("end of transaction %s is not written: %s", ending.transactional_id, error)
+                done()
+            else:
+                _log.warning("marker of transaction %s is written later: %s", ending.transactional_id, error)
+                self._retry(partition, ending, on_written)
+
+        def known(newest_epoch: int) -> None:
+            # A broker that once served the directory may have spoken with a higher epoch than ours.
+            newest = max(ending.coordinator_epoch, newest_epoch)
+            marker = EndTransactionMarker(is_commit=ending.is_commit, coordinator_epoch=newest)
+            self.write(partition, producer, marker, done, failed)
+
+        self._when_epoch_known(partition, ending.producer_id, known, failed)
+
+    def _when_epoch_known(
+        self, partition: TopicPartition, producer_id: int, on_known: Callable[[int], None], on_error: OnError
+    ) -> None:
+        """That of the producer's last marker in the partition, -1 without one. After a start it has to be read."""
+        if partition == CONSUMER_OFFSETS_PARTITION:
+            on_known(self._groups.newest_coordinator_epoch(producer_id))
+            return
+        try:
+            replica = self._replicas.get(partition)
+        except StreamlogError as error:
+            on_error(error)
+            return
+
+        def known() -> None:
+            entry = replica.producer_entries().get(producer_id)
+            on_known(-1 if entry is None else entry.coordinator_epoch)
+
+        replica.when_producers_known(known, on_error)
+
+    def _retry(
+        self, partition: TopicPartition, ending: EndingTransaction, on_written: Callable[[EndingTransaction], None]
+    ) -> None:
+        def again(now_ms: int) -> None:
+            if ending in self._missing:
+                self._send_to(partition, ending, on_written)
+
+        key: Hashable = ("marker", partition, ending)
+        self._timers.set(key, self._clock.now_ms() + _RETRY_MS, again)
+
+    def _maybe_written(self, ending: EndingTransaction, on_written: Callable[[EndingTransaction], None]) -> None:
+        if self._missing.get(ending, True):
+            return
+        del self._missing[ending]
+        on_written(ending)

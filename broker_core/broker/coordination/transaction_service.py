@@ -1,0 +1,352 @@
+"""Transactions at the broker: the coordinator's decisions, and who carries them out.
+
+    init, add partitions   answered when they are durable in `__transaction_state`
+    end                    answered when it is decided (Prepare*) and durable, as in Kafka; then markers, then Complete*
+    append                 `prepare_append` says which partitions may be written, and the caller queues its appends in
+                           that same call. An end that is planned later is answered later, and its markers are queued
+                           after that: no record lies behind its transaction's marker
+    time                   what was open for too long is fenced and aborted; ids long idle are forgotten
+    start                  what is decided and not complete in the loaded state gets its markers, once more or at last
+
+Answers come by callbacks on the node's loop: `on_error` has the coordinator's refusals, CoordinatorLoadingError and
+CoordinatorNotAvailableError. Which code a refusal has on the wire depends on the request's version: the handlers' task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.broker.callback_errors import OnError
+from broker_core.broker.coordination.coordinator_runtime import CoordinatorRuntime
+from broker_core.broker.coordination.marker_sender import MarkerSender
+from broker_core.broker.coordination.producer_id_pool import ProducerIdPool
+from broker_core.broker.partition.append_admission import AppendAdmission
+from broker_core.broker.timer_queue import TimerQueue
+from broker_core.cluster import TransactionalProducer
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.model.exceptions import (
+    ConcurrentTransactionsError,
+    CoordinatorError,
+    InvalidProducerIdMappingError,
+    ProducerFencedError,
+    StreamlogError,
+    UnknownTransactionalIdError,
+)
+from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
+from broker_core.model.limits import MAX_EXPIRED_ID_COUNT
+from broker_core.ports import Clock
+from broker_core.record.control_records import EndTransactionMarker
+from broker_core.txn.producer_renewal import Renewal
+from broker_core.txn.transaction_coordinator import TransactionCoordinator
+from broker_core.txn.transaction_replies import EndingTransaction, EndReply, InitReply
+from broker_core.txn.txn_records import TransactionRecord, TransactionValue
+
+TransactionRuntime = CoordinatorRuntime[TransactionCoordinator, TransactionRecord]
+
+_log: Final = logging.getLogger(__name__)
+
+_EXPIRY: Final = ("transactions", "expiry")
+
+
+class TransactionService:
+    """On the node's loop. Intervals: Kafka's transaction.abort.timed.out… and transaction.remove.expired.transaction.
+    cleanup.interval.ms."""
+
+    def __init__(
+        self,
+        runtime: TransactionRuntime,
+        markers: MarkerSender,
+        producer_ids: ProducerIdPool,
+        timers: TimerQueue,
+        clock: Clock,
+        *,
+        expiry_interval_ms: int = 10_000,
+        forgetting_interval_ms: int = 3_600_000,
+    ) -> None:
+        self._runtime = runtime
+        self._markers = markers
+        self._producer_ids = producer_ids
+        self._timers = timers
+        self._clock = clock
+        self._expiry_interval_ms = expiry_interval_ms
+        self._forgetting_interval_ms = forgetting_interval_ms
+        self._forgets_at_ms = clock.now_ms() + forgetting_interval_ms
+        self._renewals: dict[str, Renewal] = {}
+        self._admission = AppendAdmission(runtime, timers, clock)
+        runtime.on_loaded(self._on_loaded)
+
+    # -- the life of a transaction --
+
+    def init_producer_id(
+        self,
+        transactional_id: str | None,
+        *,
+        timeout_ms: int,
+        expected: ProducerIdAndEpoch | None,
+        on_reply: Callable[[ProducerIdAndEpoch], None],
+        on_error: OnError,
+    ) -> None:
+        """A producer id that nobody else has; with a transactional id, its next producer instance.
+
+        ConcurrentTransactionsError: what the last instance left is being ended first.
+        """
+        if transactional_id is None:
+            self._producer_ids.when_held(
+                lambda: on_reply(ProducerIdAndEpoch(producer_id=self._producer_ids.take(), producer_epoch=0)),
+                on_error,
+            )
+            return
+
+        def plan(coordinator: TransactionCoordinator) -> CoordinatorResult[TransactionRecord, InitReply]:
+            planned = coordinator.plan_init_producer(
+                transactional_id,
+                timeout_ms=timeout_ms,
+                is_two_phase=False,
+                new_producer_id=self._producer_ids.take,
+                now_ms=self._clock.now_ms(),
+                expected=expected,
+                last_renewal=self._renewals.get(transactional_id),
+            )
+            self._note_renewal(transactional_id, expected, planned.reply.producer)
+            return planned
+
+        def done(reply: InitReply) -> None:
+            if reply.producer is not None:
+                on_reply(reply.producer)
+                return
+            self._send_owed()
+            on_error(
+                ConcurrentTransactionsError(
+                    f"transactional id {transactional_id!r}: the transaction of its last instance is being ended first:"
+                    " ask again"
+                )
+            )
+
+        self._producer_ids.when_held(lambda: self._runtime.change(plan, done, on_error), on_error)
+
+    def add_partitions(
+        self,
+        producer: TransactionalProducer,
+        partitions: Collection[TopicPartition],
+        *,
+        client_version: int,
+        on_done: Callable[[], None],
+        on_error: OnError,
+    ) -> None:
+        """Whether the partitions exist, the caller knows."""
+        self._runtime.change(
+            lambda coordinator: coordinator.plan_add_partitions(
+                producer, partitions, now_ms=self._clock.now_ms(), client_version=client_version
+            ),
+            lambda _: on_done(),
+            on_error,
+        )
+
+    def partitions_outside(
+        self,
+        producer: TransactionalProducer,
+        partitions: Collection[TopicPartition],
+        *,
+        on_reply: Callable[[frozenset[TopicPartition]], None],
+        on_error: OnError,
+    ) -> None:
+        """Which of the partitions are not in the producer's open transaction."""
+        self._runtime.look(lambda coordinator: coordinator.partitions_outside(producer, partitions), on_reply, on_error)
+
+    def end(
+        self,
+        producer: TransactionalProducer,
+        *,
+        commit: bool,
+        client_version: int,
+        on_reply: Callable[[ProducerIdAndEpoch], None],
+        on_error: OnError,
+    ) -> None:
+        """The reply is who the producer is in its next transaction. Markers are written from now on."""
+
+        def plan(coordinator: TransactionCoordinator) -> CoordinatorResult[TransactionRecord, EndReply]:
+            return coordinator.plan_end_one(
+                producer,
+                commit=commit,
+                new_producer_id=self._producer_ids.take,
+                now_ms=self._clock.now_ms(),
+                client_version=client_version,
+            )
+
+        def done(reply: EndReply) -> None:
+            if reply.ending is not None:
+                self._send([reply.ending])
+            on_reply(reply.producer)
+
+        self._producer_ids.when_held(lambda: self._runtime.change(plan, done, on_error), on_error)
+
+    # -- appends --
+
+    def prepare_append(
+        self,
+        *,
+        transactional_id: str | None,
+        producer: ProducerIdAndEpoch,
+        partitions: Sequence[TopicPartition],
+        adds: bool,
+        on_ready: Callable[[Mapping[TopicPartition, ErrorCode]], None],
+        knows_abortable: bool = False,
+    ) -> None:
+        """Which partitions may not be written by a transactional batch, with Produce's errors; none: all may.
+
+        `adds`: they are added to the transaction (Produce 12 and later). `knows_abortable`: the client knows
+        TRANSACTION_ABORTABLE (Produce 11 and later). Whoever is called back queues its appends before it returns.
+        """
+
+        def admitted(outside: frozenset[TopicPartition]) -> None:
+            refusal = ErrorCode.transaction_abortable if knows_abortable else ErrorCode.invalid_txn_state
+            on_ready(dict.fromkeys(outside, refusal))
+
+        def refused(error: StreamlogError) -> None:
+            on_ready(dict.fromkeys(partitions, _produce_error(error, adds=adds)))
+
+        asking = TransactionalProducer(
+            transactional_id=transactional_id or "",
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+        )
+        self.admit(asking, partitions, adds=adds, on_ready=admitted, on_error=refused)
+
+    def admit(
+        self,
+        producer: TransactionalProducer,
+        partitions: Sequence[TopicPartition],
+        *,
+        adds: bool,
+        on_ready: Callable[[frozenset[TopicPartition]], None],
+        on_error: OnError,
+    ) -> None:
+        """`on_ready` has those of the partitions that may not be written. See `prepare_append`.
+
+        With `adds` it waits a while for the end of the producer's last transaction.
+        """
+        if not adds:
+            self.partitions_outside(producer, partitions, on_reply=on_ready, on_error=on_error)
+            return
+        self._admission.add(producer, partitions, lambda: on_ready(frozenset()), on_error)
+
+    def write_marker(
+        self,
+        partition: TopicPartition,
+        producer: ProducerIdAndEpoch,
+        marker: EndTransactionMarker,
+        *,
+        on_done: Callable[[], None],
+        on_error: OnError,
+    ) -> None:
+        """Whatever the coordinator knows: how an administrator ends a transaction that nobody else can end."""
+        self._markers.write(partition, producer, marker, on_done, on_error)
+
+    # -- questions --
+
+    def describe(
+        self,
+        transactional_ids: Iterable[str],
+        on_reply: Callable[[dict[str, TransactionValue]], None],
+        on_error: OnError,
+    ) -> None:
+        """By id; those that are not known are missing."""
+        wanted = tuple(transactional_ids)
+
+        def question(coordinator: TransactionCoordinator) -> dict[str, TransactionValue]:
+            values = ((each, coordinator.value(each)) for each in wanted)
+            return {each: value for each, value in values if value is not None}
+
+        self._runtime.look(question, on_reply, on_error)
+
+    def find(
+        self,
+        is_wanted: Callable[[str, TransactionValue], bool],
+        on_reply: Callable[[dict[str, TransactionValue]], None],
+        on_error: OnError,
+    ) -> None:
+        """By id, ordered."""
+        self._runtime.look(lambda coordinator: coordinator.find(is_wanted), on_reply, on_error)
+
+    # -- what happens by itself --
+
+    def _on_loaded(self) -> None:
+        self._renewals.clear()
+        self._send_owed()
+        self._admission.wake_all()
+        self._timers.set(_EXPIRY, self._clock.now_ms() + self._expiry_interval_ms, self._expire)
+
+    def _send_owed(self) -> None:
+        """Once what is decided is durable. What fails is owed still, and is sent after the next load."""
+        self._runtime.look(TransactionCoordinator.ending, self._send, _ignore)
+
+    def _send(self, endings: Sequence[EndingTransaction]) -> None:
+        self._markers.send(endings, self._complete)
+
+    def _complete(self, ending: EndingTransaction) -> None:
+        def done(_: None) -> None:
+            self._admission.wake(ending.transactional_id)
+
+        self._runtime.change(
+            lambda coordinator: coordinator.plan_complete((ending,), now_ms=self._clock.now_ms()), done, _ignore
+        )
+
+    def _expire(self, now_ms: int) -> None:
+        self._timers.set(_EXPIRY, now_ms + self._expiry_interval_ms, self._expire)
+
+        def is_due(coordinator: TransactionCoordinator) -> bool:
+            next_ms = coordinator.next_expiry_ms()
+            return next_ms is not None and next_ms <= now_ms
+
+        def due(is_any: bool) -> None:
+            if not is_any and now_ms < self._forgets_at_ms:
+                return
+            self._forgets_at_ms = now_ms + self._forgetting_interval_ms
+            self._runtime.change(plan, expired, _ignore)
+
+        def plan(
+            coordinator: TransactionCoordinator,
+        ) -> CoordinatorResult[TransactionRecord, tuple[EndingTransaction, ...]]:
+            planned = coordinator.plan_expire(now_ms)
+            forgotten = [record.transactional_id for record in planned.records if record.value is None]
+            for transactional_id in forgotten:
+                self._renewals.pop(transactional_id, None)
+            if len(forgotten) >= MAX_EXPIRED_ID_COUNT:
+                self._forgets_at_ms = now_ms
+            return planned
+
+        def expired(endings: Sequence[EndingTransaction]) -> None:
+            for ending in endings:
+                _log.info("transactional_id=%s timed out and is aborted", ending.transactional_id)
+            self._send(endings)
+
+        self._runtime.look(is_due, due, _ignore)
+
+    def _note_renewal(
+        self, transactional_id: str, asked: ProducerIdAndEpoch | None, given: ProducerIdAndEpoch | None
+    ) -> None:
+        if given is None:
+            return
+        if asked is None:
+            self._renewals.pop(transactional_id, None)
+        elif asked != given:
+            self._renewals[transactional_id] = Renewal(asked=asked, given=given)
+
+
+def _produce_error(error: StreamlogError, *, adds: bool) -> ErrorCode:
+    """As a Kafka broker tells its producers what the transaction's coordinator said."""
+    if isinstance(error, UnknownTransactionalIdError | InvalidProducerIdMappingError):
+        return ErrorCode.invalid_producer_id_mapping
+    if isinstance(error, ProducerFencedError):
+        return ErrorCode.invalid_producer_epoch
+    if isinstance(error, CoordinatorError) or (isinstance(error, ConcurrentTransactionsError) and not adds):
+        return ErrorCode.not_enough_replicas
+    return error.error_code
+
+
+def _ignore(_: object) -> None:
+    return None

@@ -1,0 +1,1 @@
+"""Replicas of one node: append queues, open readers, maintenance."""

@@ -1,0 +1,95 @@
+"""Who may write in a transaction that is only opened by the write (transactions version 2, KIP-890).
+
+A client of version 2 writes as soon as its last end is decided, while markers of that end are still owed. So it is let
+wait until the end is complete, for a while; then it is told to ask again, as Kafka's brokers do it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Collection, Hashable
+from typing import Final
+
+from broker_core.broker.callback_errors import OnError
+from broker_core.broker.coordination.coordinator_runtime import CoordinatorRuntime
+from broker_core.broker.timer_queue import TimerQueue
+from broker_core.cluster import TransactionalProducer
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.model.exceptions import ConcurrentTransactionsError, StreamlogError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.ports import Clock
+from broker_core.txn.transaction_coordinator import TransactionCoordinator
+from broker_core.txn.txn_records import TransactionRecord
+
+_WAIT_MS: Final = 1_000
+
+
+class AppendAdmission:
+    """Of one coordinator. `wake` is called when a transaction of the id is complete."""
+
+    def __init__(
+        self,
+        runtime: CoordinatorRuntime[TransactionCoordinator, TransactionRecord],
+        timers: TimerQueue,
+        clock: Clock,
+    ) -> None:
+        self._runtime = runtime
+        self._timers = timers
+        self._clock = clock
+        self._numbers = itertools.count()
+        self._waiting: dict[str, list[Callable[[], None]]] = {}
+
+    def add(
+        self,
+        producer: TransactionalProducer,
+        partitions: Collection[TopicPartition],
+        on_ready: Callable[[], None],
+        on_error: OnError,
+    ) -> None:
+        """Adds the partitions to the producer's transaction; one of the two is called, once."""
+        key: Hashable = ("transactions", "admission", next(self._numbers))
+        until_ms = self._clock.now_ms() + _WAIT_MS
+        is_over = False
+
+        def end() -> bool:
+            nonlocal is_over
+            was_over, is_over = is_over, True
+            self._timers.cancel(key)
+            return not was_over
+
+        def plan(coordinator: TransactionCoordinator) -> CoordinatorResult[TransactionRecord, None]:
+            try:
+                return coordinator.plan_add_partitions(producer, partitions, now_ms=self._clock.now_ms())
+            except ConcurrentTransactionsError:
+                # Here, where it is certain that the end is not complete: the refusal itself may be heard of later.
+                self._waiting.setdefault(producer.transactional_id, []).append(attempt)
+                raise
+
+        def done(_: None) -> None:
+            if end():
+                on_ready()
+
+        def give_up(error: StreamlogError) -> None:
+            if end():
+                on_error(error)
+
+        def refused(error: StreamlogError) -> None:
+            if not isinstance(error, ConcurrentTransactionsError):
+                give_up(error)
+            elif not is_over:
+                self._timers.set(key, until_ms, lambda now_ms: give_up(error))
+
+        def attempt() -> None:
+            if not is_over:
+                self._runtime.change(plan, done, refused)
+
+        attempt()
+
+    def wake(self, transactional_id: str) -> None:
+        for attempt in self._waiting.pop(transactional_id, ()):
+            attempt()
+
+    def wake_all(self) -> None:
+        """The coordinator was loaded anew: what they waited for may have been lost."""
+        for transactional_id in tuple(self._waiting):
+            self.wake(transactional_id)

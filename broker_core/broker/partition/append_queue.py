@@ -1,0 +1,227 @@
+"""What is to be written to one partition: it queues up, and is written as one group at a time.
+
+    append ─┐                      ┌─ lock, judge and write each, ONE sync, publish ─┐
+    append ─┼─ queue ── takes all ─┤                                                 ├─ the owner hears, next group
+    append ─┘                      └─────────── meanwhile others queue ──────────────┘
+
+So the longer the disk takes, the more appends share a sync. Other changes (deleting records, flushing) queue up among
+the appends and have a job of their own.
+
+A group is a job's. A small one, on a server, is written by the loop itself at the end of the turn in which it came, and
+only its sync is a thread's: see `_maybe_write_here`.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from broker_core.broker.partition.partition_target import (
+    Changed,
+    PartitionTarget,
+    QueuedAppend,
+    QueuedChange,
+    StartedGroup,
+)
+from broker_core.broker.partition.replica_services import ReplicaServices
+from broker_core.model.exceptions import StorageError
+from broker_core.model.limits import MAX_APPEND_GROUP_BYTES, MAX_LOOP_APPEND_BYTES
+from broker_core.model.topic_config import TopicConfig
+
+
+class QueueOwner(Protocol):
+    """Whose queue it is: called on the loop."""
+
+    config: TopicConfig
+
+    @property
+    def knows_producers(self) -> bool: ...
+
+    def on_changed(self, group: Sequence[QueuedAppend | QueuedChange], changed: Changed) -> None: ...
+
+    def on_failed(self, group: Sequence[QueuedAppend | QueuedChange], error: Exception) -> None:
+        """The job did nothing: the topic is gone, or the partition could not be opened."""
+        ...
+
+    def on_disk_refusal(self, group: Sequence[QueuedAppend], error: Exception) -> None:
+        """Everything was rolled back, and the next append may find the disk well."""
+        ...
+
+
+class AppendQueue:
+    """Of one replica, on its loop."""
+
+    def __init__(self, owner: QueueOwner, target: PartitionTarget, services: ReplicaServices) -> None:
+        self._owner = owner
+        self._target = target
+        self._services = services
+        self._queue: deque[QueuedAppend | QueuedChange] = deque()
+        self._is_writing = False
+        self._is_waiting = False
+        self._is_turn_awaited = False
+        self._started: StartedGroup | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._is_writing and not self._queue
+
+    def add_append(self, queued: QueuedAppend) -> None:
+        self._queue.append(queued)
+        self._start_soon()
+
+    def add_change(self, queued: QueuedChange) -> None:
+        self._queue.append(queued)
+        self._start_soon()
+
+    def take_all(self) -> list[QueuedAppend | QueuedChange]:
+        """What nobody has begun with: it will not be written any more."""
+        taken = list(self._queue)
+        self._queue.clear()
+        return taken
+
+    def abandon(self) -> None:
+        """Nothing comes back any more: lets go of the partition as it is."""
+        started, self._started = self._started, None
+        if started is not None:
+            started.release()
+
+    def _start_soon(self) -> None:
+        """At the end of the turn where the loop writes: what else comes in it is of the same group."""
+        loop_writes = self._services.loop_writes
+        if loop_writes is None:
+            self._maybe_start()
+        elif self._queue and not self._is_turn_awaited and not self._is_writing:
+            self._is_turn_awaited = True
+            loop_writes.at_end_of_turn(self._at_end_of_turn)
+
+    def _at_end_of_turn(self) -> None:
+        self._is_turn_awaited = False
+        self._maybe_start()
+
+    def _maybe_start(self) -> None:
+        """Begins with what is queued, if nothing is under way and the node's memory allows it."""
+        if self._is_writing or self._is_waiting or not self._queue:
+            return
+        first = self._queue[0]
+        if isinstance(first, QueuedChange):
+            self._begin([first])
+            self._submit(lambda: self._target.change(first), [first])
+            return
+        group, size_bytes = self._next_group()
+        if not self._services.budget.may_write(size_bytes, self._on_free):
+            self._is_waiting = True
+            return
+        if not self._maybe_write_here(group, size_bytes):
+            self._begin(group)
+            self._start_group(group, size_bytes)
+
+    def _next_group(self) -> tuple[list[QueuedAppend], int]:
+        """(the appends that the next job takes, their bytes): all up to the next other change, within the bound."""
+        group: list[QueuedAppend] = []
+        size_bytes = 0
+        for queued in self._queue:
+            if isinstance(queued, QueuedChange) or (group and size_bytes + queued.size_bytes > MAX_APPEND_GROUP_BYTES):
+                break
+            group.append(queued)
+            size_bytes += queued.size_bytes
+        return group, size_bytes
+
+    def _on_free(self) -> None:
+        self._is_waiting = False
+        self._maybe_start()
+
+    def _begin(self, group: Sequence[QueuedAppend | QueuedChange]) -> None:
+        for _ in group:
+            self._queue.popleft()
+        self._is_writing = True
+
+    def _maybe_write_here(self, group: list[QueuedAppend], size_bytes: int) -> bool:
+        """Writes the group, or its beginning, on the loop: small batches that need not be inflated, of a partition that
+        is open and that nothing else uses. The lock is released when they are synced and published; maintenance that
+        wants it waits in its own thread until then."""
+        loop_writes = self._services.loop_writes
+        if (
+            loop_writes is None
+            or not self._owner.knows_producers
+            or size_bytes > MAX_LOOP_APPEND_BYTES
+            or not self._owner.config.takes_plain_as_they_come
+            or not all(each.is_plain for each in group)
+        ):
+            return False
+        try:
+            started = self._target.maybe_begin(group, now_ms=self._services.clock.now_ms())
+        except Exception as error:
+            self._begin(group)
+            self._fail(group, error)
+            self._finish(size_bytes)
+            return True
+        if started is None:
+            return False
+        del group[started.count :]
+        self._begin(group)
+        self._started = started
+        if started.needs_sync:
+            loop_writes.sync(
+                started.sync,
+                lambda: self._publish(started, group, size_bytes),
+                lambda error: self._rollback(started, group, size_bytes, started.refusal_of(error)),
+                descriptor=started.descriptor,
+            )
+        else:
+            self._publish(started, group, size_bytes)
+        return True
+
+    def _publish(self, started: StartedGroup, group: list[QueuedAppend], size_bytes: int) -> None:
+        self._started = None
+        try:
+            changed = started.finish()
+        except Exception as error:
+            self._fail(group, error)
+        else:
+            self._owner.on_changed(group, changed)
+        self._finish(size_bytes)
+
+    def _rollback(self, started: StartedGroup, group: list[QueuedAppend], size_bytes: int, error: Exception) -> None:
+        """The disk refused the sync: off the loop, because it is slow then, and not behind jobs that wait for the
+        partition."""
+
+        def over() -> None:
+            self._started = None
+            self._owner.on_disk_refusal(group, error)
+            self._finish(size_bytes)
+
+        assert self._services.loop_writes is not None, "only the loop's own writes are rolled back here"
+        self._services.loop_writes.sync(started.rollback, over, lambda _: over())
+
+    def _fail(self, group: list[QueuedAppend], error: Exception) -> None:
+        if isinstance(error, StorageError):
+            self._owner.on_disk_refusal(group, error)
+        else:
+            self._owner.on_failed(group, error)
+
+    def _start_group(self, group: list[QueuedAppend], size_bytes: int) -> None:
+        target, clock = self._target, self._services.clock
+        wants_all = not self._owner.knows_producers
+        self._submit(
+            lambda: target.append(group, now_ms=clock.now_ms(), wants_all_producers=wants_all), group, size_bytes
+        )
+
+    def _submit(
+        self, work: Callable[[], Changed], group: Sequence[QueuedAppend | QueuedChange], size_bytes: int = 0
+    ) -> None:
+        def done(changed: Changed) -> None:
+            self._owner.on_changed(group, changed)
+            self._finish(size_bytes)
+
+        def failed(error: Exception) -> None:
+            self._owner.on_failed(group, error)
+            self._finish(size_bytes)
+
+        self._services.jobs.submit(work, done, failed)
+
+    def _finish(self, size_bytes: int) -> None:
+        self._is_writing = False
+        if size_bytes:
+            self._services.budget.written(size_bytes)
+        self._start_soon()

@@ -1,0 +1,124 @@
+"""When a node's partitions are maintained: all of them every log.retention.check.interval.ms, one when it rolled.
+
+One job at a time, however many are due: maintenance reads and writes a lot, and appends come first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from broker_core.broker.timer_queue import TimerQueue
+from broker_core.cluster import PartitionBounds
+from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.partition_maintenance import MaintenanceReport, PartitionMaintenance
+from broker_core.model.exceptions import InvalidRequestError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.limits import KEY_FILTER_UPKEEP_BYTES
+from broker_core.ports import Clock, Entropy, Jobs
+from broker_core.storage.partition_store import PartitionStore
+
+PinnedOffset = Callable[[TopicPartition], int | None]
+"""From where on somebody still wants a partition's records, however old they are; None: nobody. Asked on the loop."""
+
+_TIMER_KEY: Final = "partition maintenance"
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Looked:
+    report: MaintenanceReport | None
+    bounds: PartitionBounds
+
+
+class MaintenanceSchedule:
+    """`partitions()`: those of the node, asked at each round. `on_bounds` is told what came of each."""
+
+    def __init__(
+        self,
+        access: PartitionAccess,
+        jobs: Jobs,
+        timers: TimerQueue,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        interval_ms: int,
+        pinned_offset: PinnedOffset,
+        partitions: Callable[[], Iterable[TopicPartition]],
+        on_bounds: Callable[[TopicPartition, PartitionBounds], None],
+    ) -> None:
+        self._access = access
+        self._jobs = jobs
+        self._timers = timers
+        self._interval_ms = interval_ms
+        self._ask_pinned_offset = pinned_offset
+        self._partitions = partitions
+        self._on_bounds = on_bounds
+        self._pinned: dict[TopicPartition, int | None] = {}
+        self._maintenance = PartitionMaintenance(access, clock, entropy, pinned_offset=self._pinned.get)
+        self._due: dict[TopicPartition, None] = {}
+        self._is_working = False
+        self._is_stopped = False
+        self._when_stopped: Callable[[], None] | None = None
+
+    def start(self, now_ms: int) -> None:
+        """The first round comes after one interval."""
+        self._timers.set(_TIMER_KEY, now_ms + self._interval_ms, self._begin_round)
+
+    def add(self, partition: TopicPartition) -> None:
+        """The partition began a segment: maintain it soon."""
+        self._due[partition] = None
+        self._go_on()
+
+    def stop(self, on_done: Callable[[], None]) -> None:
+        """What is under way is finished, nothing else is begun."""
+        self._is_stopped = True
+        self._due.clear()
+        self._timers.cancel(_TIMER_KEY)
+        if self._is_working:
+            self._when_stopped = on_done
+        else:
+            on_done()
+
+    def _begin_round(self, now_ms: int) -> None:
+        self._timers.set(_TIMER_KEY, now_ms + self._interval_ms, self._begin_round)
+        self._due.update(dict.fromkeys(self._partitions()))
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._is_working or self._is_stopped or not self._due:
+            return
+        partition = next(iter(self._due))
+        del self._due[partition]
+        self._is_working = True
+        # One job at a time: the job alone reads it, and it is not changed meanwhile.
+        self._pinned.clear()
+        self._pinned[partition] = self._ask_pinned_offset(partition)
+
+        def done(looked: _Looked) -> None:
+            if looked.report is not None and looked.report.error is not None:
+                _log.warning("partition=%s maintenance: %s", partition, looked.report.error)
+            self._on_bounds(partition, looked.bounds)
+            self._end()
+
+        def failed(error: Exception) -> None:
+            if not isinstance(error, InvalidRequestError):  # else: deleted meanwhile
+                _log.warning("partition=%s maintenance: %s", partition, error)
+            self._end()
+
+        self._jobs.submit(lambda: self._maintain(partition), done, failed)
+
+    def _maintain(self, partition: TopicPartition) -> _Looked:
+        """In a job."""
+        report = None
+        if self._maintenance.is_due(partition):
+            report = self._maintenance.maintain(partition, max_filter_bytes=KEY_FILTER_UPKEEP_BYTES)
+        return _Looked(report=report, bounds=self._access.read(partition, PartitionStore.bounds))
+
+    def _end(self) -> None:
+        self._is_working = False
+        if self._when_stopped is not None:
+            self._when_stopped()
+        self._go_on()

@@ -1,0 +1,341 @@
+"""One partition on the node's loop: what is appended to it goes through a queue, see `append_queue`; what is read of it
+comes from what is published.
+
+Reads happen on the loop and never look behind `bounds`, which are those of the last group that came back. They never go
+back, in whatever order jobs do. What may take long, because it opens every segment or inflates batches, is given out as
+a question for a job (`asked_of_store`).
+
+A job that finds the topic gone answers with UnknownTopicError. One that cannot open the partition (its folder, damage
+in what was published) takes it offline: `error` says why, until a job succeeds again. An append that the disk refuses
+does not: the store took it back, and the next one may find the disk well. Nor does a process that has too many files
+open: that is nothing of the partition's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from broker_core.broker.callback_errors import OnError, log_callback_errors
+from broker_core.broker.partition.append_queue import AppendQueue
+from broker_core.broker.partition.partition_target import Changed, PartitionTarget, QueuedAppend, QueuedChange
+from broker_core.broker.partition.replica_services import ReplicaServices
+from broker_core.cluster import (
+    AppendResult,
+    FetchedBatches,
+    OffsetAndTimestamp,
+    PartitionBounds,
+    TopicDescription,
+)
+from broker_core.log.producer_state import AppendOrigin, ProducerEntry
+from broker_core.model.exceptions import (
+    DirectoryFormatError,
+    InvalidRecordError,
+    InvalidRequestError,
+    StorageError,
+    StreamlogError,
+    TooManyOpenFilesError,
+    UnknownPartitionError,
+)
+from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
+from broker_core.record.batch_header import BatchHeader, WritableBytes
+from broker_core.storage.partition_store import GroupedAppend, PartitionStore
+
+Answer = TypeVar("Answer")
+
+_log: Final = logging.getLogger(__name__)
+_NOTHING: Final = PartitionBounds(log_start_offset=0, last_stable_offset=0, high_watermark=0, log_end_offset=0)
+_BASE_OFFSET: Final = slice(0, 8)
+
+
+class Replica:
+    """Made by the manager. Methods are called on the loop and call back on the loop.
+
+    Its bounds are read when it is made: one small read. Without a folder (a crash left it unmade) it is empty, and the
+    first append makes it. Raises TooManyOpenFilesError: then nothing is known, and it may be made later.
+    """
+
+    leader_epoch: int = 0
+
+    def __init__(self, topic_partition: TopicPartition, topic: TopicDescription, services: ReplicaServices) -> None:
+        self.topic_partition = topic_partition
+        self.topic_id = topic.topic_id
+        self.config = services.config_of(topic)
+        self.bounds = _NOTHING
+        self.error: StorageError | None = None
+        """Why it is offline."""
+        self.is_dirty = False
+        """Something was appended since it was flushed."""
+        self.appended_bytes = 0
+        """Of all batches that were appended since it was made."""
+        self._topic = topic
+        self._services = services
+        self._target = PartitionTarget(access=services.access, topic_partition=topic_partition, topic_id=topic.topic_id)
+        self._queue = AppendQueue(self, self._target, services)
+        self._producers: dict[int, ProducerEntry] | None = None
+        self._listeners: list[Callable[[], None]] = []
+        self._call = partial(log_callback_errors, f"partition={topic_partition}")
+        self._look_at_bounds()
+
+    @property
+    def knows_producers(self) -> bool:
+        return self._producers is not None
+
+    @property
+    def is_idle(self) -> bool:
+        return self._queue.is_idle
+
+    def on_advance(self, callback: Callable[[], None]) -> None:
+        """Called on the loop whenever the bounds have moved, and when the topic was deleted."""
+        self._listeners.append(callback)
+
+    # -- changes --
+
+    def append(
+        self,
+        batches: WritableBytes,
+        *,
+        origin: AppendOrigin,
+        header: BatchHeader | None = None,
+        on_done: Callable[[AppendResult], None],
+        on_error: OnError,
+    ) -> None:
+        """Appends all of the batches or none, in the order of the calls. `on_done` when they are published: durable,
+        unless the topic's flush.policy leaves that to the operating system. `header`: of the only batch, if it was
+        read.
+
+        `on_error` has what `PartitionStore.append` raises, UnknownTopicError, or StorageError. From a client the
+        batch must claim no offset, as in Kafka: else InvalidRecordError.
+        """
+        refusal = None
+        if origin is AppendOrigin.CLIENT and any(batches[_BASE_OFFSET]):
+            claimed = int.from_bytes(batches[_BASE_OFFSET], "big", signed=True)
+            refusal = InvalidRecordError(
+                f"{self.topic_partition}: the base offset of a produced batch is 0; this one's is {claimed}"
+            )
+        self._services.budget.hold(len(batches))
+        self._queue.add_append(
+            QueuedAppend(
+                append=GroupedAppend(batches=batches, origin=origin, header=header),
+                refusal=refusal,
+                on_done=on_done,
+                on_error=on_error,
+            )
+        )
+
+    def change(
+        self, work: Callable[[PartitionStore], Answer], on_done: Callable[[Answer], None], on_error: OnError
+    ) -> None:
+        """Runs `work(store)` in a job under the partition's lock, behind what is queued."""
+        self._queue.add_change(QueuedChange(work=work, on_done=on_done, on_error=on_error))
+
+    def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_error: OnError) -> None:
+        """Moves the log start offset up, -1: to the high watermark. `on_done` has the new log start offset."""
+        self.change(lambda store: store.delete_records(before_offset), on_done, on_error)
+
+    def flush(self, on_done: Callable[[None], None], on_error: OnError) -> None:
+        """Puts everything on the device, whatever flush.policy says."""
+
+        def flushed(_: None) -> None:
+            self.is_dirty = False
+            on_done(None)
+
+        self.change(PartitionStore.flush, flushed, on_error)
+
+    def learn_bounds(self, bounds: PartitionBounds) -> None:
+        """Somebody else changed the partition: its maintenance."""
+        if self._advance(bounds):
+            self._tell_listeners()
+
+    def set_topic(self, topic: TopicDescription) -> None:
+        """The topic's settings have changed, or their defaults."""
+        self._topic = topic
+        self.config = self._services.config_of(topic)
+        self._services.readers.drop(self.topic_partition)
+
+    def drop(self) -> None:
+        """The topic was deleted: what is queued is refused. A job that is under way finds out by itself."""
+        self._services.readers.drop(self.topic_partition)
+        for queued in self._queue.take_all():
+            self._refuse(queued, self._target.unknown_topic())
+        self._tell_listeners()
+
+    def abandon(self) -> None:
+        """Nothing comes back any more: lets go of the partition as it is."""
+        self._queue.abandon()
+
+    def go_offline(self, error: StreamlogError) -> None:
+        if self.error is None:
+            _log.error("partition=%s offline: %s", self.topic_partition, error)
+        self.error = StorageError(f"{self.topic_partition} is offline: {error}")
+
+    # -- reads --
+
+    def read(
+        self, from_offset: int, *, max_bytes: int, isolation: IsolationLevel, until_offset: int | None = None
+    ) -> FetchedBatches:
+        """See `PartitionStore.read`; ends at `bounds`. Raises OffsetOutOfRangeError, CorruptBatchError and
+        StorageError."""
+        bounds = self.bounds
+        bounds.require(from_offset, self.topic_partition)
+        end = bounds.readable_end(isolation)
+        stop = end if until_offset is None else min(end, until_offset)
+        if from_offset >= stop:
+            return FetchedBatches(buffer=memoryview(b""), next_offset=from_offset, bounds=bounds)
+        fetched = self._reader().read(from_offset, max_bytes=max_bytes, until_offset=stop, isolation=isolation)
+        return FetchedBatches(
+            buffer=fetched.buffer,
+            next_offset=fetched.next_offset,
+            bounds=bounds,
+            aborted_transactions=fetched.aborted_transactions,
+        )
+
+    def find_offset(self, spec: OffsetSpec | int, isolation: IsolationLevel) -> Callable[[], OffsetAndTimestamp | None]:
+        """For a spec, or the first record at or after a time in ms that the reader may see; None: there is none. What
+        is returned finds it, of the log as it is now, and is for a job; at the log's ends it may as well run here."""
+        bounds = self.bounds
+        readable_end = bounds.readable_end(isolation)
+        if spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
+            end = bounds.log_start_offset if spec == OffsetSpec.EARLIEST else readable_end
+            found = OffsetAndTimestamp(offset=end, timestamp_ms=NO_TIMESTAMP)
+            return lambda: found
+        if bounds.log_start_offset == bounds.log_end_offset:
+            return lambda: None
+        if spec == OffsetSpec.MAX_TIMESTAMP:
+            find_newest = self.asked_of_store(PartitionStore.find_max_timestamp)
+
+            def newest() -> OffsetAndTimestamp | None:
+                found = find_newest()
+                return found if found is not None and found.offset < readable_end else None
+
+            return newest
+        return self.asked_of_store(lambda store: store.find_offset_by_timestamp(spec, until_offset=readable_end))
+
+    def asked_of_store(self, question: Callable[[PartitionStore], Answer]) -> Callable[[], Answer]:
+        """What puts the question to the partition's store, in a job. Raises what the question raises, and
+        UnknownTopicError when the topic is gone by then, or another one."""
+        target = self._target
+        return lambda: target.ask(question)
+
+    def when_producers_known(self, on_known: Callable[[], None], on_error: OnError) -> None:
+        """Calls back, at once or later, when `producer_entries` may be asked. Until something was appended since the
+        start they have to be read from the log."""
+        if self._producers is not None:
+            on_known()
+        else:
+            self.change(_nothing, lambda _: on_known(), on_error)
+
+    def producer_entries(self) -> Mapping[int, ProducerEntry]:
+        """All producers that the partition remembers, as of the last job. See `when_producers_known`."""
+        assert self._producers is not None, f"{self.topic_partition}: its producers are not known yet"
+        return self._producers
+
+    def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """(the newest leader epoch at or below the one asked, the offset behind its last record); (-1, -1): unknown."""
+        end = self._reader().leader_epochs().end_of(leader_epoch, log_end_offset=self.bounds.log_end_offset)
+        return end.leader_epoch, end.end_offset
+
+    def _reader(self) -> PartitionStore:
+        return self._services.readers.get(self.topic_partition, topic_id=self.topic_id, config=self.config)
+
+    def _look_at_bounds(self) -> None:
+        try:
+            self.bounds = self._reader().bounds()
+        except (UnknownPartitionError, DirectoryFormatError):
+            return  # not made yet, or an older topic's that is in its place: the first append sees to it
+        except TooManyOpenFilesError:
+            raise
+        except StreamlogError as error:
+            self.go_offline(error)
+
+    # -- what the queue says --
+
+    def on_changed(self, group: Sequence[QueuedAppend | QueuedChange], changed: Changed) -> None:
+        if self.error is not None:
+            _log.warning("partition=%s is online again", self.topic_partition)
+            self.error = None
+        if isinstance(group[0], QueuedAppend):
+            self.is_dirty = True
+        self._learn_producers(changed)
+        has_advanced = self._advance(changed.bounds)
+        for answer in changed.answers:
+            if isinstance(answer, StorageError):
+                self._log_disk_refusal(answer)
+                break
+        for queued, answer in zip(group, changed.answers, strict=True):
+            self._answer(queued, answer)
+        if has_advanced:
+            self._tell_listeners()
+        if changed.has_rolled:
+            self._services.on_rolled(self.topic_partition)
+
+    def on_disk_refusal(self, group: Sequence[QueuedAppend], error: Exception) -> None:
+        """Everything was rolled back, and the next append may find the disk well."""
+        self._log_disk_refusal(error)
+        known = error if isinstance(error, StreamlogError) else StreamlogError(f"{self.topic_partition}: {error}")
+        for queued in group:
+            self._refuse(queued, queued.refusal or known)
+
+    def _log_disk_refusal(self, error: Exception) -> None:
+        _log.error("partition=%s: the disk refused: %s", self.topic_partition, error)
+
+    def on_failed(self, group: Sequence[QueuedAppend | QueuedChange], error: Exception) -> None:
+        """The job did nothing: the topic is gone, or the partition could not be opened."""
+        if isinstance(error, InvalidRequestError | TooManyOpenFilesError):
+            known: StreamlogError = error
+        elif isinstance(error, StreamlogError):
+            self.go_offline(error)
+            known = self.error or error
+        else:
+            _log.error("partition=%s: a job failed", self.topic_partition, exc_info=error)
+            known = StreamlogError(f"{self.topic_partition}: {type(error).__name__}: {error}")
+        for queued in group:
+            self._refuse(queued, known)
+
+    def _answer(self, queued: QueuedAppend | QueuedChange, answer: Any) -> None:
+        if isinstance(answer, StreamlogError):
+            self._refuse(queued, answer)
+        elif isinstance(queued, QueuedAppend):
+            self._services.budget.release(queued.size_bytes)
+            self.appended_bytes += queued.size_bytes
+            self._call(queued.on_done, answer.result)
+        else:
+            self._call(queued.on_done, answer)
+
+    def _refuse(self, queued: QueuedAppend | QueuedChange, error: StreamlogError) -> None:
+        if isinstance(queued, QueuedAppend):
+            self._services.budget.release(queued.size_bytes)
+        self._call(queued.on_error, error)
+
+    def _learn_producers(self, changed: Changed) -> None:
+        if changed.has_all_producers:
+            self._producers = {number: entry for number, entry in changed.producers.items() if entry is not None}
+        elif self._producers is not None:
+            for producer_id, entry in changed.producers.items():
+                if entry is not None:
+                    self._producers[producer_id] = entry
+
+    def _advance(self, bounds: PartitionBounds) -> bool:
+        """Whether anything moved. A job that looked earlier may come back later: nothing goes back."""
+        now = self.bounds
+        if bounds.is_nowhere_behind(now):
+            self.bounds = bounds
+            return bounds != now
+        self.bounds = PartitionBounds(
+            log_start_offset=max(now.log_start_offset, bounds.log_start_offset),
+            last_stable_offset=max(now.last_stable_offset, bounds.last_stable_offset),
+            high_watermark=max(now.high_watermark, bounds.high_watermark),
+            log_end_offset=max(now.log_end_offset, bounds.log_end_offset),
+        )
+        return self.bounds != now
+
+    def _tell_listeners(self) -> None:
+        for listener in self._listeners:
+            self._call(listener)
+        self._call(self._services.on_advanced, self.topic_partition)
+
+
+def _nothing(store: PartitionStore) -> None:
+    """A job that changes nothing brings back all that the loop is to know."""

@@ -1,0 +1,269 @@
+"""All partitions of a node: made when somebody asks for them, dropped when their topic is deleted.
+
+Making one costs an open file and a small read, so a node with thousands of them starts at once. Which topics there are
+says the metadata image on the loop (`TopicStore`); the manager looks at it again whenever it has changed.
+
+A partition that cannot be opened is offline: `get` raises StorageError, the others go on. Each round of maintenance
+tries it once more.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from broker_core.broker.node_directory import NodeDirectory
+from broker_core.broker.partition.append_budget import AppendBudget
+from broker_core.broker.partition.maintenance_schedule import MaintenanceSchedule, PinnedOffset
+from broker_core.broker.partition.open_readers import OpenReaders
+from broker_core.broker.partition.replica import Replica
+from broker_core.broker.partition.replica_services import ReplicaServices
+from broker_core.broker.timer_queue import TimerQueue
+from broker_core.broker.topic_store import TopicStore
+from broker_core.cluster import PartitionBounds, TopicDescription
+from broker_core.model.exceptions import (
+    StreamlogError,
+    TooManyOpenFilesError,
+    UnknownPartitionError,
+    UnknownTopicError,
+)
+from broker_core.model.identifiers import TopicPartition
+from broker_core.ports import Clock, Entropy, Jobs, LoopWrites
+from broker_core.storage.partition_store import PartitionStore
+
+_log: Final = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSpace:
+    """Of the device that the log lies on."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
+class ReplicaManager:
+    """Of one node, on its loop. `budget.is_full` tells a server to read no more from producers for now."""
+
+    def __init__(
+        self,
+        directory: NodeDirectory,
+        topics: TopicStore,
+        jobs: Jobs,
+        timers: TimerQueue,
+        clock: Clock,
+        entropy: Entropy,
+        *,
+        retention_check_interval_ms: int,
+        pinned_offset: PinnedOffset = lambda partition: None,
+        budget: AppendBudget | None = None,
+        loop_writes: LoopWrites | None = None,
+    ) -> None:
+        self.budget = budget or AppendBudget()
+        self._directory = directory
+        self._topics = topics
+        self._jobs = jobs
+        self._readers = OpenReaders(directory.fs, directory.access, max_count=directory.max_open_count)
+        self._services = ReplicaServices(
+            access=directory.access,
+            readers=self._readers,
+            jobs=jobs,
+            loop_writes=loop_writes,
+            clock=clock,
+            budget=self.budget,
+            config_of=topics.config_of,
+            on_advanced=self._advanced,
+            on_rolled=self._rolled,
+        )
+        self._maintenance = MaintenanceSchedule(
+            directory.access,
+            jobs,
+            timers,
+            clock,
+            entropy,
+            interval_ms=retention_check_interval_ms,
+            pinned_offset=pinned_offset,
+            partitions=self._due_for_maintenance,
+            on_bounds=self._bounds_moved,
+        )
+        self._replicas: dict[TopicPartition, Replica] = {}
+        self._known_topics: dict[str, TopicDescription] = {}
+        self._listeners: list[Callable[[TopicPartition], None]] = []
+        self.is_flushed = False
+        """After `stop`: everything is on the device, and the directory may be called clean."""
+        topics.on_change(self._topics_changed)
+
+    def start(self, now_ms: int, *, errors: Mapping[TopicPartition, StreamlogError] | None = None) -> None:
+        """Begins maintenance. `errors`: what recovery met; those partitions are offline."""
+        self._maintenance.start(now_ms)
+        for partition, error in (errors or {}).items():
+            if isinstance(error, TooManyOpenFilesError):
+                continue
+            replica = self._find(partition)
+            if replica is not None:
+                replica.go_offline(error)
+
+    def get(self, partition: TopicPartition) -> Replica:
+        """Raises UnknownTopicError, UnknownPartitionError, StorageError (the partition is offline, or no file can be
+        opened)."""
+        replica = self._replicas.get(partition)
+        if replica is None:
+            replica = self._make(partition)
+        if replica.error is not None:
+            raise replica.error
+        return replica
+
+    def all(self) -> Iterator[Replica]:
+        """Of every partition of every topic, offline ones too. Raises TooManyOpenFilesError."""
+        for partition in self._partitions():
+            yield self._replicas.get(partition) or self._make(partition)
+
+    def is_offline(self, partition: TopicPartition) -> bool:
+        """As far as it is known: nothing is opened to find out."""
+        replica = self._replicas.get(partition)
+        return replica is not None and replica.error is not None
+
+    def on_advance(self, callback: Callable[[TopicPartition], None]) -> None:
+        """Called on the loop whenever the bounds of any partition have moved, or its topic was deleted."""
+        self._listeners.append(callback)
+
+    def sizes(self, partitions: Iterable[TopicPartition] | None = None) -> Callable[[], dict[TopicPartition, int]]:
+        """What tells how many bytes each of them takes, None: all; for a job, since each is opened. Those that are not
+        there, or cannot be opened, are missing."""
+        access, wanted = self._directory.access, self._partitions() if partitions is None else list(partitions)
+
+        def look() -> dict[TopicPartition, int]:
+            found = {}
+            for partition in wanted:
+                with suppress(StreamlogError):
+                    segments = access.read(partition, PartitionStore.segments)
+                    found[partition] = sum(segment.size_bytes for segment in segments)
+            return found
+
+        return look
+
+    def disk_space(self) -> DiskSpace:
+        path = self._directory.path
+        return DiskSpace(
+            total_bytes=self._directory.fs.total_bytes(path), usable_bytes=self._directory.fs.free_bytes(path)
+        )
+
+    def stop(self, on_done: Callable[[], None]) -> None:
+        """Waits for what is queued, puts it on the device and closes all files. Nothing may be appended any more."""
+        self._maintenance.stop(lambda: self._flush_all(on_done))
+
+    def abandon(self) -> None:
+        """Lets go of what is being written, as it is: nothing comes back from jobs and syncs any more."""
+        for replica in self._replicas.values():
+            replica.abandon()
+
+    # -- one by one --
+
+    def _find(self, partition: TopicPartition) -> Replica | None:
+        try:
+            return self._replicas.get(partition) or self._make(partition)
+        except (UnknownTopicError, UnknownPartitionError):
+            return None
+
+    def _make(self, partition: TopicPartition) -> Replica:
+        topic = self._topics.topic(partition.topic)
+        if not 0 <= partition.partition < topic.partition_count:
+            raise UnknownPartitionError(
+                f"Topic '{topic.name}' has partitions 0 to {topic.partition_count - 1}, not {partition.partition}.",
+                topic=topic.name,
+                partition=partition.partition,
+            )
+        self._known_topics[topic.name] = topic
+        replica = self._replicas[partition] = Replica(partition, topic, self._services)
+        return replica
+
+    def _partitions(self) -> list[TopicPartition]:
+        return [
+            TopicPartition(topic.name, number)
+            for topic in self._topics.image.topics.values()
+            for number in range(topic.partition_count)
+        ]
+
+    def _topics_changed(self) -> None:
+        """The image has changed: topics that are gone, or other ones, or set otherwise."""
+        changed = {
+            name for name, known in self._known_topics.items() if self._topics.image.topics.get(name) is not known
+        }
+        gone = set()
+        for partition in [each for each in self._replicas if each.topic in changed]:
+            replica, topic = self._replicas[partition], self._topics.image.topics.get(partition.topic)
+            if topic is not None and topic.topic_id == replica.topic_id:
+                replica.set_topic(topic)
+                self._known_topics[topic.name] = topic
+            else:
+                gone.add(partition.topic)
+                del self._replicas[partition]
+                replica.drop()
+        for name in gone:
+            self._forget_topic(name)
+
+    def _forget_topic(self, name: str) -> None:
+        """Open files would keep the disk space of what was deleted."""
+        if name not in {partition.topic for partition in self._replicas}:
+            self._known_topics.pop(name, None)
+        access = self._directory.access
+
+        def failed(error: Exception) -> None:
+            _log.warning("files of deleted topic %s are not closed: %s", name, error)
+
+        self._jobs.submit(lambda: access.drop_topic(name), _ignore, failed)
+
+    # -- what replicas and maintenance say --
+
+    def _advanced(self, partition: TopicPartition) -> None:
+        for listener in self._listeners:
+            listener(partition)
+
+    def _rolled(self, partition: TopicPartition) -> None:
+        self._maintenance.add(partition)
+
+    def _bounds_moved(self, partition: TopicPartition, bounds: PartitionBounds) -> None:
+        replica = self._replicas.get(partition)
+        if replica is not None:
+            replica.learn_bounds(bounds)
+
+    def _due_for_maintenance(self) -> Iterable[TopicPartition]:
+        """All that are online; those that are not are tried once more."""
+        due = []
+        for partition in self._partitions():
+            replica = self._replicas.get(partition)
+            if replica is None or replica.error is None:
+                due.append(partition)
+            else:
+                replica.change(_ignore, _ignore, _ignore)
+        return due
+
+    def _flush_all(self, on_done: Callable[[], None]) -> None:
+        waiting = [replica for replica in self._replicas.values() if replica.is_dirty or not replica.is_idle]
+        left = len(waiting)
+        self.is_flushed = True
+
+        def ended() -> None:
+            nonlocal left
+            left -= 1
+            if left <= 0:
+                self._readers.close()
+                on_done()
+
+        def failed(error: StreamlogError) -> None:
+            if not isinstance(error, UnknownTopicError):
+                _log.warning("not everything is on the device: %s", error)
+                self.is_flushed = False
+            ended()
+
+        if not waiting:
+            ended()
+        for replica in waiting:
+            replica.flush(lambda _: ended(), failed)
+
+
+def _ignore(_: object) -> None:
+    return None

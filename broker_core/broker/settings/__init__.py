@@ -1,0 +1,1 @@
+"""A broker's settings: parsed, checked, described; listeners and their security."""

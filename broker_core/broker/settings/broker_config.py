@@ -1,0 +1,278 @@
+"""What a broker is set to, of names and values as in Kafka's server.properties.
+
+    config = parse_broker_config({"listeners": "PLAINTEXT://127.0.0.1:9092", "log.dirs": "/data/log"})
+    config.num_partitions, config.listeners, config.topic_defaults["retention.ms"]
+
+An attribute is the setting's name with `_` for `.`; what it is for, its type, range and default stand in
+`broker_settings`. All mistakes are told at once, each with key, value and what is allowed; an unknown name with the
+nearest one that there is. Kafka's settings without effect here are accepted and told in `notes`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any, Final
+
+from broker_core.broker.settings.broker_settings import BROKER_SETTINGS, TOPIC_SYNONYMS, UNIT_MS
+from broker_core.broker.settings.idle_settings import IDLE_SETTINGS, REFUSED_UNLESS_DEFAULT
+from broker_core.broker.settings.listener_settings import LISTENER_PREFIX, Listener, parse_listeners
+from broker_core.metadata.authorizer import parse_super_users
+from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.exceptions import InvalidConfigError
+from broker_core.model.limits import MAX_UNAUTHENTICATED_FRAME_BYTES
+from broker_core.model.setting_parsers import INT_MAX, items_of
+from broker_core.model.topic_config import TopicConfig
+
+DEFAULT_NODE_ID: Final = 1
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+_JAAS_OF_MECHANISM: Final = frozenset(
+    f"{mechanism}.sasl.jaas.config" for mechanism in ("plain", "scram-sha-256", "scram-sha-512")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """`BrokerConfig()` holds Kafka's defaults, without listeners."""
+
+    given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    """What was asked for, secrets included."""
+    notes: tuple[str, ...] = ()
+    """What was asked for and has no effect, a sentence each."""
+    listeners: tuple[Listener, ...] = ()
+    log_dir: str = "/tmp/kafka-logs"
+    node_id: int = DEFAULT_NODE_ID
+    broker_rack: str | None = None
+    metrics_listener: BrokerAddress | None = None
+    num_io_threads: int = 8
+
+    connections_max_idle_ms: int = 600_000
+    connections_max_reauth_ms: int = 0
+    connection_failed_authentication_delay_ms: int = 100
+    max_connections: int = INT_MAX
+    max_connections_per_ip: int = INT_MAX
+    max_connections_per_ip_overrides: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    socket_request_max_bytes: int = 104_857_600
+    socket_send_buffer_bytes: int = 102_400
+    socket_receive_buffer_bytes: int = 102_400
+    socket_listen_backlog_size: int = 50
+    queued_max_request_bytes: int = -1
+    fetch_max_bytes: int = 57_671_680
+    max_incremental_fetch_session_cache_slots: int = 1000
+    max_request_partition_size_limit: int = 2000
+
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    auto_create_topics_enable: bool = True
+    delete_topic_enable: bool = True
+    log_retention_check_interval_ms: int = 300_000
+    log_cleaner_enable: bool = True
+    log_cleaner_dedupe_buffer_size: int = 134_217_728
+    topic_defaults: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """By the names of topic settings: what a topic has that does not set it, as far as it was given."""
+
+    group_initial_rebalance_delay_ms: int = 3000
+    group_min_session_timeout_ms: int = 6000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = INT_MAX
+    group_coordinator_rebalance_protocols: tuple[str, ...] = ("classic", "consumer", "streams")
+    group_consumer_session_timeout_ms: int = 45_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_heartbeat_interval_ms: int = 5000
+    group_consumer_min_heartbeat_interval_ms: int = 5000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_assignment_interval_ms: int = 1000
+    group_consumer_min_assignment_interval_ms: int = 0
+    group_consumer_max_assignment_interval_ms: int = 15_000
+    group_consumer_max_size: int = INT_MAX
+    group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
+    group_consumer_migration_policy: str = "bidirectional"
+    offsets_retention_minutes: int = 10_080
+    offsets_retention_check_interval_ms: int = 600_000
+    offset_metadata_max_bytes: int = 4096
+    offsets_commit_timeout_ms: int = 5000
+
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 604_800_000
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
+    transaction_two_phase_commit_enable: bool = False
+    producer_id_expiration_ms: int = 86_400_000
+
+    sasl_server_max_receive_size: int = MAX_UNAUTHENTICATED_FRAME_BYTES
+    has_authorizer: bool = False
+    """authorizer.class.name"""
+    super_users: frozenset[str] = frozenset()
+    allow_everyone_if_no_acl_found: bool = False
+
+    @property
+    def endpoints(self) -> Mapping[str, BrokerAddress]:
+        """Where clients of each listener find this node."""
+        return {listener.name: listener.advertised for listener in self.listeners}
+
+    @property
+    def topic_config(self) -> TopicConfig:
+        """Of a topic that sets nothing."""
+        return TopicConfig.from_strings(self.topic_defaults)
+
+
+_FIELDS: Final = frozenset(one.name for one in fields(BrokerConfig))
+_BY_HAND: Final = frozenset(
+    {"listeners", "log.dir", "node.id", "metrics.listener", "max.connections.per.ip.overrides", "super.users"}
+)
+
+
+def parse_broker_config(given: Mapping[str, str]) -> BrokerConfig:
+    """Raises InvalidConfigError with all complaints in its message, and one by one in its field `complaints`."""
+    complaints: list[str] = []
+    given = {name.strip(): value.strip() for name, value in given.items()}
+    parsed = _parse_each(given, complaints)
+    values = {
+        name.replace(".", "_"): value
+        for name, value in parsed.items()
+        if name not in _BY_HAND and name.replace(".", "_") in _FIELDS
+    }
+    values["log_dir"] = _log_dir(given, complaints)
+    values["node_id"] = _node_id(parsed, complaints)
+    values["metrics_listener"] = _metrics_listener(given, complaints)
+    values["max_connections_per_ip_overrides"] = _overrides_by_address(given, complaints)
+    values["topic_defaults"] = _topic_defaults(given, parsed, complaints)
+    values["has_authorizer"] = _has_authorizer(given, complaints)
+    values["super_users"] = _super_users(given, complaints)
+    values["listeners"] = parse_listeners(given, complaints)
+    _check_the_rest(given, parsed, complaints)
+    if complaints:
+        raise InvalidConfigError("; ".join(complaints), complaints=tuple(complaints))
+    return BrokerConfig(given=MappingProxyType(dict(given)), notes=_notes(given), **values)
+
+
+def base_name(name: str) -> str:
+    """The setting that `listener.name.<name>.<setting>` sets for one listener, and the name itself for others."""
+    if not name.startswith(LISTENER_PREFIX):
+        return name
+    own = name[len(LISTENER_PREFIX) :].partition(".")[2]
+    return "sasl.jaas.config" if own in _JAAS_OF_MECHANISM else own
+
+
+def _parse_each(given: Mapping[str, str], complaints: list[str]) -> dict[str, Any]:
+    parsed: dict[str, Any] = {}
+    for name, value in given.items():
+        base = base_name(name)
+        if base in BROKER_SETTINGS:
+            try:
+                parsed[name] = BROKER_SETTINGS[base].parser(name, value)
+            except InvalidConfigError as error:
+                complaints.append(error.message)
+        elif base in REFUSED_UNLESS_DEFAULT and value not in ("", IDLE_SETTINGS[base].default):
+            complaints.append(f"{name}={value} cannot be had: {REFUSED_UNLESS_DEFAULT[base]}")
+        elif base not in IDLE_SETTINGS:
+            complaints.append(_unknown(name, base))
+    return parsed
+
+
+def _unknown(name: str, base: str) -> str:
+    close = difflib.get_close_matches(base, [*BROKER_SETTINGS, *IDLE_SETTINGS], n=1, cutoff=0.6)
+    return f"{name} is no setting of a broker" + (f"; did you mean {close[0]}?" if close else "")
+
+
+def _log_dir(given: Mapping[str, str], complaints: list[str]) -> str:
+    name = "log.dirs" if "log.dirs" in given else "log.dir"
+    folders = items_of(given.get(name, BROKER_SETTINGS["log.dir"].default or ""))
+    if len(folders) != 1 or not folders[0]:
+        complaints.append(f"{name} must name exactly one directory, not {len(folders)}: {given.get(name, '')!r}")
+        return ""
+    return folders[0]
+
+
+def _node_id(parsed: Mapping[str, Any], complaints: list[str]) -> int:
+    node_id, broker_id = parsed.get("node.id"), parsed.get("broker.id", -1)
+    if node_id is not None and broker_id not in (-1, node_id):
+        complaints.append(f"broker.id={broker_id} is not node.id={node_id}: give one of them")
+    if node_id is not None:
+        return int(node_id)
+    return int(broker_id) if broker_id >= 0 else DEFAULT_NODE_ID
+
+
+def _metrics_listener(given: Mapping[str, str], complaints: list[str]) -> BrokerAddress | None:
+    text = given.get("metrics.listener", "")
+    if not text:
+        return None
+    host, _, port = text.rpartition(":")
+    if not port.isdigit() or int(port) > 65_535 or not host.strip("[]"):
+        complaints.append(f"metrics.listener={text} must be host:port, for example 127.0.0.1:9308")
+        return None
+    return BrokerAddress(host=host.strip("[]"), port=int(port))
+
+
+def _overrides_by_address(given: Mapping[str, str], complaints: list[str]) -> Mapping[str, int]:
+    name = "max.connections.per.ip.overrides"
+    found: dict[str, int] = {}
+    for item in items_of(given.get(name, "")):
+        address, _, count = item.rpartition(":")
+        if not address or not count.isdigit():
+            complaints.append(f"{name}: {item!r} must be address:count")
+        else:
+            found[address.strip("[]")] = int(count)
+    return MappingProxyType(found)
+
+
+def _topic_defaults(given: Mapping[str, str], parsed: Mapping[str, Any], complaints: list[str]) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for topic_name, synonyms in TOPIC_SYNONYMS.items():
+        name = next((one for one in synonyms if one in parsed), None)
+        if name is None:
+            continue
+        unit_ms = UNIT_MS.get(name.rpartition(".")[2])
+        # -1 hours is without a bound, as -1 ms is.
+        found[topic_name] = given[name] if unit_ms is None else str(max(-1, parsed[name] * unit_ms))
+    try:
+        TopicConfig.from_strings(found)
+    except InvalidConfigError as error:
+        complaints.append(error.message)
+    return MappingProxyType(found)
+
+
+def _has_authorizer(given: Mapping[str, str], complaints: list[str]) -> bool:
+    name = given.get("authorizer.class.name", "")
+    if name not in ("", STANDARD_AUTHORIZER):
+        complaints.append(f"authorizer.class.name={name} cannot be had; it can be {STANDARD_AUTHORIZER} or empty")
+    return name == STANDARD_AUTHORIZER
+
+
+def _super_users(given: Mapping[str, str], complaints: list[str]) -> frozenset[str]:
+    try:
+        return parse_super_users(given.get("super.users", ""))
+    except InvalidConfigError as error:
+        complaints.append(error.message)
+        return frozenset()
+
+
+def _check_the_rest(given: Mapping[str, str], parsed: Mapping[str, Any], complaints: list[str]) -> None:
+    roles = items_of(given.get("process.roles", "broker"))
+    if "broker" not in roles or not set(roles) <= {"broker", "controller"}:
+        complaints.append(f"process.roles={','.join(roles)} must be broker, or broker,controller")
+    if parsed.get("default.replication.factor", 1) != 1:
+        complaints.append(
+            f"default.replication.factor={parsed['default.replication.factor']} must be 1: this is a node alone"
+        )
+    pairs = (
+        ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+        ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+        ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+        ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+        ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+        ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+    )
+    for lower, upper in pairs:
+        low, high = (parsed.get(name, int(BROKER_SETTINGS[name].default or 0)) for name in (lower, upper))
+        if low > high:
+            complaints.append(f"{lower}={low} must not be greater than {upper}={high}")
+
+
+def _notes(given: Mapping[str, str]) -> tuple[str, ...]:
+    idle = (name for name in given if base_name(name) in IDLE_SETTINGS and base_name(name) != "process.roles")
+    return tuple(f"{name} has no effect on a node alone, or here" for name in sorted(idle))

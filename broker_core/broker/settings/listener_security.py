@@ -1,0 +1,113 @@
+"""How one listener is made safe: its certificates, and how clients log in. Of `ssl.*` and `sasl.*` settings, of which
+`listener.name.<name>.` before one says that it is for that listener.
+
+Certificates and keys are PEM, in files or in the settings themselves: Java's own stores cannot be read without Java.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from broker_core.broker.settings.principal_mapping import PrincipalMapping, parse_principal_mapping
+from broker_core.model.client_settings import TLS_VERSIONS, TlsSettings
+from broker_core.model.exceptions import InvalidConfigError
+from broker_core.model.jaas_config import parse_jaas_users
+
+_DEFAULT_MAPPING: Final = parse_principal_mapping("DEFAULT")
+_STORES: Final = ("truststore", "keystore")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerTls:
+    """`client_auth`: none, requested or required."""
+
+    identity: TlsSettings
+    client_auth: str = "none"
+    principal_mapping: PrincipalMapping = _DEFAULT_MAPPING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerLogin:
+    """Mechanisms in the order that clients are told, and the users of PLAIN."""
+
+    mechanisms: tuple[str, ...]
+    plain_users: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+
+
+def listener_tls(given: Mapping[str, str], where: str, complaints: list[str]) -> ListenerTls:
+    """`given`: the listener's settings; `where` names it in complaints."""
+    for store in _STORES:
+        _check_store(given, store, where, complaints)
+    if ("ssl.keystore.key" in given) != ("ssl.keystore.certificate.chain" in given):
+        complaints.append(f"{where}: ssl.keystore.key and ssl.keystore.certificate.chain belong together: give both")
+    elif not given.keys() & {"ssl.keystore.location", "ssl.keystore.key"}:
+        complaints.append(
+            f"{where} speaks TLS and has no certificate: give ssl.keystore.location, a PEM file with the private key "
+            "and its certificates"
+        )
+    client_auth = given.get("ssl.client.auth", "none").strip()
+    if client_auth != "none" and not given.keys() & {"ssl.truststore.location", "ssl.truststore.certificates"}:
+        complaints.append(
+            f"{where}: ssl.client.auth={client_auth} asks clients for certificates: give ssl.truststore.location, a "
+            "PEM file of the authorities that signed them"
+        )
+    try:
+        mapping = parse_principal_mapping(given.get("ssl.principal.mapping.rules", "DEFAULT"))
+    except InvalidConfigError as error:
+        complaints.append(error.message)
+        mapping = _DEFAULT_MAPPING
+    versions = tuple(filter(None, map(str.strip, given.get("ssl.enabled.protocols", "").split(","))))
+    return ListenerTls(
+        identity=TlsSettings(
+            trust_path=given.get("ssl.truststore.location"),
+            trust_pem=given.get("ssl.truststore.certificates"),
+            key_path=given.get("ssl.keystore.location"),
+            key_pem=given.get("ssl.keystore.key"),
+            certificates_pem=given.get("ssl.keystore.certificate.chain"),
+            key_password=given.get("ssl.key.password"),
+            versions=versions or TLS_VERSIONS,
+        ),
+        client_auth=client_auth,
+        principal_mapping=mapping,
+    )
+
+
+def listener_login(given: Mapping[str, str], where: str, complaints: list[str]) -> ListenerLogin:
+    """The users of PLAIN stand in `plain.sasl.jaas.config` or `sasl.jaas.config`."""
+    mechanisms = tuple(filter(None, map(str.strip, given.get("sasl.enabled.mechanisms", "").split(","))))
+    if not mechanisms:
+        complaints.append(
+            f"{where} asks clients to log in, and sasl.enabled.mechanisms does not say how: PLAIN, SCRAM-SHA-256, "
+            "SCRAM-SHA-512"
+        )
+    users: Mapping[str, str] = {}
+    name = "plain.sasl.jaas.config" if "plain.sasl.jaas.config" in given else "sasl.jaas.config"
+    if "PLAIN" in mechanisms and name in given:
+        try:
+            users = parse_jaas_users(given[name])
+        except InvalidConfigError as error:
+            complaints.append(f"{where}: {error.message}")
+    elif "PLAIN" in mechanisms:
+        complaints.append(
+            f"{where}: PLAIN is enabled and has no users: give sasl.jaas.config=org.apache.kafka.common.security.plain."
+            'PlainLoginModule required user_<name>="<password>";'
+        )
+    return ListenerLogin(mechanisms=mechanisms, plain_users=MappingProxyType(dict(users)))
+
+
+def _check_store(given: Mapping[str, str], store: str, where: str, complaints: list[str]) -> None:
+    kind = given.get(f"ssl.{store}.type", "PEM").strip().upper()
+    if kind != "PEM":
+        complaints.append(
+            f"{where}: ssl.{store}.type must be PEM, not {kind}: Java's stores cannot be read without Java (keytool "
+            "-exportcert -rfc and openssl pkcs12 turn them into PEM)"
+        )
+    if f"ssl.{store}.password" in given:
+        complaints.append(f"{where}: ssl.{store}.password is not for PEM; ssl.key.password opens an encrypted key")
+    if f"ssl.{store}.location" in given and given.keys() & {f"ssl.{store}.certificates", f"ssl.{store}.key"}:
+        complaints.append(
+            f"{where}: ssl.{store}.location names a file, and the PEM text is given as well: give one of them"
+        )

@@ -1,0 +1,162 @@
+"""Where a broker listens, and what clients are told: `listeners`, `advertised.listeners`, and what hangs on the names.
+
+    listeners=PLAINTEXT://127.0.0.1:9092,OUTSIDE://:9093
+    advertised.listeners=OUTSIDE://broker.example.com:9093
+    listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OUTSIDE:SASL_SSL
+    listener.name.outside.ssl.keystore.location=/etc/broker.pem
+
+A name that the map does not have must be that of a security protocol. Listeners of controllers stay closed. Port 0
+takes a free one; without a host every address is listened at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker_core.broker.settings.broker_settings import BROKER_SETTINGS
+from broker_core.broker.settings.listener_security import ListenerLogin, ListenerTls, listener_login, listener_tls
+from broker_core.model.client_settings import BrokerAddress, SecurityProtocol
+from broker_core.model.setting_parsers import items_of
+
+LISTENER_PREFIX: Final = "listener.name."
+_MAX_PORT: Final = 65_535
+_ENDPOINT: Final = re.compile(
+    r"(?P<name>[A-Za-z0-9_.-]+)://(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^:\s/\[\]]*)):(?P<port>\d{1,5})"
+)
+_EVERYWHERE: Final = ("0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listener:
+    """`host` empty: every address. `advertised` with an empty host: the machine's own name. `tls` and `login` are there
+    when the protocol has them."""
+
+    name: str
+    protocol: SecurityProtocol
+    host: str
+    port: int
+    advertised: BrokerAddress
+    tls: ListenerTls | None = None
+    login: ListenerLogin | None = None
+    max_connection_count: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name}://{BrokerAddress(host=self.host, port=self.port)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Endpoint:
+    name: str
+    host: str
+    port: int
+
+
+def parse_listeners(given: Mapping[str, str], complaints: list[str]) -> tuple[Listener, ...]:
+    """`given`: all settings by name. What is wrong is added to `complaints`."""
+    endpoints = _endpoints("listeners", given.get("listeners", BROKER_SETTINGS["listeners"].default or ""), complaints)
+    closed = {name.upper() for name in items_of(given.get("controller.listener.names", ""))}
+    served = [endpoint for endpoint in endpoints if endpoint.name not in closed]
+    if not served and not complaints:
+        complaints.append("listeners: there is none for clients; give for example PLAINTEXT://127.0.0.1:9092")
+    told = {
+        endpoint.name: endpoint
+        for endpoint in _endpoints("advertised.listeners", given.get("advertised.listeners", ""), complaints)
+    }
+    for name in sorted(told.keys() - {endpoint.name for endpoint in endpoints}):
+        complaints.append(f"advertised.listeners: there is no {name} in listeners")
+    protocols = _protocol_map(given, complaints)
+    _check_names_of_overrides(given, {endpoint.name for endpoint in endpoints}, complaints)
+    return tuple(
+        _listener(endpoint, told.get(endpoint.name), protocols, given, complaints)
+        for endpoint in served
+        if _is_known(endpoint.name, protocols, complaints)
+    )
+
+
+def settings_of_listener(given: Mapping[str, str], name: str) -> dict[str, str]:
+    """What counts for one listener: its own settings before those of all."""
+    prefix = f"{LISTENER_PREFIX}{name.lower()}."
+    own = {key[len(prefix) :]: value for key, value in given.items() if key.lower().startswith(prefix)}
+    return {**given, **own}
+
+
+def _listener(
+    endpoint: _Endpoint,
+    told: _Endpoint | None,
+    protocols: Mapping[str, SecurityProtocol],
+    given: Mapping[str, str],
+    complaints: list[str],
+) -> Listener:
+    protocol = protocols[endpoint.name]
+    own = settings_of_listener(given, endpoint.name)
+    shown = told or endpoint
+    if shown.host in _EVERYWHERE:
+        complaints.append(
+            f"advertised.listeners: clients cannot connect to {shown.host}; say for {endpoint.name} where they find "
+            "this machine"
+        )
+    limit = given.get(f"{LISTENER_PREFIX}{endpoint.name.lower()}.max.connections")
+    return Listener(
+        name=endpoint.name,
+        protocol=protocol,
+        host=endpoint.host,
+        port=endpoint.port,
+        advertised=BrokerAddress(host=shown.host, port=shown.port),
+        tls=listener_tls(own, endpoint.name, complaints) if protocol.is_encrypted else None,
+        login=listener_login(own, endpoint.name, complaints) if protocol.is_authenticated else None,
+        max_connection_count=int(limit) if limit is not None and limit.strip().isdigit() else None,
+    )
+
+
+def _endpoints(setting: str, value: str, complaints: list[str]) -> list[_Endpoint]:
+    found: list[_Endpoint] = []
+    for item in items_of(value):
+        parts = _ENDPOINT.fullmatch(item)
+        if parts is None or int(parts["port"]) > _MAX_PORT:
+            complaints.append(
+                f"{setting}: {item!r} is no listener; write NAME://host:port, with commas between several"
+            )
+            continue
+        name = parts["name"].upper()
+        if any(name == other.name for other in found):
+            complaints.append(f"{setting}: {name} is there twice; each listener needs a name of its own")
+            continue
+        endpoint = _Endpoint(name=name, host=parts["six"] or parts["host"] or "", port=int(parts["port"]))
+        clash = next((one for one in found if endpoint.port and one.port == endpoint.port), None)
+        if setting == "listeners" and clash is not None and clash.host == endpoint.host:
+            complaints.append(f"{setting}: {clash.name} and {name} have the same port {endpoint.port}")
+        found.append(endpoint)
+    return found
+
+
+def _protocol_map(given: Mapping[str, str], complaints: list[str]) -> dict[str, SecurityProtocol]:
+    setting = "listener.security.protocol.map"
+    protocols = {protocol.value: protocol for protocol in SecurityProtocol}
+    for item in items_of(given.get(setting, "")):
+        name, _, protocol = (part.strip().upper() for part in item.partition(":"))
+        if not name or protocol not in {one.value for one in SecurityProtocol}:
+            complaints.append(
+                f"{setting}: {item!r} must be NAME:protocol, and the protocol one of {', '.join(SecurityProtocol)}"
+            )
+        else:
+            protocols[name] = SecurityProtocol(protocol)
+    return protocols
+
+
+def _is_known(name: str, protocols: Mapping[str, SecurityProtocol], complaints: list[str]) -> bool:
+    if name not in protocols:
+        complaints.append(
+            f"listener.security.protocol.map does not say which protocol {name} speaks: add {name}:PLAINTEXT"
+        )
+    return name in protocols
+
+
+def _check_names_of_overrides(given: Mapping[str, str], names: set[str], complaints: list[str]) -> None:
+    for key in given:
+        if key.startswith(LISTENER_PREFIX):
+            name = key[len(LISTENER_PREFIX) :].partition(".")[0]
+            if name.upper() not in names:
+                complaints.append(f"{key}: there is no listener {name.upper()} in listeners")

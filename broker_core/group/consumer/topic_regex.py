@@ -1,0 +1,55 @@
+"""Regular expressions that members of KIP-848 groups are subscribed by: Google's RE2, as Kafka's coordinator has it.
+
+RE2's own library: what it accepts is what Kafka accepts (Kafka uses its Java twin), and it matches in time linear in
+the topic's name whatever the expression. Python's `re` would need a subset to be carved out of it, and an expression of
+thirty characters can keep it busy for years.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Final, Protocol, cast
+
+import re2
+
+MAX_REGEX_BYTES: Final = 2**15 - 1
+"""What the key of a record can hold."""
+
+_MAX_PROGRAM_BYTES: Final = 8 * 1024 * 1024
+"""RE2 refuses an expression that would take more, compiled."""
+
+_CACHE_COUNT: Final = 256
+
+
+class Pattern(Protocol):
+    def fullmatch(self, text: str) -> object | None: ...
+
+
+def refusal_of_regex(regex: str) -> str | None:
+    """What is wrong with it, for its author; None: nothing."""
+    try:
+        _compiled(regex)
+    except (re2.error, UnicodeEncodeError) as error:
+        return f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {_text_of(error)}."
+    return None
+
+
+def matches(regex: str, topic: str) -> bool:
+    """Whether the whole name matches. An expression that RE2 refuses matches nothing: an older version stored it."""
+    try:
+        return _compiled(regex).fullmatch(topic) is not None
+    except (re2.error, UnicodeEncodeError):
+        return False
+
+
+@functools.lru_cache(maxsize=_CACHE_COUNT)
+def _compiled(regex: str) -> Pattern:
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MAX_PROGRAM_BYTES
+    return cast(Pattern, re2.compile(regex, options=options))
+
+
+def _text_of(error: Exception) -> str:
+    said = error.args[0] if error.args else error
+    return said.decode(errors="replace") if isinstance(said, bytes) else str(said)

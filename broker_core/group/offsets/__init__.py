@@ -1,0 +1,1 @@
+"""Committed offsets of groups: requests, state, expiration."""

@@ -1,0 +1,280 @@
+"""The committed offsets of consumer groups: what `__consumer_offsets` adds up to, and what is asked to be added.
+
+Each `plan_*` looks at the state and returns records and a reply; `replay` and `replay_marker` alone change it
+(`coordinator.contract`). A plain commit counts as soon as it is replayed. One inside a transaction is written in a
+transactional batch: it waits with its producer, and counts when that producer's commit marker is replayed.
+
+Of two commits that count, the one that lies behind in the log does, however late the marker of the other one comes.
+That is why each is kept with its place in the log, and one that was rolled back too: an older one whose marker comes
+late must not revive it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from broker_core.cluster import GroupOffset
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.coordinator.record_fields import MAX_STRING_BYTES, fits_string
+from broker_core.group.group_records import (
+    GroupMetadataRecord,
+    GroupRecord,
+    OffsetCommitRecord,
+    OffsetCommitValue,
+)
+from broker_core.model.exceptions import (
+    InvalidGroupError,
+    InvalidRequestError,
+    OffsetMetadataTooLargeError,
+    UnknownGroupError,
+)
+from broker_core.model.identifiers import NO_LEADER_EPOCH, NO_PRODUCER_ID, TopicPartition
+from broker_core.model.limits import MAX_OFFSET, MAX_OFFSET_METADATA_BYTES
+from broker_core.model.retention_pin import pinned_until_ms
+from broker_core.model.topic_name import validate_topic_name
+
+_MAX_INT32: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionLease:
+    """A live pin: what lies at and behind `offset` is kept until `until_ms`."""
+
+    group_id: str
+    partition: TopicPartition
+    offset: int
+    until_ms: int
+
+
+class _Slot(NamedTuple):
+    group_id: str
+    partition: TopicPartition
+
+
+class _Stored(NamedTuple):
+    """What a slot holds, and the offset of the record that says so. `value` None: it was rolled back."""
+
+    record_offset: int
+    value: OffsetCommitValue | None
+
+
+class GroupOffsets:
+    """Of one partition of `__consumer_offsets`."""
+
+    def __init__(self) -> None:
+        self._committed: dict[str, dict[TopicPartition, _Stored]] = {}
+        self._pending: dict[int, dict[_Slot, _Stored]] = {}
+        self._pins: dict[TopicPartition, set[str]] = {}
+        """Groups whose committed offset is a pin, live or not."""
+
+    # -- what is known --
+
+    def fetch(
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, GroupOffset]:
+        """Committed offsets, of all partitions with None, ordered; what the group has none for is missing."""
+        held = self._committed.get(group_id, {})
+        wanted = held if partitions is None else set(partitions)
+        return {
+            partition: _group_offset(held[partition].value)
+            for partition in sorted(wanted)
+            if partition in held and held[partition].value is not None
+        }
+
+    def groups(self) -> tuple[str, ...]:
+        """Ids of the groups that have a committed offset, ordered."""
+        return tuple(
+            sorted(group_id for group_id, held in self._committed.items() if any(slot.value for slot in held.values()))
+        )
+
+    def pending_partitions(self, group_id: str) -> frozenset[TopicPartition]:
+        """Where a transaction that has no marker yet may change the group's offset: it is open, or being ended."""
+        return frozenset(
+            slot.partition for held in self._pending.values() for slot in held if slot.group_id == group_id
+        )
+
+    def retention_leases(self, now_ms: int) -> tuple[RetentionLease, ...]:
+        """Every live pin, ordered by partition and group."""
+        return tuple(lease for partition in sorted(self._pins) for lease in self._leases_of(partition, now_ms))
+
+    def pinned_offset(self, partition: TopicPartition, now_ms: int) -> int | None:
+        """The smallest offset that a live pin holds there: retention keeps it and what lies behind it."""
+        return min((lease.offset for lease in self._leases_of(partition, now_ms)), default=None)
+
+    # -- plans --
+
+    def plan_commit(
+        self,
+        group_id: str,
+        offsets: Mapping[TopicPartition, GroupOffset],
+        *,
+        now_ms: int,
+        topic_ids: Mapping[str, UUID] | None = None,
+    ) -> CoordinatorResult[GroupRecord, None]:
+        """One record per partition, all or none of them. `topic_ids`: stored beside the offset, as far as known.
+
+        Within a transaction the runner writes the same records in a transactional batch of the producer.
+        Raises InvalidGroupError, OffsetMetadataTooLargeError, and InvalidRequestError for what cannot be stored.
+        """
+        _check_group_id(group_id)
+        for partition, asked in offsets.items():
+            _check_offset(group_id, partition, asked)
+        return CoordinatorResult(
+            records=tuple(
+                OffsetCommitRecord(
+                    group_id=group_id,
+                    partition=partition,
+                    value=OffsetCommitValue(
+                        offset=asked.offset,
+                        leader_epoch=asked.leader_epoch,
+                        metadata=asked.metadata,
+                        commit_time_ms=now_ms,
+                        topic_id=(topic_ids or {}).get(partition.topic),
+                    ),
+                )
+                for partition, asked in sorted(offsets.items())
+            ),
+            reply=None,
+        )
+
+    def plan_delete_group(self, group_id: str) -> CoordinatorResult[GroupRecord, None]:
+        """Rolls back all that is committed, and what open transactions may yet commit. Raises UnknownGroupError.
+
+        As in Kafka the group's members are rolled back with it, whether any were stored or not.
+        """
+        _check_group_id(group_id)
+        slots = {slot for slot, _ in self._slots() if slot.group_id == group_id}
+        if not slots:
+            raise UnknownGroupError(f"Group {group_id!r} has no committed offsets.", group_id=group_id)
+        records = (*_tombstones(slots), GroupMetadataRecord(group_id=group_id))
+        return CoordinatorResult(records=records, reply=None)
+
+    def plan_forget_topic(self, topic: str, *, topic_id: UUID | None = None) -> CoordinatorResult[GroupRecord, None]:
+        """Rolls back what all groups committed for a topic that was deleted: one recreated begins at offset 0.
+
+        With `topic_id` what is known to have been committed for another one stays: it was recreated already.
+        """
+        gone: set[_Slot] = set()
+        kept: set[_Slot] = set()
+        for slot, value in self._slots():
+            if slot.partition.topic == topic:
+                is_kept = topic_id is not None and value.topic_id not in (None, topic_id)
+                (kept if is_kept else gone).add(slot)
+        return CoordinatorResult(records=_tombstones(gone - kept), reply=None)
+
+    # -- the ways in --
+
+    def replay(self, record: GroupRecord, *, record_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
+        """A record of the log at `record_offset`. `producer_id`: of its batch if that is transactional, else -1."""
+        if isinstance(record, GroupMetadataRecord):
+            return
+        slot, stored = _Slot(record.group_id, record.partition), _Stored(record_offset, record.value)
+        if producer_id == NO_PRODUCER_ID:
+            self._keep_newer(slot, stored)
+        else:
+            self._pending.setdefault(producer_id, {})[slot] = stored
+
+    def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
+        """The producer's transaction ends: what it wrote counts, or never did."""
+        pending = self._pending.pop(producer_id, {})
+        if is_commit:
+            for slot, stored in pending.items():
+                self._keep_newer(slot, stored)
+
+    def held_group_ids(self) -> Iterable[str]:
+        """Of the groups that anything is remembered of, also that it was rolled back."""
+        return self._committed.keys()
+
+    def forget_rolled_back(self, group_id: str) -> None:
+        """What was rolled back is remembered only for commits that lie before it and whose marker comes later. Without
+        open transactions there are none; a log that lives long would remember every group that ever was."""
+        if self._pending or group_id not in self._committed:
+            return
+        held = self._committed[group_id]
+        for partition in [partition for partition, stored in held.items() if stored.value is None]:
+            del held[partition]
+        if not held:
+            del self._committed[group_id]
+
+    def _slots(self) -> Iterator[tuple[_Slot, OffsetCommitValue]]:
+        """All that is committed, and all that open transactions may yet commit."""
+        for group_id, held in self._committed.items():
+            for partition, stored in held.items():
+                if stored.value is not None:
+                    yield _Slot(group_id, partition), stored.value
+        for pending in self._pending.values():
+            for slot, stored in pending.items():
+                if stored.value is not None:
+                    yield slot, stored.value
+
+    def _keep_newer(self, slot: _Slot, stored: _Stored) -> None:
+        held = self._committed.setdefault(slot.group_id, {})
+        known = held.get(slot.partition)
+        if known is None or known.record_offset < stored.record_offset:
+            held[slot.partition] = stored
+            self._note_pin(slot, stored)
+
+    def _note_pin(self, slot: _Slot, stored: _Stored) -> None:
+        if stored.value is not None and pinned_until_ms(stored.value.metadata) is not None:
+            self._pins.setdefault(slot.partition, set()).add(slot.group_id)
+        elif slot.partition in self._pins:
+            self._pins[slot.partition].discard(slot.group_id)
+            if not self._pins[slot.partition]:
+                del self._pins[slot.partition]
+
+    def _leases_of(self, partition: TopicPartition, now_ms: int) -> Iterable[RetentionLease]:
+        for group_id in sorted(self._pins.get(partition, ())):
+            value = self._committed[group_id][partition].value
+            until_ms = pinned_until_ms(value.metadata) if value else None
+            if value is not None and until_ms is not None and until_ms > now_ms:
+                yield RetentionLease(group_id=group_id, partition=partition, offset=value.offset, until_ms=until_ms)
+
+
+def _group_offset(value: OffsetCommitValue | None) -> GroupOffset:
+    assert value is not None, "an offset that was rolled back"
+    return GroupOffset(
+        offset=value.offset,
+        metadata=value.metadata,
+        leader_epoch=value.leader_epoch,
+        commit_time_ms=value.commit_time_ms,
+    )
+
+
+def _tombstones(slots: Iterable[_Slot]) -> tuple[GroupRecord, ...]:
+    return tuple(OffsetCommitRecord(group_id=slot.group_id, partition=slot.partition) for slot in sorted(slots))
+
+
+def _check_group_id(group_id: str) -> None:
+    if not group_id:
+        raise InvalidGroupError("The empty string is no group id.", group_id=group_id)
+    if not fits_string(group_id):
+        raise InvalidGroupError(
+            f"Group id {group_id[:50]!r}… cannot be stored: it must be at most {MAX_STRING_BYTES} bytes of UTF-8.",
+            group_id=group_id,
+        )
+
+
+def _check_offset(group_id: str, partition: TopicPartition, asked: GroupOffset) -> None:
+    where = f"Group {group_id!r} commits for {partition}"
+    validate_topic_name(partition.topic)
+    if not 0 <= partition.partition <= _MAX_INT32:
+        raise InvalidRequestError(f"{where}: there is no such partition.")
+    if not 0 <= asked.offset <= MAX_OFFSET:
+        raise InvalidRequestError(f"{where} the offset {asked.offset}, it must be from 0 to {MAX_OFFSET}.")
+    if not NO_LEADER_EPOCH <= asked.leader_epoch <= _MAX_INT32:
+        raise InvalidRequestError(
+            f"{where} with leader epoch {asked.leader_epoch}, it must be from -1 to {_MAX_INT32}."
+        )
+    try:
+        # In spite of the setting's name, Kafka measures what Java calls a string's length: UTF-16 units.
+        metadata_length = len(asked.metadata.encode("utf-16-le")) // 2
+    except UnicodeEncodeError as error:
+        raise InvalidRequestError(f"{where} with metadata that is not Unicode: {error}.") from error
+    if metadata_length > MAX_OFFSET_METADATA_BYTES:
+        raise OffsetMetadataTooLargeError(
+            f"{where} with {metadata_length} characters of metadata, at most {MAX_OFFSET_METADATA_BYTES} are allowed"
+            " (offset.metadata.max.bytes)."
+        )

@@ -1,0 +1,114 @@
+"""Requests about a group's committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete.
+
+Who may commit is the group's to say, of whatever protocol it is; what may be stored is `group_offsets`'. Kafka accepts
+each partition of a commit by itself.
+"""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.group.classic.classic_group import ClassicGroup
+from broker_core.group.classic.classic_messages import UNKNOWN_MEMBER_ID
+from broker_core.group.classic.classic_states import ClassicState
+from broker_core.group.group_records import GroupRecord, OffsetCommitRecord, encode_group_record
+from broker_core.group.offsets.group_offsets import GroupOffsets
+from broker_core.group.offsets.offset_messages import (
+    CommitReply,
+    CommitRequest,
+    FetchedOffset,
+    FetchReply,
+    FetchRequest,
+)
+from broker_core.model.exceptions import StreamlogError
+from broker_core.model.identifiers import TopicPartition
+
+
+def missing_group_refusal(request: CommitRequest, *, is_transactional: bool) -> ErrorCode:
+    """Somebody who is no member makes the group by his commit; a member of a group that is not there is late."""
+    if request.generation_id < 0:
+        return ErrorCode.none
+    if request.knows_missing_groups and not is_transactional:
+        return ErrorCode.group_id_not_found
+    return ErrorCode.illegal_generation
+
+
+def classic_refusal(group: ClassicGroup, request: CommitRequest, *, is_transactional: bool) -> ErrorCode:
+    """Within a transaction the group's state is not asked for, nor does somebody without a member id need to be one:
+    producers of old versions name none.
+    """
+    if request.generation_id < 0 and group.is_empty:
+        return ErrorCode.none
+    is_member = (
+        request.generation_id >= 0 or request.member_id != UNKNOWN_MEMBER_ID or request.group_instance_id is not None
+    )
+    if is_member:
+        refusal = group.refusal_of(request.member_id, request.group_instance_id)
+        if refusal is not ErrorCode.none:
+            return refusal
+        if request.generation_id != group.generation_id:
+            return ErrorCode.illegal_generation
+    elif not is_transactional:
+        return ErrorCode.unknown_member_id
+    if not is_transactional and group.state is ClassicState.COMPLETING_REBALANCE:
+        return ErrorCode.rebalance_in_progress
+    return ErrorCode.none
+
+
+def plan_commit(
+    offsets: GroupOffsets, request: CommitRequest, *, now_ms: int, max_record_bytes: int
+) -> tuple[tuple[GroupRecord, ...], CommitReply]:
+    """Records of the partitions that can be stored; the others' errors."""
+    records: list[GroupRecord] = []
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for partition, asked in request.offsets.items():
+        try:
+            planned = offsets.plan_commit(
+                request.group_id, {partition: asked}, now_ms=now_ms, topic_ids=request.topic_ids
+            )
+        except StreamlogError as refusal:
+            errors[partition] = refusal.error_code
+        else:
+            records += planned.records
+            errors[partition] = ErrorCode.none
+    if sum(_stored_bytes(record) for record in records) > max_record_bytes:
+        return (), refused_commit(request, ErrorCode.invalid_commit_offset_size)
+    return tuple(records), CommitReply(errors=errors)
+
+
+def refused_commit(request: CommitRequest, error_code: ErrorCode) -> CommitReply:
+    return CommitReply(errors=dict.fromkeys(request.offsets, error_code))
+
+
+def fetched(offsets: GroupOffsets, request: FetchRequest) -> FetchReply:
+    """With `require_stable` what an open transaction may yet change is an error, to be asked again (KIP-447)."""
+    held = offsets.fetch(request.group_id, request.partitions)
+    unstable = offsets.pending_partitions(request.group_id) if request.require_stable else frozenset()
+    wanted = tuple(held) if request.partitions is None else request.partitions
+    return FetchReply(
+        offsets={
+            partition: FetchedOffset(error_code=ErrorCode.unstable_offset_commit)
+            if partition in unstable
+            else FetchedOffset(committed=held[partition])
+            if partition in held
+            else FetchedOffset()
+            for partition in wanted
+        }
+    )
+
+
+def plan_delete(
+    offsets: GroupOffsets, group_id: str, partitions: tuple[TopicPartition, ...]
+) -> tuple[OffsetCommitRecord, ...]:
+    """Tombstones where there is an offset, or an open transaction may commit one."""
+    known = offsets.fetch(group_id, partitions).keys() | offsets.pending_partitions(group_id)
+    return tuple(
+        OffsetCommitRecord(group_id=group_id, partition=partition)
+        for partition in sorted(set(partitions))
+        if partition in known
+    )
+
+
+def _stored_bytes(record: GroupRecord) -> int:
+    stored = encode_group_record(record, timestamp_ms=0)
+    return len(stored.key or b"") + len(stored.value or b"")

@@ -1,0 +1,59 @@
+"""Makes the key filters that closed segments of a partition lack.
+
+A segment is read and its filter written without the partition's lock, which is taken only to put the filter in place. A
+lock file of its own, `.keyfilter.lock`, keeps a second builder of the same partition away; it is made when there is
+something to do.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Final
+
+from broker_core.log.key_filter import ClosedSegment
+from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.partition_lock import PartitionLock
+from broker_core.model.exceptions import CorruptDataError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_name import is_internal_topic
+from broker_core.storage.partition_store import PartitionStore
+
+KEY_FILTER_LOCK_FILE_NAME: Final = ".keyfilter.lock"
+
+
+class KeyFilterMaintenance:
+    """For any partition of `access`. Internal topics are read whole at every start and get none."""
+
+    def __init__(self, access: PartitionAccess) -> None:
+        self._access = access
+
+    def build(self, partition: TopicPartition, max_bytes: int | None = None) -> int:
+        """How many were made: of the newest segments first, from about `max_bytes` of them.
+
+        A damaged segment gets none: who reads it is told, and so is who verifies it.
+        """
+
+        def plan(store: PartitionStore) -> tuple[ClosedSegment, ...]:
+            return store.plan_key_filters(max_bytes)
+
+        if is_internal_topic(partition.topic) or not self._access.read(partition, plan):
+            return 0
+        path = f"{self._access.path_of(partition)}/{KEY_FILTER_LOCK_FILE_NAME}"
+        with closing(PartitionLock(path)) as lock, lock.maybe_exclusive(timeout_seconds=0) as is_held:
+            if not is_held:
+                return 0  # somebody else is at it
+            with closing(self._access.open_apart(partition)) as source:
+                return sum(self._build_one(partition, source, segment) for segment in plan(source))
+
+    def _build_one(self, partition: TopicPartition, source: PartitionStore, segment: ClosedSegment) -> bool:
+        try:
+            if not source.write_key_filter(segment):
+                return False
+        except CorruptDataError:
+            return False
+
+        def place(store: PartitionStore) -> bool:
+            # The topic may have been deleted and made again while its old segment was read.
+            return store.topic_id == source.topic_id and store.place_key_filter(segment)
+
+        return self._access.write(partition, place)

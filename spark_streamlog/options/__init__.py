@@ -1,0 +1,1 @@
+"""Options of source and sink, parsed once into frozen values."""

@@ -1,0 +1,88 @@
+"""Where a query starts and ends, from its options: `startingOffsets` and its kin.
+
+On each side one instant for all goes before timestamps by partition, and both go before offsets, as in Spark. What is
+wrong becomes a complaint of the `OptionReader`.
+"""
+
+from __future__ import annotations
+
+from spark_streamlog.options.option_reader import OptionReader, QueryKind
+from spark_streamlog.planning.offset_limits import (
+    EARLIEST,
+    LATEST,
+    Earliest,
+    GlobalTimestamp,
+    Latest,
+    OffsetLimit,
+    OffsetsByPartition,
+    RelativeStart,
+)
+from spark_streamlog.planning.partition_json import offsets_from_json, timestamps_from_json
+from spark_streamlog.planning.relative_start import FORMS, relative_start_of
+
+_JSON_EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":"latest"}'
+
+_NAMED_COUNT = 3
+"""A complaint names so many partitions; the option itself may name thousands."""
+
+
+def starting_limit(options: OptionReader, kind: QueryKind) -> OffsetLimit:
+    """Earliest in a batch query unless told otherwise, else latest."""
+    default: OffsetLimit = Earliest() if kind is QueryKind.BATCH else Latest()
+    limit = _limit(options, "starting", default)
+    if kind is QueryKind.BATCH and (where := _stands_at(limit, Latest(), LATEST)):
+        options.complain(
+            f"startingOffsets cannot be latest in a batch query{where}: it reads what is there when it begins, and"
+            " behind latest there is nothing. For everything leave startingOffsets out or give earliest, for the newest"
+            " records latest-1000 or -10m, for what comes from now on use readStream"
+        )
+    return limit
+
+
+def ending_limit(options: OptionReader, kind: QueryKind) -> OffsetLimit:
+    """Latest unless told otherwise, which only a batch query can be."""
+    if kind is QueryKind.STREAM:
+        for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
+            options.refuse(name, "is not valid in a streaming query: it has no end")
+        return Latest()
+    limit = _limit(options, "ending", Latest())
+    if where := _stands_at(limit, Earliest(), EARLIEST):
+        options.complain(
+            f"endingOffsets cannot be earliest{where}: nothing lies before it. Leave endingOffsets out, or give latest"
+            " or the offsets to end before"
+        )
+    return limit
+
+
+def _limit(options: OptionReader, side: str, default: OffsetLimit) -> OffsetLimit:
+    global_timestamp = options.integer(f"{side}Timestamp", minimum=0)
+    names = f"{side}OffsetsByTimestamp", f"{side}Offsets"
+    timestamps = options.parsed(names[0], lambda value: timestamps_from_json(value, option=names[0]))
+    offsets = options.parsed(names[1], lambda value: _offsets_of(value.strip(), names[1], is_start=side == "starting"))
+    if global_timestamp is not None:
+        return GlobalTimestamp(option=f"{side}Timestamp", timestamp_ms=global_timestamp)
+    return timestamps or offsets or default
+
+
+def _offsets_of(value: str, name: str, *, is_start: bool) -> OffsetLimit:
+    words: dict[str, OffsetLimit] = {"earliest": Earliest(), "latest": Latest()}
+    found = words.get(value.lower()) or relative_start_of(value)
+    if isinstance(found, RelativeStart) and not is_start:
+        raise ValueError(f"{value[:60]!r} says where to start, not where to end: give latest, JSON or endingTimestamp")
+    if found is None and not value.startswith("{"):
+        relative = f", {FORMS}" if is_start else ""
+        raise ValueError(f"{value[:60]!r} is not earliest, latest{relative}, nor JSON such as {_JSON_EXAMPLE}")
+    return found or offsets_from_json(value, option=name)
+
+
+def _stands_at(limit: OffsetLimit, whole: OffsetLimit, offset: int) -> str:
+    """Where in the option's value, as it goes on in a sentence; nothing if it does not stand there."""
+    if not isinstance(limit, OffsetsByPartition):
+        return " (for all partitions)" if limit == whole else ""
+    by_partition = [str(partition) for partition, found in limit.by_partition.items() if found == offset]
+    by_topic = [f"topic {topic}" for topic, found in limit.by_topic.items() if found == offset]
+    named = sorted([*by_partition, *by_topic])
+    if not named:
+        return ""
+    more = f" and {len(named) - _NAMED_COUNT} more" if len(named) > _NAMED_COUNT else ""
+    return f" ({offset} for {', '.join(named[:_NAMED_COUNT])}{more})"

@@ -1,0 +1,205 @@
+"""Reading the options that Spark hands over: names are case-insensitive, values keep their case.
+
+    options = OptionReader(given, role="source")
+    topic = options.text("topic")                     each accessor makes its name known
+    wanted = options.integer("minPartitions", minimum=1)
+    options.finish()                                  raises STREAMLOG_INVALID_OPTIONS with every complaint at once
+
+An accessor that dislikes a value remembers the complaint and returns the default, so one attempt shows all that is
+wrong. An option whose name no accessor asked for is refused by `finish`, with the nearest known name; those that Spark
+itself adds are passed over.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import os
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from broker_core.model.client_settings import ClientSettings
+from spark_streamlog.errors import condition_error
+from spark_streamlog.options.local_path import local_path, scheme_of
+from spark_streamlog.options.remote_options import remote_settings
+from spark_streamlog.planning.quantity import duration_ms, size_bytes
+
+BOOTSTRAP_SERVERS = "kafka.bootstrap.servers"
+TABLE_OPTION = "table"
+
+MAX_LONG = 2**63 - 1
+MAX_INTEGER = 2**31 - 1
+
+SPARKS_OWN = frozenset({"checkpointlocation", "queryname", "path", "paths", "location", "owner", "provider", "comment"})
+"""Added by load(), save(), start(), by DataStreamWriter and by CREATE TABLE … USING, not by the user's option()."""
+
+SPARKS_OWN_PREFIX = "option."
+"""CREATE TABLE repeats every option under this prefix."""
+
+
+Parsed = TypeVar("Parsed")
+
+
+def asks_for_table(given: Mapping[str, str]) -> bool:
+    """Whether the options are those of a metadata table. Names of options are case-insensitive."""
+    return any(name.lower() == TABLE_OPTION for name in given)
+
+
+class QueryKind(enum.Enum):
+    """What the options are read for. A schema is asked for before it is known whether the query is a stream."""
+
+    BATCH = "batch"
+    STREAM = "streaming"
+    NOT_YET_KNOWN = "not yet known"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogTarget:
+    """Where the log is: in a directory or at brokers. Hashable: opened logs are cached by it."""
+
+    path: str = ""
+    """Absolute path of a log directory; empty where brokers keep it."""
+    brokers: ClientSettings | None = None
+
+    def __str__(self) -> str:
+        return self.path if self.brokers is None else str(self.brokers)
+
+
+class OptionReader:
+    """See the module. `role` is the word for messages: source or sink."""
+
+    def __init__(self, given: Mapping[str, str], *, role: str) -> None:
+        self.role = role
+        self.complaints: list[str] = []
+        self._given = {name.lower(): value for name, value in given.items()}
+        self._known: dict[str, str] = {}
+
+    def text(self, name: str) -> str | None:
+        """The value as it was given, or None."""
+        self._known[name.lower()] = name
+        return self._given.get(name.lower())
+
+    def flag(self, name: str, *, default: bool) -> bool:
+        value = self.text(name)
+        if value is None:
+            return default
+        if value.strip().lower() not in ("true", "false"):
+            self.complain(f"{name} must be true or false, not {value!r}")
+        return value.strip().lower() == "true"
+
+    def integer(self, name: str, *, minimum: int, maximum: int = MAX_LONG) -> int | None:
+        """None when it is missing or wrong."""
+        value = self.text(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"[+-]?0*[0-9]{1,19}", value.strip()) or not minimum <= int(value) <= maximum:
+            self.complain(f"{name} must be a whole number from {minimum} to {maximum}, not {_shown(value)}")
+            return None
+        return int(value)
+
+    def choice(self, name: str, choices: Collection[str], *, default: str) -> str:
+        """One of the choices, in the choices' own case."""
+        value = self.text(name)
+        if value is None:
+            return default
+        by_folded_name = {choice.lower(): choice for choice in choices}
+        if value.strip().lower() not in by_folded_name:
+            self.complain(f"{name} must be one of {', '.join(choices)}, not {value!r}")
+        return by_folded_name.get(value.strip().lower(), default)
+
+    def duration_ms(self, name: str, *, default_ms: int) -> int:
+        """Spark's durations: `15m`, `10s`, `250ms`; a bare number is milliseconds. The number has 19 digits at most."""
+        value = self.text(name)
+        if value is None:
+            return default_ms
+        found = duration_ms(value)
+        if found is None:
+            self.complain(f"{name} must be a duration such as 15m, 10s or 250ms, not {_shown(value)}")
+            return default_ms
+        return found
+
+    def size_bytes(self, name: str, *, minimum: int) -> int | None:
+        """Spark's sizes: `64MB`, `512k`; a bare number is bytes. None when it is missing or wrong."""
+        value = self.text(name)
+        if value is None:
+            return None
+        found = size_bytes(value)
+        if found is None or not minimum <= found <= MAX_LONG:
+            self.complain(f"{name} must be a size from {minimum} byte on, such as 64MB or 512k, not {_shown(value)}")
+            return None
+        return found
+
+    def parsed(self, name: str, parse: Callable[[str], Parsed]) -> Parsed | None:
+        """What `parse` makes of the value; its ValueError is the complaint. None when it is missing or wrong."""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return parse(value)
+        except ValueError as error:
+            self.complain(f"{name}: {error}")
+            return None
+
+    def refuse(self, name: str, reason: str) -> None:
+        """Makes the name known as one that cannot be had, and complains when it was given."""
+        if self.text(name) is not None:
+            self.complain(f"{name} {reason}")
+
+    def complain(self, message: str) -> None:
+        self.complaints.append(message)
+
+    def log_target(self) -> LogTarget:
+        """From `path`; a target that cannot be had is a complaint, and what is returned then leads nowhere."""
+        path = self.text("path")
+        self.refuse("paths", "names several directories: a query reads one log, give one path")
+        brokers = remote_settings(self)
+        if self.text(BOOTSTRAP_SERVERS) is not None:
+            if path is not None:
+                self.complain(
+                    f"path names a directory and {BOOTSTRAP_SERVERS} brokers: a query reads one log, give one"
+                )
+            return LogTarget(brokers=brokers)
+        if path is None and not self.complaints:
+            self.complain(
+                f"path is missing: the log directory, as in {'load' if self.role == 'source' else 'save'}(path), or "
+                f"give {BOOTSTRAP_SERVERS}"
+            )
+            if not self._given:
+                self.complain(
+                    "no option arrived at all (CREATE TABLE … USING loses them when the table is read: use CREATE "
+                    "TEMPORARY VIEW … USING streamlog OPTIONS (…))"
+                )
+        return LogTarget(path=self._local_path(path or ""))
+
+    def finish(self) -> None:
+        """Refuses what nobody asked for, then raises all complaints together."""
+        for name in sorted(self._given.keys() - self._known.keys() - SPARKS_OWN):
+            if not name.startswith(SPARKS_OWN_PREFIX):
+                self.complain(f"{name} is not an option of the streamlog {self.role}{self._nearest(name)}")
+        if self.complaints:
+            raise condition_error(
+                "STREAMLOG_INVALID_OPTIONS",
+                role=self.role,
+                count=len(self.complaints),
+                complaints="; ".join(self.complaints),
+            )
+
+    def _nearest(self, name: str) -> str:
+        near = difflib.get_close_matches(name, list(self._known), n=1)
+        return f" (did you mean {self._known[near[0]]}?)" if near else ""
+
+    def _local_path(self, path: str) -> str:
+        # Spark makes `file:/x` of a table's location; the same directory must be the same target.
+        found = local_path(path)
+        if found is None:
+            self.complain(
+                f"path must be a directory of this machine, not {path!r}: a log is not kept on {scheme_of(path)}"
+            )
+        return os.path.abspath(path if found is None else found)
+
+
+def _shown(value: str, limit: int = 60) -> str:
+    """For a message: a value of thousands of characters would hide what is said about it."""
+    return repr(value) if len(value) <= limit else f"{value[:limit]!r}… ({len(value)} characters)"

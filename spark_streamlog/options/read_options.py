@@ -1,0 +1,254 @@
+"""The options of the source, read once into a frozen value that travels to the tasks."""
+
+from __future__ import annotations
+
+import enum
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker_core.model.identifiers import SINK_GROUP_PREFIX, IsolationLevel
+from spark_streamlog.options.format_options import source_formats
+from spark_streamlog.options.limit_options import ending_limit, starting_limit
+from spark_streamlog.options.option_reader import MAX_INTEGER, LogTarget, OptionReader, QueryKind
+from spark_streamlog.planning.offset_limits import OffsetLimit, check_start_against_end
+from spark_streamlog.planning.partition_json import partitions_from_json
+from spark_streamlog.planning.subscription import AssignPartitions, SubscribePattern, SubscribeTopics, Subscription
+from spark_streamlog.serde.format_settings import RecordFormats
+
+logger = logging.getLogger("spark_streamlog")
+
+DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
+
+DEFAULT_SMALL_BATCH_OFFSETS = 10_000
+"""See `small_batch`. Spark takes some microseconds for a row that is handed over, and a tenth of a second for tasks."""
+
+MIN_PIN_RETENTION_MS = 1000
+MAX_PIN_RETENTION_MS = 100 * 365 * 24 * 3600 * 1000
+"""A hundred years: a lease that never ends, and an instant that fits every clock."""
+
+TEXTS_WITHOUT_EFFECT: Final = ("groupIdPrefix", "kafka.group.id", "kafka.client.id", "kafka.client.rack")
+NUMBERS_WITHOUT_EFFECT: Final = (
+    "fetch.min.bytes", "fetch.max.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes", "max.poll.records",
+    "max.poll.interval.ms", "session.timeout.ms", "heartbeat.interval.ms", "request.timeout.ms",
+    "default.api.timeout.ms", "metadata.max.age.ms", "connections.max.idle.ms", "retry.backoff.ms",
+    "retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "receive.buffer.bytes",
+    "send.buffer.bytes",
+)  # fmt: skip
+"""Settings of a consumer about a network and a group that are not there: accepted, so that a Kafka query's options can
+stay."""
+
+
+class PushFilters(enum.Enum):
+    """When a batch query's filters narrow what is read; see `pushed_filters`. By the words of the option."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """Counts are of offsets; None is no limit, no group, no pin."""
+
+    target: LogTarget
+    subscription: Subscription
+    starting: OffsetLimit
+    ending: OffsetLimit
+    latest_if_no_timestamp_matches: bool
+    """What a starting timestamp without a record at or after it means: the end of the partition, or an error."""
+    fail_on_data_loss: bool
+    include_headers: bool
+    isolation: IsolationLevel
+    min_partitions: int | None
+    max_records_per_partition: int | None
+    max_offsets_per_trigger: int | None
+    min_offsets_per_trigger: int | None
+    max_trigger_delay_ms: int
+    max_bytes_per_trigger: int | None
+    small_batch_offsets: int
+    """Micro-batches up to this size are read where they are planned; 0 leaves all of them to tasks."""
+    group_id: str | None
+    """The consumer group that a stream's progress is stored in."""
+    pin_retention_ms: int | None
+    """How long retention spares what the stream still needs, counted from its last sign of life."""
+    fetch_offset_attempt_count: int
+    fetch_offset_retry_interval_ms: int
+    formats: RecordFormats
+    """Of keys and values; a side without one stays binary."""
+    push_filters: PushFilters
+
+
+def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions:
+    """Raises STREAMLOG_INVALID_OPTIONS with all complaints, and what `check_start_against_end` raises."""
+    options = OptionReader(given, role="source")
+    target = options.log_target()
+    subscription = _subscription(options)
+    starting = starting_limit(options, kind)
+    ending = ending_limit(options, kind)
+    min_offsets, max_offsets = _offsets_per_trigger(options)
+    max_bytes = options.size_bytes("maxBytesPerTrigger", minimum=1)
+    _warn_of_limits_in_a_batch(options, kind)
+    group_id = _group_id(options, kind)
+    parsed = ReadOptions(
+        target=target,
+        subscription=subscription,
+        starting=starting,
+        ending=ending,
+        latest_if_no_timestamp_matches=options.choice(
+            "startingOffsetsByTimestampStrategy", ("error", "latest"), default="error"
+        )
+        == "latest",
+        fail_on_data_loss=options.flag("failOnDataLoss", default=True),
+        include_headers=options.flag("includeHeaders", default=False),
+        isolation=_isolation(options),
+        min_partitions=options.integer("minPartitions", minimum=1, maximum=MAX_INTEGER),
+        max_records_per_partition=options.integer("maxRecordsPerPartition", minimum=1),
+        max_offsets_per_trigger=max_offsets,
+        min_offsets_per_trigger=min_offsets,
+        max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", default_ms=DEFAULT_MAX_TRIGGER_DELAY_MS),
+        max_bytes_per_trigger=max_bytes,
+        small_batch_offsets=_small_batch_offsets(options),
+        group_id=group_id,
+        pin_retention_ms=_pin_retention_ms(options, kind, group_id),
+        fetch_offset_attempt_count=options.integer("fetchOffset.numRetries", minimum=1, maximum=MAX_INTEGER) or 3,
+        fetch_offset_retry_interval_ms=_retry_interval_ms(options),
+        formats=source_formats(options, topic=_single_topic(subscription)),
+        push_filters=PushFilters(options.choice("pushFilters", [each.value for each in PushFilters], default="auto")),
+    )
+    _check_settings_without_effect(options)
+    _refuse_what_the_source_owns(options)
+    options.finish()
+    check_start_against_end(starting, ending)
+    return parsed
+
+
+def _subscription(options: OptionReader) -> Subscription:
+    nothing = SubscribeTopics(topics=frozenset())
+    named, pattern, assigned = (options.text(name) for name in ("subscribe", "subscribePattern", "assign"))
+    if sum(value is not None for value in (named, pattern, assigned)) != 1:
+        options.complain("exactly one of subscribe, subscribePattern and assign must be given")
+        return nothing
+    if named is not None:
+        topics = frozenset(name.strip() for name in named.split(",")) - {""}
+        if not topics:
+            options.complain(f"subscribe names no topic: {named!r}")
+        return SubscribeTopics(topics=topics)
+    if pattern is not None:
+        try:
+            re.compile(pattern.strip())
+        except (re.error, OverflowError, RecursionError) as error:
+            options.complain(f"subscribePattern is not a regular expression: {pattern!r} ({error})")
+        if not pattern.strip():
+            options.complain("subscribePattern is empty")
+        return SubscribePattern(pattern=pattern.strip())
+    found = options.parsed("assign", partitions_from_json)
+    return AssignPartitions(partitions=found or frozenset())
+
+
+def _single_topic(subscription: Subscription) -> str | None:
+    """Of a query that reads one topic; its schemas have a subject by themselves."""
+    if isinstance(subscription, SubscribeTopics):
+        topics = subscription.topics
+    elif isinstance(subscription, AssignPartitions):
+        topics = frozenset(tp.topic for tp in subscription.partitions)
+    else:
+        return None
+    return next(iter(topics)) if len(topics) == 1 else None
+
+
+def _offsets_per_trigger(options: OptionReader) -> tuple[int | None, int | None]:
+    least = options.integer("minOffsetsPerTrigger", minimum=1)
+    most = options.integer("maxOffsetsPerTrigger", minimum=1)
+    if least is not None and most is not None and least > most:
+        options.complain(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
+    return least, most
+
+
+def _small_batch_offsets(options: OptionReader) -> int:
+    given = options.integer("smallBatchOffsets", minimum=0, maximum=MAX_INTEGER)
+    return DEFAULT_SMALL_BATCH_OFFSETS if given is None else given
+
+
+def _warn_of_limits_in_a_batch(options: OptionReader, kind: QueryKind) -> None:
+    if kind is QueryKind.BATCH:
+        for name in (
+            "minOffsetsPerTrigger",
+            "maxOffsetsPerTrigger",
+            "maxBytesPerTrigger",
+            "maxTriggerDelay",
+            "smallBatchOffsets",
+        ):
+            if options.text(name) is not None:
+                logger.warning("The option %s is ignored in batch queries", name)
+
+
+def _group_id(options: OptionReader, kind: QueryKind) -> str | None:
+    """Refused in a batch: whoever asks for stored progress there would read everything again and again."""
+    if kind is QueryKind.BATCH:
+        options.refuse(
+            "groupId",
+            "is for streaming queries: a batch query stores no progress (startingOffsets=group:<id> starts where a "
+            "group stands)",
+        )
+        return None
+    given = options.text("groupId")
+    if given is None:
+        return None
+    group_id = given.strip()
+    if not group_id:
+        options.complain("groupId is empty")
+    if group_id.startswith(SINK_GROUP_PREFIX):
+        options.complain(f"groupId must not begin with {SINK_GROUP_PREFIX}: what sinks have decided is kept there")
+    return group_id
+
+
+def _pin_retention_ms(options: OptionReader, kind: QueryKind, group_id: str | None) -> int | None:
+    if kind is QueryKind.BATCH:
+        options.refuse("pinRetention", "is for streaming queries: a batch query leaves nothing unread")
+        return None
+    if options.text("pinRetention") is None:
+        return None
+    complaint_count = len(options.complaints)
+    asked_ms = options.duration_ms("pinRetention", default_ms=MIN_PIN_RETENTION_MS)
+    if not MIN_PIN_RETENTION_MS <= asked_ms <= MAX_PIN_RETENTION_MS and len(options.complaints) == complaint_count:
+        options.complain("pinRetention must be a duration from 1s to 36500d")
+    if group_id is None:
+        options.complain("pinRetention needs groupId: the pin is kept with the group's offsets")
+    return asked_ms
+
+
+def _isolation(options: OptionReader) -> IsolationLevel:
+    levels = {"read_committed": IsolationLevel.READ_COMMITTED, "read_uncommitted": IsolationLevel.READ_UNCOMMITTED}
+    return levels[options.choice("kafka.isolation.level", tuple(levels), default="read_committed")]
+
+
+def _retry_interval_ms(options: OptionReader) -> int:
+    # What is above, no sleep can take.
+    given = options.integer("fetchOffset.retryIntervalMs", minimum=0, maximum=MAX_INTEGER)
+    return 1000 if given is None else given
+
+
+def _check_settings_without_effect(options: OptionReader) -> None:
+    options.integer("kafkaConsumer.pollTimeoutMs", minimum=0)
+    for name in TEXTS_WITHOUT_EFFECT:
+        options.text(name)
+    for name in NUMBERS_WITHOUT_EFFECT:
+        options.integer(f"kafka.{name}", minimum=-1)
+
+
+def _refuse_what_the_source_owns(options: OptionReader) -> None:
+    options.refuse("topic", "is for writing: the topics to read are named by subscribe")
+    options.refuse(
+        "kafka.auto.offset.reset",
+        "is not supported: startingOffsets says where a new query starts; a restarted one goes on from its checkpoint",
+    )
+    for side in ("key", "value"):
+        options.refuse(
+            f"kafka.{side}.deserializer",
+            f"is not supported: {side}Format says what the column {side} is read as; without it, it is binary",
+        )
+    options.refuse("kafka.enable.auto.commit", "is not supported: progress is kept in the query's checkpoint")
+    options.refuse("kafka.interceptor.classes", "is not supported: interceptors could change what is read")

@@ -1,0 +1,34 @@
+"""The options that name brokers: `kafka.bootstrap.servers`, and a Kafka client's settings with `kafka.` before them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from broker_core.model.client_settings import CLIENT_SETTING_NAMES, ClientSettings, parse_client_settings
+from broker_core.model.exceptions import InvalidConfigError
+
+if TYPE_CHECKING:
+    from spark_streamlog.options.option_reader import OptionReader
+
+PREFIX: Final = "kafka."
+
+_SETTING_NAME: Final = re.compile(
+    rf"(?<![\w.])({'|'.join(re.escape(name) for name in sorted(CLIENT_SETTING_NAMES, key=len, reverse=True))})(?![\w.])"
+)
+
+
+def remote_settings(options: OptionReader) -> ClientSettings | None:
+    """How to reach the brokers; None when no option names any. What is wrong becomes complaints of `options`.
+
+    Every setting is made known: a query that reads a directory keeps those of the Kafka query that it was.
+    """
+    given = {name: value for name in CLIENT_SETTING_NAMES if (value := options.text(PREFIX + name)) is not None}
+    if "bootstrap.servers" not in given:
+        return None
+    try:
+        return parse_client_settings(given)
+    except InvalidConfigError as error:
+        for complaint in getattr(error, "complaints", (error.message,)):
+            options.complain(_SETTING_NAME.sub(rf"{PREFIX}\1", complaint))
+        return None

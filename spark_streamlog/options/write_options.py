@@ -1,0 +1,191 @@
+"""The options of the sink, read once into a frozen value that travels to the tasks."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker_core.model.exceptions import InvalidTopicNameError
+from broker_core.model.identifiers import CompressionType
+from broker_core.model.limits import (
+    DEFAULT_WRITE_BATCH_BYTES,
+    MAX_APPLICATION_ID_CHARACTERS,
+    MAX_EMBEDDED_TRANSACTION_TIMEOUT_MS,
+    MAX_PARTITION_COUNT,
+    MAX_TRANSACTION_TIMEOUT_MS,
+)
+from broker_core.model.topic_name import is_internal_topic, validate_topic_name
+from broker_core.topic_producer import ProducerSettings
+from spark_streamlog.options.format_options import sink_formats
+from spark_streamlog.options.option_reader import MAX_INTEGER, LogTarget, OptionReader, QueryKind
+from spark_streamlog.serde.format_settings import RecordFormats
+
+COMPRESSION_LEVELS: Final = {
+    CompressionType.GZIP: (-1, 9),
+    CompressionType.LZ4: (1, 17),
+    CompressionType.ZSTD: (-131072, 22),
+}
+"""Lowest and highest level, as Kafka's producers allow them."""
+
+WITHOUT_EFFECT: Final = (
+    "linger.ms", "buffer.memory", "retries", "retry.backoff.ms", "retry.backoff.max.ms", "request.timeout.ms",
+    "delivery.timeout.ms", "max.block.ms", "metadata.max.age.ms", "metadata.max.idle.ms", "connections.max.idle.ms",
+    "reconnect.backoff.ms", "reconnect.backoff.max.ms",
+)  # fmt: skip
+"""Settings about a network that is not there: accepted as numbers, so that a Kafka query's options can stay."""
+
+
+class Delivery(enum.Enum):
+    """What a row is promised."""
+
+    EXACTLY_ONCE = "exactly-once"
+    """A batch is readable whole when it is committed, and never a second time."""
+    AT_LEAST_ONCE = "at-least-once"
+    """Rows are readable as soon as they are written; a repeated batch or task writes its rows again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationVersion:
+    """Delta's pair `txnAppId` and `txnVersion`: a version not above the application's last one writes nothing."""
+
+    app_id: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """`topic` is where all rows go; None: each row's column says it."""
+
+    target: LogTarget
+    topic: str | None
+    new_topic_partition_count: int | None
+    """Of a topic that the sink makes; None: the log's default."""
+    delivery: Delivery
+    application: ApplicationVersion | None
+    """Only of a batch write."""
+    transaction_timeout_ms: int
+    checkpoint_location: str | None
+    """As Spark hands it over; None also where it is set for the whole session."""
+    producer: ProducerSettings
+    formats: RecordFormats
+
+
+def parse_write_options(given: Mapping[str, str], kind: QueryKind) -> WriteOptions:
+    """Raises STREAMLOG_INVALID_OPTIONS with all complaints."""
+    options = OptionReader(given, role="sink")
+    delivery = _delivery(options)
+    topic = _topic(options)
+    parsed = WriteOptions(
+        target=options.log_target(),
+        topic=topic,
+        new_topic_partition_count=options.integer("topic.partitions", minimum=1, maximum=MAX_PARTITION_COUNT),
+        delivery=delivery,
+        application=_application(options, kind, delivery),
+        transaction_timeout_ms=_transaction_timeout_ms(options),
+        checkpoint_location=options.text("checkpointLocation") if kind is QueryKind.STREAM else None,
+        producer=_producer_settings(options),
+        formats=sink_formats(options, topic=topic),
+    )
+    # Only the source has a use for it; one set of options may serve both.
+    options.flag("includeHeaders", default=False)
+    _check_settings_without_effect(options)
+    _refuse_what_the_sink_owns(options)
+    options.finish()
+    return parsed
+
+
+def _topic(options: OptionReader) -> str | None:
+    """A name that no topic can have is refused here, before any task runs."""
+    topic = options.text("topic")
+    if topic is None:
+        return None
+    try:
+        validate_topic_name(topic)
+    except InvalidTopicNameError as error:
+        options.complain(f"topic: {error}" if topic.strip() else "topic is empty")
+    if is_internal_topic(topic):
+        options.complain(f"topic: {topic!r} is internal: only the log itself writes to it")
+    return topic
+
+
+def _delivery(options: OptionReader) -> Delivery:
+    return Delivery(options.choice("delivery", [mode.value for mode in Delivery], default=Delivery.EXACTLY_ONCE.value))
+
+
+def _application(options: OptionReader, kind: QueryKind, delivery: Delivery) -> ApplicationVersion | None:
+    app_id = options.text("txnAppId")
+    version = options.integer("txnVersion", minimum=0)
+    if app_id is None and options.text("txnVersion") is None:
+        return None
+    if kind is QueryKind.STREAM:
+        options.complain(
+            "txnAppId and txnVersion are for batch writes, also those in foreachBatch: a stream's own id and batch "
+            "numbers serve in their place"
+        )
+    elif app_id is None or options.text("txnVersion") is None:
+        options.complain("txnAppId and txnVersion belong together: give both or neither")
+    elif delivery is not Delivery.EXACTLY_ONCE:
+        options.complain("txnAppId and txnVersion need delivery=exactly-once")
+    if app_id is None or version is None:
+        return None
+    if not app_id.strip() or len(app_id) > MAX_APPLICATION_ID_CHARACTERS:
+        options.complain(
+            f"txnAppId must have 1 to {MAX_APPLICATION_ID_CHARACTERS} characters that are not all blank, it has "
+            f"{len(app_id)}"
+        )
+    return ApplicationVersion(app_id=app_id, version=version)
+
+
+def _transaction_timeout_ms(options: OptionReader) -> int:
+    # Kafka's producers have one minute; here a transaction waits for the slowest task of its batch. Without effect, and
+    # accepted, with at-least-once delivery: one set of options may serve both.
+    longest_ms = MAX_EMBEDDED_TRANSACTION_TIMEOUT_MS
+    given = options.integer("kafka.transaction.timeout.ms", minimum=1, maximum=longest_ms)
+    return MAX_TRANSACTION_TIMEOUT_MS if given is None else given
+
+
+def _producer_settings(options: OptionReader) -> ProducerSettings:
+    names = [codec.name.lower() for codec in CompressionType]
+    codec = CompressionType[options.choice("kafka.compression.type", names, default="none").upper()]
+    levels = {}
+    for leveled, (lowest, highest) in COMPRESSION_LEVELS.items():
+        name = f"kafka.compression.{leveled.name.lower()}.level"
+        levels[leveled] = options.integer(name, minimum=lowest, maximum=highest)
+        if leveled is CompressionType.GZIP and levels[leveled] == 0:
+            options.complain(f"{name} must be -1 or from 1 to 9, not 0")
+    batch_bytes = options.integer("kafka.batch.size", minimum=0, maximum=MAX_INTEGER)
+    return ProducerSettings(
+        compression=codec,
+        compression_level=levels.get(codec),
+        max_batch_bytes=DEFAULT_WRITE_BATCH_BYTES if batch_bytes is None else max(1, batch_bytes),
+        max_request_bytes=options.integer("kafka.max.request.size", minimum=0, maximum=MAX_INTEGER),
+    )
+
+
+def _check_settings_without_effect(options: OptionReader) -> None:
+    # An append to a directory returns when it is durable: as much as acks=all asks for.
+    options.choice("kafka.acks", ("all", "-1", "1", "0"), default="all")
+    options.text("kafka.client.id")
+    options.integer("kafka.max.in.flight.requests.per.connection", minimum=1, maximum=5)
+    for name in WITHOUT_EFFECT:
+        options.integer(f"kafka.{name}", minimum=0)
+
+
+def _refuse_what_the_sink_owns(options: OptionReader) -> None:
+    for name in ("subscribe", "subscribePattern", "assign"):
+        options.refuse(name, "is for reading: the topic to write to is named by topic, or by the column topic")
+    for side in ("key", "value"):
+        options.refuse(
+            f"kafka.{side}.serializer",
+            f"is not supported: {side}Format says how the column is serialized; without it, it is written as it is",
+        )
+    if options.flag("kafka.enable.idempotence", default=True) is False:
+        options.complain("kafka.enable.idempotence cannot be switched off: the sink's producers are idempotent")
+    options.refuse("kafka.transactional.id", "is not supported: the sink chooses its producers' ids itself")
+    options.refuse("kafka.interceptor.classes", "is not supported: interceptors could change what is written")
+    options.refuse(
+        "kafka.partitioner.class",
+        "is not supported: give the column partition, or the rows go by murmur2 of their key",
+    )

@@ -1,0 +1,1 @@
+"""The sink: writers of tasks and of the driver."""

@@ -1,0 +1,63 @@
+"""The batch sink: `df.write.format("streamlog").mode("append").save(path)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from spark_streamlog.errors import with_conditions
+from spark_streamlog.exactly_once.decision import Decision
+from spark_streamlog.options.write_options import WriteOptions
+from spark_streamlog.rows.sink_columns import sink_columns
+from spark_streamlog.sink.planned_sink import plan_batch_write, sink_driver
+from spark_streamlog.sink.sink_conditions import sink_error
+from spark_streamlog.sink.task_commit_message import open_transactions
+from spark_streamlog.sink.task_writer import write_at_least_once, write_exactly_once
+
+
+class StreamlogBatchWriter(DataSourceArrowWriter):
+    """Made on the driver when the job is about to run, so that options and columns are refused before any task starts;
+    Spark carries this very object to the tasks and to `commit` or `abort`.
+
+    With exactly-once delivery nothing is readable before `commit` returns, and everything is when it has. With
+    at-least-once a task's rows are readable when the task ends: `commit` and `abort` have nothing to do.
+    """
+
+    def __init__(self, options: WriteOptions, schema: Any, *, overwrite: bool) -> None:
+        if overwrite:
+            raise sink_error("STREAMLOG_UNSUPPORTED_SAVE_MODE")
+        self._options = options
+        self._columns = sink_columns(schema, topic_option=options.topic, formats=options.formats)
+        self._sink = plan_batch_write(options)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        if self._sink is None:
+            return write_at_least_once(self._options, self._columns, iterator)
+        return write_exactly_once(self._options, self._columns, iterator, self._sink)
+
+    @with_conditions()
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """All or nothing: raises when a task's transaction is not open any more, and then no row is readable."""
+        if self._sink is None:
+            return
+        opened = open_transactions(messages)
+        driver = sink_driver(self._options.target, self._sink.identity)
+        assert self._sink.driver is not None, "a batch write's planning always takes over"
+        if self._sink.batch is None:
+            driver.publish(opened, driver=self._sink.driver)
+        else:
+            decision = Decision(
+                batch=self._sink.batch,
+                task_count=len(messages),
+                attempts={one.task: one.attempt for one in opened},
+            )
+            driver.decide(decision, opened, driver=self._sink.driver)
+
+    @with_conditions()
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """With at-least-once, what tasks have written stays."""
+        if self._sink is not None:
+            driver = sink_driver(self._options.target, self._sink.identity)
+            driver.abandon(open_transactions(messages), driver=self._sink.driver)

@@ -1,0 +1,59 @@
+"""Which driver planned a micro-batch, for `abort`: a note between two processes of one Spark application.
+
+Spark plans a micro-batch in one Python process and aborts it in another, to which it gives the messages of tasks that
+returned. Where none has, as when the first task that fails takes the others with it, nobody tells whose transactions
+are to be ended. Both processes are told the same folder by Spark, in SPARK_LOCAL_DIRS: made by this run of the driver,
+for it alone, and removed at its end. So a note there cannot be another driver's. Whoever is wrong in spite of that does
+no harm: a driver that was fenced ends nothing.
+
+The note is a convenience. Where it cannot be written or read, open transactions end with the query's next start or by
+their timeout.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from broker_core.cluster import TransactionalProducer
+
+_LOCAL_DIRECTORIES = "SPARK_LOCAL_DIRS"
+
+logger = logging.getLogger(__name__)
+
+
+def note_driver(query_id: str, driver: TransactionalProducer) -> None:
+    """Takes the place of an earlier note about the query."""
+    path = _path_of(query_id)
+    if path is None:
+        return
+    half_written = path.with_suffix(f".{os.getpid()}")
+    try:
+        half_written.write_text(json.dumps(asdict(driver)))
+        half_written.replace(path)
+    except OSError as error:
+        logger.warning("the driver of query %s could not be noted: %s", query_id, error)
+
+
+def noted_driver(query_id: str) -> TransactionalProducer | None:
+    """None: nothing was noted by this run of the Spark driver."""
+    path = _path_of(query_id)
+    if path is None:
+        return None
+    try:
+        fields = json.loads(path.read_text())
+        return TransactionalProducer(
+            transactional_id=str(fields["transactional_id"]),
+            producer_id=int(fields["producer_id"]),
+            producer_epoch=int(fields["producer_epoch"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _path_of(query_id: str) -> Path | None:
+    folder = os.environ.get(_LOCAL_DIRECTORIES, "").split(",")[0]
+    return Path(folder) / f"streamlog-driver-{query_id}.json" if folder else None

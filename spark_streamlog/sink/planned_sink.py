@@ -1,0 +1,75 @@
+"""Whose batch is written, as far as the driver knows when it plans: travels to the tasks, and back with their messages.
+
+A batch write knows all before its tasks start. A stream is planned anew for each micro-batch, in a process that is told
+neither the query nor the batch; the query's id stands in its checkpoint, if that is a local one. The tasks know both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from broker_core.cluster import TransactionalProducer
+from spark_streamlog.checkpoint import query_id_of
+from spark_streamlog.errors import with_conditions
+from spark_streamlog.exactly_once.sink_driver import SinkDriver
+from spark_streamlog.exactly_once.sink_identity import (
+    SinkIdentity,
+    application_identity,
+    query_identity,
+    single_write_identity,
+)
+from spark_streamlog.open_cluster import open_for_writing
+from spark_streamlog.options.option_reader import LogTarget
+from spark_streamlog.options.write_options import Delivery, WriteOptions
+from spark_streamlog.sink.planned_driver import note_driver
+from spark_streamlog.wall_clock import wall_clock_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSink:
+    """`driver` is None where planning could not take over, `batch` is None for a single write."""
+
+    identity: SinkIdentity
+    driver: TransactionalProducer | None
+    batch: int | None
+
+
+@with_conditions()
+def plan_batch_write(options: WriteOptions) -> PlannedSink | None:
+    """Before the tasks of a write start. None: nothing to plan, with at-least-once delivery."""
+    if options.delivery is not Delivery.EXACTLY_ONCE:
+        return None
+    application = options.application
+    if application is None:
+        identity, version = single_write_identity(uuid4()), None
+    else:
+        identity, version = application_identity(application.app_id, topic=options.topic), application.version
+    return PlannedSink(identity=identity, driver=sink_driver(options.target, identity).take_over(), batch=version)
+
+
+@with_conditions()
+def plan_micro_batch(options: WriteOptions) -> PlannedSink | None:
+    """Before the tasks of a micro-batch start. None: at-least-once, or the query is not known here."""
+    if options.delivery is not Delivery.EXACTLY_ONCE:
+        return None
+    query_id = query_id_of(options.checkpoint_location)
+    if query_id is None:
+        return None
+    identity = query_identity(query_id)
+    driver = sink_driver(options.target, identity).take_over()
+    note_driver(query_id, driver)
+    return PlannedSink(identity=identity, driver=driver, batch=None)
+
+
+def sink_of_micro_batch(planned: PlannedSink | None, *, query_id: str, batch_id: int) -> PlannedSink:
+    """In a task, which knows whose batch it is. A plan for another query is passed over: the checkpoint's location may
+    have a namesake among the local files.
+    """
+    identity = query_identity(query_id)
+    is_ours = planned is not None and planned.identity == identity
+    return PlannedSink(identity=identity, driver=planned.driver if planned and is_ours else None, batch=batch_id)
+
+
+def sink_driver(target: LogTarget, identity: SinkIdentity) -> SinkDriver:
+    return SinkDriver(open_for_writing(target), identity, now_ms=wall_clock_ms)

@@ -1,0 +1,111 @@
+"""The streaming sink: `df.writeStream.format("streamlog").start(path)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from broker_core.cluster import TransactionalProducer
+from spark_streamlog.checkpoint import input_fingerprint, query_id_of
+from spark_streamlog.errors import with_conditions
+from spark_streamlog.exactly_once.decision import Decision
+from spark_streamlog.exactly_once.sink_identity import SinkIdentity, query_identity
+from spark_streamlog.options.write_options import Delivery, WriteOptions
+from spark_streamlog.rows.sink_columns import sink_columns
+from spark_streamlog.sink.planned_driver import noted_driver
+from spark_streamlog.sink.planned_sink import PlannedSink, plan_micro_batch, sink_driver, sink_of_micro_batch
+from spark_streamlog.sink.sink_conditions import sink_error
+from spark_streamlog.sink.task_commit_message import open_transactions, sink_of_messages
+from spark_streamlog.sink.task_writer import write_at_least_once, write_exactly_once
+
+QUERY_ID_PROPERTY = "sql.streaming.queryId"
+BATCH_ID_PROPERTY = "streaming.sql.batchId"
+
+
+class StreamlogStreamWriter(DataSourceStreamArrowWriter):
+    """Made for each micro-batch in a planning process, and once more in another process for `commit` or `abort`.
+
+    Append and complete mode both append: a log has nothing to replace. (Update mode would too, but Spark refuses it for
+    every Python data source; `foreachBatch` is the way round.) Spark counts `numOutputRows` by the rows it hands to the
+    tasks, so the progress is right without our doing.
+
+    With exactly-once delivery a micro-batch is readable, whole, when `commit` returns, and one that is repeated after a
+    failure is not written again. With at-least-once a task's rows are readable when the task ends, and a repeated
+    micro-batch writes its rows again.
+    """
+
+    def __init__(self, options: WriteOptions, schema: Any, *, is_planning: bool) -> None:
+        self._options = options
+        self._columns = sink_columns(
+            schema, topic_option=options.topic, formats=options.formats, is_planning=is_planning
+        )
+        # The tasks of this micro-batch have not started when it is planned. When it is committed they have written, and
+        # taking over then would end what they left open.
+        self._planned = plan_micro_batch(options) if is_planning else None
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        if self._options.delivery is Delivery.AT_LEAST_ONCE:
+            return write_at_least_once(self._options, self._columns, iterator)
+        return write_exactly_once(self._options, self._columns, iterator, _sink_of_this_task(self._planned))
+
+    @with_conditions()
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Raises when a task's transaction is not open any more; then no row of the batch is readable.
+
+        A batch without rows is decided too: repeated, it writes nothing even if its query gives rows the next time, and
+        an older driver finds out with every batch.
+        """
+        whose = self._whose_batch(messages)
+        if whose is None:
+            return
+        identity, driver = whose
+        opened = open_transactions(messages)
+        decision = Decision(
+            batch=batchId,
+            task_count=len(messages),
+            attempts={one.task: one.attempt for one in opened},
+            input_fingerprint=input_fingerprint(self._options.checkpoint_location, identity.query_id, batchId),
+        )
+        sink_driver(self._options.target, identity).decide(decision, opened, driver=driver)
+
+    @with_conditions()
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """With at-least-once, what tasks have written stays.
+
+        Where nobody knows which driver planned the batch a newer one's transactions must not be ended: what attempts
+        that were killed left open is ended by the query's next start, or by its timeout.
+        """
+        whose = self._whose_batch(messages)
+        if whose is not None:
+            identity, driver = whose
+            if driver is None and identity.query_id is not None:
+                driver = noted_driver(identity.query_id)
+            sink_driver(self._options.target, identity).abandon(open_transactions(messages), driver=driver)
+
+    def _whose_batch(
+        self, messages: list[WriterCommitMessage | None]
+    ) -> tuple[SinkIdentity, TransactionalProducer | None] | None:
+        """The query, and the driver that planned the batch. None: at-least-once, or no task has said which query."""
+        if self._options.delivery is Delivery.AT_LEAST_ONCE:
+            return None
+        told = sink_of_messages(messages)
+        if told is not None:
+            return told.identity, told.driver
+        query_id = query_id_of(self._options.checkpoint_location)
+        return None if query_id is None else (query_identity(query_id), None)
+
+
+def _sink_of_this_task(planned: PlannedSink | None) -> PlannedSink:
+    context = TaskContext.get()
+    query_id = context.getLocalProperty(QUERY_ID_PROPERTY) if context is not None else None
+    batch_id = context.getLocalProperty(BATCH_ID_PROPERTY) if context is not None else None
+    try:
+        return sink_of_micro_batch(planned, query_id=query_id or "", batch_id=int(batch_id or ""))
+    except ValueError:
+        raise sink_error(
+            "STREAMLOG_UNKNOWN_QUERY",
+            found=f"{QUERY_ID_PROPERTY} is {query_id!r}, {BATCH_ID_PROPERTY} is {batch_id!r}",
+        ) from None

@@ -1,0 +1,102 @@
+"""What one task of a write does, batch or stream: its Arrow batches go to the log, durable when it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark import TaskContext
+
+from broker_core.cluster import Cluster, TopicDescription
+from broker_core.topic_producer import ProducerTransaction, TopicProducer, describe_or_create
+from spark_streamlog.errors import with_conditions
+from spark_streamlog.exactly_once.steps import Step, log_step
+from spark_streamlog.exactly_once.task_transaction import TaskTransaction
+from spark_streamlog.open_cluster import open_for_writing
+from spark_streamlog.options.write_options import WriteOptions
+from spark_streamlog.rows.sink_columns import SinkColumns
+from spark_streamlog.rows.sink_rows import SinkRows
+from spark_streamlog.sink.planned_sink import PlannedSink
+from spark_streamlog.sink.task_commit_message import TaskCommitMessage
+from spark_streamlog.wall_clock import wall_clock_ms
+from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
+
+
+@with_conditions()
+def write_at_least_once(options: WriteOptions, columns: SinkColumns, batches: Iterator[Any]) -> TaskCommitMessage:
+    """Appends the rows with an idempotent producer of the task's own. A failed task may leave rows behind."""
+    writing = _Writing(options, columns)
+    for _ in writing.write(batches):
+        pass
+    prepare_worker_for_reuse()
+    return TaskCommitMessage(row_count=writing.row_count)
+
+
+@with_conditions()
+def write_exactly_once(
+    options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], sink: PlannedSink
+) -> TaskCommitMessage:
+    """Appends the rows in a transaction of the attempt's own and leaves it open. A failed attempt aborts it."""
+    context = TaskContext.get()
+    transaction = TaskTransaction(
+        open_for_writing(options.target),
+        sink.identity,
+        task=context.partitionId() if context is not None else 0,
+        attempt=context.attemptNumber() if context is not None else 0,
+        timeout_ms=options.transaction_timeout_ms,
+        now_ms=wall_clock_ms,
+    )
+    if not transaction.may_write(sink.batch, sink.driver):
+        return TaskCommitMessage(row_count=sum(batch.num_rows for batch in batches), sink=sink)
+    writing = _Writing(options, columns, transaction)
+    with transaction.writing():
+        for _ in writing.write(batches):
+            log_step(Step.TASK_APPENDED, transactional_id=transaction.transactional_id)
+    log_step(Step.TASK_FLUSHED, transactional_id=transaction.transactional_id, rows=writing.row_count)
+    prepare_worker_for_reuse()
+    return TaskCommitMessage(row_count=writing.row_count, sink=sink, transaction=transaction.opened)
+
+
+class _Writing:
+    """Rows to records to rounds of appends."""
+
+    def __init__(
+        self, options: WriteOptions, columns: SinkColumns, transaction: ProducerTransaction | None = None
+    ) -> None:
+        context = TaskContext.get()
+        cluster = open_for_writing(options.target)
+        self._producer = TopicProducer(
+            cluster,
+            find_topic=_topic_finder(cluster, options),
+            now_ms=wall_clock_ms,
+            settings=options.producer,
+            # Another one in each task of each job: small micro-batches without keys spread over all partitions.
+            first_partition=context.taskAttemptId() if context is not None else 0,
+            transaction=transaction,
+        )
+        task = context.partitionId() if context is not None else 0
+        self._rows = SinkRows(columns, topic_option=options.topic, task=task)
+
+    @property
+    def row_count(self) -> int:
+        return self._rows.row_count
+
+    def write(self, batches: Iterator[Any]) -> Iterator[int]:
+        """Gives the count of durable rows whenever it has grown; when it ends, all are."""
+        durable = 0
+        for batch in batches:
+            for topic, records in self._rows.by_topic(batch):
+                self._producer.add(topic, records)
+            if self._producer.appended_record_count > durable:
+                durable = self._producer.appended_record_count
+                yield durable
+        self._producer.flush()
+        if self._producer.appended_record_count > durable:
+            yield self._producer.appended_record_count
+
+
+def _topic_finder(cluster: Cluster, options: WriteOptions) -> Any:
+    def find_topic(name: str) -> TopicDescription:
+        return describe_or_create(cluster, name, partition_count=options.new_topic_partition_count)
+
+    return find_topic

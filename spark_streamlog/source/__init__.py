@@ -1,0 +1,1 @@
+"""The source: plans and readers, batch and streaming."""

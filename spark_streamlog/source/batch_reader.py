@@ -1,0 +1,91 @@
+"""The batch source for Spark: plans on the driver, reads in tasks."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
+
+from spark_streamlog.errors import with_conditions
+from spark_streamlog.open_cluster import open_for_reading
+from spark_streamlog.options.read_options import ReadOptions
+from spark_streamlog.planning.filter_ranges import ColumnFilter
+from spark_streamlog.source.batch_planner import plan_batch
+from spark_streamlog.source.batch_pruning import PruningReport, plan_pruned
+from spark_streamlog.source.offset_reader import OffsetReader
+from spark_streamlog.source.pushed_filters import column_filters, is_pushing_process, keeps_plans_apart, may_push
+from spark_streamlog.source.range_reader import read_range
+from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
+
+logger = logging.getLogger("spark_streamlog")
+
+
+class StreamlogBatchReader(DataSourceReader):
+    """Pickled to the tasks, so it holds nothing but the options."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """Called once for a DataFrame, however often it is used; see `batch_planner`."""
+        with with_conditions():
+            offsets = OffsetReader(open_for_reading(self._options.target), self._options)
+            return [InputPartition((planned,)) for planned in plan_batch(offsets, self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark makes one partition without a value of an empty plan.
+        for planned in partition.value or ():
+            with with_conditions():
+                yield from read_range(open_for_reading(self._options.target), planned, self._options)
+        prepare_worker_for_reuse()
+
+
+class FilteringBatchReader(StreamlogBatchReader):
+    """Leaves out what the filters of the query exclude for sure; see `pushed_filters` for when Spark may have one.
+
+    `report` says what that saved, once the query is planned.
+    """
+
+    report: PruningReport | None = None
+
+    def __init__(self, options: ReadOptions) -> None:
+        super().__init__(options)
+        self._filters: list[ColumnFilter] = []
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """All of them come back: Spark evaluates them again on the rows that are left."""
+        self._filters = column_filters(filters, self._options.formats.key)
+        return filters
+
+    def partitions(self) -> list[InputPartition]:
+        with with_conditions():
+            plan = plan_pruned(open_for_reading(self._options.target), self._options, self._filters)
+        self.report = plan.report
+        _enable_info_logging()
+        logger.info("batch query planned: %s", plan.report)
+        return [InputPartition(task) for task in plan.tasks]
+
+
+def batch_reader_for(options: ReadOptions) -> StreamlogBatchReader:
+    """One that takes filters where Spark pushes them down and may: anywhere else having the method fails the query."""
+    if not is_pushing_process():
+        return StreamlogBatchReader(options)
+    if may_push(options.push_filters):
+        return FilteringBatchReader(options)
+    _enable_info_logging()
+    logger.info(
+        "batch query planned: filters narrow nothing, pushFilters is %s and Spark %s plans of one DataFrame apart",
+        options.push_filters.value,
+        "keeps" if keeps_plans_apart() else "does not keep",
+    )
+    return StreamlogBatchReader(options)
+
+
+def _enable_info_logging() -> None:
+    """Where Spark collects what its Python processes log (spark.sql.pyspark.worker.logging.enabled), nobody but this
+    process itself can ask for lines below a warning."""
+    if "PYSPARK_SPARK_SESSION_UUID" in os.environ and logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)

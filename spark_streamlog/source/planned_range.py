@@ -1,0 +1,39 @@
+"""What one task reads: pickled on the driver, carried out by `range_reader`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from broker_core.model.identifiers import TopicPartition
+from spark_streamlog.planning.offset_range import OffsetRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRange:
+    """Offsets of one partition, the end not included.
+
+    A batch query leaves `from_offset` at EARLIEST (-2) or `until_offset` at LATEST (-1) where the user did: the task
+    resolves them, for Spark keeps the plan of a DataFrame and runs it again later. `topic_id` is the topic that the
+    offsets belong to: a topic that was recreated under the same name is noticed by the task. It is None where both ends
+    are left open, and then any topic of this name is meant.
+
+    `follows_log_start`: it is part of a range that begins wherever the log does; what was removed before the task runs
+    is not missed. `size_bytes`: of its batches when it was planned, where that is known.
+    """
+
+    topic_partition: TopicPartition
+    from_offset: int
+    until_offset: int
+    topic_id: UUID | None
+    follows_log_start: bool = False
+    size_bytes: int | None = None
+
+    @classmethod
+    def of(cls, offsets: OffsetRange, topic_id: UUID | None) -> PlannedRange:
+        return cls(
+            topic_partition=offsets.topic_partition,
+            from_offset=offsets.from_offset,
+            until_offset=offsets.until_offset,
+            topic_id=topic_id,
+        )

@@ -1,0 +1,185 @@
+"""Reads one planned range in a task: fetch, check for loss, decode, give out Arrow batches.
+
+A record offset above the wanted one is a gap that compaction or transactions left, and no loss, as long as the log
+start is not above the wanted one; otherwise records were removed before they were read. Whatever happens, no row
+outside the planned range is given out and no offset is read twice: `wanted` only goes up.
+
+Brokers are asked for the next records while the last ones are decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from broker_core.cluster import Cluster, FetchedBatches, PartitionBounds
+from broker_core.model.exceptions import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
+from broker_core.model.identifiers import IsolationLevel
+from broker_core.record.aborted_filter import AbortedFilter
+from broker_core.record.batch_header import read_header
+from broker_core.record.columns import DecodedBatches, decode
+from spark_streamlog.errors import report_data_loss
+from spark_streamlog.options.read_options import ReadOptions
+from spark_streamlog.planning.offset_limits import EARLIEST, LATEST
+from spark_streamlog.rows.record_rows import RecordRows, columns_to_decode
+from spark_streamlog.source.fetch_ahead import FetchAhead
+from spark_streamlog.source.planned_range import PlannedRange
+
+MAX_BATCH_ROWS = 2**17
+"""Rows of one Arrow batch: a fetch of small compressed records can inflate to millions."""
+FETCH_ATTEMPT_COUNT = 3
+"""How often an offset may be out of reach and then within the log's bounds again, before it counts as lost."""
+FETCH_BYTES = 2 * 1024 * 1024
+"""One fetch: its batches, decoded, fit a core's cache; larger ones were slower from end to end."""
+
+
+def read_range(cluster: Cluster, planned: PlannedRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Raises KAFKA_DATA_LOSS.* as failOnDataLoss says, CorruptBatchError with file and position."""
+    return _RangeReader(cluster, planned, options).batches()
+
+
+class _RangeReader:
+    def __init__(self, cluster: Cluster, planned: PlannedRange, options: ReadOptions) -> None:
+        self._cluster = cluster
+        self._planned = planned
+        self._partition = planned.topic_partition
+        self._options = options
+        self._rows = RecordRows(self._partition, include_headers=options.include_headers, formats=options.formats)
+        self._columns = columns_to_decode(include_headers=options.include_headers)
+        self._aborted = AbortedFilter() if options.isolation is IsolationLevel.READ_COMMITTED else None
+        self._attempts_left = FETCH_ATTEMPT_COUNT
+        self._fetches = FetchAhead(self._fetch)
+        # A directory is read from memory, sooner than a thread could begin.
+        self._reads_ahead = options.target.brokers is not None
+        # A small range is not worth a large fetch, if its end was not left open.
+        is_small = planned.until_offset != LATEST and planned.size_bytes is not None
+        self._fetch_bytes = min(FETCH_BYTES, planned.size_bytes or FETCH_BYTES) if is_small else FETCH_BYTES
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        wanted, until = self._planned.from_offset, self._planned.until_offset
+        if wanted == EARLIEST or until == LATEST or self._planned.follows_log_start:
+            bounds = self._bounds_now()
+            if bounds is None:
+                return
+            if wanted == EARLIEST or self._planned.follows_log_start:
+                wanted = max(wanted, bounds.log_start_offset)
+            until = bounds.readable_end(self._options.isolation) if until == LATEST else until
+        while wanted < until:
+            fetched = self._fetches.take(wanted)
+            if fetched is not None and self._reads_ahead and wanted < fetched.next_offset < until:
+                self._fetches.begin(fetched.next_offset)
+            if fetched is None:
+                wanted = self._next_readable(wanted, until)
+            elif not len(fetched.buffer):
+                wanted = self._past_the_gap(fetched, wanted, until)
+            else:
+                self._check_for_loss(fetched, wanted, until)
+                for decoded in self._decoded(fetched, wanted, until):
+                    assert decoded.next_offset > wanted, f"{self._partition}: a fetch at {wanted} that goes nowhere"
+                    wanted = decoded.next_offset
+                    if decoded.record_batch.num_rows:
+                        yield self._rows.to_rows(decoded.record_batch)
+
+    def _decoded(self, fetched: FetchedBatches, wanted: int, until: int) -> Iterator[DecodedBatches]:
+        if self._aborted is not None:
+            self._aborted.add(fetched.aborted_transactions)
+        position = 0
+        while position < len(fetched.buffer) and wanted < until:
+            decoded = decode(
+                fetched.buffer[position:],
+                from_offset=wanted,
+                until_offset=until,
+                columns=self._columns,
+                aborted=self._aborted,
+                max_rows=MAX_BATCH_ROWS,
+            )
+            yield decoded
+            position += decoded.bytes_consumed
+            wanted = decoded.next_offset
+
+    def _fetch(self, wanted: int) -> FetchedBatches | None:
+        """None when the offset, the partition or the topic is not there any more. Called by another thread, too."""
+        try:
+            return self._cluster.fetch(
+                self._partition,
+                wanted,
+                max_bytes=self._fetch_bytes,
+                isolation=self._options.isolation,
+                topic_id=self._planned.topic_id,
+            )
+        except (OffsetOutOfRangeError, UnknownTopicError, UnknownPartitionError):
+            return None
+
+    def _next_readable(self, wanted: int, until: int) -> int:
+        """Where to go on when `wanted` cannot be fetched; the loss is reported. `until` ends the range."""
+        bounds = self._bounds_now()
+        if bounds is None:
+            return until
+        if wanted < bounds.log_start_offset:
+            next_offset = min(bounds.log_start_offset, until)
+        elif wanted > bounds.log_end_offset:
+            next_offset = until
+        elif self._attempts_left > 0:
+            # It was out of reach for a moment and is not any more: the same offset is asked for again.
+            self._attempts_left -= 1
+            return wanted
+        else:
+            next_offset = until
+        self._report_unreadable(wanted, next_offset, bounds)
+        return next_offset
+
+    def _past_the_gap(self, fetched: FetchedBatches, wanted: int, until: int) -> int:
+        if fetched.next_offset > wanted:
+            return fetched.next_offset
+        # The range was planned up to an offset that was readable then, and nothing is there now.
+        self._report_unreadable(wanted, until, fetched.bounds)
+        return until
+
+    def _check_for_loss(self, fetched: FetchedBatches, wanted: int, until: int) -> None:
+        log_start = fetched.bounds.log_start_offset
+        if log_start > wanted and read_header(fetched.buffer, 0).base_offset > wanted:
+            self._report_unreadable(wanted, min(log_start, until), fetched.bounds)
+
+    def _bounds_now(self) -> PartitionBounds | None:
+        """None, and reported, when the topic or partition is gone or the topic is another one."""
+        try:
+            if not self._is_same_topic():
+                return None
+            return self._cluster.bounds(self._partition)
+        except (UnknownTopicError, UnknownPartitionError):
+            report_data_loss(
+                "KAFKA_DATA_LOSS.PARTITIONS_DELETED",
+                fail_on_data_loss=self._options.fail_on_data_loss,
+                partitions=str(self._partition),
+            )
+            return None
+
+    def _is_same_topic(self) -> bool:
+        """Reported if it is not. Raises UnknownTopicError."""
+        expected = self._planned.topic_id
+        if expected is None:
+            return True
+        topic = self._cluster.describe_topics([self._partition.topic]).get(self._partition.topic)
+        if topic is None:
+            raise UnknownTopicError(f"the topic {self._partition.topic} does not exist")
+        if topic.topic_id != expected:
+            report_data_loss(
+                "KAFKA_DATA_LOSS.TOPIC_RECREATED",
+                fail_on_data_loss=self._options.fail_on_data_loss,
+                topic=self._partition.topic,
+                old_id=expected,
+                new_id=topic.topic_id,
+            )
+        return topic.topic_id == expected
+
+    def _report_unreadable(self, from_offset: int, until_offset: int, bounds: PartitionBounds) -> None:
+        report_data_loss(
+            "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
+            fail_on_data_loss=self._options.fail_on_data_loss,
+            topic_partition=str(self._partition),
+            start_offset=from_offset,
+            end_offset=until_offset,
+            log_start_offset=bounds.log_start_offset,
+            log_end_offset=bounds.readable_end(self._options.isolation),
+        )

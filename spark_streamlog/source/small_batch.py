@@ -1,0 +1,76 @@
+"""Reads a micro-batch where it is planned, if it is small: its tasks would cost more than what they read.
+
+The option `smallBatchOffsets` says what is small. It is the same plan, read in the same way, but as one Spark
+partition; and a batch that is repeated after a crash is read again from the log.
+
+Not with failOnDataLoss=false. Spark keeps the rows that it was handed under the texts of the batch's two offsets, until
+it is handed other ones, and asks nobody when it meets these texts again. Offsets that go back, to a topic recreated or
+a log that was cut, may give them for other rows; with failOnDataLoss=true they fail the query.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+
+from broker_core.cluster import Cluster
+from spark_streamlog.options.read_options import ReadOptions
+from spark_streamlog.source.planned_range import PlannedRange
+
+logger = logging.getLogger("spark_streamlog")
+
+MAX_BYTES: Final = 4 * 1024 * 1024
+"""Of the rows as Arrow has them: Spark keeps them in the driver's memory."""
+
+MAX_RANGES: Final = 32
+"""Partitions that are read one behind the other; more are sooner read by tasks side by side."""
+
+
+def read_small_batch(
+    cluster: Cluster, planned: Sequence[PlannedRange], options: ReadOptions
+) -> list[pa.RecordBatch] | None:
+    """All rows of the plan. None when it is large, when the user says how it is to be divided, and when anything is in
+    the way: then tasks read it, and they report what is wrong."""
+    if options.min_partitions is not None or options.max_records_per_partition is not None:
+        return None
+    if not options.fail_on_data_loss or len(planned) > MAX_RANGES:
+        return None
+    if not 0 < sum(one.until_offset - one.from_offset for one in planned) <= options.small_batch_offsets:
+        return None
+    try:
+        batches = _read(cluster, planned, options)
+        return batches if batches is not None and _are_topics_the_same(cluster, planned) else None
+    except Exception as error:
+        logger.info("A small batch is left to tasks, it could not be read where it is planned: %s", error)
+        return None
+
+
+def _read(cluster: Cluster, planned: Sequence[PlannedRange], options: ReadOptions) -> list[pa.RecordBatch] | None:
+    # A plan that is left to tasks does not wait for what reads it.
+    from spark_streamlog.source.range_reader import read_range
+
+    batches: list[pa.RecordBatch] = []
+    size_bytes = 0
+    for one in planned:
+        # The topic is compared once, after all was read. Each gets a fetch of its share: few records are wanted.
+        share_bytes = MAX_BYTES // len(planned)
+        for batch in read_range(cluster, replace(one, topic_id=None, size_bytes=share_bytes), options):
+            size_bytes += batch.nbytes
+            if size_bytes > MAX_BYTES:
+                return None
+            batches.append(batch)
+    return batches
+
+
+def _are_topics_the_same(cluster: Cluster, planned: Sequence[PlannedRange]) -> bool:
+    topics = cluster.describe_topics({one.topic_partition.topic for one in planned})
+    return all(
+        one.topic_id is not None
+        and (topic := topics.get(one.topic_partition.topic)) is not None
+        and topic.topic_id == one.topic_id
+        for one in planned
+    )

@@ -1,0 +1,150 @@
+"""The streaming source for Spark: one instance plans on the driver, copies of it read in tasks.
+
+A small micro-batch is read by the one that plans, where Spark takes its rows from there; see `planning_process`.
+
+What plans and what reads is loaded where it is done first: the query waits for what a process of Spark loads.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from spark_streamlog.errors import with_conditions
+from spark_streamlog.open_cluster import open_for_reading
+from spark_streamlog.options.option_reader import MAX_LONG
+from spark_streamlog.options.read_options import ReadOptions
+from spark_streamlog.planning.stream_offset import from_checkpoint, to_checkpoint
+from spark_streamlog.source.planned_range import PlannedRange
+from spark_streamlog.source.small_batch import read_small_batch
+from spark_streamlog.worker.planning_process import class_that_hands_over
+from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
+
+if TYPE_CHECKING:
+    from spark_streamlog.source.stream_planner import StreamPlanner
+
+
+class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Spark's names and types outside, `StreamPlanner`'s inside.
+
+    Spark has no composite limit for Python sources, nor a delay with its minimum of rows, so both live in the planner:
+    the read limit only says whether the options' limits count. Trigger.Once replaces it by "all available", and then
+    they do not.
+    """
+
+    def __init__(self, options: ReadOptions, *, has_plain_schema: bool = True) -> None:
+        """`has_plain_schema` False: the user gave one with metadata, which rows handed over would lack."""
+        self._options = options
+        self._has_plain_schema = has_plain_schema
+        self._planner_on_driver: StreamPlanner | None = None
+        self._batches: list[pa.RecordBatch] = []
+
+    @with_conditions()
+    def initialOffset(self) -> dict[str, Any]:
+        return to_checkpoint(self._planner().initial_offset())
+
+    @with_conditions()
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        max_offsets = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        end = self._planner().latest_offset(
+            from_checkpoint(start),
+            max_offsets=None if max_offsets == MAX_LONG else max_offsets,
+            is_limited=not isinstance(limit, ReadAllAvailable),
+        )
+        return to_checkpoint(end)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        options = self._options
+        limits = (options.max_offsets_per_trigger, options.min_offsets_per_trigger, options.max_bytes_per_trigger)
+        if limits == (None, None, None):
+            return ReadAllAvailable()
+        return ReadMaxRows(options.max_offsets_per_trigger or MAX_LONG)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        latest = self._planner().reported_latest_offset()
+        return to_checkpoint(latest) if latest else None
+
+    @with_conditions()
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._planner().prepare_available_now()
+
+    @with_conditions()
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        self._rolled_back_rows()
+        planned = self._planner().plan(from_checkpoint(start), from_checkpoint(end))
+        if self._maybe_hand_over(planned):
+            return [InputPartition(tuple(planned))]
+        return [InputPartition((one,)) for one in planned]
+
+    @with_conditions()
+    def commit(self, end: dict[str, Any]) -> None:
+        self._planner().commit(from_checkpoint(end))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        from spark_streamlog.source.range_reader import read_range
+
+        with with_conditions():
+            for planned in partition.value:
+                yield from read_range(open_for_reading(self._options.target), planned, self._options)
+        prepare_worker_for_reuse()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The tasks' copies get the options only; what the driver remembers stays there.
+        return {"_options": self._options, "_has_plain_schema": False, "_planner_on_driver": None, "_batches": []}
+
+    def _maybe_hand_over(self, planned: list[PlannedRange]) -> bool:
+        """Makes Spark take the rows with the plan, if they are few and it can."""
+        wrapper = class_that_hands_over() if self._has_plain_schema else None
+        if wrapper is None:
+            return False
+        batches = read_small_batch(open_for_reading(self._options.target), planned, self._options)
+        if batches is None:
+            return False
+        self._batches = batches
+        self.__class__ = _reader_that_hands_over(wrapper)  # type: ignore[arg-type]
+        return True
+
+    def _rolled_back_rows(self) -> list[pa.RecordBatch]:
+        """Spark sees an ordinary reader again."""
+        self.__class__ = StreamlogStreamReader
+        batches, self._batches = self._batches, []
+        return batches
+
+    def _planner(self) -> StreamPlanner:
+        if self._planner_on_driver is None:
+            from spark_streamlog.source.group_progress import progress_of
+            from spark_streamlog.source.offset_reader import OffsetReader
+            from spark_streamlog.source.stream_planner import StreamPlanner
+
+            cluster = open_for_reading(self._options.target)
+            self._planner_on_driver = StreamPlanner(
+                OffsetReader(cluster, self._options),
+                self._options,
+                now_ms=_now_ms,
+                progress=progress_of(cluster, self._options),
+            )
+        return self._planner_on_driver
+
+
+@functools.cache
+def _reader_that_hands_over(wrapper: type[Any]) -> type[StreamlogStreamReader]:
+    """What a reader is from the moment that it gave a plan with rows until they are asked for, which is at once. At all
+    other times it is none of these: to Spark such a reader has neither limits nor a latest offset to report.
+    """
+
+    class HandingOver(StreamlogStreamReader, wrapper):  # type: ignore[misc]
+        def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+            return iter(self._rolled_back_rows())
+
+    return HandingOver
+
+
+def _now_ms() -> float:
+    """Monotonic: a step of the wall clock must not put off a batch."""
+    return time.monotonic() * 1000

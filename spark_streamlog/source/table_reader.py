@@ -1,0 +1,35 @@
+"""Metadata tables for Spark: `spark.read.format("streamlog").option("table", "lag").load(path)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from broker_core.cluster import Cluster
+from spark_streamlog.errors import with_conditions
+from spark_streamlog.open_cluster import open_for_reading
+from spark_streamlog.options.table_options import TableOptions
+from spark_streamlog.tables.table_rows import read_table, split_scan
+from spark_streamlog.wall_clock import wall_clock_ms
+
+
+class MetadataTableReader(DataSourceReader):
+    """A table is read again each time that its frame is used."""
+
+    def __init__(self, options: TableOptions) -> None:
+        self._options = options
+
+    @with_conditions()
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(piece) for piece in split_scan(self._cluster(), self._options.scan)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark makes one partition without a value of an empty plan.
+        if partition.value is not None:
+            with with_conditions():
+                yield from read_table(self._cluster(), partition.value, now_ms=wall_clock_ms())
+
+    def _cluster(self) -> Cluster:
+        return open_for_reading(self._options.target)

@@ -1,0 +1,122 @@
+import pytest
+from support.builders.builders import a_record
+from support.nodes.tally_coordinator import TallyNode
+
+from broker_core.broker.coordination.marker_sender import MarkerSender
+from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
+from broker_core.model.exceptions import ProducerFencedError, UnknownTopicError
+from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
+from broker_core.record.batch_builder import build_batch
+from broker_core.record.control_records import EndTransactionMarker
+from broker_core.txn.transaction_replies import EndingTransaction
+
+T0, T1, GONE = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("gone", 0)
+PRODUCER = ProducerIdAndEpoch(producer_id=7, producer_epoch=1)
+DATA_FILE = "t-0/00000000000000000000.log"
+
+
+@pytest.fixture
+def node(tmp_path):
+    node = TallyNode(tmp_path / "log")
+    node.create("t", partition_count=2)
+    return node
+
+
+@pytest.fixture
+def sender(node):
+    return MarkerSender(node.replicas, node.runtime, node.timers, node.clock)
+
+
+def an_ending(*partitions, epoch=1, is_commit=True, coordinator_epoch=0):
+    return EndingTransaction(
+        transactional_id="t",
+        producer_id=7,
+        producer_epoch=epoch,
+        is_commit=is_commit,
+        partitions=partitions,
+        coordinator_epoch=coordinator_epoch,
+    )
+
+
+def open_in(node, partition):
+    batch = build_batch([a_record()], producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    node.append(batch, partition=partition)
+    node.jobs.run_all()
+
+
+def entry(node, partition):
+    found = node.replica(partition).producer_entries()[7]
+    return found.producer_epoch, found.coordinator_epoch, found.transaction_first_offset
+
+
+def test_it_is_told_once_when_every_partition_has_its_marker(node, sender):
+    open_in(node, T0)
+    written = []
+    sender.send([an_ending(T0, T1, CONSUMER_OFFSETS_PARTITION)], written.append)
+    assert len(sender.under_way) == 1
+    assert written == []
+    node.jobs.run_all()
+    assert written == [an_ending(T0, T1, CONSUMER_OFFSETS_PARTITION)]
+    assert entry(node, T0) == entry(node, T1) == (1, 0, None)
+    assert not sender.under_way
+
+
+def test_what_is_under_way_is_not_sent_again(node, sender):
+    written = []
+    for _ in range(2):
+        sender.send([an_ending(T0)], written.append)
+    node.jobs.run_all()
+    assert (written, node.replica(T0).bounds.log_end_offset) == ([an_ending(T0)], 1)
+
+
+def test_without_partitions_there_is_nothing_to_wait_for(sender):
+    written = []
+    sender.send([an_ending()], written.append)
+    assert written == [an_ending()]
+
+
+def test_a_topic_that_is_gone_is_passed_over(node, sender):
+    written = []
+    sender.send([an_ending(GONE, TopicPartition("t", 9))], written.append)
+    assert len(written) == 1
+
+
+def test_what_the_disk_refuses_is_tried_again(node, sender):
+    written = []
+    node.fs.refuse("sync", DATA_FILE, count=2)
+    sender.send([an_ending(T0, T1)], written.append)
+    node.jobs.run_all()
+    assert sender.under_way[an_ending(T0, T1)] == {T0}
+    for tries in range(2):
+        assert (written, node.fs.refused) == ([], tries + 1)
+        node.fire_timers(1_000)
+    assert len(written) == 1
+
+
+def test_a_log_that_has_heard_a_higher_coordinator_epoch_is_spoken_to_with_that(node, sender):
+    written = []
+    sender.send([an_ending(T0, coordinator_epoch=5)], written.append)
+    sender.send([an_ending(T1)], written.append)
+    node.jobs.run_all()
+    sender.send([an_ending(T0, epoch=2)], written.append)
+    node.jobs.run_all()
+    assert (len(written), entry(node, T0)) == (3, (2, 5, None))
+
+
+def test_a_log_that_has_seen_a_newer_epoch_is_left_as_it_is(node, sender):
+    written = []
+    sender.send([an_ending(T0, epoch=3)], written.append)
+    node.jobs.run_all()
+    sender.send([an_ending(T0, epoch=2)], written.append)
+    node.jobs.run_all()
+    assert (len(written), entry(node, T0)) == (2, (3, 0, None))
+
+
+def test_one_marker_alone_is_judged_by_the_log(node, sender):
+    told = []
+    marker = EndTransactionMarker(is_commit=False, coordinator_epoch=0)
+    older = ProducerIdAndEpoch(producer_id=7, producer_epoch=0)
+    for producer, partition in ((PRODUCER, T0), (older, T0), (PRODUCER, GONE), (PRODUCER, CONSUMER_OFFSETS_PARTITION)):
+        sender.write(partition, producer, marker, lambda: told.append("written"), lambda each: told.append(type(each)))
+        node.jobs.run_all()
+    assert told == ["written", ProducerFencedError, UnknownTopicError, "written"]

@@ -1,0 +1,290 @@
+"""Transactions of a whole node, as transcripts of requests over the wire."""
+
+import pytest
+from support.nodes.transaction_node import TV1, TV2, TransactionNode, produce_error
+
+from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
+
+
+@pytest.fixture
+def node(tmp_path):
+    return TransactionNode(tmp_path / "log")
+
+
+def again(node, tmp_path, *, is_clean=True):
+    """The next start. A node that dies gives its directory back without a word."""
+    if is_clean:
+        node.stop()
+    else:
+        node.node.abandon()
+    return TransactionNode(tmp_path / "log", clock=node.clock)
+
+
+def begin(node, versions, *, sequence=0, number=0, transactional_id="t", producer=None):
+    """A producer with one record in its open transaction."""
+    producer = producer or node.producer(transactional_id, version=versions["init"])
+    if versions["add"] is not None:
+        assert node.add(producer, number, transactional_id=transactional_id) == ["none"]
+    error = node.produce(
+        producer, sequence, number=number, transactional_id=transactional_id, version=versions["produce"]
+    )
+    assert error == "none"
+    return producer
+
+
+# -- the life of a transaction --
+
+
+def test_a_client_of_version_2_opens_by_writing_and_has_a_new_epoch_after_each_end(node):
+    producer_id, epoch = begin(node, TV2)
+    assert node.state() == ("Ongoing", epoch)
+    assert node.end((producer_id, epoch)) == ("none", producer_id, epoch + 1)
+    assert node.log() == [(producer_id, epoch, b"v"), (producer_id, epoch + 1, True)]
+    assert node.state() == ("CompleteCommit", epoch + 1)
+    begin(node, TV2, producer=(producer_id, epoch + 1))
+    node.end((producer_id, epoch + 1), commit=False)
+    assert node.log()[2:] == [(producer_id, epoch + 1, b"v"), (producer_id, epoch + 2, False)]
+
+
+def test_an_older_client_adds_partitions_and_keeps_its_epoch(node):
+    producer_id, epoch = begin(node, TV1)
+    assert node.end((producer_id, epoch), version=3) == "none"
+    begin(node, TV1, sequence=1, producer=(producer_id, epoch))
+    assert node.end((producer_id, epoch), commit=False, version=3) == "none"
+    assert node.log() == [
+        (producer_id, epoch, b"v"), (producer_id, epoch, True),
+        (producer_id, epoch, b"v"), (producer_id, epoch, False),
+    ]  # fmt: skip
+    assert node.open_producers() == set()
+
+
+def test_an_end_is_answered_when_it_is_decided_and_each_partition_gets_its_marker(node):
+    producer = node.producer()
+    node.add(producer, 0, 1, 2)
+    answers = node.send_end(producer)
+    assert answers == []
+    node.jobs.run_next()
+    assert answers[0].error_code.name == "none"
+    assert node.log(2) == []
+    node.jobs.run_all()
+    assert [node.log(number)[-1][2] for number in range(3)] == [True] * 3
+
+
+def test_a_transaction_that_was_left_without_partitions_is_over_at_once(node):
+    producer_id, epoch = node.producer()
+    assert node.end((producer_id, epoch), commit=False)[0] == "none"
+    assert node.state() == ("CompleteAbort", epoch + 1)
+
+
+@pytest.mark.parametrize("versions", [TV1, TV2], ids=["version 1", "version 2"])
+def test_offsets_of_a_group_count_when_the_transaction_commits(node, versions):
+    producer = node.producer(version=versions["init"])
+    if versions is TV1:
+        assert node.add_offsets(producer) == "none"
+    assert node.commit_offset(producer, 5, version=versions["offsets"]) == ["none"]
+    assert node.committed_offset() == -1
+    node.end(producer, version=versions["end"])
+    assert node.committed_offset() == 5
+    assert node.state()[0] == "CompleteCommit"
+
+
+def test_offsets_of_a_transaction_that_aborts_never_counted(node):
+    producer_id, epoch = node.producer()
+    node.commit_offset((producer_id, epoch), 5, version=5)
+    node.end((producer_id, epoch))
+    node.commit_offset((producer_id, epoch + 1), 9, version=5)
+    node.end((producer_id, epoch + 1), commit=False)
+    assert node.committed_offset() == 5
+
+
+# -- who may write --
+
+
+def test_without_a_transaction_nothing_is_written_and_newer_clients_hear_that_they_may_abort(node):
+    producer = node.producer()
+    assert node.produce(producer, 0, version=9) == "invalid_txn_state"
+    assert node.produce(producer, 0, version=11) == "transaction_abortable"
+    node.add(producer, 1)
+    assert node.produce(producer, 0, version=9) == "invalid_txn_state", "another partition was added"
+    assert node.log() == []
+
+
+def test_a_zombie_writes_nothing_adds_nothing_ends_nothing(node):
+    producer_id, epoch = begin(node, TV2)
+    node.producer()
+    zombie = producer_id, epoch
+    assert node.produce(zombie, 1, version=9) == "invalid_producer_epoch"
+    assert node.produce(zombie, 1, version=12) == "invalid_producer_epoch"
+    assert node.add(zombie) == ["producer_fenced"]
+    assert node.commit_offset(zombie, version=5) == ["invalid_producer_epoch"]
+    assert node.end(zombie)[0] == "producer_fenced"
+    assert node.end(zombie, version=3) == "producer_fenced"
+    assert node.log() == [(producer_id, epoch, b"v"), (producer_id, epoch + 1, False)]
+
+
+def test_a_producer_that_nobody_knows_is_told_so(node):
+    assert node.produce((99, 0), 0, version=9) == "invalid_producer_id_mapping"
+    assert node.produce((99, 0), 0, version=12) == "invalid_producer_id_mapping"
+    producer_id, epoch = node.producer()
+    assert node.produce((producer_id + 1, epoch), 0, version=12) == "invalid_producer_id_mapping"
+
+
+def test_the_next_instance_waits_for_the_end_of_what_the_last_one_left(node):
+    producer_id, epoch = begin(node, TV2)
+    assert node.init() == ("concurrent_transactions", -1, -1)
+    assert node.init() == ("none", producer_id, epoch + 2)
+
+
+# -- a write right behind an end --
+
+
+def test_the_first_write_behind_an_end_waits_until_that_is_complete(node):
+    producer_id, epoch = begin(node, TV2)
+    ended = node.send_end((producer_id, epoch))
+    while not ended:
+        node.jobs.run_next()
+    written = node.send_produce((producer_id, epoch + 1), 0)
+    node.jobs.run_all()
+    assert produce_error(written) == "none"
+    assert [entry[1:] for entry in node.log()] == [(epoch, b"v"), (epoch + 1, True), (epoch + 1, b"v")]
+
+
+def test_a_first_write_that_waits_for_too_long_is_told_to_come_again(node):
+    producer_id, epoch = begin(node, TV2)
+    node.fs.refuse("sync", "orders-0/00000000000000000000.log", count=10)
+    node.end((producer_id, epoch))
+    written = node.send_produce((producer_id, epoch + 1), 0)
+    node.jobs.run_all()
+    assert written == []
+    node.pass_ms(1_000)
+    assert produce_error(written) == "concurrent_transactions"
+    assert node.fs.refused
+    node.fs.refuse("sync", "nothing")
+    node.pass_ms(5_000)
+    assert node.log() == [(producer_id, epoch, b"v"), (producer_id, epoch + 1, True)]
+    assert node.state() == ("CompleteCommit", epoch + 1)
+
+
+def test_an_older_client_that_writes_before_its_end_is_complete_is_asked_to_come_again(node):
+    producer = begin(node, TV1)
+    ended = node.send_end(producer, version=3)
+    while not ended:
+        node.jobs.run_next()
+    written = node.send_produce(producer, 1, version=9)
+    node.jobs.run_all()
+    assert produce_error(written) == "not_enough_replicas"
+    assert node.add(producer) == ["none"]
+
+
+# -- time --
+
+
+def test_what_is_open_for_too_long_is_aborted_and_its_producer_fenced(node):
+    producer_id, epoch = begin(node, TV2, producer=node.producer(timeout_ms=5_000))
+    node.pass_ms(9_000)
+    assert node.state() == ("Ongoing", epoch)
+    node.pass_ms(2_000)
+    assert node.state() == ("CompleteAbort", epoch + 1)
+    assert node.log()[-1] == (producer_id, epoch + 1, False)
+    assert node.produce((producer_id, epoch), 1) == "invalid_producer_epoch"
+    assert node.init(known=(producer_id, epoch)) == ("none", producer_id, epoch + 1), "it may go on (KIP-360)"
+
+
+def test_an_id_that_is_idle_for_long_is_forgotten(tmp_path):
+    hour_ms = 3600 * 1000
+    node = TransactionNode(tmp_path / "log", transaction_abort_timed_out_transaction_cleanup_interval_ms=hour_ms)
+    node.producer()
+    node.clock.ms += 7 * 24 * hour_ms - hour_ms // 2
+    node.pass_ms(0)
+    assert node.describe().error_code.name == "none"
+    node.pass_ms(hour_ms)
+    assert node.describe().error_code.name == "transactional_id_not_found"
+
+
+# -- deaths and disks --
+
+
+@pytest.mark.parametrize("job_count", range(5))
+@pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
+def test_wherever_the_node_dies_during_an_end_the_next_start_finishes_what_was_decided(
+    node, tmp_path, commit, job_count
+):
+    producer_id, epoch = begin(node, TV2)
+    node.commit_offset((producer_id, epoch), 5, version=5)
+    answers = node.send_end((producer_id, epoch), commit)
+    for _ in range(job_count):
+        if len(node.jobs):
+            node.jobs.run_next()
+    node = again(node, tmp_path, is_clean=False)
+    if not answers and node.state()[0] == "Ongoing":
+        assert node.end((producer_id, epoch), commit=commit)[0] == "none", "the client asks again"
+    assert node.state()[0] == ("CompleteCommit" if commit else "CompleteAbort")
+    markers = [entry for entry in node.log() if isinstance(entry[2], bool)]
+    assert {marker[2] for marker in markers} == {commit}
+    assert node.open_producers() == set()
+    assert node.committed_offset() == (5 if commit else -1)
+
+
+def test_a_marker_that_the_disk_refuses_is_written_later(node):
+    producer_id, epoch = begin(node, TV2)
+    node.fs.refuse("sync", "orders-0/00000000000000000000.log", count=2)
+    assert node.end((producer_id, epoch))[0] == "none"
+    assert node.state() == ("PrepareCommit", epoch + 1)
+    node.pass_ms(1_000)
+    assert node.state() == ("PrepareCommit", epoch + 1)
+    node.pass_ms(1_000)
+    assert (node.fs.refused, node.state()) == (2, ("CompleteCommit", epoch + 1))
+
+
+def test_a_decision_that_the_disk_refuses_is_none_and_the_client_may_ask_again(node):
+    producer_id, epoch = begin(node, TV2)
+    node.fs.refuse("sync", "__transaction_state-0/00000000000000000000.log")
+    assert node.end((producer_id, epoch)) == ("coordinator_not_available", -1, -1)
+    assert node.fs.refused == 1
+    assert node.state() == ("Ongoing", epoch)
+    assert node.log() == [(producer_id, epoch, b"v")]
+    assert node.end((producer_id, epoch))[0] == "none"
+
+
+def test_a_completion_that_the_disk_refuses_is_done_again(node):
+    producer_id, epoch = begin(node, TV2)
+    answers = node.send_end((producer_id, epoch))
+    while not answers:
+        node.jobs.run_next()
+    node.fs.refuse("sync", "__transaction_state-0/00000000000000000000.log")
+    node.jobs.run_all()
+    assert (node.fs.refused, node.state()) == (1, ("CompleteCommit", epoch + 1))
+
+
+def test_transactions_survive_a_restart_open_as_they_are(node, tmp_path):
+    producer_id, epoch = begin(node, TV2)
+    node = again(node, tmp_path)
+    assert node.state() == ("Ongoing", epoch)
+    assert node.produce((producer_id, epoch), 1) == "none"
+    assert node.end((producer_id, epoch))[0] == "none"
+    assert [entry[2] for entry in node.log()] == [b"v", b"v", True]
+
+
+def test_a_partition_that_is_deleted_meanwhile_is_passed_over(node):
+    producer_id, epoch = begin(node, TV2)
+    node.make_topic("gone")
+    node.add((producer_id, epoch), 0, topic="gone")
+    node.node.topics.delete_topic("gone", on_reply=lambda _: None, on_error=lambda _: None)
+    node.jobs.run_all()
+    assert node.end((producer_id, epoch))[0] == "none"
+    assert node.state() == ("CompleteCommit", epoch + 1)
+
+
+def test_partitions_of_one_append_are_judged_one_by_one(node):
+    producer_id, epoch = node.producer()
+    node.add((producer_id, epoch), 1)
+    found = []
+    node.node.transactions.prepare_append(
+        transactional_id="t",
+        producer=ProducerIdAndEpoch(producer_id=producer_id, producer_epoch=epoch),
+        partitions=[TopicPartition("orders", number) for number in range(3)],
+        adds=False,
+        on_ready=lambda errors: found.append({each.partition: error.name for each, error in errors.items()}),
+    )
+    node.jobs.run_all()
+    assert found == [{0: "invalid_txn_state", 2: "invalid_txn_state"}]

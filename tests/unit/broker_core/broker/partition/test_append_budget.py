@@ -1,0 +1,60 @@
+import pytest
+
+from broker_core.broker.partition.append_budget import AppendBudget
+from broker_core.model.limits import MAX_APPEND_GROUP_BYTES, MAX_QUEUED_APPEND_BYTES, MAX_WRITING_BYTES
+
+
+class Writer:
+    """Asks for so many bytes until it gets them."""
+
+    def __init__(self, name, budget, size_bytes, order):
+        self.name, self.budget, self.size_bytes, self.order = name, budget, size_bytes, order
+        self.ask()
+
+    def ask(self):
+        if self.budget.may_write(self.size_bytes, self.ask):
+            self.order.append(self.name)
+
+
+def test_the_bound_is_let_through_and_one_byte_more_waits():
+    budget = AppendBudget(max_writing_bytes=100)
+    assert budget.may_write(60, pytest.fail)
+    assert budget.may_write(40, pytest.fail)
+    assert not budget.may_write(1, lambda: None)
+
+
+def test_those_that_wait_get_their_turn_in_order_and_none_overtakes():
+    budget, order = AppendBudget(max_writing_bytes=100), []
+    Writer("a", budget, 100, order)
+    Writer("b", budget, 80, order)
+    Writer("c", budget, 30, order)
+    Writer("d", budget, 10, order)
+    assert order == ["a"]
+    budget.written(100)
+    assert order == ["a", "b"]
+    Writer("e", budget, 1, order)
+    budget.written(80)
+    assert order == ["a", "b", "c", "d", "e"]
+
+
+def test_an_append_above_the_whole_bound_goes_when_nothing_else_is_written():
+    budget, order = AppendBudget(max_writing_bytes=100), []
+    Writer("small", budget, 1, order)
+    Writer("large", budget, 1000, order)
+    assert order == ["small"]
+    budget.written(1)
+    assert order == ["small", "large"]
+
+
+def test_it_is_full_at_its_bound_and_not_one_byte_below():
+    budget = AppendBudget(max_queued_bytes=100)
+    budget.hold(99)
+    assert not budget.is_full
+    budget.hold(1)
+    assert budget.is_full
+    budget.release(1)
+    assert not budget.is_full
+
+
+def test_the_nodes_bounds_hold_some_groups_at_once():
+    assert 2 * MAX_APPEND_GROUP_BYTES <= MAX_WRITING_BYTES <= MAX_QUEUED_APPEND_BYTES

@@ -1,0 +1,47 @@
+"""What Java 17's X500Principal.getName() says of certificates that OpenSSL made."""
+
+import pytest
+
+from broker_core.broker.settings.distinguished_name import subject_of
+from broker_core.model.exceptions import AuthenticationError
+
+SUBJECTS = {
+    r"1.2.840.113549.1.9.1=#160f616e6e406578616d706c652e636f6d,CN=ann+OU=data,O=Example\, Inc.,C=DE": (
+        "3060310b300906035504061302444531163014060355040a0c0d4578616d706c652c20496e632e3119300a06035504030c03616e6e300b06"
+        "0355040b0c0464617461311e301c06092a864886f70d010901160f616e6e406578616d706c652e636f6d"
+    ),
+    r"CN=\ lead\#ing \"q\" \<x\>\;y\=z\\\ ,UID=bob,DC=example,DC=org": (
+        "306531133011060a0992268993f22c64011916036f726731173015060a0992268993f22c64011916076578616d706c6531133011060a0992"
+        "268993f22c6401010c03626f623120301e06035504030c17206c65616423696e6720227122203c783e3b793d7a5c20"
+    ),
+    r"CN=\#x,2.5.4.5=#13023132,O=Ünï,STREET=Weg 1,L=München,ST=Bayern,C=DE": (
+        "306b310b3009060355040613024445310f300d06035504080c0642617965726e3111300f06035504070c084dc3bc6e6368656e310e300c06"
+        "035504090c055765672031310e300c060355040a0c05c39c6ec3af310b3009060355040513023132310b300906035504030c022378"
+    ),
+}
+
+
+def element(tag, content):
+    size = len(content)
+    length = bytes([size]) if size < 128 else bytes([0x82, size >> 8, size & 255])
+    return bytes([tag]) + length + content
+
+
+def certificate_with(subject, *, has_version=True):
+    """What stands around a subject, empty."""
+    empty = element(0x30, b"")
+    before = element(0x02, b"\x01") + empty * 3
+    return element(0x30, element(0x30, (element(0xA0, b"") if has_version else b"") + before + subject + empty))
+
+
+@pytest.mark.parametrize(("text", "der"), SUBJECTS.items())
+@pytest.mark.parametrize("has_version", [True, False])
+def test_a_subject_is_written_as_java_writes_it(text, der, has_version):
+    assert subject_of(certificate_with(bytes.fromhex(der), has_version=has_version)) == text
+
+
+@pytest.mark.parametrize("cut", [0, 1, 5, 20, 60])
+def test_what_is_cut_off_is_no_certificate(cut):
+    whole = certificate_with(bytes.fromhex(next(iter(SUBJECTS.values()))))
+    with pytest.raises(AuthenticationError):
+        subject_of(whole[:cut])

@@ -1,0 +1,78 @@
+import pytest
+
+from broker_core.broker.settings.listener_security import listener_login, listener_tls
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+KEY = {"ssl.keystore.location": "/k.pem"}
+
+
+def complaints_of(function, given):
+    complaints = []
+    function(given, "INSIDE", complaints)
+    return complaints
+
+
+def test_certificates_come_from_files_or_from_the_settings_themselves():
+    complaints = []
+    tls = listener_tls(
+        {"ssl.keystore.key": "K", "ssl.keystore.certificate.chain": "C", "ssl.truststore.certificates": "T",
+         "ssl.key.password": "P", "ssl.client.auth": "required", "ssl.enabled.protocols": "TLSv1.3"},
+        "INSIDE",
+        complaints,
+    )  # fmt: skip
+    assert not complaints
+    identity = tls.identity
+    assert (identity.key_pem, identity.certificates_pem, identity.trust_pem, identity.key_password) == (
+        "K",
+        "C",
+        "T",
+        "P",
+    )
+    assert (tls.client_auth, identity.versions) == ("required", ("TLSv1.3",))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "speaks TLS and has no certificate: give ssl.keystore.location"),
+        ({"ssl.keystore.key": "K"}, "belong together"),
+        (KEY | {"ssl.keystore.type": "jks"}, "ssl.keystore.type must be PEM, not JKS"),
+        (KEY | {"ssl.truststore.type": "PKCS12"}, "ssl.truststore.type must be PEM, not PKCS12"),
+        (KEY | {"ssl.keystore.password": "p"}, "ssl.keystore.password is not for PEM"),
+        (KEY | {"ssl.keystore.key": "K", "ssl.keystore.certificate.chain": "C"}, "give one of them"),
+        (KEY | {"ssl.client.auth": "required"}, "give ssl.truststore.location"),
+        (KEY | {"ssl.principal.mapping.rules": "RULE"}, "is no rule"),
+    ],
+)
+def test_what_is_wrong_with_tls_is_said_with_the_listeners_name(given, said):
+    complaints = complaints_of(listener_tls, given)
+    assert len(complaints) == 1
+    assert said in complaints[0]
+
+
+def test_users_of_plain_stand_with_the_mechanism_or_with_the_listener():
+    given = {"sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN", "sasl.jaas.config": f'{PLAIN} user_a="1";'}
+    login = listener_login(given, "INSIDE", [])
+    assert (login.mechanisms, login.plain_users) == (("SCRAM-SHA-512", "PLAIN"), {"a": "1"})
+    login = listener_login(given | {"plain.sasl.jaas.config": f'{PLAIN} user_b="2";'}, "INSIDE", [])
+    assert login.plain_users == {"b": "2"}
+    assert '"2"' not in repr(login)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "sasl.enabled.mechanisms does not say how"),
+        ({"sasl.enabled.mechanisms": "PLAIN"}, "PLAIN is enabled and has no users"),
+        ({"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": "x"}, "must be of the form"),
+    ],
+)
+def test_what_is_wrong_with_logins_is_said_with_the_listeners_name(given, said):
+    complaints = complaints_of(listener_login, given)
+    assert len(complaints) == 1
+    assert said in complaints[0]
+    assert "INSIDE" in complaints[0]
+
+
+def test_scram_needs_no_users_here_since_the_metadata_log_has_them():
+    assert complaints_of(listener_login, {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}) == []

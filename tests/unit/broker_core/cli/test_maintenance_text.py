@@ -1,0 +1,71 @@
+"""What `log maintain` says."""
+
+import re
+
+import pytest
+
+SMALL = ("--config", "internal.segment.bytes=200")
+
+
+@pytest.fixture
+def upkept(streamlog):
+    """A topic with three segments for retention, one with two for compaction, one with nothing to do."""
+    streamlog("topic", "create", "orders.events", *SMALL)
+    streamlog("topic", "create", "users", *SMALL)
+    streamlog("topic", "create", "quiet")
+    for _ in range(3):
+        streamlog("produce", "orders.events", stdin=b"1\n2\n3\n4\n5\n6\n")
+        streamlog("produce", "users", "--key-separator", ":", stdin=b"k:1\nk:2\nk:3\nk:4\nk:5\nk:6\n")
+    # Only now, so that no roll does the work before `maintain`.
+    streamlog("topic", "alter", "orders.events", "--config", "retention.bytes=0")
+    streamlog("topic", "alter", "users", "--config", "cleanup.policy=compact")
+    return streamlog
+
+
+def test_what_retention_and_compaction_removed_is_counted_apart_for_every_partition(upkept):
+    # Retention removed 100 records, and it said: removed records 0.
+    orders, quiet, users = upkept("log", "maintain", "--json").json
+    assert (orders["topic"], orders["deleted_segments"], orders["deleted_offsets"]) == ("orders.events", 3, 18)
+    assert orders["compacted_away_records"] == 0
+    assert (users["deleted_offsets"], users["compacted_segments"], users["compacted_away_records"]) == (0, 2, 11)
+    assert users["compacted_away_bytes"] > 0
+    assert {value for name, value in quiet.items() if name not in ("topic", "partition", "error")} == {0}
+
+
+def test_only_partitions_are_shown_in_which_something_happened(upkept):
+    done = upkept("log", "maintain")
+    assert done.status == 0
+    rows = [line.split() for line in done.out.decode().splitlines() if re.search(r"-\d", line)]
+    assert [row[:5] for row in rows] == [["orders.events-0", "3", "18", "0", "0"], ["users-0", "0", "0", "2", "11"]]
+    assert done.err == "3 partitions maintained, 2 changed\n"
+
+
+def test_nothing_to_do_is_one_sentence(upkept):
+    upkept("log", "maintain")
+    again = upkept("log", "maintain", "quiet")
+    assert (again.status, again.out, again.err) == (0, b"", "1 partition maintained, nothing to do\n")
+
+
+def test_error_is_told_by_partition_and_ends_with_1(upkept, log_path):
+    (log_path / "quiet-0" / ".lock").unlink()
+    (log_path / "quiet-0" / ".lock").mkdir()
+    done = upkept("log", "maintain")
+    assert done.status == 1
+    error, summary = done.err.splitlines()
+    assert error.startswith("quiet-0: ")
+    assert "Is a directory" in error
+    assert summary == "3 partitions maintained, 2 changed, an error with 1"
+
+
+def test_the_table_keeps_names_whole_on_a_terminal_of_80_columns(upkept, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", upkept("log", "maintain").out.decode()).splitlines()
+    assert [word for line in lines[:3] for word in line.split()] == [
+        *["records", "bytes"],
+        *["segments", "offsets", "segments", "compacted", "compacted", "key"],
+        *["partition", "deleted", "deleted", "compacted", "away", "away", "filters"],
+    ]
+    assert any(line.startswith("orders.events-0 ") for line in lines)
+    assert max(map(len, lines)) <= 80

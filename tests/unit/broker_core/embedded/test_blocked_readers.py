@@ -1,0 +1,71 @@
+import pytest
+
+from broker_core.cluster import PartitionBounds
+from broker_core.embedded.blocked_readers import ASKED_EVERY_MS, HeldBackReaders
+from broker_core.model.exceptions import StorageError
+
+
+class SetClock:
+    time_ms = 10_000
+
+    def now_ms(self):
+        return self.time_ms
+
+
+def bounds(last_stable_offset, high_watermark=5):
+    return PartitionBounds(
+        log_start_offset=0,
+        last_stable_offset=last_stable_offset,
+        high_watermark=high_watermark,
+        log_end_offset=high_watermark,
+    )
+
+
+@pytest.fixture
+def asked():
+    return []
+
+
+@pytest.fixture
+def readers(asked):
+    clock = SetClock()
+
+    def settle():
+        asked.append(clock.time_ms)
+        return True
+
+    readers = HeldBackReaders(settle, clock)
+    readers.clock = clock
+    return readers
+
+
+def test_a_reader_that_nothing_holds_back_asks_nobody(readers, asked):
+    assert not readers.maybe_settle(bounds(5))
+    assert asked == []
+
+
+def test_a_reader_that_is_blocked_asks_at_once_and_then_now_and_then(readers, asked):
+    start = readers.clock.time_ms
+    for at_ms, is_settled in ((0, True), (1, False), (ASKED_EVERY_MS - 1, False), (ASKED_EVERY_MS, True)):
+        readers.clock.time_ms = start + at_ms
+        assert readers.maybe_settle(bounds(3)) is is_settled
+    assert asked == [start, start + ASKED_EVERY_MS]
+
+
+def test_a_clock_that_is_put_back_does_not_silence_it(readers, asked):
+    readers.maybe_settle(bounds(3))
+    readers.clock.time_ms -= 5000
+    assert readers.maybe_settle(bounds(3))
+
+
+def test_error_with_the_transactions_fails_no_reader(caplog):
+    def settle():
+        raise StorageError("the disk refuses")
+
+    assert not HeldBackReaders(settle, SetClock()).maybe_settle(bounds(3))
+    assert "the disk refuses" in caplog.text
+
+
+def test_that_nothing_could_be_ended_is_said(asked):
+    assert not HeldBackReaders(lambda: bool(asked.append(0)), SetClock()).maybe_settle(bounds(3))
+    assert asked == [0]

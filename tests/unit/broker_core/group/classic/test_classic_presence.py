@@ -1,0 +1,137 @@
+import pytest
+from support.nodes.group_runner import GroupRunner
+
+
+@pytest.fixture
+def runner():
+    return GroupRunner()
+
+
+# -- heartbeats --
+
+
+def test_a_member_is_told_how_its_group_is(runner):
+    (leader, _), (follower, _) = runner.new_member(), runner.new_member()
+    assert runner.heartbeat("g", 0, leader) == "rebalance_in_progress"
+    runner.pass_ms(6_000)
+    assert runner.state() == "CompletingRebalance"
+    assert runner.heartbeat("g", 1, leader) == "none"
+    runner.sync("g", 1, leader)
+    assert runner.heartbeat("g", 1, follower) == "none"
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        (("none", 1, "m"), "unknown_member_id"),
+        (("", 1, "m"), "invalid_group_id"),
+        (("g", 1, "m"), "unknown_member_id"),
+        (("g", 2, "c-id1"), "illegal_generation"),
+    ],
+)
+def test_whose_heartbeat_it_is_is_checked(runner, given, error):
+    runner.stable_group()
+    assert runner.heartbeat(*given) == error
+
+
+def test_heartbeats_keep_a_member_and_without_them_the_session_ends(runner):
+    leader, follower = runner.stable_group(2)
+    for _ in range(5):
+        runner.pass_ms(9_000)
+        assert runner.heartbeat("g", 1, leader) in ("none", "rebalance_in_progress")
+    assert list(runner.group().members) == [leader]
+    assert runner.heartbeat("g", 1, follower) == "unknown_member_id"
+
+
+def test_when_the_last_member_is_not_heard_of_the_group_is_empty(runner):
+    runner.stable_group()
+    runner.pass_ms(9_999)
+    assert runner.state() == "Stable"
+    runner.pass_ms(1)
+    assert (runner.state(), runner.group().generation_id) == ("Empty", 2)
+
+
+def test_whose_join_is_parked_owes_no_heartbeat(runner):
+    leader, follower = runner.stable_group(2, rebalance_timeout_ms=300_000)
+    ticket = runner.join(member_id=leader, rebalance_timeout_ms=300_000)
+    for _ in range(20):
+        runner.pass_ms(9_000)
+        assert runner.heartbeat("g", 1, follower) == "rebalance_in_progress"
+    assert runner.reply(ticket) is None
+    runner.join(member_id=follower, rebalance_timeout_ms=300_000)
+    assert runner.reply(ticket).generation_id == 2
+
+
+def test_a_new_members_parked_join_is_given_up_after_five_minutes(runner):
+    """Nobody would hear of it if its client were gone."""
+    leader, _ = runner.stable_group(2, rebalance_timeout_ms=1_800_000)
+    _, ticket = runner.new_member(rebalance_timeout_ms=1_800_000)
+    for _ in range(35):
+        runner.pass_ms(9_000)
+        runner.heartbeat("g", 1, leader)
+    assert runner.error(ticket) == "unknown_member_id"
+
+
+# -- leaving --
+
+
+def test_a_member_leaves_and_the_others_rebalance(runner):
+    leader, follower = runner.stable_group(2)
+    assert runner.leave("g", leader) == ["none"]
+    assert runner.state() == "PreparingRebalance"
+    reply = runner.reply(runner.join(member_id=follower))
+    assert (reply.generation_id, reply.leader) == (2, follower)
+
+
+def test_the_last_member_leaves_an_empty_group_that_keeps_its_type(runner):
+    members = runner.stable_group(2)
+    assert runner.leave("g", *members) == ["none", "none"]
+    described = runner.coordinator.describe("g")
+    assert (described.state, described.protocol_type, described.members) == ("Empty", "consumer", ())
+    assert runner.replayed().describe("g") == described
+
+
+def test_each_that_leaves_is_answered_by_itself(runner):
+    (leader,) = runner.stable_group()
+    assert runner.leave("g", "nobody", "", "@i", leader, leader) == [
+        "unknown_member_id", "unknown_member_id", "unknown_member_id", "none", "unknown_member_id",
+    ]  # fmt: skip
+    assert runner.leave("none", "m") == ["unknown_member_id"]
+    assert runner.leave("", "m") == "invalid_group_id"
+
+
+def test_an_administrator_removes_a_static_member_by_its_instance_id(runner):
+    ticket = runner.join(group_instance_id="i")
+    runner.pass_ms(3_000)
+    runner.share_out("g", [runner.reply(ticket)])
+    assert runner.leave("g", "@i", "@i") == ["none", "unknown_member_id"]
+    assert runner.state() == "Empty"
+
+
+def test_a_told_id_may_leave_before_it_has_joined(runner):
+    told = runner.reply(runner.join()).member_id
+    assert runner.leave("g", told) == ["none"]
+    assert runner.error(runner.join(member_id=told)) == "unknown_member_id"
+
+
+def test_whoever_is_waited_for_leaves_and_the_rest_go_on(runner):
+    leader, follower = runner.stable_group(2)
+    ticket = runner.join(member_id=leader)
+    assert runner.reply(ticket) is None
+    runner.leave("g", follower)
+    assert runner.reply(ticket).generation_id == 2
+
+
+def test_the_parked_requests_of_a_member_that_leaves_are_answered(runner):
+    leader, follower = runner.stable_group(2)
+    join = runner.join(member_id=leader)
+    runner.leave("g", leader)
+    assert runner.error(join) == "unknown_member_id"
+    assert runner.reply(runner.join(member_id=follower)).generation_id == 2
+    runner.sync("g", 2, follower)
+    _, second = runner.new_member()
+    runner.join(member_id=follower)
+    newcomer = runner.reply(second).member_id
+    sync = runner.sync("g", 3, newcomer)
+    runner.leave("g", newcomer)
+    assert runner.error(sync) == "unknown_member_id"

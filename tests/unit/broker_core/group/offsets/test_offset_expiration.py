@@ -1,0 +1,101 @@
+import pytest
+from support.nodes.group_runner import ORDERS, GroupRunner
+
+from broker_core.cluster import GroupOffset
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.retention_pin import pin_metadata
+
+OTHER = TopicPartition("other", 0)
+WEEK_MS = 7 * 24 * 3600 * 1000
+
+
+@pytest.fixture
+def runner():
+    return GroupRunner()
+
+
+def left_after(runner, duration_ms, group_id="g"):
+    runner.now_ms += duration_ms
+    runner.expire_offsets()
+    return list(runner.fetch(group_id).offsets)
+
+
+def test_simple_offsets_expire_by_their_commit_and_the_group_with_the_last_of_them(runner):
+    runner.commit(offsets={ORDERS: 1})
+    runner.now_ms += 1_000
+    runner.commit(offsets={OTHER: 1})
+    assert left_after(runner, WEEK_MS - 1_001) == [ORDERS, OTHER]
+    assert left_after(runner, 1) == [OTHER]
+    assert runner.group() is not None
+    assert left_after(runner, 1_000) == []
+    assert runner.group() is None
+    assert runner.replayed().list_groups() == ()
+
+
+def test_offsets_of_a_group_that_had_members_expire_when_it_was_empty_that_long(runner):
+    (leader,) = runner.stable_group()
+    runner.commit("g", 1, leader)
+    runner.now_ms += WEEK_MS
+    runner.leave("g", leader)
+    assert left_after(runner, WEEK_MS - 1) == [ORDERS]
+    assert left_after(runner, 1) == []
+    assert runner.group() is None
+
+
+def test_offsets_of_topics_that_members_subscribe_to_never_expire(runner):
+    (leader,) = runner.stable_group()
+    runner.commit("g", 1, leader, offsets={ORDERS: 1, OTHER: 1})
+    assert left_after(runner, WEEK_MS) == [ORDERS]
+    assert runner.state() == "Stable"
+
+
+def test_while_a_group_rebalances_nothing_of_it_expires(runner):
+    (leader,) = runner.stable_group()
+    runner.commit("g", 1, leader, offsets={OTHER: 1})
+    runner.new_member()
+    assert left_after(runner, WEEK_MS) == [OTHER]
+
+
+def test_nothing_of_members_that_are_not_understood_expires(runner):
+    (leader,) = runner.stable_group(protocol_type="connect")
+    runner.commit("g", 1, leader)
+    assert left_after(runner, WEEK_MS) == [ORDERS]
+
+
+def test_what_an_open_transaction_may_change_stays_and_the_group_with_it(runner):
+    runner.commit(offsets={ORDERS: 1})
+    runner.commit(offsets={ORDERS: 2}, producer_id=7)
+    assert left_after(runner, WEEK_MS) == [ORDERS]
+    runner.commit("h", producer_id=8)
+    assert left_after(runner, WEEK_MS, "h") == []
+    assert runner.group("h") is not None
+    runner.mark(7, is_commit=False)
+    runner.mark(8, is_commit=False)
+    assert left_after(runner, 0) == []
+    assert (runner.group(), runner.group("h")) == (None, None)
+
+
+def test_a_live_pin_stays(runner):
+    metadata = pin_metadata(until_ms=runner.now_ms + 2 * WEEK_MS)
+    runner.commit(offsets={ORDERS: GroupOffset(offset=1, metadata=metadata)})
+    assert left_after(runner, WEEK_MS) == [ORDERS]
+    assert left_after(runner, WEEK_MS) == []
+
+
+def test_what_an_exactly_once_sink_has_decided_never_expires(runner):
+    runner.commit("streamlog-sink-73186b39-922e-4208-9ce5-ca7bd052e63b", offsets={ORDERS: GroupOffset(offset=1)})
+    runner.commit(offsets={ORDERS: GroupOffset(offset=1)})
+    runner.pass_ms(100 * WEEK_MS)
+    runner.expire_offsets()
+    groups = [each.group_id for each in runner.coordinator.list_groups()]
+    assert groups == ["streamlog-sink-73186b39-922e-4208-9ce5-ca7bd052e63b"]
+
+
+def test_a_group_that_somebody_is_on_his_way_to_stays(runner):
+    told = runner.reply(runner.join()).member_id
+    runner.expire_offsets()
+    assert runner.reply(runner.join(member_id=told)) is None
+    runner.join("h")
+    runner.pass_ms(10_000)
+    runner.expire_offsets()
+    assert runner.group("h") is None

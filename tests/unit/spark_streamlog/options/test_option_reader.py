@@ -1,0 +1,146 @@
+import pytest
+
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.options.option_reader import MAX_LONG, OptionReader
+
+
+def options(**given):
+    return OptionReader(given, role="source")
+
+
+def refusal(reader):
+    with pytest.raises(ConditionError, match="STREAMLOG_INVALID_OPTIONS") as error:
+        reader.finish()
+    return str(error.value)
+
+
+def test_names_are_case_insensitive_and_values_keep_their_case():
+    reader = options(SUBSCRIBE="Events")
+    assert reader.text("subscribe") == "Events"
+    reader.finish()
+
+
+def test_all_complaints_come_at_once():
+    reader = options(minPartitions="0", failOnDataLoss="perhaps", unheard="of")
+    reader.integer("minPartitions", minimum=1)
+    reader.flag("failOnDataLoss", default=True)
+    text = refusal(reader)
+    assert "3 option(s) of the streamlog source" in text
+    assert "minPartitions must be a whole number from 1" in text
+    assert "failOnDataLoss must be true or false, not 'perhaps'" in text
+    assert "unheard is not an option of the streamlog source" in text
+
+
+def test_an_unknown_name_comes_with_the_nearest_known_one():
+    reader = options(failOnDataLos="true")
+    reader.flag("failOnDataLoss", default=True)
+    assert "failondatalos is not an option of the streamlog source (did you mean failOnDataLoss?)" in refusal(reader)
+
+
+@pytest.mark.parametrize(
+    "name", ["path", "checkpointLocation", "queryName", "location", "owner", "provider", "option.subscribe"]
+)
+def test_what_spark_adds_by_itself_is_passed_over(name):
+    options(**{name: "x"}).finish()
+
+
+@pytest.mark.parametrize(("value", "number"), [("7", 7), (" 7 ", 7), ("+7", 7), (str(MAX_LONG), MAX_LONG)])
+def test_whole_numbers(value, number):
+    assert options(n=value).integer("n", minimum=1) == number
+
+
+@pytest.mark.parametrize(
+    "value", ["0", "-1", str(MAX_LONG + 1), "1.5", "1e3", "0x10", "", "seven", "٣", "1_000", "9" * 5000]
+)
+def test_what_is_no_whole_number_in_range_is_refused(value):
+    reader = options(n=value)
+    assert reader.integer("n", minimum=1) is None
+    assert "n must be a whole number from 1" in refusal(reader)
+
+
+def test_a_refused_value_of_thousands_of_characters_is_shown_in_part():
+    reader = options(n="9" * 5000)
+    reader.integer("n", minimum=1)
+    text = refusal(reader)
+    assert "(5000 characters)" in text
+    assert len(text) < 300
+
+
+@pytest.mark.parametrize(("value", "flag"), [("true", True), ("TRUE", True), (" False ", False)])
+def test_flags(value, flag):
+    assert options(f=value).flag("f", default=not flag) is flag
+
+
+def test_choices_come_in_their_own_case():
+    assert options(c="LATEST").choice("c", ("error", "latest"), default="error") == "latest"
+    assert options().choice("c", ("error", "latest"), default="error") == "error"
+    reader = options(c="newest")
+    reader.choice("c", ("error", "latest"), default="error")
+    assert "c must be one of error, latest, not 'newest'" in refusal(reader)
+
+
+@pytest.mark.parametrize(
+    ("value", "milliseconds"),
+    [("15m", 900_000), ("5s", 5_000), ("250ms", 250), ("250", 250), ("2h", 7_200_000), ("1d", 86_400_000)],
+)
+def test_durations(value, milliseconds):
+    assert options(d=value).duration_ms("d", default_ms=1) == milliseconds
+
+
+@pytest.mark.parametrize("value", ["-5s", "5 weeks", "soon", "1.5s", "", "9" * 400 + "us", "9" * 5000])
+def test_what_is_no_duration_is_refused(value):
+    reader = options(d=value)
+    assert reader.duration_ms("d", default_ms=1) == 1
+    assert "d must be a duration" in refusal(reader)
+
+
+def test_sizes():
+    assert options(s="64MB").size_bytes("s", minimum=1) == 64 * 1024**2
+    assert options().size_bytes("s", minimum=1) is None
+
+
+@pytest.mark.parametrize("value", ["0", "-1m", "many", "", "8192p", "9" * 5000])
+def test_what_is_no_size_from_the_minimum_to_64_bits_is_refused(value):
+    reader = options(s=value)
+    assert reader.size_bytes("s", minimum=1) is None
+    text = refusal(reader)
+    assert "s must be a size from 1 byte on, such as 64MB or 512k" in text
+    assert len(text) < 300
+
+
+def test_what_a_parser_does_not_take_becomes_a_complaint_under_the_options_name():
+    def parse(value):
+        if value == "bad":
+            raise ValueError("it is bad")
+        return value.upper()
+
+    assert options(x="good").parsed("x", parse) == "GOOD"
+    assert options().parsed("x", parse) is None
+    reader = options(x="bad")
+    assert reader.parsed("x", parse) is None
+    assert "x: it is bad" in refusal(reader)
+
+
+def test_the_target_is_an_absolute_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert options(path="log").log_target().path == str(tmp_path / "log")
+    assert options(path=f"{tmp_path}/a/../log/").log_target() == options(path=f"file:{tmp_path}/log").log_target()
+    assert options(path=f"file://{tmp_path}/a%20b").log_target().path == f"{tmp_path}/a b"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "CREATE TEMPORARY VIEW"),
+        ({"subscribe": "t"}, "path is missing"),
+        ({"path": "s3://bucket/log"}, "a log is not kept on s3"),
+        ({"paths": '["/a","/b"]'}, "a query reads one log"),
+        ({"path": "/log", "kafka.bootstrap.servers": "localhost:9092"}, "a query reads one log, give one"),
+        ({"kafka.bootstrap.servers": "localhost"}, "kafka.bootstrap.servers must be host:port"),
+    ],
+)
+def test_a_target_that_cannot_be_had_is_refused(given, said):
+    reader = OptionReader(given, role="source")
+    reader.text("subscribe")
+    reader.log_target()
+    assert said in refusal(reader)

@@ -1,0 +1,63 @@
+import pickle
+
+import pytest
+
+from broker_core.model.client_settings import BrokerAddress
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.options.option_reader import LogTarget, OptionReader
+
+SASL = {
+    "kafka.bootstrap.servers": "a:1", "kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "SCRAM-SHA-512",
+    "kafka.sasl.jaas.config":
+        'org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" password="topsecret";',
+}  # fmt: skip
+
+
+def target_of(given):
+    options = OptionReader(given, role="source")
+    target = options.log_target()
+    options.finish()
+    return target
+
+
+def test_brokers_take_the_place_of_a_path():
+    target = target_of({"kafka.bootstrap.servers": "a:1,b:2", "KAFKA.REQUEST.TIMEOUT.MS": "5"})
+    assert target.path == ""
+    assert target.brokers.bootstrap_servers == (BrokerAddress(host="a", port=1), BrokerAddress(host="b", port=2))
+    assert target.brokers.request_timeout_ms == 5
+    assert str(target) == "a:1,b:2"
+
+
+def test_a_login_travels_with_the_target_and_is_not_shown():
+    target = target_of(SASL)
+    assert target.brokers.sasl.password == "topsecret"
+    assert "topsecret" not in repr(target) + str(target)
+    assert pickle.loads(pickle.dumps(target)) == target
+
+
+def test_complaints_name_the_options_as_they_are_given():
+    with pytest.raises(ConditionError) as caught:
+        target_of(
+            {"kafka.bootstrap.servers": "a", "kafka.security.protocol": "SSL", "kafka.ssl.truststore.type": "JKS"}
+        )
+    assert "kafka.bootstrap.servers must be host:port" in caught.value.message
+    assert "kafka.ssl.truststore.type must be PEM, not JKS" in caught.value.message
+    assert "kafka.kafka." not in caught.value.message
+
+
+def test_a_secret_is_in_no_complaint():
+    with pytest.raises(ConditionError) as caught:
+        target_of(SASL | {"kafka.sasl.mechanism": "PLAIN"})
+    assert "topsecret" not in str(caught.value)
+
+
+def test_a_query_of_a_directory_keeps_the_settings_of_the_kafka_query_that_it_was():
+    given = {name: value for name, value in SASL.items() if name != "kafka.bootstrap.servers"}
+    assert target_of({"path": "/log"} | given) == LogTarget(path="/log")
+
+
+def test_a_setting_that_no_client_has_is_refused_with_the_nearest():
+    with pytest.raises(
+        ConditionError, match=r"kafka.sasl.mechanisms is not an option.*did you mean kafka.sasl.mechanism"
+    ):
+        target_of({"kafka.bootstrap.servers": "a:1", "kafka.sasl.mechanisms": "PLAIN"})

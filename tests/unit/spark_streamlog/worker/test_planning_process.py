@@ -1,0 +1,67 @@
+"""PySpark's private way for rows to come with a plan: that the installed PySpark has it, what happens without it."""
+
+import sys
+import types
+
+import pyspark
+import pytest
+from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
+from pyspark.sql.streaming import python_streaming_source_runner as program
+
+from spark_streamlog.worker.planning_process import class_in_program, class_that_hands_over
+
+
+def test_the_installed_pyspark_takes_rows_from_the_planning_process():
+    assert class_in_program(program) is _SimpleStreamReaderWrapper, (
+        f"PySpark {pyspark.__version__} plans streams in another way: small micro-batches are read by tasks "
+        "there, which is right and slow. Look at partitions_func of its python_streaming_source_runner."
+    )
+
+
+def test_nothing_is_handed_over_in_any_other_process():
+    assert class_that_hands_over() is None
+
+
+def test_the_program_is_known_by_its_name(monkeypatch):
+    monkeypatch.setitem(sys.modules, "__main__", program)
+    assert class_that_hands_over() is _SimpleStreamReaderWrapper
+
+
+def a_program(**changed):
+    made = types.ModuleType("program")
+    vars(made).update(vars(program) | changed)
+    return made
+
+
+def planning_without_rows(reader, data_source, schema, max_arrow_batch_size, infile, outfile):
+    reader.partitions(None, None)
+
+
+def planning_that_asks_for_more(reader, data_source, schema, max_arrow_batch_size, infile, outfile):
+    program.partitions_func(reader, data_source, schema, max_arrow_batch_size, infile, outfile)
+    reader.simple_reader.getCache()
+
+
+class OtherWrapper:
+    def getCache(self, start, end, limit): ...
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"_SimpleStreamReaderWrapper": None},
+        {"_SimpleStreamReaderWrapper": OtherWrapper},
+        {"partitions_func": None},
+        {"partitions_func": lambda reader, infile, outfile: None},
+        {"partitions_func": planning_without_rows},
+        {"partitions_func": planning_that_asks_for_more},
+        {"send_batch_func": lambda rows, outfile: None},
+    ],
+    ids=lambda changed: ",".join(changed),
+)
+def test_a_program_of_another_shape_gets_no_rows(changed):
+    assert class_in_program(a_program(**changed)) is None
+
+
+def test_a_program_as_it_is_gets_rows_also_when_copied():
+    assert class_in_program(a_program()) is _SimpleStreamReaderWrapper

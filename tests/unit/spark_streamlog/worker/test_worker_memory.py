@@ -1,0 +1,73 @@
+"""What Spark's worker does not look through again after each task."""
+
+import gc
+
+import pytest
+from pyspark import TaskContext
+
+from spark_streamlog.worker import worker_memory
+from spark_streamlog.worker.worker_memory import spare_what_is_loaded
+
+
+@pytest.fixture(autouse=True)
+def nothing_spared(monkeypatch):
+    monkeypatch.setattr(worker_memory, "_spared_in", None)
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.fixture
+def in_a_task(monkeypatch):
+    monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
+    TaskContext._setTaskContext(TaskContext())
+    yield
+    TaskContext._setTaskContext(None)
+
+
+class Node:
+    """May become garbage in a ring, which only a collection finds."""
+
+    gone = 0
+
+    def __init__(self):
+        self.itself = self
+
+    def __del__(self):
+        Node.gone += 1
+
+
+def test_what_a_worker_has_loaded_is_not_looked_through_after_its_first_task(in_a_task):
+    looked_through = len(gc.get_objects())
+    spare_what_is_loaded()
+    assert gc.get_freeze_count() > looked_through // 2
+    assert len(gc.get_objects()) < looked_through // 2
+
+
+def test_garbage_of_the_first_task_is_collected_before(in_a_task):
+    Node.gone = 0
+    Node()
+    spare_what_is_loaded()
+    assert Node.gone == 1
+
+
+def test_garbage_of_later_tasks_is_collected_by_spark_as_ever(in_a_task):
+    spare_what_is_loaded()
+    spared = gc.get_freeze_count()
+    Node.gone = 0
+    Node()
+    spare_what_is_loaded()
+    assert gc.get_freeze_count() <= spared
+    gc.collect()
+    assert Node.gone == 1
+
+
+def test_a_process_that_runs_no_task_is_left_alone():
+    spare_what_is_loaded()
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_worker_of_a_single_task_collects_nothing_at_its_end(in_a_task, monkeypatch):
+    monkeypatch.delenv("SPARK_REUSE_WORKER")
+    spare_what_is_loaded()
+    assert gc.get_freeze_count() == 0
