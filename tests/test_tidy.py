@@ -23,7 +23,7 @@ ENTRY_MODULES = {
     "broker_core.server.pytest_plugin",  # for pytest, by its entry point
 }
 TOP_LEVEL = {
-    "pyproject.toml", "README.md", "LICENSE", "spark_streamlog", "broker_core", "tests", "examples", "conf",
+    "pyproject.toml", "README.md", "LICENSE", "spark_streamlog", "broker_core", "tests", "examples", "conf", "docs",
     "pyspark_streamlog.py", ".ci", ".gitignore",
 }  # fmt: skip
 
