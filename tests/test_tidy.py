@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
@@ -117,6 +118,16 @@ def test_every_module_says_what_it_is():
 def test_modules_are_named_after_what_they_hold():
     vague = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
     assert not [str(p) for p in source_files(".py", ".pyx") if p.stem in vague or p.parent.name in vague]
+
+
+def test_no_two_classes_have_the_same_name():
+    places = defaultdict(list)
+    for path in [*source_files(), *sorted((ROOT / "tests").rglob("*.py"))]:
+        for node in ast.walk(syntax_tree(path)):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert "PartitionStore" in places, "no classes were found"
+    assert not {name: found for name, found in places.items() if len(found) > 1}
 
 
 def test_each_unit_test_mirrors_a_module():

@@ -12,7 +12,7 @@ import typer
 from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
 from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.last_records import start_of_last
-from broker_core.cli.partition_reader import PartitionReader
+from broker_core.cli.partition_consumer import PartitionConsumer
 from broker_core.cli.record_text import Format, Renderer, columns_of, renderer
 from broker_core.cli.screen import SILENT, ByteProgress, byte_progress
 from broker_core.cli.start_offsets import FORMS, parse_start, resolve_start
@@ -69,7 +69,7 @@ def consume(
         else:
             starts = {found: start_of_last(cluster, found, last, level) for found in partitions}
         readers = [
-            PartitionReader(cluster, found, offset, isolation=level, columns=columns_of(form))
+            PartitionConsumer(cluster, found, offset, isolation=level, columns=columns_of(form))
             for found, offset in starts.items()
         ]
         render = renderer(form, to_terminal=sys.stdout.isatty())
@@ -96,7 +96,7 @@ def _partitions(cluster: Cluster, topic: str, only: int | None) -> list[TopicPar
 
 def _write_present(
     cluster: Cluster,
-    readers: list[PartitionReader],
+    readers: list[PartitionConsumer],
     isolation: IsolationLevel,
     render: Renderer,
     progress: ByteProgress,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker_core.cli.partition_reader import PartitionReader
+from broker_core.cli.partition_consumer import PartitionConsumer
 from broker_core.cluster import Cluster
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 
@@ -22,7 +22,7 @@ def start_of_last(cluster: Cluster, partition: TopicPartition, count: int, isola
     window = count
     while True:
         start = max(bounds.log_start_offset, end - window)
-        reader = PartitionReader(cluster, partition, start, isolation=isolation, columns=frozenset({"offset"}))
+        reader = PartitionConsumer(cluster, partition, start, isolation=isolation, columns=frozenset({"offset"}))
         newest: list[Any] = []
         held = 0
         for batch, _ in reader.read(end):

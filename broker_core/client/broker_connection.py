@@ -26,7 +26,7 @@ from broker_core.model.exceptions import BrokerUnavailableError, UnsupportedVers
 from broker_core.model.limits import MAX_RESPONSE_FRAME_BYTES
 from broker_core.model.loading import folders_on_path
 from broker_core.protocol.api_table import ApiKey, api_label
-from broker_core.protocol.connection import ClientConnection
+from broker_core.protocol.connection import ClientSide
 
 MAX_IDLE_SECONDS: Final = 540
 """Brokers close what was silent for ten minutes (connections.max.idle.ms); this side does it first."""
@@ -46,7 +46,7 @@ class BrokerConnection:
         self.address = address
         self._settings = settings
         self._lock = threading.Lock()
-        self._protocol = ClientConnection(client_id=settings.client_id, max_frame_bytes=MAX_RESPONSE_FRAME_BYTES)
+        self._protocol = ClientSide(client_id=settings.client_id, max_frame_bytes=MAX_RESPONSE_FRAME_BYTES)
         self._versions: Mapping[int, range] = {}
         self._features: Mapping[str, int] = {}
         self._expires = float("inf")

@@ -19,9 +19,9 @@ from kio.static.protocol import RequestPayload
 
 from broker_core.client.broker_connection import BrokerConnection
 from broker_core.client.broker_errors import broker_error, is_about_the_route, is_worth_a_retry
-from broker_core.client.cluster_view import NO_LEADER, ClusterView, TopicView, metadata_request, renewed
+from broker_core.client.cluster_view import NO_LEADER, ClusterView, TopicMetadata, metadata_request, renewed
 from broker_core.client.connection_pool import ConnectionPool
-from broker_core.client.coordinator_finder import CoordinatorKind, coordinator_request, coordinators_of
+from broker_core.client.coordinator_finder import CoordinatorType, coordinator_request, coordinators_of
 from broker_core.client.deadline import Backoff, Deadline
 from broker_core.client.process_lock import ProcessLock
 from broker_core.model.client_settings import BrokerAddress, ClientSettings
@@ -50,7 +50,7 @@ class BrokerRouter:
         self._view = ClusterView()
         self._is_stale = True
         self._renewed_at = 0.0
-        self._coordinators: dict[tuple[CoordinatorKind, str], int] = {}
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
 
     # -- calls --
 
@@ -96,7 +96,7 @@ class BrokerRouter:
         return self.node(node_id, deadline).ask(requests, deadline)
 
     def ask_coordinator(
-        self, kind: CoordinatorKind, key: str, requests: Sequence[RequestPayload], deadline: Deadline
+        self, kind: CoordinatorType, key: str, requests: Sequence[RequestPayload], deadline: Deadline
     ) -> list[Any]:
         return self.ask_node(self.coordinator(kind, key, deadline), requests, deadline)
 
@@ -152,7 +152,7 @@ class BrokerRouter:
             self._renewed_at = time.monotonic()
             return self._view
 
-    def topic(self, name: str, deadline: Deadline) -> TopicView:
+    def topic(self, name: str, deadline: Deadline) -> TopicMetadata:
         """Raises UnknownTopicError when a broker that was asked just now does not know it."""
         found = self.view(deadline).topics.get(name)
         if found is not None:
@@ -201,10 +201,10 @@ class BrokerRouter:
             grouped.setdefault(self.leader_of(partition, deadline), []).append(partition)
         return grouped
 
-    def coordinator(self, kind: CoordinatorKind, key: str, deadline: Deadline) -> int:
+    def coordinator(self, kind: CoordinatorType, key: str, deadline: Deadline) -> int:
         return self.coordinators(kind, [key], deadline)[key]
 
-    def coordinators(self, kind: CoordinatorKind, keys: Collection[str], deadline: Deadline) -> dict[str, int]:
+    def coordinators(self, kind: CoordinatorType, keys: Collection[str], deadline: Deadline) -> dict[str, int]:
         """The number of the broker for each key. Raises what the broker answers, if only for one of them."""
         with self._lock:
             known = {key: self._coordinators[kind, key] for key in keys if (kind, key) in self._coordinators}

@@ -23,15 +23,15 @@ from uuid import UUID
 
 from broker_core.client.broker_router import BrokerRouter
 from broker_core.client.group_description import describe_group
-from broker_core.client.group_offsets import GroupOffsets
 from broker_core.client.log_sampler import LogSampler
 from broker_core.client.offset_lookup import OffsetLookup
 from broker_core.client.record_append import RecordAppend
 from broker_core.client.record_deletion import delete_records
 from broker_core.client.record_fetch import RecordFetch
+from broker_core.client.remote_group_offsets import RemoteGroupOffsets
+from broker_core.client.remote_transactions import RemoteTransactions
 from broker_core.client.topic_admin import TopicAdmin
 from broker_core.client.transaction_listing import TransactionListing
-from broker_core.client.transactions import Transactions
 from broker_core.cluster import (
     AppendResult,
     FetchedBatches,
@@ -73,8 +73,8 @@ class ClusterClient:
         self._append = RecordAppend(self._router)
         self._sampler = LogSampler(self._fetch)
         self._listing = TransactionListing(self._router)
-        self._transactions = Transactions(self._router, self._listing)
-        self._groups = GroupOffsets(self._router)
+        self._transactions = RemoteTransactions(self._router, self._listing)
+        self._groups = RemoteGroupOffsets(self._router)
 
     @property
     def ends_together(self) -> bool:

@@ -19,7 +19,7 @@ NO_LEADER = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionView:
+class PartitionMetadata:
     """`leader_id` is -1 while there is none."""
 
     leader_id: int
@@ -27,13 +27,13 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicView:
+class TopicMetadata:
     """A topic as brokers know it. Partitions are numbered from 0 without gaps."""
 
     name: str
     topic_id: UUID
     is_internal: bool
-    partitions: tuple[PartitionView, ...]
+    partitions: tuple[PartitionMetadata, ...]
 
     @property
     def has_all_leaders(self) -> bool:
@@ -47,7 +47,7 @@ class ClusterView:
     cluster_id: str | None = None
     controller_id: int = NO_LEADER
     brokers: Mapping[int, BrokerAddress] = field(default_factory=dict)
-    topics: Mapping[str, TopicView] = field(default_factory=dict)
+    topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
     errors: Mapping[str, ErrorCode] = field(default_factory=dict)
 
 
@@ -79,21 +79,21 @@ def renewed(view: ClusterView, answer: MetadataResponse) -> ClusterView:
     )
 
 
-def topic_view(topic: MetadataResponseTopic) -> TopicView:
+def topic_view(topic: MetadataResponseTopic) -> TopicMetadata:
     """A partition that the answer leaves out, as a faulty broker might, has no leader."""
     by_number: dict[int, MetadataResponsePartition] = {
         partition.partition_index: partition for partition in topic.partitions
     }
     count = max(by_number, default=-1) + 1
     count = count if count <= 2 * len(by_number) else len(by_number)
-    return TopicView(
+    return TopicMetadata(
         name=str(topic.name),
         topic_id=topic.topic_id or UUID(int=0),
         is_internal=topic.is_internal,
         partitions=tuple(
-            PartitionView(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
+            PartitionMetadata(leader_id=found.leader_id, leader_epoch=found.leader_epoch)
             if (found := by_number.get(number)) is not None
-            else PartitionView(leader_id=NO_LEADER, leader_epoch=-1)
+            else PartitionMetadata(leader_id=NO_LEADER, leader_epoch=-1)
             for number in range(count)
         ),
     )

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from kio.schema.find_coordinator.v4.response import FindCoordinatorResponse
 
 
-class CoordinatorKind(enum.IntEnum):
+class CoordinatorType(enum.IntEnum):
     """FindCoordinator's key types."""
 
     GROUP = 0
     TRANSACTION = 1
 
 
-def coordinator_request(kind: CoordinatorKind, keys: Collection[str]) -> FindCoordinatorRequest:
+def coordinator_request(kind: CoordinatorType, keys: Collection[str]) -> FindCoordinatorRequest:
     from kio.schema.find_coordinator.v4 import request as schema
     from kio.static.primitive import i8
 
     return schema.FindCoordinatorRequest(key_type=i8(kind), coordinator_keys=tuple(keys))
 
 
-def coordinators_of(kind: CoordinatorKind, keys: Collection[str], answer: FindCoordinatorResponse) -> dict[str, int]:
+def coordinators_of(kind: CoordinatorType, keys: Collection[str], answer: FindCoordinatorResponse) -> dict[str, int]:
     """The broker's number for each key. Raises what the broker answers for the first key that it has none for."""
     found = {}
     for entry in answer.coordinators:

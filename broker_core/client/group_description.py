@@ -16,9 +16,9 @@ from kio.schema.types import GroupId
 from broker_core.client.broker_connection import BrokerConnection
 from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_router import BrokerRouter
-from broker_core.client.coordinator_finder import CoordinatorKind
+from broker_core.client.coordinator_finder import CoordinatorType
 from broker_core.client.deadline import Deadline
-from broker_core.client.group_offsets import GroupOffsets
+from broker_core.client.remote_group_offsets import RemoteGroupOffsets
 from broker_core.cluster import GroupDescription, GroupMember
 from broker_core.model.exceptions import CorruptBatchError
 from broker_core.model.group_state import GroupState
@@ -34,11 +34,11 @@ def describe_group(router: BrokerRouter, group_id: str) -> GroupDescription:
     what = f"describe group {group_id!r}"
 
     def attempt(deadline: Deadline) -> GroupDescription:
-        coordinator = router.node(router.coordinator(CoordinatorKind.GROUP, group_id, deadline), deadline)
+        coordinator = router.node(router.coordinator(CoordinatorType.GROUP, group_id, deadline), deadline)
         return _as_modern(coordinator, group_id, what, deadline) or _as_classic(coordinator, group_id, what, deadline)
 
     found = router.run(what, attempt)
-    if found.state is GroupState.DEAD and GroupOffsets(router).fetch(group_id, None):
+    if found.state is GroupState.DEAD and RemoteGroupOffsets(router).fetch(group_id, None):
         return replace(found, state=GroupState.UNKNOWN)
     return found
 

@@ -18,7 +18,7 @@ from kio.static.primitive import i8, i16, i32
 
 from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_router import BrokerRouter
-from broker_core.client.cluster_view import TopicView, is_there, metadata_request, topic_view
+from broker_core.client.cluster_view import TopicMetadata, is_there, metadata_request, topic_view
 from broker_core.client.deadline import Backoff, Deadline
 from broker_core.client.topic_settings_reader import TopicSettingsReader
 from broker_core.client.wire_values import remaining
@@ -174,7 +174,7 @@ class TopicAdmin:
         configs = self._settings.of(found, deadline)
         return {name: _description(topic, configs[name]) for name, topic in found.items()}
 
-    def _await(self, what: str, name: str, is_so: Callable[[TopicView | None], bool]) -> None:
+    def _await(self, what: str, name: str, is_so: Callable[[TopicMetadata | None], bool]) -> None:
         """Until a broker shows it."""
         settings = self._router.settings
 
@@ -188,7 +188,7 @@ class TopicAdmin:
 
         self._router.run(what, attempt)
 
-    def _shown(self, what: str, name: str, is_so: Callable[[TopicView], bool]) -> TopicDescription:
+    def _shown(self, what: str, name: str, is_so: Callable[[TopicMetadata], bool]) -> TopicDescription:
         self._settings.forget(name)
         self._await(what, name, lambda found: found is not None and is_so(found))
         described = self.describe([name])
@@ -212,7 +212,7 @@ class TopicAdmin:
                 return described[name]
 
 
-def _description(topic: TopicView, configs: Mapping[str, str]) -> TopicDescription:
+def _description(topic: TopicMetadata, configs: Mapping[str, str]) -> TopicDescription:
     return TopicDescription(
         name=topic.name,
         topic_id=topic.topic_id,

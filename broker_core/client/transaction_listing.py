@@ -11,7 +11,7 @@ from kio.schema.types import TransactionalId
 
 from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_router import BrokerRouter
-from broker_core.client.coordinator_finder import CoordinatorKind
+from broker_core.client.coordinator_finder import CoordinatorType
 from broker_core.client.deadline import Deadline
 from broker_core.client.wire_values import milliseconds
 from broker_core.cluster import TransactionDescription
@@ -75,7 +75,7 @@ class TransactionListing:
 
         by_node: dict[int, list[str]] = {}
         if transactional_ids:
-            found = self._router.coordinators(CoordinatorKind.TRANSACTION, transactional_ids, deadline)
+            found = self._router.coordinators(CoordinatorType.TRANSACTION, transactional_ids, deadline)
             for name, node_id in found.items():
                 by_node.setdefault(node_id, []).append(name)
         described = {}

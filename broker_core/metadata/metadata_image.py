@@ -23,13 +23,13 @@ from broker_core.metadata.metadata_records import (
     ConfigResource,
     FeatureLevelRecord,
     MetadataRecord,
+    MetadataTransactionRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
-    TransactionRecord,
     UserScramCredentialRecord,
 )
 from broker_core.metadata.scram_credentials import ScramCredentials
@@ -86,18 +86,18 @@ class MetadataImage:
 
     def replay(self, record: MetadataRecord) -> None:
         """Changes the image by one committed record; types that have no place in it change nothing."""
-        if isinstance(record, TransactionRecord):
+        if isinstance(record, MetadataTransactionRecord):
             self._replay_transaction(record)
         elif self._blocked is not None:
             self._blocked.append(record)
         else:
             self._replay_now(record)
 
-    def _replay_transaction(self, record: TransactionRecord) -> None:
+    def _replay_transaction(self, record: MetadataTransactionRecord) -> None:
         blocked, self._blocked = self._blocked, None
-        if record.api_key == TransactionRecord.BEGIN:
+        if record.api_key == MetadataTransactionRecord.BEGIN:
             self._blocked = []
-        elif record.api_key == TransactionRecord.END:
+        elif record.api_key == MetadataTransactionRecord.END:
             for held_record in blocked or ():
                 self._replay_now(held_record)
 

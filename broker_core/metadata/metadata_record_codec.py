@@ -46,6 +46,7 @@ from broker_core.metadata.metadata_records import (
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
+    MetadataTransactionRecord,
     OtherRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -53,7 +54,6 @@ from broker_core.metadata.metadata_records import (
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
-    TransactionRecord,
     UserScramCredentialRecord,
 )
 from broker_core.model.exceptions import UnsupportedFormatError
@@ -255,8 +255,8 @@ def _read_remove_access_control_entry(body: FieldReader, version: int) -> Remove
     return RemoveAccessControlEntryRecord(id=_required_uuid(body))
 
 
-def _transaction_reader(api_key: int) -> Callable[[FieldReader, int], TransactionRecord]:
-    return lambda body, version: TransactionRecord(api_key=api_key)
+def _transaction_reader(api_key: int) -> Callable[[FieldReader, int], MetadataTransactionRecord]:
+    return lambda body, version: MetadataTransactionRecord(api_key=api_key)
 
 
 _READERS: Final[dict[int, tuple[int, Callable[[FieldReader, int], MetadataRecord]]]] = {
@@ -272,7 +272,7 @@ _READERS: Final[dict[int, tuple[int, Callable[[FieldReader, int], MetadataRecord
     RemoveAccessControlEntryRecord.api_key: (0, _read_remove_access_control_entry),
     **{
         api_key: (0, _transaction_reader(api_key))
-        for api_key in (TransactionRecord.BEGIN, TransactionRecord.END, TransactionRecord.ABORT)
+        for api_key in (MetadataTransactionRecord.BEGIN, MetadataTransactionRecord.END, MetadataTransactionRecord.ABORT)
     },
 }
 """By record type: the highest version known and the reader of its fields."""

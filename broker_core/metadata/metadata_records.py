@@ -168,7 +168,7 @@ class RemoveUserScramCredentialRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionRecord:
+class MetadataTransactionRecord:
     """Begin (23), end (24) or abort (25) of records that count all together or not at all (KIP-866)."""
 
     version: ClassVar[int] = 0
@@ -199,6 +199,6 @@ MetadataRecord = (
     | AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
     | RemoveUserScramCredentialRecord
-    | TransactionRecord
+    | MetadataTransactionRecord
     | OtherRecord
 )

@@ -88,7 +88,7 @@ class _Side:
         return outgoing
 
 
-class ClientConnection(_Side):
+class ClientSide(_Side):
     """The side that asks."""
 
     def __init__(self, *, client_id: str | None, max_frame_bytes: int) -> None:
@@ -142,7 +142,7 @@ class ClientConnection(_Side):
         return Response(correlation_id=header.correlation_id, message=message)
 
 
-class ServerConnection(_Side):
+class ServerSide(_Side):
     """The side that answers."""
 
     def next_request(self) -> Request | None:
@@ -182,7 +182,7 @@ class ServerConnection(_Side):
 
 
 def response_frame(request: Request, message: ResponsePayload) -> tuple[Sequence[Buffer], int]:
-    """(buffers to be sent one behind the other, their bytes). See `ServerConnection.send_response`."""
+    """(buffers to be sent one behind the other, their bytes). See `ServerSide.send_response`."""
     header = _CORRELATION_ID.pack(request.correlation_id)
     if message.__header_schema__.__flexible__:
         header += _NO_TAGGED_FIELDS

@@ -15,7 +15,7 @@ from typing_extensions import Buffer
 
 
 @dataclass(slots=True, eq=False)
-class Place:
+class QueuedAnswer:
     """Of one request. `parts` None: it is not answered yet. `closes`: nothing follows its answer."""
 
     request_bytes: int
@@ -28,20 +28,20 @@ class AnswerQueue:
     """Counts are of requests that are not answered, bytes of answers those that are and have to wait."""
 
     def __init__(self) -> None:
-        self._places: deque[Place] = deque()
+        self._places: deque[QueuedAnswer] = deque()
         self._is_over = False
         self.open_count = 0
         self.open_bytes = 0
         self.ready_bytes = 0
 
-    def add(self, request_bytes: int) -> Place:
-        place = Place(request_bytes)
+    def add(self, request_bytes: int) -> QueuedAnswer:
+        place = QueuedAnswer(request_bytes)
         self._places.append(place)
         self.open_count += 1
         self.open_bytes += request_bytes
         return place
 
-    def fill(self, place: Place, parts: Sequence[Buffer], size_bytes: int) -> None:
+    def fill(self, place: QueuedAnswer, parts: Sequence[Buffer], size_bytes: int) -> None:
         """`size_bytes`: of all parts together."""
         assert place.parts is None, "a request is answered twice"
         place.parts = parts
@@ -50,9 +50,9 @@ class AnswerQueue:
         self.open_bytes -= place.request_bytes
         self.ready_bytes += size_bytes
 
-    def take_ready(self) -> list[Place]:
+    def take_ready(self) -> list[QueuedAnswer]:
         """Those at the front that are answered; they are forgotten here. None any more behind one that closes."""
-        ready: list[Place] = []
+        ready: list[QueuedAnswer] = []
         while self._places and self._places[0].parts is not None and not self._is_over:
             place = self._places.popleft()
             self.ready_bytes -= place.size_bytes

@@ -28,9 +28,9 @@ from broker_core.model.limits import (
 )
 from broker_core.ports import Clock
 from broker_core.protocol.api_table import api_label
-from broker_core.protocol.connection import Request, ServerConnection, response_frame
+from broker_core.protocol.connection import Request, ServerSide, response_frame
 from broker_core.server.answer_memory import AnswerMemory
-from broker_core.server.answer_queue import AnswerQueue, Place
+from broker_core.server.answer_queue import AnswerQueue, QueuedAnswer
 from broker_core.server.answer_sender import HIGH_WATER_BYTES, AnswerSender, DirectSocket
 from broker_core.server.request_observer import RequestObserver
 
@@ -92,7 +92,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._on_closed = on_closed
         self._direct = direct
         limit = services.max_frame_bytes if login is None else min(login.max_frame_bytes, services.max_frame_bytes)
-        self._protocol = ServerConnection(max_frame_bytes=limit)
+        self._protocol = ServerSide(max_frame_bytes=limit)
         self._answers = AnswerQueue()
         self._transport: _Transport | None = None
         self._sender: AnswerSender | None = None
@@ -307,7 +307,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._end_at(place, f"{api_label(request.api_key)} of version {request.api_version} could not be answered")
         return True
 
-    def _end_at(self, place: Place, reason: str) -> None:
+    def _end_at(self, place: QueuedAnswer, reason: str) -> None:
         """What was asked before is answered before the end."""
         self.stop_taking(reason)
         if place.parts is not None:
@@ -316,7 +316,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._fill_and_flush(place, *_NOTHING)
 
     def _answer(
-        self, place: Place, request: Request, begun: float, message: ResponsePayload | ConnectionEnd | None
+        self, place: QueuedAnswer, request: Request, begun: float, message: ResponsePayload | ConnectionEnd | None
     ) -> None:
         """Called by whoever handles the request, once."""
         if self._transport is None or place.closes:
@@ -362,7 +362,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.know(login.principal)
             self._protocol.frames.max_frame_bytes = self._services.max_frame_bytes
 
-    def _fill_and_flush(self, place: Place, parts: Sequence[Buffer], size_bytes: int) -> None:
+    def _fill_and_flush(self, place: QueuedAnswer, parts: Sequence[Buffer], size_bytes: int) -> None:
         if self._transport is not None:
             self._answers.fill(place, parts, size_bytes)
             self._flush()

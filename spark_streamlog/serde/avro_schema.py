@@ -123,7 +123,7 @@ def parse_avro_schema(text: str, references: tuple[str, ...] = ()) -> AvroNode:
         raise InvalidSchemaError(f"the Avro schema is wrong: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise InvalidSchemaError(f"the Avro schema is wrong: {error!r}") from None
-    return _TreeBuilder(named).node(parsed, within=(), path="")
+    return _AvroTreeBuilder(named).node(parsed, within=(), path="")
 
 
 def _document(text: str) -> Any:
@@ -137,7 +137,7 @@ def _document(text: str) -> Any:
         raise InvalidSchemaError(f"the Avro schema is not JSON: {error}") from None
 
 
-class _TreeBuilder:
+class _AvroTreeBuilder:
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
         self._count = 0

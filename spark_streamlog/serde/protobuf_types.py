@@ -66,7 +66,7 @@ class ProtobufMessage:
 
 def message_tree(descriptor: Any, options: ProtobufOptions) -> ProtobufMessage:
     """Raises InvalidSchemaError for a message within itself, one without fields, or too many of them."""
-    tree = _TreeBuilder(options).message(descriptor, within=(descriptor.full_name,), path="")
+    tree = _ProtobufTreeBuilder(options).message(descriptor, within=(descriptor.full_name,), path="")
     if not tree.fields:
         raise InvalidSchemaError(f"the Protobuf message {descriptor.full_name} has no fields")
     return tree
@@ -78,7 +78,7 @@ def has_required(tree: ProtobufMessage) -> bool:
     return any(is_required(field.descriptor) for field in tree.fields) or any(map(has_required, inner))
 
 
-class _TreeBuilder:
+class _ProtobufTreeBuilder:
     def __init__(self, options: ProtobufOptions) -> None:
         self._options = options
         self._count = 0

@@ -34,7 +34,7 @@ from bench.plot import draw  # noqa: E402
 from bench.registry import BENCHES, select  # noqa: E402
 from bench.report import Report, summarise  # noqa: E402
 from bench.report_file import join, load, save  # noqa: E402
-from bench.runner import Runner  # noqa: E402
+from bench.runner import BenchRunner  # noqa: E402
 from bench.spark_process import PYSPARK_VERSION, bring_connector, bring_pyspark  # noqa: E402
 from bench.stage import Stage  # noqa: E402
 from support.brokers.kafka_tools import why_unavailable  # noqa: E402
@@ -101,7 +101,7 @@ def measure(options: argparse.Namespace, benches: Sequence[Bench]) -> Report:
     if options.against and scale == FULL:
         print(f"this takes {in_minutes(benches)} on two cores", file=sys.stderr)
     stage = Stage(folder, scale, spark_path=spark_path)
-    runner = Runner(stage, contenders, missing, options.profile)
+    runner = BenchRunner(stage, contenders, missing, options.profile)
     try:
         for _ in runner.run(benches):
             report = Report(

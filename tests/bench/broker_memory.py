@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.filled_topic import consume, filled_topic
 from bench.process_usage import memory_bytes
 from bench.stage import Stage
@@ -16,15 +16,15 @@ MIB = 1024 * 1024
 CONTENDERS = (Contender.BROKER, Contender.KAFKA)
 
 
-def run_idle(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run_idle(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     with stage.own_broker(contender) as broker, stage.measured(contender):
         broker.start()
         time.sleep(IDLE_SECONDS)
         found = memory_bytes(broker.pid)
-    return Outcome(values={"memory": found / MIB}, verified=f"{IDLE_SECONDS} s after a Metadata answer")
+    return BenchOutcome(values={"memory": found / MIB}, verified=f"{IDLE_SECONDS} s after a Metadata answer")
 
 
-def run_after(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run_after(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     count = stage.scale.consumed_records // 2
     topic = filled_topic(stage, contender, count=count, size=SIZE, partitions=PARTITIONS)
     broker = stage.broker(contender)
@@ -32,7 +32,7 @@ def run_after(stage: Stage, contender: Contender, case: str) -> Outcome:
         consume(stage, broker.bootstrap, topic, count=count, size=SIZE)
         time.sleep(IDLE_SECONDS)
         found = memory_bytes(broker.pid)
-    return Outcome(values={"memory": found / MIB}, verified=f"{count:,} values consumed just before, all checked")
+    return BenchOutcome(values={"memory": found / MIB}, verified=f"{count:,} values consumed just before, all checked")
 
 
 def figure(target: float) -> Figure:

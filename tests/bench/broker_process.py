@@ -23,7 +23,7 @@ START_SECONDS = 180
 STOP_SECONDS = 60
 
 
-class BrokerProcess:
+class BenchBroker:
     """Not running when made. `start` says how long it took to the first Metadata answer."""
 
     def __init__(self, folder: Path, settings: dict[str, str]) -> None:
@@ -84,7 +84,7 @@ class BrokerProcess:
         raise NotImplementedError
 
 
-class StreamlogBroker(BrokerProcess):
+class StreamlogBroker(BenchBroker):
     def prepare(self) -> None:
         lines = {
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
@@ -98,7 +98,7 @@ class StreamlogBroker(BrokerProcess):
         return [*program, "--config", str(self.folder / "broker.properties")]
 
 
-class KafkaBroker(BrokerProcess):
+class KafkaBroker(BenchBroker):
     def prepare(self) -> None:
         controller = f"127.0.0.1:{self._controller_port}"
         lines = {
@@ -126,7 +126,7 @@ class KafkaBroker(BrokerProcess):
         return ["java", *options, "-cp", f"{JARS}/*", "kafka.Kafka", str(self.folder / "server.properties")]
 
 
-def new_broker(contender: Contender, folder: Path) -> BrokerProcess:
+def new_broker(contender: Contender, folder: Path) -> BenchBroker:
     """Made, not started."""
     if contender is Contender.KAFKA:
         return KafkaBroker(folder, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.filled_topic import consume, produce
 from bench.stage import Stage
 from bench.topic_admin import check_end_offsets, create_topic
@@ -12,7 +12,7 @@ SIZE = 1000
 BOUNDS_FILE = "partition.bounds"
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     count = stage.scale.recovered_bytes // SIZE
     with stage.own_broker(contender) as broker:
         broker.start()
@@ -29,7 +29,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
             seconds = broker.start()
         check_end_offsets(broker.bootstrap, "t", count)
         consume(stage, broker.bootstrap, "t", count=count, size=SIZE)
-    return Outcome(
+    return BenchOutcome(
         values={"recovery": log_bytes / seconds / 1e6, "start": seconds},
         verified=f"all {count:,} acknowledged values are there: count, bytes, sum of numbers",
     )

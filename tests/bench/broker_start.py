@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.stage import Stage
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     with stage.own_broker(contender) as broker:
         if case == "second start":
             broker.start()
             broker.stop()
         with stage.measured(contender):
             seconds = broker.start()
-    return Outcome(values={"start": seconds}, verified="a Metadata answer that names a broker")
+    return BenchOutcome(values={"start": seconds}, verified="a Metadata answer that names a broker")
 
 
 def cases(scale: Scale) -> tuple[str, ...]:

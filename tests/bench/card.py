@@ -43,7 +43,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class BenchOutcome:
     """Of one run: its numbers by the names of figures, and in words what was checked of its result."""
 
     values: Mapping[str, float]
@@ -127,7 +127,7 @@ class Bench:
     figures: tuple[Figure, ...]
     contenders: tuple[Contender, ...]
     cases: Callable[[Scale], tuple[str, ...]]
-    run: Callable[[Stage, Contender, str], Outcome]
+    run: Callable[[Stage, Contender, str], BenchOutcome]
     needs: frozenset[str] = frozenset()
     is_warmed_up: bool = True
     """False where each run starts its own processes, or where what takes long is the median of three rounds anyway."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.filled_topic import consume, filled_topic
 from bench.stage import Stage
 
@@ -10,13 +10,13 @@ PARTITIONS = 4
 CASES = {"100 B": 100, "1 KB": 1000}
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     size = CASES[case]
     count = stage.scale.consumed_records // (2 if size == 100 else 10)
     topic = filled_topic(stage, contender, count=count, size=size, partitions=PARTITIONS)
     with stage.measured(contender):
         seconds = consume(stage, stage.broker(contender).bootstrap, topic, count=count, size=size)
-    return Outcome(
+    return BenchOutcome(
         values={"records/s": count / seconds},
         verified=f"{count:,} values: count, bytes and the sum of their numbers are those of arithmetic",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.filled_topic import consume, produce
 from bench.stage import Stage
 
@@ -14,7 +14,7 @@ CASES = {
 }
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     size, settings = CASES[case]
     count = stage.scale.tool_records if size == 100 else stage.scale.large_tool_records
     bootstrap = stage.broker(contender).bootstrap
@@ -22,7 +22,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
         with stage.measured(contender):
             seconds = produce(stage, bootstrap, topic, count=count, size=size, settings=settings)
         consume(stage, bootstrap, topic, count=count, size=size)
-    return Outcome(
+    return BenchOutcome(
         values={"records/s": count / seconds},
         verified=f"all {count:,} values read back: count, bytes and the sum of their numbers are those of arithmetic",
     )

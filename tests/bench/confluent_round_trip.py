@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.stage import Stage
 from bench.topic_admin import check_end_offsets
 
@@ -10,7 +10,7 @@ SIZE = 100
 FETCH_WAIT_MS = {"fetches wait": 500, "fetches do not wait": 0}
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     count = stage.scale.round_trips
     bootstrap = stage.broker(contender).bootstrap
     with stage.topic(contender, 1) as topic:
@@ -21,7 +21,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
             )  # fmt: skip
         sent = int(found["sent"])
         check_end_offsets(bootstrap, topic, sent)
-    return Outcome(
+    return BenchOutcome(
         values={name: found[name] for name in ("average", "p50", "p99")},
         verified=f"each of {sent:,} records compared with what was sent, and its offset; the end offset is {sent:,}",
     )

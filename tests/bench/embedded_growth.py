@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shutil
 
-from bench.card import Outcome
-from bench.row_values import DIGITS, Tally, check_tally, expected_tally
+from bench.card import BenchOutcome
+from bench.row_values import DIGITS, ReadTally, check_tally, expected_tally
 from bench.stage import Stage
 
 
-def append_and_read(stage: Stage, *, count: int, size: int, partitions: int) -> Outcome:
+def append_and_read(stage: Stage, *, count: int, size: int, partitions: int) -> BenchOutcome:
     folder = stage.folder / stage.new_name("grown")
     try:
         with stage.measured():
@@ -20,9 +20,9 @@ def append_and_read(stage: Stage, *, count: int, size: int, partitions: int) -> 
         shutil.rmtree(folder, ignore_errors=True)
     expected = expected_tally(count, size)
     numbers = int(found["numbers"]) if size >= DIGITS else expected.numbers
-    tally = Tally(count=int(found["count"]), value_bytes=int(found["value_bytes"]), numbers=numbers)
+    tally = ReadTally(count=int(found["count"]), value_bytes=int(found["value_bytes"]), numbers=numbers)
     check_tally(tally, expected, f"{count:,} values of {size} bytes in {partitions} partitions")
-    return Outcome(
+    return BenchOutcome(
         values={
             "write": found["write_seconds"] / count * 1e9,
             "read": found["read_seconds"] / count * 1e9,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.card import Contender
-from bench.row_values import Tally, check_tally, expected_tally
+from bench.row_values import ReadTally, check_tally, expected_tally
 from bench.stage import Stage
 from bench.topic_admin import check_end_offsets, create_topic
 
@@ -39,5 +39,5 @@ def consume(stage: Stage, bootstrap: str, topic: str, *, count: int, size: int) 
     """Seconds. The values that came are held against arithmetic."""
     found = stage.run_program("confluent_program", work="consume", bootstrap=bootstrap, topic=topic, count=count)
     seconds = found.pop("seconds")
-    check_tally(Tally(**{name: int(value) for name, value in found.items()}), expected_tally(count, size), topic)
+    check_tally(ReadTally(**{name: int(value) for name, value in found.items()}), expected_tally(count, size), topic)
     return seconds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.filled_topic import filled_topic
 from bench.stage import Stage
 
@@ -10,7 +10,7 @@ SIZE = 100
 PIECE_BYTES = 64 * 1024
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     # Small batches, so that a piece of a partition is a piece of it with every broker.
     topic = filled_topic(
         stage, contender, count=20_000, size=SIZE, partitions=1, settings={"batch.size": "16384", "acks": "all"}
@@ -21,7 +21,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
             connection_count=int(case), piece_bytes=PIECE_BYTES, value_bytes=SIZE,
             seconds=stage.scale.connection_seconds,
         )  # fmt: skip
-    return Outcome(
+    return BenchOutcome(
         values={"answers": found["rate"], "p50": found["p50_ms"], "p99": found["p99_ms"]},
         verified=f"every answer held the same {int(found['piece_bytes']):,} bytes of records as the first, and that "
         f"the first {int(found['values']):,} values in their order",

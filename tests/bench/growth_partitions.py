@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.embedded_growth import append_and_read
 from bench.filled_topic import consume, produce
 from bench.stage import Stage
@@ -14,18 +14,18 @@ CONTENDERS = (Contender.EMBEDDED, Contender.BROKER, Contender.KAFKA)
 HOW = "the embedded door in one process, and librdkafka (sticky partitions, acks=all) at the brokers"
 
 
-def run_same_records(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run_same_records(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     return write_and_read(stage, contender, count=stage.scale.growth_partition_records, partitions=partitions_of(case))
 
 
-def run_same_shares(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run_same_shares(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     share = stage.scale.partition_share_records
     outcome = write_and_read(stage, contender, count=share * partitions_of(case), partitions=partitions_of(case))
     microseconds = {name: outcome.values[name] * share / 1000 for name in ("write", "read")}
-    return Outcome(values=microseconds, verified=outcome.verified)
+    return BenchOutcome(values=microseconds, verified=outcome.verified)
 
 
-def write_and_read(stage: Stage, contender: Contender, *, count: int, partitions: int) -> Outcome:
+def write_and_read(stage: Stage, contender: Contender, *, count: int, partitions: int) -> BenchOutcome:
     """Nanoseconds for each record."""
     if contender is Contender.EMBEDDED:
         return append_and_read(stage, count=count, size=SIZE, partitions=partitions)
@@ -33,7 +33,7 @@ def write_and_read(stage: Stage, contender: Contender, *, count: int, partitions
     with stage.topic(contender, partitions) as topic, stage.measured(contender):
         write_seconds = produce(stage, bootstrap, topic, count=count, size=SIZE, settings={"acks": "all"})
         read_seconds = consume(stage, bootstrap, topic, count=count, size=SIZE)
-    return Outcome(
+    return BenchOutcome(
         values={"write": write_seconds / count * 1e9, "read": read_seconds / count * 1e9},
         verified=f"{count:,} values read back: count, bytes, sum of numbers",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.embedded_growth import append_and_read
 from bench.stage import Stage
 
@@ -10,7 +10,7 @@ SIZE = 100
 PARTITIONS = 4
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     return append_and_read(stage, count=int(case.replace(",", "")), size=SIZE, partitions=PARTITIONS)
 
 

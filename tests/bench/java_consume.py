@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.filled_topic import filled_topic
 from bench.stage import Stage
 
@@ -11,7 +11,7 @@ SIZE = 100
 MIB = 1024 * 1024
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     count = stage.scale.consumed_records
     topic = filled_topic(stage, contender, count=count, size=SIZE, partitions=PARTITIONS)
     with stage.measured(contender):
@@ -25,7 +25,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
     assert consumed == count, f"the tool consumed {consumed} of {count} records"
     megabytes = float(found["data.consumed.in.MB"])
     assert abs(megabytes - count * SIZE / MIB) < 0.01, f"the tool consumed {megabytes} MB"
-    return Outcome(
+    return BenchOutcome(
         values={"records/s": float(found["nMsg.sec"]), "fetching records/s": float(found["fetch.nMsg.sec"])},
         verified=f"{count:,} records of {megabytes:.1f} MiB counted by the tool, as were written",
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from functools import partial
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.stage import Stage
 from bench.topic_admin import check_end_offsets
 
@@ -21,7 +21,7 @@ def topic_config(case: str) -> dict[str, str]:
     return {"flush.messages": "1"} if case.endswith(SYNCED) else {}
 
 
-def run(stage: Stage, contender: Contender, case: str, *, acks: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str, *, acks: str) -> BenchOutcome:
     size = SIZES[case.split(",")[0]]
     count = stage.scale.tool_records if size == 100 else stage.scale.large_tool_records
     bootstrap = stage.broker(contender).bootstrap
@@ -35,7 +35,7 @@ def run(stage: Stage, contender: Contender, case: str, *, acks: str) -> Outcome:
         assert int(sent) == count, f"the tool sent {sent} of {count} records"
         check_end_offsets(bootstrap, topic, count)
         found = stage.run_program("letters_program", bootstrap=bootstrap, topic=topic, count=count, size=size)
-    return Outcome(
+    return BenchOutcome(
         values={"records/s": float(rate)},
         verified=f"end offsets sum to {count:,}; all {int(found['count']):,} records read back, each {size} letters",
     )

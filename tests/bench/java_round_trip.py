@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.java_produce import SYNCED, topic_config
 from bench.stage import Stage
 from bench.topic_admin import check_end_offsets
@@ -15,7 +15,7 @@ _AVERAGE = re.compile(r"Avg latency: ([\d.]+) ms")
 _PERCENTILES = re.compile(r"Percentiles: 50th = (\d+), 99th = (\d+), 99.9th = (\d+)")
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     count = stage.scale.round_trips
     bootstrap = stage.broker(contender).bootstrap
     with stage.topic(contender, 1, **topic_config(case)) as topic:
@@ -24,7 +24,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
         check_end_offsets(bootstrap, topic, count)
     (average,) = _AVERAGE.findall(said)
     ((p50, p99, p999),) = _PERCENTILES.findall(said)
-    return Outcome(
+    return BenchOutcome(
         # Whole milliseconds are what the tool says: half a millisecond more is the middle of what a number stands for.
         values={"average": float(average), "p50": int(p50) + 0.5, "p99": int(p99) + 0.5, "p99.9": int(p999) + 0.5},
         verified=f"the tool compares each of {count:,} records with what it sent; the end offset is {count:,}",

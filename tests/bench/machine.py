@@ -21,7 +21,7 @@ _SYNCS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class BenchMachine:
     """`sync_ms` is the median time of an fdatasync behind 4 KiB, where the logs are put."""
 
     date: str
@@ -36,7 +36,7 @@ class Machine:
     sync_ms: float
     load_before: float
 
-    def is_same_as(self, other: Machine) -> bool:
+    def is_same_as(self, other: BenchMachine) -> bool:
         """With the same versions of what both of their runs used."""
         common = self.versions.keys() & other.versions.keys()
         return all(
@@ -44,7 +44,7 @@ class Machine:
             for name in ("processor", "core_count", "memory_gib", "kernel", "python", "java", "record_kernel")
         ) and all(self.versions[name] == other.versions[name] for name in common)
 
-    def joined_with(self, other: Machine) -> Machine:
+    def joined_with(self, other: BenchMachine) -> BenchMachine:
         """Of runs one after the other: the first date to the last, and the worse of what changes."""
         first, last = sorted((self.date.partition(" to ")[0], other.date.rpartition(" to ")[2]))
         return replace(
@@ -65,9 +65,9 @@ class Machine:
         return "; ".join(parts)
 
 
-def look_at_machine(folder: Path, pyspark: str | None) -> Machine:
+def look_at_machine(folder: Path, pyspark: str | None) -> BenchMachine:
     """`folder` is where the logs will be; `pyspark` the version that Spark runs use, None without any."""
-    return Machine(
+    return BenchMachine(
         date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         processor=_processor(),
         core_count=os.cpu_count() or 1,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.stage import Stage
 
 SIZE = 100
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     count = stage.scale.kernel_records
     with stage.measured():
         found = stage.run_program("kernel_program", count=count, size=SIZE)
-    return Outcome(
+    return BenchOutcome(
         values={"decode": found["decode_rate"] / 1e6, "encode": found["encode_rate"] / 1e6},
         verified=f"{count:,} values and offsets equal to those that were encoded, one by one",
     )

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import median
 
 from bench.card import Bench, Better, Contender, Figure
-from bench.machine import Machine
+from bench.machine import BenchMachine
 from bench.process_usage import TreeUsage
 
 GROWTH = "growth-"
@@ -62,7 +62,7 @@ class Summary:
 class Report:
     """`factor`: of the amounts of a full or quick run; `seconds`: how long each bench took that is done."""
 
-    machine: Machine
+    machine: BenchMachine
     is_quick: bool
     factor: float
     scale: Mapping[str, object]

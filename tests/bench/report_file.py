@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.card import Bench, Contender
-from bench.machine import Machine
+from bench.machine import BenchMachine
 from bench.process_usage import TreeUsage
 from bench.report import Failure, Report, Sample, summarise
 
@@ -36,7 +36,7 @@ def load(path: Path, benches: Sequence[Bench]) -> Report:
         for sample in found["samples"]
     ]
     return Report(
-        machine=Machine(**found["machine"]),
+        machine=BenchMachine(**found["machine"]),
         is_quick=found["is_quick"],
         factor=found["factor"],
         scale=found["scale"],

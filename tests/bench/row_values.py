@@ -12,7 +12,7 @@ DIGITS = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class ReadTally:
     """What a reader counted; `numbers` is the sum of the numbers."""
 
     count: int
@@ -26,20 +26,20 @@ def value_of(number: int, size: int) -> bytes:
     return (digits + b"x" * (size - DIGITS)) if size >= DIGITS else digits[-size:]
 
 
-def expected_tally(count: int, size: int) -> Tally:
+def expected_tally(count: int, size: int) -> ReadTally:
     """Of the values 0 to count - 1, by arithmetic."""
-    return Tally(count=count, value_bytes=count * size, numbers=count * (count - 1) // 2)
+    return ReadTally(count=count, value_bytes=count * size, numbers=count * (count - 1) // 2)
 
 
-def tally_of(values: list[bytes]) -> Tally:
+def tally_of(values: list[bytes]) -> ReadTally:
     """Of values of at least twelve bytes."""
-    return Tally(
+    return ReadTally(
         count=len(values),
         value_bytes=sum(map(len, values)),
         numbers=sum(int(value[:DIGITS]) for value in values) - FIRST_NUMBER * len(values),
     )
 
 
-def check_tally(found: Tally, expected: Tally, what: str) -> None:
+def check_tally(found: ReadTally, expected: ReadTally, what: str) -> None:
     """Raises AssertionError: a rate of wrong results is no rate."""
     assert found == expected, f"{what}: found {found}, expected {expected}"

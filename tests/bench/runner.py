@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from bench.broker_profile import busiest
-from bench.card import Bench, Contender, Outcome
+from bench.card import Bench, BenchOutcome, Contender
 from bench.report import Failure, Sample
 from bench.stage import Stage
 
 
-class Runner:
+class BenchRunner:
     """Collects samples and failures. A bench that fails ends its own case at that contender, and nothing else."""
 
     def __init__(
@@ -79,7 +79,7 @@ class Runner:
         if path.exists():
             self._say("\n".join([f"    {case} | where the broker's time goes, see {path}", *busiest(path)]))
 
-    def _keep(self, bench: Bench, case: str, contender: Contender, round_number: int, outcome: Outcome) -> None:
+    def _keep(self, bench: Bench, case: str, contender: Contender, round_number: int, outcome: BenchOutcome) -> None:
         shown = "  ".join(
             f"{figure.name} {outcome.values[figure.name]:,.4g} {figure.unit}"
             for figure in bench.figures

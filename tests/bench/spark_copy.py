@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.spark_places import CONTENDERS, check_rows, checkpoint, drop_topic, new_topic, sink, source, written_topic
 from bench.stage import Stage
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     rows = stage.scale.spark_rows
     original, topic = written_topic(stage, contender), new_topic(stage, contender)
     places = {"place": source(stage, contender, original), "to": sink(stage, contender, topic)}
@@ -18,7 +18,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
         check_rows(stage, contender, topic, rows)
     finally:
         drop_topic(stage, contender, topic)
-    return Outcome(
+    return BenchOutcome(
         values={"rows/s": rows / found["seconds"]},
         verified=f"all {rows:,} rows of the copy read back: count, bytes, sum of numbers",
     )

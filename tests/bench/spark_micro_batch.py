@@ -6,7 +6,7 @@ import json
 import statistics
 import time
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.spark_places import CONTENDERS, check_rows, checkpoint, directory, drop_topic, new_topic, source
 from bench.stage import Stage
 
@@ -15,7 +15,7 @@ FEWEST_BATCHES = 5
 FEEDING_SECONDS = 300
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     topic = new_topic(stage, contender)
     spark = stage.spark(contender)
     try:
@@ -29,7 +29,7 @@ def run(stage: Stage, contender: Contender, case: str) -> Outcome:
         drop_topic(stage, contender, topic)
     times = sorted(found["times_ms"])
     phases = ", ".join(f"{name} {value}" for name, value in found["phases_ms"].items())
-    return Outcome(
+    return BenchOutcome(
         values={"p50": statistics.median(times), "p95": times[int(len(times) * 0.95)]},
         verified=f"{rows:,} rows sent and seen without a gap; the topic read back: count, bytes, sum of numbers; "
         f"{len(times)} batches timed, medians in ms: {phases}",

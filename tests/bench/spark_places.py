@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bench.card import Contender
-from bench.row_values import Tally, check_tally, expected_tally
+from bench.row_values import ReadTally, check_tally, expected_tally
 from bench.stage import Stage
 from bench.topic_admin import create_topic, delete_topic
 
@@ -67,7 +67,7 @@ def written_topic(stage: Stage, contender: Contender) -> str:
 def check_rows(stage: Stage, contender: Contender, topic: str, rows: int) -> None:
     """Reads the whole topic and holds count, bytes and the sum of the numbers in the values against arithmetic."""
     found = stage.spark(contender).order("count_all", place=source(stage, contender, topic))
-    check_tally(Tally(**found), expected_tally(rows, VALUE_BYTES), topic)
+    check_tally(ReadTally(**found), expected_tally(rows, VALUE_BYTES), topic)
 
 
 def checkpoint(stage: Stage) -> str:

@@ -54,7 +54,7 @@ def bring_connector() -> None:
     subprocess.run([*copy, "-DexcludeTransitive=true"], cwd=project, check=True, stdout=sys.stderr)
 
 
-class SparkProcess:
+class BenchSparkProcess:
     """Started when made; the first order waits until the session is there."""
 
     def __init__(self, folder: Path, spark_path: str | None, *, with_connector: bool, is_compiled: bool) -> None:

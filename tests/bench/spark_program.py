@@ -106,7 +106,7 @@ def copy(spark: SparkSession, place: dict[str, Any], to: dict[str, Any], checkpo
     return {"seconds": time.perf_counter() - begin, **progress_of(query)}
 
 
-class MicroBatches:
+class NoopStream:
     """A stream to noop as fast as it goes; one at a time."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ def progress_of(query: StreamingQuery) -> dict[str, Any]:
 
 def main() -> None:
     spark = start_session(Path(sys.argv[1]), sys.argv[2])
-    micro = MicroBatches()
+    micro = NoopStream()
     works: dict[str, Callable[..., dict[str, Any]]] = {
         "write": write, "read": read, "count_all": count_all, "stream": stream, "copy": copy,
         "begin_micro_batches": micro.begin, "count_micro_batches": micro.count, "end_micro_batches": micro.end,

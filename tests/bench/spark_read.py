@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
 from bench.spark_places import CONTENDERS, PARTITIONS, VALUE_BYTES, source, written_topic
 from bench.stage import Stage
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     rows = stage.scale.spark_rows
     topic = written_topic(stage, contender)
     with stage.measured(contender, with_spark=True):
         found = stage.spark(contender).order("read", place=source(stage, contender, topic))
     assert (found["count"], found["value_bytes"]) == (rows, rows * VALUE_BYTES), f"{topic}: {found}, not {rows} rows"
     assert rows // PARTITIONS - 1 <= found["max_offset"] < rows + 100, f"largest offset {found['max_offset']}"
-    return Outcome(
+    return BenchOutcome(
         values={"rows/s": rows / found["seconds"]},
         verified=f"count {rows:,} and {rows * VALUE_BYTES:,} bytes; the sum of numbers once for the topic",
     )

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.card import Bench, Better, Contender, Figure, Outcome, Scale
-from bench.row_values import Tally, check_tally, expected_tally
+from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
+from bench.row_values import ReadTally, check_tally, expected_tally
 from bench.spark_places import CONTENDERS, VALUE_BYTES, checkpoint, source, written_topic
 from bench.stage import Stage
 
 
-def run(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     return stream(stage, contender, is_compiled=False)
 
 
-def run_compiled(stage: Stage, contender: Contender, case: str) -> Outcome:
+def run_compiled(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
     return stream(stage, contender, is_compiled=True)
 
 
-def stream(stage: Stage, contender: Contender, *, is_compiled: bool) -> Outcome:
+def stream(stage: Stage, contender: Contender, *, is_compiled: bool) -> BenchOutcome:
     rows = stage.scale.spark_rows
     topic = written_topic(stage, contender)
     spark, place = stage.spark(contender, is_compiled=is_compiled), source(stage, contender, topic)
     if ("observed", contender) not in stage.remembered:
         seen = spark.order("stream", place=place, checkpoint=checkpoint(stage), observed=True)
-        check_tally(Tally(**seen["tally"]), expected_tally(rows, VALUE_BYTES), f"stream of {topic}")
+        check_tally(ReadTally(**seen["tally"]), expected_tally(rows, VALUE_BYTES), f"stream of {topic}")
         stage.remembered[("observed", contender)] = True
     with stage.measured(contender, with_spark=True, is_compiled=is_compiled):
         found = spark.order("stream", place=place, checkpoint=checkpoint(stage), observed=False)
     assert found["rows"] == rows and found["is_gapless"], f"stream of {topic}: {found}"
-    return Outcome(
+    return BenchOutcome(
         values={"rows/s": rows / found["seconds"]},
         verified=f"{rows:,} rows, offsets of batches without a gap; contents tallied in one run before",
     )

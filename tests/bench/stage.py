@@ -17,11 +17,11 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from bench.broker_process import BrokerProcess, new_broker
+from bench.broker_process import BenchBroker, new_broker
 from bench.broker_profile import profiled
 from bench.card import Contender, Scale
 from bench.process_usage import ProcessWatch, TreeUsage, wait_for_cpu_seconds
-from bench.spark_process import SparkProcess
+from bench.spark_process import BenchSparkProcess
 from bench.topic_admin import create_topic, delete_topic
 from support.brokers.kafka_tools import JARS
 
@@ -38,10 +38,10 @@ class Stage:
         self.scale = scale
         self._spark_path = spark_path
         self._watch = ProcessWatch()
-        self._brokers: dict[Contender, BrokerProcess] = {}
+        self._brokers: dict[Contender, BenchBroker] = {}
         self._own: dict[Contender, str] = {}
         """Labels of brokers of a bench's own, while there are any."""
-        self._sparks: dict[str, SparkProcess] = {}
+        self._sparks: dict[str, BenchSparkProcess] = {}
         self._names = itertools.count()
         self.profile_into: Path | None = None
         """Where a profile of our broker goes while something is measured; such a run is no measurement."""
@@ -76,7 +76,7 @@ class Stage:
 
     # -- brokers --
 
-    def broker(self, contender: Contender) -> BrokerProcess:
+    def broker(self, contender: Contender) -> BenchBroker:
         """The one that lives through the run."""
         if contender not in self._brokers:
             broker = new_broker(contender, self.folder / self.new_name(contender.replace(" ", "-")))
@@ -86,7 +86,7 @@ class Stage:
         return self._brokers[contender]
 
     @contextmanager
-    def own_broker(self, contender: Contender) -> Iterator[BrokerProcess]:
+    def own_broker(self, contender: Contender) -> Iterator[BenchBroker]:
         """Not started, for a bench that starts and kills; its folder goes with it."""
         broker = new_broker(contender, self.folder / self.new_name("own"))
         self._own[contender] = label = f"{contender} of the bench's own"
@@ -157,13 +157,13 @@ class Stage:
 
     # -- Spark --
 
-    def spark(self, contender: Contender, *, is_compiled: bool = False) -> SparkProcess:
+    def spark(self, contender: Contender, *, is_compiled: bool = False) -> BenchSparkProcess:
         """Ours and the connector of the peer have a process each; both doors of ours share one. `is_compiled`: one with
         conf/compiled_pyspark; the peer has no use for it."""
         is_peer = contender is Contender.KAFKA
         label = _spark_label(is_peer, is_compiled)
         if label not in self._sparks:
-            process = SparkProcess(
+            process = BenchSparkProcess(
                 self.folder / label.replace(" ", "-"),
                 self._spark_path,
                 with_connector=is_peer,

@@ -3,16 +3,16 @@
 from dataclasses import replace
 
 import pytest
-from bench.card import FULL, QUICK, Bench, Better, Contender, Figure, Outcome
-from bench.machine import Machine
+from bench.card import FULL, QUICK, Bench, BenchOutcome, Better, Contender, Figure
+from bench.machine import BenchMachine
 from bench.markdown_table import number, to_markdown
 from bench.process_usage import TreeUsage
 from bench.registry import BENCHES, select
 from bench.report import FLATNESS, Report, Sample, summarise
-from bench.row_values import Tally, check_tally, expected_tally, tally_of, value_of
-from bench.runner import Runner
+from bench.row_values import ReadTally, check_tally, expected_tally, tally_of, value_of
+from bench.runner import BenchRunner
 
-MACHINE = Machine(
+MACHINE = BenchMachine(
     date="2026-01-01", processor="a processor", core_count=2, memory_gib=24, kernel="Linux", python="3.11", java="17",
     versions={"Kafka": "4.3.1"}, record_kernel="native", sync_ms=0.5, load_before=0.1,
 )  # fmt: skip
@@ -117,9 +117,9 @@ def test_a_run_that_fails_is_told_and_ends_only_its_own_contender():
     def run(stage, contender, case):
         if contender is Contender.BROKER:
             raise AssertionError("three records are missing")
-        return Outcome(values={"rate": 1.0}, verified="all")
+        return BenchOutcome(values={"rate": 1.0}, verified="all")
 
-    runner = Runner(StageOfOneCall(QUICK.with_rounds(2)), set(Contender), {})
+    runner = BenchRunner(StageOfOneCall(QUICK.with_rounds(2)), set(Contender), {})
     assert len(list(runner.run([a_bench(run)]))) == 1
     assert [(one.contender, one.reason) for one in runner.failures] == [
         (Contender.BROKER, "AssertionError: three records are missing")
@@ -133,17 +133,17 @@ def test_a_warm_up_is_no_sample_and_some_benches_have_none(is_warmed_up, runs):
 
     def run(stage, contender, case):
         seen.append(case)
-        return Outcome(values={"rate": 1.0}, verified="all")
+        return BenchOutcome(values={"rate": 1.0}, verified="all")
 
     bench = replace(a_bench(run, is_warmed_up=is_warmed_up), contenders=(Contender.BROKER,))
-    runner = Runner(StageOfOneCall(replace(QUICK, rounds=3, warm_up_rounds=1)), {Contender.BROKER}, {})
+    runner = BenchRunner(StageOfOneCall(replace(QUICK, rounds=3, warm_up_rounds=1)), {Contender.BROKER}, {})
     list(runner.run([bench]))
     assert (len(seen), len(runner.samples)) == (runs, 3)
     assert list(runner.seconds) == ["b"]
 
 
 def test_a_bench_whose_needs_are_missing_is_skipped_with_the_reason():
-    runner = Runner(StageOfOneCall(), set(Contender), {"spark": "there is no Java"})
+    runner = BenchRunner(StageOfOneCall(), set(Contender), {"spark": "there is no Java"})
     list(runner.run([a_bench(needs=frozenset({"spark"}))]))
     assert runner.failures[0].reason == "skipped: there is no Java"
 
@@ -203,7 +203,7 @@ def test_a_tally_tells_a_lost_record_from_one_that_came_twice():
     check_tally(tally_of(values), expected_tally(1000, 100), "all")
     with pytest.raises(AssertionError, match="all but one"):
         check_tally(tally_of([*values[:-1], values[0]]), expected_tally(1000, 100), "all but one, and one twice")
-    assert tally_of(values[:2]) == Tally(count=2, value_bytes=200, numbers=1)
+    assert tally_of(values[:2]) == ReadTally(count=2, value_bytes=200, numbers=1)
 
 
 def test_benches_are_chosen_by_how_their_names_begin():

@@ -26,7 +26,7 @@ ASSIGNORS = [RangePartitionAssignor, RoundRobinPartitionAssignor, StickyPartitio
 QUICK = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6000}
 
 
-class Member(ConsumerRebalanceListener):
+class AiokafkaMember(ConsumerRebalanceListener):
     """A consumer that keeps what it reads, what it is given and what is taken from it."""
 
     def __init__(self, broker, topic, group, **given):
@@ -79,7 +79,7 @@ async def settle(partition_count, *members):
 async def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(broker, assignor):
     topic, group = await make_topic(broker, partition_count=4), broker.name("g")
     given = {"partition_assignment_strategy": (assignor,)}
-    first, second = [await Member(broker, topic, group, **given).start() for _ in range(2)]
+    first, second = [await AiokafkaMember(broker, topic, group, **given).start() for _ in range(2)]
     await settle(4, first, second)
     await second.stop()
     await settle(4, first)
@@ -90,7 +90,7 @@ async def test_members_share_the_partitions_and_who_stays_takes_those_of_who_lea
 async def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
     topic, group = await make_topic(broker, partition_count=2), broker.name("g")
     with consuming_process("aiokafka", broker, topic, group, 900, partitions=[0, 1]) as process:
-        survivor = await Member(broker, topic, group).start()
+        survivor = await AiokafkaMember(broker, topic, group).start()
         await wait_until(lambda: len(survivor.numbers) == 1)
         process.kill()
         killed = time.monotonic()
@@ -102,7 +102,7 @@ async def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
 @in_a_loop
 async def test_idle_extra_members_wait_and_take_over(broker):
     topic, group = await make_topic(broker), broker.name("g")
-    members = [await Member(broker, topic, group).start() for _ in range(3)]
+    members = [await AiokafkaMember(broker, topic, group).start() for _ in range(3)]
     await wait_until(lambda: all_given_out(1, members) and all(member.given for member in members))
     [busy] = [member for member in members if member.numbers == [0]]
     idle = [member for member in members if member is not busy]
@@ -115,12 +115,14 @@ async def test_idle_extra_members_wait_and_take_over(broker):
 @in_a_loop
 async def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(broker):
     topic, group = await make_topic(broker, partition_count=4), broker.name("g")
-    first, second = [await Member(broker, topic, group, group_instance_id=name).start() for name in ("one", "two")]
+    first, second = [
+        await AiokafkaMember(broker, topic, group, group_instance_id=name).start() for name in ("one", "two")
+    ]
     await settle(4, first, second)
     await wait_until(lambda: all(member.given[-1:] == [member.numbers] for member in (first, second)))
     before, given, taken = second.numbers, list(first.given), list(first.taken)
     await second.stop()
-    second = await Member(broker, topic, group, group_instance_id="two").start()
+    second = await AiokafkaMember(broker, topic, group, group_instance_id="two").start()
     await wait_until(lambda: second.numbers == before)
     await asyncio.sleep(0.5)  # some heartbeats
     assert (first.given, first.taken) == (given, taken)
@@ -138,13 +140,13 @@ async def test_a_group_reads_every_record_once_while_members_come_and_go(broker)
         await write(broker, topic, [{"value": value, "partition": int(value) % 3} for value in part])
         await wait_until(lambda: sum(len(member.values) for member in members) >= before + len(part))
 
-    first, second = [await Member(broker, topic, group).start() for _ in range(2)]
+    first, second = [await AiokafkaMember(broker, topic, group).start() for _ in range(2)]
     await settle(3, first, second)
     await write_and_wait(sent[:30], first, second)
     await first.stop()
     await settle(3, second)
     await write_and_wait(sent[30:60], second)
-    third = await Member(broker, topic, group).start()
+    third = await AiokafkaMember(broker, topic, group).start()
     await settle(3, second, third)
     await write_and_wait(sent[60:], second, third)
     for member in (second, third):
@@ -171,7 +173,7 @@ async def test_committed_offsets_come_back_and_are_where_the_next_member_begins(
 async def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker):
     topic, group = await make_topic(broker), broker.name("g")
     partition = TopicPartition(topic, 0)
-    member = await Member(broker, topic, group).start()
+    member = await AiokafkaMember(broker, topic, group).start()
     await settle(1, member)
     async with a_consumer(broker, group) as stranger:
         stranger.assign([partition])
@@ -193,7 +195,7 @@ async def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker)
 @in_a_loop
 async def test_a_member_that_does_not_fit_is_refused(broker, given, error):
     topic, group = await make_topic(broker), broker.name("g")
-    first = await Member(broker, topic, group, partition_assignment_strategy=(RangePartitionAssignor,)).start()
+    first = await AiokafkaMember(broker, topic, group, partition_assignment_strategy=(RangePartitionAssignor,)).start()
     await settle(1, first)
     async with a_consumer(broker, group, **{**QUICK, **given}) as stranger:
         stranger.subscribe([topic])

@@ -32,7 +32,7 @@ async def come_back(broker, how):
         await asyncio.to_thread(broker.start)
 
 
-class Writer:
+class AiokafkaWriter:
     """Writes numbers until it is told to end; `written` are the acknowledged ones."""
 
     def __init__(self, producer, topic):
@@ -67,7 +67,7 @@ class Writer:
 async def test_an_idempotent_producer_writes_each_record_once_and_in_order(broker, how):
     topic = await make_topic(broker)
     async with a_producer(broker, enable_idempotence=True, max_batch_size=200, **PATIENT) as producer:
-        writer = Writer(producer, topic)
+        writer = AiokafkaWriter(producer, topic)
         await writer.wait_for(200)
         await come_back(broker, how)
         await writer.wait_for(200)
@@ -84,7 +84,7 @@ async def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_
         a_producer(broker, acks="all", **PATIENT) as producer,
         a_consumer(broker, group, session_timeout_ms=6000, heartbeat_interval_ms=500) as reader,
     ):
-        writer = Writer(producer, topic)
+        writer = AiokafkaWriter(producer, topic)
         reader.subscribe([topic])
 
         async def read_until(offset):

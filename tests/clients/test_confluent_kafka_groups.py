@@ -21,7 +21,7 @@ from support.spark.consuming_process import consuming_process
 QUICK = {"heartbeat.interval.ms": 100, "session.timeout.ms": 6000}
 
 
-class Member:
+class ConfluentMember:
     """A consumer that counts what it is given and what is taken from it."""
 
     def __init__(self, broker, topic, group, **given):
@@ -58,7 +58,7 @@ def share(partition_count):
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
 def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(broker, strategy):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
-    first, second = (Member(broker, topic, group, partition__assignment__strategy=strategy) for _ in range(2))
+    first, second = (ConfluentMember(broker, topic, group, partition__assignment__strategy=strategy) for _ in range(2))
     settle(first, second, until=share(4))
     second.consumer.close()
     settle(first, until=share(4))
@@ -68,7 +68,7 @@ def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(br
 def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
     with consuming_process("confluent-kafka", broker, topic, group, 900, partitions=[0, 1]) as process:
-        survivor = Member(broker, topic, group)
+        survivor = ConfluentMember(broker, topic, group)
         settle(survivor, until=lambda numbers: len(numbers) == 1)
         process.kill()
         killed = time.monotonic()
@@ -79,7 +79,7 @@ def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
 
 def test_idle_extra_members_wait_and_take_over(broker):
     topic, group = make_topic(broker, partition_count=1), broker.name("g")
-    members = [Member(broker, topic, group) for _ in range(3)]
+    members = [ConfluentMember(broker, topic, group) for _ in range(3)]
     settle(*members, until=share(1))
     settle(*members, until=lambda *_: all(member.given for member in members))
     [busy] = [member for member in members if member.numbers == [0]]
@@ -93,11 +93,11 @@ def test_idle_extra_members_wait_and_take_over(broker):
 
 def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(broker):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
-    first, second = (Member(broker, topic, group, group__instance__id=name) for name in ("one", "two"))
+    first, second = (ConfluentMember(broker, topic, group, group__instance__id=name) for name in ("one", "two"))
     settle(first, second, until=share(4))
     before, given, taken = second.numbers, list(first.given), list(first.taken)
     second.consumer.close()
-    second = Member(broker, topic, group, group__instance__id="two")
+    second = ConfluentMember(broker, topic, group, group__instance__id="two")
     settle(first, second, until=lambda _, numbers: numbers == before)
     assert (first.given, first.taken) == (given, taken)
     first.consumer.close()
@@ -106,9 +106,9 @@ def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(
 
 def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
     topic, group = make_topic(broker, partition_count=1), broker.name("g")
-    first = Member(broker, topic, group, group__instance__id="one")
+    first = ConfluentMember(broker, topic, group, group__instance__id="one")
     settle(first, until=share(1))
-    second = Member(broker, topic, group, group__instance__id="one")
+    second = ConfluentMember(broker, topic, group, group__instance__id="one")
     settle(second, until=share(1))
     errors, deadline = [], time.monotonic() + SECONDS
     while not errors and time.monotonic() < deadline:
@@ -125,10 +125,10 @@ def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
 
 def test_cooperative_members_keep_what_does_not_move(broker):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
-    first = Member(broker, topic, group, partition__assignment__strategy="cooperative-sticky")
+    first = ConfluentMember(broker, topic, group, partition__assignment__strategy="cooperative-sticky")
     settle(first, until=share(4))
     assert first.given == [[0, 1, 2, 3]]
-    second = Member(broker, topic, group, partition__assignment__strategy="cooperative-sticky")
+    second = ConfluentMember(broker, topic, group, partition__assignment__strategy="cooperative-sticky")
     settle(first, second, until=share(4))
     assert [len(numbers) for numbers in first.taken if numbers] == [2]
     assert [numbers for numbers in second.given if numbers] == [second.numbers]
@@ -158,11 +158,11 @@ def test_a_group_reads_every_record_once_while_members_come_and_go(broker):
                     found.append((message.partition(), message.offset(), message.value()))
                     member.consumer.commit(message, asynchronous=False)
 
-    first, second = Member(broker, topic, group), Member(broker, topic, group)
+    first, second = ConfluentMember(broker, topic, group), ConfluentMember(broker, topic, group)
     write_and_read(range(30), first, second)
     first.consumer.close()
     write_and_read(range(30, 60), second)
-    third = Member(broker, topic, group)
+    third = ConfluentMember(broker, topic, group)
     write_and_read(range(60, 90), second, third)
     for member in (second, third):
         assert member.consumer.poll(0.2) is None
@@ -201,7 +201,7 @@ def test_metadata_that_is_too_long_is_refused(broker):
 
 def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker):
     topic, group = make_topic(broker), broker.name("g")
-    member, stranger = Member(broker, topic, group), a_consumer(broker, group)
+    member, stranger = ConfluentMember(broker, topic, group), a_consumer(broker, group)
     settle(member, until=share(1))
     member.consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     with pytest.raises(KafkaException) as caught:
@@ -216,9 +216,9 @@ def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker):
 
 def test_a_group_of_members_without_a_common_assignor_is_refused(broker):
     topic, group = make_topic(broker), broker.name("g")
-    first = Member(broker, topic, group, partition__assignment__strategy="range")
+    first = ConfluentMember(broker, topic, group, partition__assignment__strategy="range")
     settle(first, until=share(1))
-    stranger = Member(broker, topic, group, partition__assignment__strategy="roundrobin")
+    stranger = ConfluentMember(broker, topic, group, partition__assignment__strategy="roundrobin")
     error = stranger.consumer.poll(SECONDS).error()
     assert error.code() == KafkaError.INCONSISTENT_GROUP_PROTOCOL
     first.consumer.close()
@@ -227,7 +227,7 @@ def test_a_group_of_members_without_a_common_assignor_is_refused(broker):
 
 def test_a_session_that_is_too_short_for_the_broker_is_refused(broker):
     topic = make_topic(broker)
-    hasty = Member(broker, topic, broker.name("g"), session__timeout__ms=400, heartbeat__interval__ms=100)
+    hasty = ConfluentMember(broker, topic, broker.name("g"), session__timeout__ms=400, heartbeat__interval__ms=100)
     assert hasty.consumer.poll(SECONDS).error().code() == KafkaError.INVALID_SESSION_TIMEOUT
     hasty.consumer.close()
 

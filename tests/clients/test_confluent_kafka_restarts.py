@@ -29,7 +29,7 @@ PATIENT = {"transaction.timeout.ms": 600_000}
 WAYS = ["kill", pytest.param("stop", marks=pytest.mark.long)]
 
 
-class Writer:
+class ConfluentWriter:
     """Writes numbers until it is told to end; `written` are those that were acknowledged, in that order."""
 
     def __init__(self, producer, topic):
@@ -85,7 +85,7 @@ def come_back(broker, how):
 def test_an_idempotent_producer_writes_each_record_once_and_in_order(broker, how, times):
     topic = make_topic(broker)
     producer = a_producer(broker, enable__idempotence=True, linger__ms=0, batch__num__messages=10, log_level=0)
-    writer = Writer(producer, topic)
+    writer = ConfluentWriter(producer, topic)
     for _ in range(times):
         writer.wait_for(300)
         come_back(broker, how)
@@ -97,7 +97,7 @@ def test_an_idempotent_producer_writes_each_record_once_and_in_order(broker, how
 
 def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_it(broker):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
-    writer = Writer(a_producer(broker, enable__idempotence=False, acks="all", log_level=0), topic)
+    writer = ConfluentWriter(a_producer(broker, enable__idempotence=False, acks="all", log_level=0), topic)
     reader = a_consumer(broker, group, session__timeout__ms=6000, log_level=0)
     reader.subscribe([topic])
 

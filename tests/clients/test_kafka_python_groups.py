@@ -37,7 +37,7 @@ ASSIGNORS = [
 QUICK = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6000}
 
 
-class Member(ConsumerRebalanceListener):
+class KafkaPythonMember(ConsumerRebalanceListener):
     """A consumer on a thread of its own, since a poll of this client waits for the others of its group; it keeps what
     it reads, what it is given and what is taken from it."""
 
@@ -105,7 +105,7 @@ def share(partition_count):
 def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(broker, assignor):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
     given = {"partition_assignment_strategy": (assignor,)}
-    first, second = Member(broker, topic, group, **given), Member(broker, topic, group, **given)
+    first, second = KafkaPythonMember(broker, topic, group, **given), KafkaPythonMember(broker, topic, group, **given)
     settle(first, second, until=share(4))
     second.close()
     settle(first, until=share(4))
@@ -115,7 +115,7 @@ def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(br
 def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
     with consuming_process("kafka-python", broker, topic, group, 900, partitions=[0, 1]) as process:
-        survivor = Member(broker, topic, group)
+        survivor = KafkaPythonMember(broker, topic, group)
         settle(survivor, until=lambda numbers: len(numbers) == 1)
         process.kill()
         killed = time.monotonic()
@@ -126,7 +126,7 @@ def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
 
 def test_idle_extra_members_wait_and_take_over(broker):
     topic, group = make_topic(broker), broker.name("g")
-    members = [Member(broker, topic, group) for _ in range(3)]
+    members = [KafkaPythonMember(broker, topic, group) for _ in range(3)]
     settle(*members, until=lambda *shares: share(1)(*shares) and all(member.given for member in members))
     [busy] = [member for member in members if member.numbers == [0]]
     idle = [member for member in members if member is not busy]
@@ -138,12 +138,12 @@ def test_idle_extra_members_wait_and_take_over(broker):
 
 def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(broker):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
-    first, second = (Member(broker, topic, group, group_instance_id=name) for name in ("one", "two"))
+    first, second = (KafkaPythonMember(broker, topic, group, group_instance_id=name) for name in ("one", "two"))
     settle(first, second, until=share(4))
     wait_until(lambda: all(member.given[-1:] == [member.numbers] for member in (first, second)))
     before, given, taken = second.numbers, list(first.given), list(first.taken)
     second.close()
-    second = Member(broker, topic, group, group_instance_id="two")
+    second = KafkaPythonMember(broker, topic, group, group_instance_id="two")
     settle(second, until=lambda numbers: numbers == before)
     time.sleep(0.5)  # some heartbeats
     assert (first.given, first.taken) == (given, taken)
@@ -153,9 +153,9 @@ def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(
 
 def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
     topic, group = make_topic(broker), broker.name("g")
-    first = Member(broker, topic, group, group_instance_id="one")
+    first = KafkaPythonMember(broker, topic, group, group_instance_id="one")
     settle(first, until=share(1))
-    second = Member(broker, topic, group, group_instance_id="one")
+    second = KafkaPythonMember(broker, topic, group, group_instance_id="one")
     settle(second, until=share(1))
     first.stop()
     second.stop()
@@ -172,9 +172,9 @@ def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
 def test_cooperative_members_keep_what_does_not_move(broker):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
     given = {"partition_assignment_strategy": (CooperativeStickyAssignor,)}
-    first = Member(broker, topic, group, **given)
+    first = KafkaPythonMember(broker, topic, group, **given)
     settle(first, until=share(4))
-    second = Member(broker, topic, group, **given)
+    second = KafkaPythonMember(broker, topic, group, **given)
     settle(first, second, until=share(4))
     assert [len(numbers) for numbers in first.taken if numbers] == [2]
     assert [numbers for numbers in second.given if numbers] == [second.numbers]
@@ -191,13 +191,13 @@ def test_a_group_reads_every_record_once_while_members_come_and_go(broker):
         write(broker, topic, [{"value": value, "partition": int(value) % 3} for value in part])
         wait_until(lambda: sum(len(member.values) for member in members) >= before + len(part))
 
-    first, second = Member(broker, topic, group), Member(broker, topic, group)
+    first, second = KafkaPythonMember(broker, topic, group), KafkaPythonMember(broker, topic, group)
     settle(first, second, until=share(3))
     write_and_wait(sent[:30], first, second)
     first.close()
     settle(second, until=share(3))
     write_and_wait(sent[30:60], second)
-    third = Member(broker, topic, group)
+    third = KafkaPythonMember(broker, topic, group)
     settle(second, third, until=share(3))
     write_and_wait(sent[60:], second, third)
     for member in (second, third):
@@ -233,7 +233,7 @@ def test_metadata_is_measured_as_java_measures_a_string(broker):
 def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker):
     topic, group = make_topic(broker), broker.name("g")
     partition = TopicPartition(topic, 0)
-    member = Member(broker, topic, group)
+    member = KafkaPythonMember(broker, topic, group)
     settle(member, until=share(1))
     with a_consumer(broker, group) as stranger:
         with pytest.raises(CommitFailedError):
@@ -246,9 +246,9 @@ def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker):
 
 def test_a_group_of_members_without_a_common_assignor_is_refused(broker):
     topic, group = make_topic(broker), broker.name("g")
-    first = Member(broker, topic, group, partition_assignment_strategy=(RangePartitionAssignor,))
+    first = KafkaPythonMember(broker, topic, group, partition_assignment_strategy=(RangePartitionAssignor,))
     settle(first, until=share(1))
-    stranger = Member(broker, topic, group, partition_assignment_strategy=(RoundRobinPartitionAssignor,))
+    stranger = KafkaPythonMember(broker, topic, group, partition_assignment_strategy=(RoundRobinPartitionAssignor,))
     wait_until(lambda: stranger.error is not None)
     assert isinstance(stranger.error, InconsistentGroupProtocolError)
     first.close()
@@ -256,7 +256,7 @@ def test_a_group_of_members_without_a_common_assignor_is_refused(broker):
 
 
 def test_a_session_that_is_too_short_for_the_broker_is_refused(broker):
-    hasty = Member(broker, make_topic(broker), broker.name("g"), session_timeout_ms=400)
+    hasty = KafkaPythonMember(broker, make_topic(broker), broker.name("g"), session_timeout_ms=400)
     wait_until(lambda: hasty.error is not None)
     assert isinstance(hasty.error, InvalidSessionTimeoutError)
     hasty.close()

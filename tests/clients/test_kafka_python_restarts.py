@@ -30,7 +30,7 @@ def come_back(broker, how):
         broker.start()
 
 
-class Writer:
+class KafkaPythonWriter:
     """Writes numbers on a thread until it is told to end; `written` are the acknowledged ones."""
 
     def __init__(self, producer, topic):
@@ -70,7 +70,7 @@ class Writer:
 def test_an_idempotent_producer_writes_each_record_once_and_in_order(broker, how):
     topic = make_topic(broker)
     with a_producer(broker, enable_idempotence=True, batch_size=200) as producer:
-        writer = Writer(producer, topic)
+        writer = KafkaPythonWriter(producer, topic)
         writer.wait_for(200)
         come_back(broker, how)
         writer.wait_for(200)
@@ -85,7 +85,7 @@ def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_it(bro
         a_producer(broker, enable_idempotence=False, acks="all") as producer,
         a_consumer(broker, group, session_timeout_ms=6000) as reader,
     ):
-        writer, seen = Writer(producer, topic), []
+        writer, seen = KafkaPythonWriter(producer, topic), []
         subscribe(reader, topic)
 
         def read_until(offset):

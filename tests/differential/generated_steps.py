@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from differential.group_scenarios import Member, NewMember, commit_topic, fetch_offsets
+from differential.group_scenarios import NewMember, ScenarioMember, commit_topic, fetch_offsets
 from differential.requests import fetch, fetch_place, list_place, produce
 from differential.scenario import versions_of
 from differential.side import Play
-from differential.transaction_scenarios import Producer
+from differential.transaction_scenarios import ScenarioProducer
 from support.builders.builders import a_batch
 
 from broker_core.model.identifiers import CompressionType
@@ -23,10 +23,10 @@ class GeneratedPlay(Play):
     def __init__(self, side, name):
         super().__init__(side, name)
         self.topics = [self.topic(letter, 2) for letter in "ab"]
-        self.producers = [Producer(self, f"tid-{number}") for number in range(2)]
+        self.producers = [ScenarioProducer(self, f"tid-{number}") for number in range(2)]
         for producer in self.producers:
             producer.begin()
-        self.member = Member(self, self.name("classic"))
+        self.member = ScenarioMember(self, self.name("classic"))
         self.new_member = NewMember(self, self.name("new"), 1)
 
 

@@ -40,7 +40,7 @@ def coordinators(play, version):
         play.ask(ApiKey.FIND_COORDINATOR, version, note="none", key_type=0, coordinator_keys=[])
 
 
-class Member:
+class ScenarioMember:
     """Of a classic group; every request may be given other values."""
 
     def __init__(self, play, group, version=9, instance=None):
@@ -126,7 +126,7 @@ def describe(play, group, version=6, note=""):
 
 @for_versions(ApiKey.JOIN_GROUP)
 def one_member_s_life(play, version):
-    member = Member(play, play.name("g"), version)
+    member = ScenarioMember(play, play.name("g"), version)
     member.enter()
     describe(play, member.group, note="joined")
     member.heartbeat("before the sync")
@@ -162,7 +162,7 @@ def one_member_s_life(play, version):
 @for_versions(ApiKey.JOIN_GROUP)
 def joins_that_are_refused(play, version):
     def join(note, suffix="g", **given):
-        member = Member(play, play.name(suffix), version)
+        member = ScenarioMember(play, play.name(suffix), version)
         member.join(note, **given)
 
     for timeout in (0, 1, 499, 1_800_001, -1, 2**31 - 1):
@@ -174,9 +174,9 @@ def joins_that_are_refused(play, version):
     join("no name of a protocol", "l", protocols=[{"name": "", "metadata": b""}])
     join("no time to rebalance", "m", rebalance_timeout=0)
     join("negative time to rebalance", "n", rebalance_timeout=-1)
-    member = Member(play, play.name("o"), version)
+    member = ScenarioMember(play, play.name("o"), version)
     member.enter()
-    other = Member(play, member.group, version)
+    other = ScenarioMember(play, member.group, version)
     other.join("another type", protocol_type="connect")
     other.join("no common protocol", protocols=[{"name": "sticky", "metadata": b"m"}])
     other.join("unknown member", member_id="stranger")
@@ -186,7 +186,7 @@ def joins_that_are_refused(play, version):
 @for_versions(ApiKey.JOIN_GROUP)
 def two_members(play, version):
     group = play.name("g")
-    first, second = Member(play, group, version), Member(play, group, version)
+    first, second = ScenarioMember(play, group, version), ScenarioMember(play, group, version)
     first.enter()
     first.sync("alone", [{"member_id": first.id, "assignment": b"all"}])
     if version >= 4:
@@ -224,11 +224,11 @@ def _until_rebalance(member):
 @for_versions(ApiKey.JOIN_GROUP, first=5)
 def static_members(play, version):
     group = play.name("g")
-    member = Member(play, group, version, instance="one")
+    member = ScenarioMember(play, group, version, instance="one")
     member.enter()
     member.sync("leads", [{"member_id": member.id, "assignment": b"all"}])
     old = member.id
-    fresh = Member(play, group, version, instance="one")
+    fresh = ScenarioMember(play, group, version, instance="one")
     fresh.join("the same instance, a new process")
     fresh.sync("after that")
     fresh.heartbeat("the new one")
@@ -259,11 +259,11 @@ def static_members(play, version):
 
 @once()
 def group_names_that_are_none(play):
-    member = Member(play, "")
+    member = ScenarioMember(play, "")
     member.sync()
     member.heartbeat()
     member.leave()
-    unknown = Member(play, play.name("unknown"))
+    unknown = ScenarioMember(play, play.name("unknown"))
     unknown.id, unknown.generation = "m", 1
     unknown.sync()
     unknown.heartbeat()
@@ -322,7 +322,7 @@ def commits(play, version):
         member_id="m",
         generation_id_or_member_epoch=1,
     )
-    member = Member(play, play.name("h"))
+    member = ScenarioMember(play, play.name("h"))
     member.enter()
     who = {"group_id": member.group, "member_id": member.id, "generation_id_or_member_epoch": member.generation}
     ask("before the sync", commit_topic(topic, (0, 1, "")), **who)
@@ -403,7 +403,7 @@ def deleted_offsets(play):
     ask("no group", topic.name, 0, group_id="")
     ask("twice", topic.name, 1, 1)
     fetch_offsets(play, 8, group, None, "what is left")
-    member = Member(play, play.name("h"))
+    member = ScenarioMember(play, play.name("h"))
     member.join("first", protocols=[{"name": "range", "metadata": subscription(topic.name)}])
     member.join("second", protocols=[{"name": "range", "metadata": subscription(topic.name)}])
     ask("while somebody reads it", topic.name, 0, group_id=member.group)
@@ -415,7 +415,7 @@ def deleted_offsets(play):
 
 @for_versions(ApiKey.DESCRIBE_GROUPS)
 def descriptions(play, version):
-    member = Member(play, play.name("g"))
+    member = ScenarioMember(play, play.name("g"))
     member.enter()
     simple = play.name("s")
     topic = play.topic()
@@ -441,7 +441,7 @@ def descriptions(play, version):
 
 @for_versions(ApiKey.LIST_GROUPS)
 def lists(play, version):
-    member, simple = Member(play, play.name("g")), play.name("s")
+    member, simple = ScenarioMember(play, play.name("g")), play.name("s")
     member.enter()
     topic = play.topic()
     play.quietly(
@@ -487,7 +487,7 @@ def deletions(play, version):
         member_id="",
         topics=[commit_topic(topic, (0, 1, ""))],
     )
-    member = Member(play, play.name("g"))
+    member = ScenarioMember(play, play.name("g"))
     member.enter()
     for names in ([play.name("unknown")], [], [member.group, simple], [simple], [member.group, member.group]):
         play.ask(ApiKey.DELETE_GROUPS, version, note=f"{len(names)} groups", groups_names=names)
@@ -659,7 +659,7 @@ def new_protocol_offsets(play, version):
 @once()
 def from_one_protocol_to_the_other(play):
     topic = play.topic("t", 2)
-    classic = Member(play, play.name("g"))
+    classic = ScenarioMember(play, play.name("g"))
     protocols = [{"name": "range", "metadata": subscription(topic.name)}]
     for note in ("first", "second"):
         classic.join(note, protocols=protocols)
@@ -667,12 +667,12 @@ def from_one_protocol_to_the_other(play):
     NewMember(play, classic.group, 1).beat("a new one in a classic group", subscribed_topic_names=[topic.name])
     modern = NewMember(play, play.name("h"), 1)
     modern.beat("joins", subscribed_topic_names=[topic.name])
-    late = Member(play, modern.group)
+    late = ScenarioMember(play, modern.group)
     late.join("a classic one in a new group", protocols=protocols)
     late.join("with its id", protocols=protocols)
     describe_new(play, modern.group, note="mixed")
     late.leave("goes")
-    odd = Member(play, play.name("i"))
+    odd = ScenarioMember(play, play.name("i"))
     for note in ("first", "second"):
         odd.join(note, protocol_type="connect", protocols=[{"name": "x", "metadata": b""}])
     NewMember(play, odd.group, 1).beat("in a group of another type", subscribed_topic_names=[topic.name])

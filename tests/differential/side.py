@@ -18,7 +18,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.protocol.api_table import ApiKey, message_types
-from broker_core.protocol.connection import ClientConnection
+from broker_core.protocol.connection import ClientSide
 from broker_core.protocol.message_builder import build
 
 MAX_FRAME_BYTES = 2**26
@@ -49,7 +49,7 @@ class Wire:
     def __init__(self, address):
         self._socket = socket.create_connection(address, timeout=ANSWER_SECONDS)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._connection = ClientConnection(client_id=CLIENT_ID, max_frame_bytes=MAX_FRAME_BYTES)
+        self._connection = ClientSide(client_id=CLIENT_ID, max_frame_bytes=MAX_FRAME_BYTES)
 
     def send(self, message, *, is_answered=True):
         self._connection.send_request(message, is_answered=is_answered)

@@ -11,7 +11,7 @@ from support.builders.builders import a_batch
 from broker_core.protocol.api_table import ApiKey
 
 
-class Producer:
+class ScenarioProducer:
     """With a transactional id; every request may be given other values."""
 
     def __init__(self, play, suffix="tid"):
@@ -123,7 +123,7 @@ def producers(play, version):
 
 @for_versions(ApiKey.ADD_PARTITIONS_TO_TXN, last=3)
 def added_partitions(play, version):
-    topic, producer = play.topic("t", 2), Producer(play)
+    topic, producer = play.topic("t", 2), ScenarioProducer(play)
     producer.add(topic, 0, version=version, note="before it is known")
     producer.begin()
     producer.add(topic, 0, version=version, note="one")
@@ -147,7 +147,7 @@ def added_partitions(play, version):
 @once()
 def verified_partitions(play):
     """Versions 4 and 5 are for brokers among themselves."""
-    topic, producer = play.topic("t", 2), Producer(play)
+    topic, producer = play.topic("t", 2), ScenarioProducer(play)
     producer.begin()
     for version in (4, 5):
         producer.add(topic, 0, version=version, note="not yet there", verify_only=True)
@@ -157,7 +157,7 @@ def verified_partitions(play):
 
 @for_versions(ApiKey.END_TXN)
 def ends(play, version):
-    topic, producer = play.topic("t", 2), Producer(play)
+    topic, producer = play.topic("t", 2), ScenarioProducer(play)
     producer.end(version=version, note="unknown")
     producer.begin()
     producer.end(version=version, note="nothing begun")
@@ -184,7 +184,7 @@ def ends(play, version):
 
 @for_versions(ApiKey.ADD_OFFSETS_TO_TXN)
 def added_offsets(play, version):
-    producer, group = Producer(play), play.name("g")
+    producer, group = ScenarioProducer(play), play.name("g")
 
     def ask(note, **given):
         play.ask(
@@ -211,7 +211,7 @@ def added_offsets(play, version):
 
 @for_versions(ApiKey.TXN_OFFSET_COMMIT)
 def offsets_in_transactions(play, version):
-    topic, producer, group = play.topic("t", 2), Producer(play), play.name("g")
+    topic, producer, group = play.topic("t", 2), ScenarioProducer(play), play.name("g")
 
     def ask(note, *topics, **given):
         fields = (
@@ -271,12 +271,12 @@ def offsets_in_transactions(play, version):
 
 @once()
 def a_new_producer_ends_an_old_one_s_transaction(play):
-    topic, old = play.topic(), Producer(play)
+    topic, old = play.topic(), ScenarioProducer(play)
     old.begin(note="first")
     old.add(topic, 0)
     old.write(topic)
     old.describe("open")
-    fresh = Producer(play)
+    fresh = ScenarioProducer(play)
     fresh.begin(note="second")
     fresh.describe("taken over")
     old.write(topic, note="the old one writes")
@@ -292,7 +292,7 @@ def a_new_producer_ends_an_old_one_s_transaction(play):
 @once()
 def transactions_of_version_2(play):
     """KIP-890: partitions are added by writing, each end bumps the epoch."""
-    topic, producer = play.topic("t", 2), Producer(play)
+    topic, producer = play.topic("t", 2), ScenarioProducer(play)
     producer.begin()
     for committed in (True, False, True):
         producer.write(topic, version=12, note="adds by writing")
@@ -323,7 +323,7 @@ def transactions_of_version_2(play):
 
 @once()
 def plain_records_inside_a_transaction(play):
-    topic, producer = play.topic(), Producer(play)
+    topic, producer = play.topic(), ScenarioProducer(play)
     producer.begin()
     producer.add(topic, 0)
     producer.write(topic)
@@ -337,7 +337,7 @@ def plain_records_inside_a_transaction(play):
 
 @once(recorded=False)
 def a_transaction_that_takes_too_long(play):
-    topic, producer = play.topic(), Producer(play)
+    topic, producer = play.topic(), ScenarioProducer(play)
     producer.begin(transaction_timeout=300)
     producer.add(topic, 0)
     producer.write(topic)
@@ -358,7 +358,12 @@ def a_transaction_that_takes_too_long(play):
 
 @for_versions(ApiKey.LIST_TRANSACTIONS)
 def lists(play, version):
-    topic, ongoing, empty, ended = play.topic(), Producer(play, "a"), Producer(play, "b"), Producer(play, "c")
+    topic, ongoing, empty, ended = (
+        play.topic(),
+        ScenarioProducer(play, "a"),
+        ScenarioProducer(play, "b"),
+        ScenarioProducer(play, "c"),
+    )
     for producer in (ongoing, empty, ended):
         producer.begin()
     for producer in (ongoing, ended):

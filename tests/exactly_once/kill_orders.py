@@ -23,7 +23,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class KillRequest:
     """A request to a broker whose message type matches, the nth one of the process since the step."""
 
     api: str
@@ -40,7 +40,7 @@ class Kill:
     nth: int = 1
     ids: Mapping[str, str] = field(default_factory=dict)
     write: Write | None = None
-    request: Request | None = None
+    request: KillRequest | None = None
     action: str = "kill"
     victims: str = "process"
     seconds: float = 200.0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from exactly_once.kill_orders import Kill, Request, Write
+from exactly_once.kill_orders import Kill, KillRequest, Write
 
 TRANSACTION_LOG = r"/__transaction_state-0/\d+\.log$"
 TRANSACTION_BOUNDS = r"/__transaction_state-0/partition\.bounds$"
@@ -63,7 +63,7 @@ def kill_in_write(step: str, path: str, nth: int, when: str) -> Kill:
 
 def kill_after_end(nth: int, **more) -> Kill:
     """The driver's own transaction, which holds the decision, is ended first, those of the tasks after it."""
-    return Kill(step="DECISION_WRITTEN", request=Request(api="EndTxn", nth=nth, when="after"), **more)
+    return Kill(step="DECISION_WRITTEN", request=KillRequest(api="EndTxn", nth=nth, when="after"), **more)
 
 
 def a_story(name: str, *runs: Run) -> Story:

@@ -20,28 +20,28 @@ START_MS = 1_700_000_000_000
 
 
 @dataclass(frozen=True)
-class Place:
+class WriterPosition:
     """How far a writer is in one partition: the next batch's number, and its first sequence."""
 
     producer_id: int
     number: int = 0
     sequence: int = 0
 
-    def after(self, writer: str, partition: TopicPartition) -> Place:
+    def after(self, writer: str, partition: TopicPartition) -> WriterPosition:
         count = len(contents_of(writer, partition, self.number))
-        return Place(self.producer_id, self.number + 1, self.sequence + count)
+        return WriterPosition(self.producer_id, self.number + 1, self.sequence + count)
 
 
 @dataclass(frozen=True)
 class Trying:
     partition: TopicPartition
-    place: Place
+    place: WriterPosition
 
 
 @dataclass(frozen=True)
 class Acknowledged:
     partition: TopicPartition
-    place: Place
+    place: WriterPosition
     base_offset: int
     last_offset: int
     is_duplicate: bool
@@ -60,14 +60,14 @@ def contents_of(writer: str, partition: TopicPartition, number: int) -> list[Con
     ]
 
 
-def batch_of(writer: str, partition: TopicPartition, place: Place) -> bytearray:
+def batch_of(writer: str, partition: TopicPartition, place: WriterPosition) -> bytearray:
     codec = list(CompressionType)[place.number % len(CompressionType)]
     contents = contents_of(writer, partition, place.number)
     return a_batch_of(contents, codec, producer=(place.producer_id, 0, place.sequence))
 
 
 def append_until_killed(
-    connection: Connection, directory: str, writer: str, places: dict[TopicPartition, Place], seed: int
+    connection: Connection, directory: str, writer: str, places: dict[TopicPartition, WriterPosition], seed: int
 ) -> None:
     """Its first batches are those that nobody knows the fate of; then it goes from partition to partition."""
     cluster = open_embedded(directory)

@@ -26,7 +26,7 @@ _SECTOR_BYTES = 512
 
 
 @dataclass
-class _Inode:
+class _HeldInode:
     """Held open, so that its number is not given to another file."""
 
     descriptor: int
@@ -45,7 +45,7 @@ class LosingFileSystem(DyingFileSystem):
         self.hits = 0
         """How often power was lost, and something with it."""
         self._torn_bytes = torn_bytes
-        self._inodes: dict[int, _Inode] = {}
+        self._inodes: dict[int, _HeldInode] = {}
         self._durable_names: dict[str, int | None] = {}
         """Path to inode, None for a directory."""
         for folder, folders, files in os.walk(root):
@@ -102,7 +102,7 @@ class LosingFileSystem(DyingFileSystem):
     def _know(self, path: str) -> int:
         number = Path(path).stat().st_ino
         if number not in self._inodes:
-            self._inodes[number] = _Inode(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+            self._inodes[number] = _HeldInode(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         return number
 
     def _put_on_device(self, path: str) -> None:
@@ -110,7 +110,7 @@ class LosingFileSystem(DyingFileSystem):
         inode.durable = inode.seen()
 
 
-def _on_device(inode: _Inode, survivors: random.Random | None) -> bytes:
+def _on_device(inode: _HeldInode, survivors: random.Random | None) -> bytes:
     device, seen = bytearray(inode.durable), inode.seen()
     if survivors is None or len(seen) < len(device):
         return bytes(device)

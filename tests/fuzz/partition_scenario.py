@@ -47,7 +47,7 @@ def state_of(log: StoreLog) -> State:
 
 
 @dataclass(frozen=True)
-class Step:
+class ScenarioStep:
     name: str
     do: Callable[[StoreLog], object]
     may_be_repeated: bool = True
@@ -60,7 +60,7 @@ def contents(first: int, count: int, *, at_ms: int = START_MS) -> list[Content]:
     ]
 
 
-def appending(first: int, counts: list[int], codec: CompressionType, producer_id: int = PLAIN_ID) -> Step:
+def appending(first: int, counts: list[int], codec: CompressionType, producer_id: int = PLAIN_ID) -> ScenarioStep:
     """Idempotent, so that it may be sent again whether it had landed or not."""
 
     def do(log: StoreLog) -> object:
@@ -71,33 +71,33 @@ def appending(first: int, counts: list[int], codec: CompressionType, producer_id
             at += count
         return log.append(batches, START_MS)
 
-    return Step(f"append {counts} from {first}, {codec.name}", do)
+    return ScenarioStep(f"append {counts} from {first}, {codec.name}", do)
 
 
-def ending(*, commit: bool) -> Step:
+def ending(*, commit: bool) -> ScenarioStep:
     marker = a_marker(TRANSACTIONAL_ID, commit=commit, timestamp_ms=START_MS)
-    return Step("commit" if commit else "abort", lambda log: log.append_marker(marker[:], START_MS), False)
+    return ScenarioStep("commit" if commit else "abort", lambda log: log.append_marker(marker[:], START_MS), False)
 
 
-def scenario() -> Iterator[Step]:
+def scenario() -> Iterator[ScenarioStep]:
     yield appending(0, [3], CompressionType.NONE)
     yield appending(3, [2, 4], CompressionType.ZSTD)
     yield appending(0, [3], CompressionType.LZ4, TRANSACTIONAL_ID)
     yield appending(9, [6, 6, 6], CompressionType.NONE)
-    yield Step("delete records", lambda log: log.delete_records(2))
+    yield ScenarioStep("delete records", lambda log: log.delete_records(2))
     yield ending(commit=False)
     yield appending(3, [2], CompressionType.NONE, TRANSACTIONAL_ID)
     yield appending(27, [5], CompressionType.GZIP)
     yield ending(commit=True)
     yield appending(32, [8], CompressionType.NONE)
     yield appending(40, [8], CompressionType.SNAPPY)
-    yield Step("compact", lambda log: log.compact(START_MS))
-    yield Step("delete segments", lambda log: log.delete_records(12))
+    yield ScenarioStep("compact", lambda log: log.compact(START_MS))
+    yield ScenarioStep("delete segments", lambda log: log.delete_records(12))
     yield appending(48, [7, 7], CompressionType.NONE)
-    yield Step("compact again", lambda log: log.compact(START_MS + 1000))
-    yield Step("truncate", lambda log: log.truncate_to(log.bounds().log_end_offset - 7))
+    yield ScenarioStep("compact again", lambda log: log.compact(START_MS + 1000))
+    yield ScenarioStep("truncate", lambda log: log.truncate_to(log.bounds().log_end_offset - 7))
     yield appending(0, [4], CompressionType.NONE, LAST_ID)
-    yield Step("retention", lambda log: log.apply_retention(START_MS + 3_700_000))
+    yield ScenarioStep("retention", lambda log: log.apply_retention(START_MS + 3_700_000))
     yield appending(4, [3, 3], CompressionType.LZ4, LAST_ID)
 
 

@@ -45,7 +45,7 @@ class Transaction:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PlainEntry:
     """One offset of the log: a row, or a marker (no reader sees it)."""
 
     row: Row | None
@@ -56,7 +56,7 @@ class Entry:
 
 
 @dataclass(slots=True)
-class Producer:
+class PlainProducer:
     epoch: int
     next_sequence: int = 0
     recent: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -65,13 +65,13 @@ class Producer:
 
 class PlainLog:
     def __init__(self) -> None:
-        self.entries: list[Entry] = []
+        self.entries: list[PlainEntry] = []
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.open: dict[int, Transaction] = {}
         self.ended: list[tuple[int, int]] = []
         """(first offset, offset of the marker) of transactions."""
-        self.producers: dict[int, Producer] = {}
+        self.producers: dict[int, PlainProducer] = {}
 
     # -- writing --
     def append(
@@ -92,7 +92,7 @@ class PlainLog:
             time_ms = content.timestamp_ms if log_append_time_ms is None else log_append_time_ms
             kind = 0 if log_append_time_ms is None else 1
             row = Row(self.log_end_offset, time_ms, kind, content.key, content.value, content.headers)
-            self.entries.append(Entry(row, row.offset, time_ms, base_offset, transaction))
+            self.entries.append(PlainEntry(row, row.offset, time_ms, base_offset, transaction))
             self.log_end_offset += 1
         last_offset = self.log_end_offset - 1
         if producer is not None:
@@ -103,7 +103,7 @@ class PlainLog:
         producer_id, epoch, first_sequence = producer
         known = self.producers.get(producer_id)
         if known is None or known.epoch != epoch:
-            known = self.producers[producer_id] = Producer(epoch)
+            known = self.producers[producer_id] = PlainProducer(epoch)
         last_sequence = first_sequence + last_offset - base_offset
         known.recent = [*known.recent, (first_sequence, last_sequence, base_offset, last_offset)][-WINDOW:]
         known.next_sequence = last_sequence + 1
@@ -114,7 +114,7 @@ class PlainLog:
         transaction = self.open.pop(producer_id)
         transaction.state = COMMITTED if commit else ABORTED
         self.ended.append((transaction.first_offset, offset))
-        self.entries.append(Entry(None, offset, timestamp_ms, offset))
+        self.entries.append(PlainEntry(None, offset, timestamp_ms, offset))
         self.log_end_offset += 1
         return offset
 

@@ -16,8 +16,8 @@ from fuzz.partition_scenario import (
     CONFIGS,
     EMPTY,
     STEPS,
+    ScenarioStep,
     State,
-    Step,
     contents,
     create,
     is_between,
@@ -132,7 +132,9 @@ def _maintain(
         return f"refused: {refusal}"
 
 
-def _what_is_wrong(fs: FaultyFileSystem, log: StoreLog, before: State, after: State, step: Step | None) -> str | None:
+def _what_is_wrong(
+    fs: FaultyFileSystem, log: StoreLog, before: State, after: State, step: ScenarioStep | None
+) -> str | None:
     found = state_of(log)
     wrong = is_between(found, before, after)
     if wrong:

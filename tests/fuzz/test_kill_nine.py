@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 import pytest
-from fuzz.appending_process import Acknowledged, Place, Trying, append_until_killed, batch_of, contents_of
+from fuzz.appending_process import Acknowledged, Trying, WriterPosition, append_until_killed, batch_of, contents_of
 from fuzz.batches import rows_of
 from fuzz.partition_findings import findings_of
 from fuzz.plain_log import Row
@@ -37,9 +37,9 @@ PARTITIONS = [TopicPartition(name, number) for name, (count, _) in TOPICS.items(
 class Fate:
     """What is known of one writer's batches in one partition."""
 
-    place: Place
+    place: WriterPosition
     acknowledged: list[Acknowledged] = field(default_factory=list)
-    in_doubt: Place | None = None
+    in_doubt: WriterPosition | None = None
 
 
 @dataclass
@@ -169,7 +169,7 @@ def run_rounds(directory: str, count: int, seed: int) -> Ledger:
         cluster.create_topic(name, partition_count=partition_count, configs=configs)
     ledger = Ledger(
         {
-            writer: {p: Fate(Place(cluster.init_producer().producer_id)) for p in PARTITIONS}
+            writer: {p: Fate(WriterPosition(cluster.init_producer().producer_id)) for p in PARTITIONS}
             for writer in ("left", "right", KEEPER)
         }
     )

@@ -7,7 +7,7 @@ import os
 import random
 
 import pytest
-from fuzz.appending_process import Acknowledged, Place, batch_of, contents_of
+from fuzz.appending_process import Acknowledged, WriterPosition, batch_of, contents_of
 from fuzz.batches import a_batch_of, rows_of
 from fuzz.partition_findings import findings_of
 from fuzz.plain_log import Content
@@ -35,7 +35,7 @@ def produce(connection, directory, writer, partitions, count, seed):
     """Every so often a batch is sent twice, as after a lost answer."""
     cluster = open_embedded(directory)
     rng = random.Random(seed)
-    places = {partition: Place(cluster.init_producer().producer_id) for partition in partitions}
+    places = {partition: WriterPosition(cluster.init_producer().producer_id) for partition in partitions}
     connection.recv()
     for _ in range(count):
         partition = rng.choice(partitions)

@@ -9,7 +9,7 @@ from support.nodes.whole_node import a_node, make_topic, pass_time
 from broker_core.handlers.call import ConnectionEnd, Peer
 from broker_core.handlers.dispatch import dispatch
 from broker_core.model.exceptions import MalformedMessageError
-from broker_core.protocol.connection import ServerConnection
+from broker_core.protocol.connection import ServerSide
 
 MAX_FRAME_BYTES = 2**20
 
@@ -35,7 +35,7 @@ class WireConnection:
 
     def __init__(self, node, number):
         self._node = node
-        self._connection = ServerConnection(max_frame_bytes=MAX_FRAME_BYTES)
+        self._connection = ServerSide(max_frame_bytes=MAX_FRAME_BYTES)
         self._peer = Peer(
             client_host="127.0.0.1",
             client_port=number,

@@ -43,7 +43,7 @@ def forking() -> multiprocessing.context.ForkServerContext:
     return context
 
 
-class SettableClock:
+class WorkerClock:
     def __init__(self, now_ms: int) -> None:
         self.time_ms = now_ms
 
@@ -156,7 +156,7 @@ class ClusterProcess:
 
 
 def _serve(connection: Connection, directory: str, now_ms: int) -> None:
-    clock = SettableClock(now_ms)
+    clock = WorkerClock(now_ms)
     cluster = EmbeddedCluster(directory, clock=clock)
     while True:
         try:

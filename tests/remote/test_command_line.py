@@ -15,7 +15,7 @@ from support.clients.confluent_clients import SECONDS, a_consumer
 from support.clients.transacting import begin
 
 from broker_core.cli.command_line import run
-from broker_core.client.coordinator_finder import CoordinatorKind
+from broker_core.client.coordinator_finder import CoordinatorType
 from broker_core.client.deadline import Deadline
 from broker_core.cluster import GroupOffset
 from broker_core.group.consumer.consumer_protocol import encode_assignment
@@ -137,7 +137,7 @@ def assign_to_oneself(client, group, topics):
 
     def ask(request):
         deadline = Deadline(SECONDS * 1000, setting="SECONDS")
-        (answer,) = client._router.ask_coordinator(CoordinatorKind.GROUP, group, [request], deadline)
+        (answer,) = client._router.ask_coordinator(CoordinatorType.GROUP, group, [request], deadline)
         return answer
 
     def joined(member_id):

@@ -5,7 +5,7 @@ import json
 import pytest
 from support.brokers.reachable_broker import PASSWORD, PEMS, USER
 from support.clients.confluent_clients import a_producer, make_topic, read_all, send
-from support.spark.spark_kafka_process import QueryFailed
+from support.spark.spark_kafka_process import ProcessFailed
 
 DAY_MS = 86_400_000
 BEGIN_MS = 1_700_000_000_000
@@ -81,7 +81,7 @@ def test_a_batch_lies_between_offsets_or_times(spark, broker, days):
     rows = read(spark, broker, days, startingOffsetsByTimestamp=times[0], endingOffsetsByTimestamp=times[1])
     assert values(rows) == ["0/2", "0/3", "1/9"]
     late = {"startingTimestamp": BEGIN_MS + 20 * DAY_MS}
-    with pytest.raises(QueryFailed, match="No offset matched"):
+    with pytest.raises(ProcessFailed, match="No offset matched"):
         read(spark, broker, days, **late, startingOffsetsByTimestampStrategy="error")
     assert read(spark, broker, days, **late, startingOffsetsByTimestampStrategy="latest") == []
 
@@ -170,5 +170,5 @@ def test_a_login_over_tls_reads_and_writes(spark, broker, mechanism):
     spark.write(format="kafka", options=secure | {"topic": topic}, records=[{"value": mechanism}])
     assert values(spark.read(format="kafka", options=secure | {"subscribe": topic})) == [mechanism]
     wrong = {"kafka.sasl.jaas.config": f'{module} username="{USER}" password="wrong";'}
-    with pytest.raises(QueryFailed, match=r"Authentication failed|SaslAuthenticationException|invalid credentials"):
+    with pytest.raises(ProcessFailed, match=r"Authentication failed|SaslAuthenticationException|invalid credentials"):
         spark.read(format="kafka", options=secure | wrong | {"subscribe": topic})

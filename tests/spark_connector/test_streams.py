@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import NewPartitions
 from support.clients.confluent_clients import SECONDS, a_producer, an_admin, make_topic, read_all, send
-from support.spark.spark_kafka_process import QueryFailed
+from support.spark.spark_kafka_process import ProcessFailed
 
 DAY_MS = 86_400_000
 BEGIN_MS = 1_700_000_000_000
@@ -103,7 +103,7 @@ def test_lost_data_fails_a_stream_unless_it_may_be_lost(spark, broker, folder):
     fill(broker, topic, range(10, 30))
     admin = an_admin(broker)
     admin.delete_records([TopicPartition(topic, 0, 20)])[TopicPartition(topic, 0)].result(SECONDS)
-    with pytest.raises(QueryFailed, match=r"(?i)lost|data loss|failOnDataLoss"):
+    with pytest.raises(ProcessFailed, match=r"(?i)lost|data loss|failOnDataLoss"):
         spark.stream_to_files(options=reading, folder=folder)
     spark.stream_to_files(options=reading | {"failOnDataLoss": "false"}, folder=folder)
     assert read_values(spark, folder) == [*range(10), *range(20, 30)]

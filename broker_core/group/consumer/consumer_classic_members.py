@@ -29,9 +29,9 @@ from broker_core.group.classic.classic_messages import (
     SyncRequest,
 )
 from broker_core.group.consumer.consumer_departure import remove_members, replace_static
-from broker_core.group.consumer.consumer_effects import Refusal
+from broker_core.group.consumer.consumer_effects import GroupRequestError
 from broker_core.group.consumer.consumer_group import ConsumerGroup
-from broker_core.group.consumer.consumer_group_records import ClassicMember, ClassicProtocol, MemberMetadata
+from broker_core.group.consumer.consumer_group_records import ClassicMemberMetadata, ClassicProtocol, MemberMetadata
 from broker_core.group.consumer.consumer_heartbeat import (
     check_instance,
     check_room,
@@ -50,15 +50,17 @@ from broker_core.model.exceptions import CorruptBatchError
 
 
 def join(step: ConsumerStep, ticket: int, request: JoinRequest, new_id: Callable[[], str]) -> None:
-    """Raises Refusal."""
+    """Raises GroupRequestError."""
     settings, group = step.world.settings, step.group
     if not settings.is_upgrade_enabled and not settings.is_downgrade_enabled:
-        raise Refusal(ErrorCode.inconsistent_group_protocol, "the migration of groups is disabled")
+        raise GroupRequestError(ErrorCode.inconsistent_group_protocol, "the migration of groups is disabled")
     is_unknown = request.member_id == UNKNOWN_MEMBER_ID
     member_id = new_id() if is_unknown else request.member_id
     check_room(group, member_id, settings.max_size)
     if not _is_supported(group, request):
-        raise Refusal(ErrorCode.inconsistent_group_protocol, f"Member {member_id}'s protocols are not supported.")
+        raise GroupRequestError(
+            ErrorCode.inconsistent_group_protocol, f"Member {member_id}'s protocols are not supported."
+        )
     if is_unknown and request.group_instance_id is None and request.requires_known_member_id:
         step.answer(ticket, JoinReply(member_id=member_id, error_code=ErrorCode.member_id_required))
         return
@@ -92,13 +94,15 @@ def join(step: ConsumerStep, ticket: int, request: JoinRequest, new_id: Callable
 
 
 def sync(step: ConsumerStep, ticket: int, request: SyncRequest) -> None:
-    """Raises Refusal."""
+    """Raises GroupRequestError."""
     member = _classic_member(step.group, request.member_id, request.group_instance_id, request.generation_id)
     assert member.metadata.classic is not None, f"member {member.member_id!r} is of the new protocol"
     protocol = member.metadata.classic.protocols[0]
     is_type_wrong = request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE)
     if is_type_wrong or request.protocol_name not in (None, protocol.name):
-        raise Refusal(ErrorCode.inconsistent_group_protocol, "not the protocol that the join was answered with")
+        raise GroupRequestError(
+            ErrorCode.inconsistent_group_protocol, "not the protocol that the join was answered with"
+        )
     if step.group.target.epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         _expect_join(step, member)
         step.answer(ticket, SyncReply(error_code=ErrorCode.rebalance_in_progress))
@@ -114,7 +118,7 @@ def sync(step: ConsumerStep, ticket: int, request: SyncRequest) -> None:
 
 
 def heartbeat_of_classic(step: ConsumerStep, ticket: int, request: HeartbeatRequest) -> None:
-    """Raises Refusal."""
+    """Raises GroupRequestError."""
     member = _classic_member(step.group, request.member_id, request.group_instance_id, request.generation_id)
     step.expect_heartbeat(member)
     error_code = ErrorCode.none
@@ -133,7 +137,7 @@ def leave(step: ConsumerStep, ticket: int, request: LeaveRequest) -> None:
         try:
             member = _leaving_member(step.group, each)
             leaving[member.member_id] = member
-        except Refusal as refusal:
+        except GroupRequestError as refusal:
             error_code = refusal.error_code
         left.append(
             LeftMember(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=error_code)
@@ -179,7 +183,9 @@ def _subscription_of(request: JoinRequest) -> Subscription:
     try:
         return decode_subscription(request.protocols[0].metadata)
     except CorruptBatchError as error:
-        raise Refusal(ErrorCode.unknown_server_error, f"Malformed embedded consumer protocol: {error}") from error
+        raise GroupRequestError(
+            ErrorCode.unknown_server_error, f"Malformed embedded consumer protocol: {error}"
+        ) from error
 
 
 def _find_member(step: ConsumerStep, request: JoinRequest, member_id: str) -> ConsumerMember:
@@ -202,7 +208,7 @@ def _wanted(member: ConsumerMember, request: JoinRequest, subscription: Subscrip
         topic_names=subscription.topics,
         rebalance_timeout_ms=request.rebalance_timeout_ms,
         server_assignor=known.server_assignor,
-        classic=ClassicMember(
+        classic=ClassicMemberMetadata(
             session_timeout_ms=request.session_timeout_ms,
             protocols=tuple(ClassicProtocol(name=each.name, metadata=each.metadata) for each in request.protocols),
         ),
@@ -217,10 +223,10 @@ def _classic_member(
     else:
         member = check_instance(group.static_member(instance_id), member_id, instance_id)
     if not member.is_classic:
-        raise Refusal(ErrorCode.unknown_member_id, f"Member {member_id} does not use the classic protocol.")
+        raise GroupRequestError(ErrorCode.unknown_member_id, f"Member {member_id} does not use the classic protocol.")
     if member.epoch != generation_id:
         message = f"The request generation id {generation_id} is not equal to the member epoch {member.epoch}."
-        raise Refusal(ErrorCode.illegal_generation, message)
+        raise GroupRequestError(ErrorCode.illegal_generation, message)
     return member
 
 

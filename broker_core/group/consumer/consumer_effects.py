@@ -98,7 +98,7 @@ class DescribedConsumerGroup:
     members: tuple[DescribedConsumerMember, ...] = ()
 
 
-class Refusal(Exception):
+class GroupRequestError(Exception):
     """Ends an event with an error for its own request, nothing changed. It never leaves this room."""
 
     def __init__(self, error_code: ErrorCode, message: str) -> None:

@@ -50,7 +50,7 @@ class ClassicProtocol:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassicMember:
+class ClassicMemberMetadata:
     """Of a member that speaks the classic protocol in a group of the new one."""
 
     session_timeout_ms: int
@@ -69,7 +69,7 @@ class MemberMetadata:
     topic_regex: str | None = ""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
-    classic: ClassicMember | None = None
+    classic: ClassicMemberMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ from broker_core.group.consumer.consumer_effects import (
     ConsumerHeartbeatReply,
     ConsumerHeartbeatRequest,
     DescribedConsumerGroup,
-    Refusal,
+    GroupRequestError,
 )
 from broker_core.group.consumer.consumer_group import ConsumerGroup
 from broker_core.group.consumer.consumer_group_records import ConsumerGroupRecord, ConsumerRecordType
@@ -131,7 +131,7 @@ class ConsumerGroups:
             made = self._group_of(request, now_ms)
             step = ConsumerStep(made.group, self._world, now_ms)
             heartbeat(step, ticket, request, self._new_id)
-        except Refusal as refusal:
+        except GroupRequestError as refusal:
             reply = ConsumerHeartbeatReply(error_code=refusal.error_code, error_message=refusal.message)
             return answered(ticket, reply)
         if made.group is self._groups.get(request.group_id):
@@ -148,14 +148,14 @@ class ConsumerGroups:
         return self._classic.plan_release(group_id, ErrorCode.rebalance_in_progress, now_ms)
 
     def _group_of(self, request: ConsumerHeartbeatRequest, now_ms: int) -> ConsumerStep:
-        """The group that is there, or one that is made for it, with the records that make it. Raises Refusal."""
+        """The existing group, or a new one with the records that make it. Raises GroupRequestError."""
         group = self._groups.get(request.group_id)
         if group is not None:
             return ConsumerStep(group, self._world, now_ms)
         classic = self._classic.get(request.group_id)
         if request.member_epoch != JOIN_EPOCH:
             kind = "Consumer group {} not found." if classic is None else "Group {} is not a consumer group."
-            raise Refusal(ErrorCode.group_id_not_found, kind.format(request.group_id))
+            raise GroupRequestError(ErrorCode.group_id_not_found, kind.format(request.group_id))
         if classic is None or classic.is_empty:
             return ConsumerStep(ConsumerGroup(request.group_id), self._world, now_ms)
         return upgraded(classic, self._world, now_ms)
@@ -165,7 +165,7 @@ class ConsumerGroups:
         if group is None:
             is_classic = self._classic.get(request.group_id) is not None
             kind = "Group {} is not a consumer group." if is_classic else "Group {} not found."
-            raise Refusal(ErrorCode.group_id_not_found, kind.format(request.group_id))
+            raise GroupRequestError(ErrorCode.group_id_not_found, kind.format(request.group_id))
         if request.instance_id is None:
             member = known_member(group, request.member_id)
         else:
@@ -187,9 +187,9 @@ class ConsumerGroups:
         try:
             refusal_code = self._classic.refusal_of_join(request)
             if refusal_code is not ErrorCode.none:
-                raise Refusal(refusal_code, "")
+                raise GroupRequestError(refusal_code, "")
             join(step, ticket, request, self._new_id)
-        except Refusal as refusal:
+        except GroupRequestError as refusal:
             return answered(ticket, JoinReply(member_id=request.member_id, error_code=refusal.error_code))
         return step.result()
 
@@ -197,7 +197,7 @@ class ConsumerGroups:
         step = ConsumerStep(self._groups[request.group_id], self._world, now_ms)
         try:
             sync(step, ticket, request)
-        except Refusal as refusal:
+        except GroupRequestError as refusal:
             return answered(ticket, SyncReply(error_code=refusal.error_code))
         return step.result()
 
@@ -205,7 +205,7 @@ class ConsumerGroups:
         step = ConsumerStep(self._groups[request.group_id], self._world, now_ms)
         try:
             heartbeat_of_classic(step, ticket, request)
-        except Refusal as refusal:
+        except GroupRequestError as refusal:
             return answered(ticket, HeartbeatReply(error_code=refusal.error_code))
         return step.result()
 

@@ -21,7 +21,7 @@ from broker_core.group.consumer.consumer_effects import (
     STATIC_LEAVE_EPOCH,
     ConsumerHeartbeatReply,
     ConsumerHeartbeatRequest,
-    Refusal,
+    GroupRequestError,
 )
 from broker_core.group.consumer.consumer_group import ConsumerGroup
 from broker_core.group.consumer.consumer_group_records import ConsumerRecordType, MemberMetadata, Partitions
@@ -34,49 +34,49 @@ _NO_TIMEOUT = -1
 
 
 def check_heartbeat(request: ConsumerHeartbeatRequest, settings: ConsumerGroupSettings) -> None:
-    """Raises Refusal for what no group needs to be asked about."""
+    """Raises GroupRequestError for what no group needs to be asked about."""
     if (
         request.has_own_id or request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
     ) and not request.member_id:
-        raise Refusal(ErrorCode.invalid_request, "MemberId can't be empty.")
+        raise GroupRequestError(ErrorCode.invalid_request, "MemberId can't be empty.")
     for name, text in (
         ("GroupId", request.group_id),
         ("InstanceId", request.instance_id),
         ("RackId", request.rack_id),
     ):
         if text is not None and not text.strip():
-            raise Refusal(ErrorCode.invalid_request, f"{name} can't be empty.")
+            raise GroupRequestError(ErrorCode.invalid_request, f"{name} can't be empty.")
     if request.member_epoch == JOIN_EPOCH:
         _check_joining(request)
     elif request.member_epoch == STATIC_LEAVE_EPOCH and request.instance_id is None:
-        raise Refusal(ErrorCode.invalid_request, "InstanceId can't be null.")
+        raise GroupRequestError(ErrorCode.invalid_request, "InstanceId can't be null.")
     elif request.member_epoch < STATIC_LEAVE_EPOCH:
-        raise Refusal(ErrorCode.invalid_request, "MemberEpoch is invalid.")
+        raise GroupRequestError(ErrorCode.invalid_request, "MemberEpoch is invalid.")
     if request.server_assignor is not None and request.server_assignor not in settings.assignors:
-        raise Refusal(
+        raise GroupRequestError(
             ErrorCode.unsupported_assignor,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: "
             f"{', '.join(settings.assignors)}.",
         )
     texts = (request.group_id, request.member_id, request.instance_id, request.rack_id, request.topic_regex)
     if not fit_in_records((*texts, request.client_id, request.client_host, *(request.topic_names or ()))):
-        raise Refusal(ErrorCode.invalid_request, "A text is longer than a record of the group can hold.")
+        raise GroupRequestError(ErrorCode.invalid_request, "A text is longer than a record of the group can hold.")
 
 
 def _check_joining(request: ConsumerHeartbeatRequest) -> None:
     if request.rebalance_timeout_ms == _NO_TIMEOUT:
-        raise Refusal(ErrorCode.invalid_request, "RebalanceTimeoutMs must be provided in first request.")
+        raise GroupRequestError(ErrorCode.invalid_request, "RebalanceTimeoutMs must be provided in first request.")
     if request.owned is None or request.owned:
-        raise Refusal(ErrorCode.invalid_request, "TopicPartitions must be empty when (re-)joining.")
+        raise GroupRequestError(ErrorCode.invalid_request, "TopicPartitions must be empty when (re-)joining.")
     if request.topic_names is None and request.topic_regex is None:
-        raise Refusal(
+        raise GroupRequestError(
             ErrorCode.invalid_request,
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
         )
 
 
 def heartbeat(step: ConsumerStep, ticket: int, request: ConsumerHeartbeatRequest, new_id: Callable[[], str]) -> None:
-    """Raises Refusal. `new_id` makes up a member id."""
+    """Raises GroupRequestError. `new_id` makes up a member id."""
     check_room(step.group, request.member_id, step.world.settings.max_size)
     twin = step.group.static_member(request.instance_id)
     member = _find_member(step, request, request.member_id or new_id())
@@ -104,10 +104,10 @@ def heartbeat(step: ConsumerStep, ticket: int, request: ConsumerHeartbeatRequest
 
 
 def check_room(group: ConsumerGroup, member_id: str, max_size: int) -> None:
-    """Raises Refusal."""
+    """Raises GroupRequestError."""
     if len(group.members) >= max_size and member_id not in group.members:
         message = f"The consumer group has reached its maximum capacity of {max_size} members."
-        raise Refusal(ErrorCode.group_max_size_reached, message)
+        raise GroupRequestError(ErrorCode.group_max_size_reached, message)
 
 
 def store_member(step: ConsumerStep, member: ConsumerMember, updated: ConsumerMember) -> bool:
@@ -149,14 +149,14 @@ def reconcile(
     owned: Partitions | None,
     has_subscription_changed: bool,
 ) -> ConsumerMember:
-    """The member one step further, stored if it moved. Raises Refusal where it must begin anew."""
+    """The member one step further, stored if it moved. Raises GroupRequestError where it must begin anew."""
     if member.is_reconciled_to(target_epoch) and not has_subscription_changed:
         return member
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
         message = (
             "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
         )
-        raise Refusal(ErrorCode.fenced_member_epoch, message)
+        raise GroupRequestError(ErrorCode.fenced_member_epoch, message)
     towards = Reconciliation(
         target_epoch=target_epoch,
         target=target,
@@ -178,20 +178,22 @@ def reconcile(
 
 
 def check_instance(holder: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
-    """Raises Refusal if nobody, or somebody else, has the instance id."""
+    """Raises GroupRequestError if nobody, or somebody else, has the instance id."""
     if holder is None:
-        raise Refusal(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
+        raise GroupRequestError(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
     if holder.member_id != member_id:
         message = f"Static member {member_id} with instance id {instance_id} was fenced by member {holder.member_id}."
-        raise Refusal(ErrorCode.fenced_instance_id, message)
+        raise GroupRequestError(ErrorCode.fenced_instance_id, message)
     return holder
 
 
 def known_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
-    """Raises Refusal."""
+    """Raises GroupRequestError."""
     member = group.members.get(member_id)
     if member is None:
-        raise Refusal(ErrorCode.unknown_member_id, f"Member {member_id} is not a member of group {group.group_id}.")
+        raise GroupRequestError(
+            ErrorCode.unknown_member_id, f"Member {member_id} is not a member of group {group.group_id}."
+        )
     return member
 
 
@@ -210,7 +212,7 @@ def _find_member(step: ConsumerStep, request: ConsumerHeartbeatRequest, member_i
     if holder is None:
         return group.members.get(member_id, ConsumerMember(member_id=member_id))
     if not holder.is_classic and holder.epoch != STATIC_LEAVE_EPOCH:
-        raise Refusal(
+        raise GroupRequestError(
             ErrorCode.unreleased_instance_id,
             f"Static member {member_id} with instance id {request.instance_id} cannot join the group because the "
             f"instance id is owned by {holder.member_id} member.",
@@ -228,7 +230,7 @@ def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> N
     if received < member.epoch and is_lost_answer:
         return
     relation = "greater" if received > member.epoch else "smaller"
-    raise Refusal(
+    raise GroupRequestError(
         ErrorCode.fenced_member_epoch,
         f"The consumer group member has a {relation} member epoch ({received}) than the one known by the group "
         f"coordinator ({member.epoch}). The member must abandon all its partitions and rejoin.",

@@ -15,14 +15,14 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.group.classic.classic_group import ClassicGroup
 from broker_core.group.classic.classic_group_records import encode_stored_group
-from broker_core.group.classic.classic_member import ClassicMember as MemberOfClassicGroup
+from broker_core.group.classic.classic_member import ClassicMember
 from broker_core.group.classic.classic_messages import JoinProtocol
 from broker_core.group.classic.classic_states import ClassicState
 from broker_core.group.consumer.consumer_departure import end_group
-from broker_core.group.consumer.consumer_effects import Refusal
+from broker_core.group.consumer.consumer_effects import GroupRequestError
 from broker_core.group.consumer.consumer_group import ConsumerGroup
 from broker_core.group.consumer.consumer_group_records import (
-    ClassicMember,
+    ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupRecord,
     ConsumerRecordType,
@@ -42,7 +42,7 @@ from broker_core.model.exceptions import CorruptBatchError
 
 
 def upgraded(classic: ClassicGroup, world: ConsumerWorld, now_ms: int) -> ConsumerStep:
-    """The records that make a consumer group of it, of a group that they are replayed into already. Raises Refusal."""
+    """The records that turn it into a consumer group, already replayed into a group. Raises GroupRequestError."""
     _check_upgrade(classic, world)
     step = ConsumerStep(ConsumerGroup(classic.group_id), world, now_ms)
     protocol = classic.protocol_name or classic.select_protocol()
@@ -115,9 +115,7 @@ def _check_upgrade(classic: ClassicGroup, world: ConsumerWorld) -> None:
         raise _cannot(classic, "because the group size exceeds the consumer group maximum size.")
 
 
-def _upgraded_member(
-    classic: ClassicGroup, member: MemberOfClassicGroup, protocol: str, topics: TopicView
-) -> ConsumerMember:
+def _upgraded_member(classic: ClassicGroup, member: ClassicMember, protocol: str, topics: TopicView) -> ConsumerMember:
     subscription = decode_subscription(member.metadata_of(protocol))
     assignment = decode_assignment(member.assignment)
     if assignment.user_data:
@@ -137,7 +135,7 @@ def _upgraded_member(
             client_host=member.client_host,
             topic_names=subscription.topics,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
-            classic=ClassicMember(
+            classic=ClassicMemberMetadata(
                 session_timeout_ms=member.session_timeout_ms,
                 protocols=tuple(ClassicProtocol(name=each.name, metadata=each.metadata) for each in member.protocols),
             ),
@@ -150,10 +148,10 @@ def _upgraded_member(
     )
 
 
-def _classic_member(member: ConsumerMember) -> MemberOfClassicGroup:
+def _classic_member(member: ConsumerMember) -> ClassicMember:
     classic = member.metadata.classic
     assert classic is not None, f"member {member.member_id!r} does not speak the classic protocol"
-    return MemberOfClassicGroup(
+    return ClassicMember(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
         client_id=member.metadata.client_id,
@@ -175,6 +173,6 @@ def by_id(partitions: Mapping[str, frozenset[int]], topics: TopicView) -> Partit
     return {topic_id: numbers for topic_id, numbers in known if topic_id is not None}
 
 
-def _cannot(classic: ClassicGroup, why: str) -> Refusal:
+def _cannot(classic: ClassicGroup, why: str) -> GroupRequestError:
     message = f"Cannot upgrade classic group {classic.group_id} to consumer group {why}"
-    return Refusal(ErrorCode.group_id_not_found, message)
+    return GroupRequestError(ErrorCode.group_id_not_found, message)

@@ -39,7 +39,7 @@ from broker_core.coordinator.record_fields import (
     unsigned_varint,
 )
 from broker_core.group.consumer.consumer_group_records import (
-    ClassicMember,
+    ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupRecord,
     ConsumerRecordType,
@@ -156,7 +156,7 @@ def _encode_member(value: MemberMetadata) -> bytes:
     )
 
 
-def _encode_classic(classic: ClassicMember) -> bytes:
+def _encode_classic(classic: ClassicMemberMetadata) -> bytes:
     protocols = [
         compact_string_bytes(each.name) + _compact_bytes(each.metadata) + _NO_TAGS for each in classic.protocols
     ]
@@ -226,7 +226,7 @@ def _read_member(reader: FieldReader) -> MemberMetadata:
     )
 
 
-def _read_classic(reader: FieldReader) -> ClassicMember | None:
+def _read_classic(reader: FieldReader) -> ClassicMemberMetadata | None:
     if not reader.take(read_unsigned_varint):
         return None
     session_timeout_ms = reader.take(read_int32)
@@ -236,7 +236,7 @@ def _read_classic(reader: FieldReader) -> ClassicMember | None:
         protocols.append(ClassicProtocol(name=name, metadata=reader.take(read_compact_string_as_bytes)))
         reader.take_tagged_fields()
     reader.take_tagged_fields()
-    return ClassicMember(session_timeout_ms=session_timeout_ms, protocols=tuple(protocols))
+    return ClassicMemberMetadata(session_timeout_ms=session_timeout_ms, protocols=tuple(protocols))
 
 
 def _read_target(reader: FieldReader) -> TargetEpoch:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.group.consumer.consumer_effects import Refusal
+from broker_core.group.consumer.consumer_effects import GroupRequestError
 from broker_core.group.consumer.consumer_group import ConsumerGroup
 from broker_core.group.consumer.consumer_group_records import ConsumerGroupRecord, ConsumerRecordType, ResolvedRegex
 from broker_core.group.consumer.consumer_member import ConsumerMember
@@ -36,7 +36,7 @@ class RegexChange:
 
 
 def regex_change_of(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> RegexChange:
-    """Raises Refusal for an expression that is new to the group and is none.
+    """Raises GroupRequestError for an expression that is new to the group and is none.
 
     The rebalance waits for an expression that is not resolved yet: its result will ask for one.
     """
@@ -47,7 +47,7 @@ def regex_change_of(group: ConsumerGroup, member: ConsumerMember, updated: Consu
     if is_new:
         refusal = refusal_of_regex(new)
         if refusal is not None:
-            raise Refusal(ErrorCode.invalid_regular_expression, refusal)
+            raise GroupRequestError(ErrorCode.invalid_regular_expression, refusal)
     return RegexChange(
         has_changed=True,
         is_new=is_new,

@@ -86,7 +86,7 @@ BY_HAND = [
 
 
 @dataclass(kw_only=True)
-class World:
+class AccessWorld:
     """Rules, and questions about them; `allowed` are the answers in the questions' order, once Kafka has given them."""
 
     name: str
@@ -100,7 +100,7 @@ class World:
 def recorded_worlds():
     document = json.loads(RECORDING.read_text())
     assert document["kafka"] == "4.3.1"
-    return [World(**world) for world in document["worlds"]]
+    return [AccessWorld(**world) for world in document["worlds"]]
 
 
 def kafkas_answers(worlds):
@@ -129,7 +129,7 @@ def _split(line, count):
 
 def _worlds_by_hand():
     for name, super_users, is_open, rules, questions in BY_HAND:
-        yield World(
+        yield AccessWorld(
             name=name, super_users=super_users, open=is_open, rules=[_split(rule, 7) for rule in rules],
             questions=[_split(question, 5) for question in questions],
         )  # fmt: skip
@@ -153,7 +153,7 @@ def _drawn_worlds(count):
              die.choice([*names, "abcd", "c", BY_TYPE])]
             for _ in range(24)
         ]  # fmt: skip
-        yield World(
+        yield AccessWorld(
             name=f"drawn {number}", super_users=die.choice(["", "User:c"]), open=die.choice(["true", "false"]),
             rules=rules, questions=questions,
         )  # fmt: skip

@@ -30,7 +30,7 @@ State = TransactionState
 
 
 @dataclass(slots=True)
-class _Entry:
+class _KnownTransaction:
     producer_id: int
     timeout_ms: int
     producer_epoch: int = -1
@@ -48,13 +48,13 @@ class InMemoryTransactions:
     write_marker: Callable[[TopicPartition, int, int, bool], None]
     store_offsets: Callable[[str, Mapping[TopicPartition, GroupOffset]], None]
     now_ms: Callable[[], int]
-    entries: dict[str, _Entry] = field(default_factory=dict)
+    entries: dict[str, _KnownTransaction] = field(default_factory=dict)
 
     def init_producer(self, transactional_id: str, timeout_ms: int) -> ProducerIdAndEpoch:
         self._expire()
         entry = self.entries.get(transactional_id)
         if entry is None:
-            entry = self.entries[transactional_id] = _Entry(self.next_producer_id(), timeout_ms)
+            entry = self.entries[transactional_id] = _KnownTransaction(self.next_producer_id(), timeout_ms)
         if entry.state is State.ONGOING:
             self._end(entry, commit=False)
         entry.producer_epoch += 1
@@ -90,7 +90,7 @@ class InMemoryTransactions:
         for entry in self.require_endable(producers, commit=commit):
             self._end(entry, commit=commit)
 
-    def require_endable(self, producers: Sequence[TransactionalProducer], *, commit: bool) -> list[_Entry]:
+    def require_endable(self, producers: Sequence[TransactionalProducer], *, commit: bool) -> list[_KnownTransaction]:
         """Those that are still open; raises for one that could not be ended so."""
         self._expire()
         entries = [self.entries.get(producer.transactional_id) for producer in producers]
@@ -134,7 +134,7 @@ class InMemoryTransactions:
             for transactional_id, entry in sorted(self.entries.items())
         }
 
-    def _entry_of(self, producer: TransactionalProducer) -> _Entry:
+    def _entry_of(self, producer: TransactionalProducer) -> _KnownTransaction:
         self._expire()
         entry = self.entries.get(producer.transactional_id)
         if entry is None:
@@ -148,7 +148,7 @@ class InMemoryTransactions:
             if entry.state is State.ONGOING and self.now_ms() >= entry.start_time_ms + entry.timeout_ms:
                 self._end(entry, commit=False)
 
-    def _end(self, entry: _Entry, *, commit: bool) -> None:
+    def _end(self, entry: _KnownTransaction, *, commit: bool) -> None:
         entry.producer_epoch += 1
         for partition in sorted(entry.partitions - {OFFSETS_PARTITION}):
             self.write_marker(partition, entry.producer_id, entry.producer_epoch, commit)

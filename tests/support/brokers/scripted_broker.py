@@ -26,7 +26,7 @@ from broker_core.client.cluster_client import open_remote
 from broker_core.model.client_settings import parse_client_settings
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.protocol.api_table import ApiKey, message_types, versions_with_schemas
-from broker_core.protocol.connection import ServerConnection
+from broker_core.protocol.connection import ServerSide
 
 CLOSE = object()
 SILENCE = object()
@@ -116,7 +116,7 @@ class ScriptedBroker:
             threading.Thread(target=self._serve, args=(accepted,), daemon=True).start()
 
     def _serve(self, accepted):
-        protocol = ServerConnection(max_frame_bytes=2**27)
+        protocol = ServerSide(max_frame_bytes=2**27)
         try:
             if self._tls is not None:
                 accepted = self._tls.wrap_socket(accepted, server_side=True)

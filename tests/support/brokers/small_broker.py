@@ -17,7 +17,7 @@ from broker_core.broker.settings.broker_config import parse_broker_config
 from broker_core.handlers import api_versions
 from broker_core.handlers.call import Call
 from broker_core.protocol.api_table import ApiKey, message_types
-from broker_core.protocol.connection import ClientConnection
+from broker_core.protocol.connection import ClientSide
 from broker_core.protocol.message_builder import build
 from broker_core.server.broker_server import BrokerServer
 from broker_core.server.broker_thread import BrokerThread
@@ -128,7 +128,7 @@ class RawClient:
 
     def __init__(self, port, wrapped=None):
         self.socket = wrapped or socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS)
-        self.protocol = ClientConnection(client_id="test", max_frame_bytes=2**30)
+        self.protocol = ClientSide(client_id="test", max_frame_bytes=2**30)
 
     def __enter__(self):
         return self

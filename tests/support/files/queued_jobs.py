@@ -64,7 +64,7 @@ class QueuedJobs:
         return ran
 
 
-class ThreadJobs:
+class LoopedThreadJobs:
     """Work in threads; `run_until(condition)` is the loop."""
 
     def __init__(self, thread_count=4):

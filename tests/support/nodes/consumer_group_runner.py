@@ -22,7 +22,7 @@ _NAMESPACE = UUID("6f6b9a7e-2f41-4a4c-9d5b-0d4a3b1f5c11")
 START_MS = 1_700_000_000_000
 
 
-class GroupRunner:
+class ConsumerGroupRunner:
     def __init__(self, settings=None, classic_settings=None):
         self.settings = settings or ConsumerGroupSettings(assignment_interval_ms=0)
         self.classic_settings = classic_settings or GroupSettings(initial_rebalance_delay_ms=0)

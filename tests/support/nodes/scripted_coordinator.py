@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass
-class Entry:
+class ScriptedTransaction:
     producer_id: int
     epoch: int = 0
     state: str = "Empty"
@@ -71,7 +71,7 @@ class ScriptedCoordinator:
             )
         if entry is None:
             self._next_producer_id += 1
-            entry = self.entries[name] = Entry(producer_id=self._next_producer_id, epoch=-1)
+            entry = self.entries[name] = ScriptedTransaction(producer_id=self._next_producer_id, epoch=-1)
         entry.epoch += 1
         entry.state = "Empty"
         entry.timeout = message.transaction_timeout

@@ -27,7 +27,7 @@ LISTENER = "PLAINTEXT"
 EVE = "User:eve"
 """Somebody who may do nothing, unless a test allows it."""
 NO_ANSWER = "no answer"
-"""What `Waiting.answer` is where none is given on purpose."""
+"""What `WaitingRequest.answer` is where none is given on purpose."""
 
 
 def a_node(path, *, fs=None, clock=None, **settings):
@@ -73,7 +73,7 @@ def stop(node):
     assert stopped == [True]
 
 
-class Waiting:
+class WaitingRequest:
     """One request. `answer` is None until it is there."""
 
     def __init__(self, types):
@@ -106,7 +106,7 @@ def begin(node, api_key, version=None, *, principal="User:ANONYMOUS", **fields):
         message=decode(types.request, written)[0],
     )
     peer = Peer(client_host="127.0.0.1", client_port=1, listener=LISTENER, principal=principal, connection_id=1)
-    waiting = Waiting(types)
+    waiting = WaitingRequest(types)
     dispatch(node, request, peer, waiting.take, node.clock.now_ms())
     return waiting
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Killed(BaseException):
+class ActorKilled(BaseException):
     """Ends a killed actor's thread. Nothing in the product catches it."""
 
 
@@ -57,14 +57,14 @@ class Actor:
         self._has_stopped.release()
         self._may_go.acquire()
         if self._is_killed:
-            raise Killed(self.name)
+            raise ActorKilled(self.name)
 
     def _run(self, body: Callable[[Actor], None]) -> None:
         self._may_go.acquire()
         try:
             if not self._is_killed:
                 body(self)
-        except Killed:
+        except ActorKilled:
             pass
         except BaseException as error:
             self.error = error

@@ -23,7 +23,7 @@ TOPIC = "t"
 ROWS_PER_ROUND = 2
 
 
-class Killed(BaseException):
+class SinkKilled(BaseException):
     """Stands for SIGKILL: nothing in the product catches it, so nothing is cleaned up."""
 
 
@@ -115,7 +115,7 @@ class StepHandler(logging.Handler):
         self.seen.append(step)
         if step is self.kill_at and self.seen.count(step) == self.nth:
             self.was_hit = True
-            raise Killed(step)
+            raise SinkKilled(step)
 
 
 @contextmanager

@@ -142,7 +142,7 @@ class SparkKafka:
             self._process.stdin.flush()
             answer = json.loads(self._answers.get(timeout=SECONDS))
             if "error" in answer:
-                raise QueryFailed(answer["error"])
+                raise ProcessFailed(answer["error"])
             return answer["value"]
 
         return ask
@@ -158,7 +158,7 @@ class SparkKafka:
                 self._answers.put(line)
 
 
-class QueryFailed(Exception):
+class ProcessFailed(Exception):
     """What went wrong in the process, with its traceback."""
 
 

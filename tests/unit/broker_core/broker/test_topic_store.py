@@ -22,7 +22,7 @@ from broker_core.model.exceptions import (
 from broker_core.storage.os_file_system import OsFileSystem
 
 
-class FullDisk(OsFileSystem):
+class OnceFullDisk(OsFileSystem):
     """Refuses the next write of the metadata log once `is_full`, then has room again."""
 
     def __init__(self):
@@ -30,10 +30,10 @@ class FullDisk(OsFileSystem):
 
     def open(self, path, *, writable, create=False):
         file = super().open(path, writable=writable, create=create)
-        return FullFile(self, file) if writable and path.endswith(".log") else file
+        return OnceFullFile(self, file) if writable and path.endswith(".log") else file
 
 
-class FullFile:
+class OnceFullFile:
     def __init__(self, disk, file):
         self._disk, self._file = disk, file
 
@@ -48,12 +48,12 @@ class FullFile:
         return self._file.write_at(position, data)
 
 
-class World:
+class TopicStoreWorld:
     """A topic store over a disk that can fail, and what its callers were told, in order."""
 
     def __init__(self, path, *, topic_defaults=()):
         self.path = str(path)
-        self.fs = FullDisk()
+        self.fs = OnceFullDisk()
         self.entropy = SystemEntropy()
         directory = LogDirectory(self.fs, self.path, create=True, entropy=self.entropy)
         directory.make()
@@ -90,7 +90,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path):
-    return World(tmp_path / "log")
+    return TopicStoreWorld(tmp_path / "log")
 
 
 def test_the_image_shows_a_change_when_it_is_durable_and_not_before(world):
@@ -178,7 +178,7 @@ def test_what_is_not_there_is_unknown(world):
 
 
 def test_settings_of_a_topic_count_before_those_of_the_broker(tmp_path):
-    world = World(tmp_path / "log", topic_defaults={"retention.ms": "5", "segment.bytes": "2000000"})
+    world = TopicStoreWorld(tmp_path / "log", topic_defaults={"retention.ms": "5", "segment.bytes": "2000000"})
     world.create("t", **{"retention.ms": "7"})
     world.jobs.run_all()
     config = world.topics.config_of(world.topics.topic("t"))

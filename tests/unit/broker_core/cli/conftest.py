@@ -11,7 +11,7 @@ from broker_core.cli.command_line import run
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class CommandOutcome:
     status: int
     out: bytes
     err: str
@@ -40,6 +40,6 @@ def streamlog(capsysbinary, monkeypatch, log_path):
         path = ["--path", str(log_path)] if with_path else []
         status = run([*map(str, arguments), *path])
         captured = capsysbinary.readouterr()
-        return Outcome(status=status, out=captured.out, err=captured.err.decode())
+        return CommandOutcome(status=status, out=captured.out, err=captured.err.decode())
 
     return call

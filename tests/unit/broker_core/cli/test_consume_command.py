@@ -58,14 +58,14 @@ def test_last_counts_records_and_not_offsets(streamlog, numbers, monkeypatch):
     # Every second record is taken away as compaction would, so twice the window is needed.
     reads = []
 
-    class Gappy(last_records.PartitionReader):
+    class Gappy(last_records.PartitionConsumer):
         def read(self, until_offset):
             reads.append(self.next_offset)
             for batch, count_bytes in super().read(until_offset):
                 kept = [row for row in range(batch.num_rows) if batch.column("offset")[row].as_py() % 2 == 0]
                 yield batch.take(kept), count_bytes
 
-    monkeypatch.setattr(last_records, "PartitionReader", Gappy)
+    monkeypatch.setattr(last_records, "PartitionConsumer", Gappy)
     assert streamlog("consume", "numbers", "--last", 10).lines == [b"%d" % number for number in range(80, 100)]
     assert reads == [90, 80]
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 from kio.schema.errors import ErrorCode
 from support.clients.recorded_wire import recorded_exchanges
 
-from broker_core.client.cluster_view import ClusterView, PartitionView, metadata_request, renewed, topic_view
+from broker_core.client.cluster_view import ClusterView, PartitionMetadata, metadata_request, renewed, topic_view
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.protocol.api_table import message_types
 from broker_core.protocol.message_reader import decode
@@ -18,7 +18,7 @@ def test_a_real_brokers_answer_is_understood():
     view = renewed(ClusterView(), real_answer())
     assert view.brokers == {1: BrokerAddress(host="127.0.0.1", port=29092)}
     assert view.controller_id == 1
-    assert view.topics["wire"].partitions == (PartitionView(leader_id=1, leader_epoch=0),) * 2
+    assert view.topics["wire"].partitions == (PartitionMetadata(leader_id=1, leader_epoch=0),) * 2
     assert view.topics["wire"].has_all_leaders
     assert view.errors == {"none": ErrorCode.unknown_topic_or_partition}
 

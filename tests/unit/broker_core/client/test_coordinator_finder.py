@@ -2,7 +2,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from support.clients.recorded_wire import recorded_exchanges
 
-from broker_core.client.coordinator_finder import CoordinatorKind, coordinator_request, coordinators_of
+from broker_core.client.coordinator_finder import CoordinatorType, coordinator_request, coordinators_of
 from broker_core.model.exceptions import BrokerError
 from broker_core.protocol.api_table import message_types
 from broker_core.protocol.message_reader import decode
@@ -14,15 +14,15 @@ def real_answer():
 
 
 def test_a_real_brokers_answer_is_understood():
-    assert coordinators_of(CoordinatorKind.TRANSACTION, ["wire-tx"], real_answer()) == {"wire-tx": 1}
+    assert coordinators_of(CoordinatorType.TRANSACTION, ["wire-tx"], real_answer()) == {"wire-tx": 1}
 
 
 def test_a_key_without_an_answer_has_no_coordinator():
     with pytest.raises(BrokerError, match="the coordinator of transaction 'other'") as caught:
-        coordinators_of(CoordinatorKind.TRANSACTION, ["wire-tx", "other"], real_answer())
+        coordinators_of(CoordinatorType.TRANSACTION, ["wire-tx", "other"], real_answer())
     assert caught.value.error_code is ErrorCode.coordinator_not_available
 
 
 def test_many_keys_are_asked_at_once():
-    request = coordinator_request(CoordinatorKind.GROUP, ["a", "b"])
+    request = coordinator_request(CoordinatorType.GROUP, ["a", "b"])
     assert (request.key_type, request.coordinator_keys) == (0, ("a", "b"))

@@ -1,7 +1,7 @@
 import pytest
 from kio.schema.errors import ErrorCode
 from support.brokers.scripted_broker import NO_TIME, ScriptedBroker, schema_of
-from support.nodes.scripted_coordinator import Entry, ScriptedCoordinator
+from support.nodes.scripted_coordinator import ScriptedCoordinator, ScriptedTransaction
 
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.transaction_state import TransactionState
@@ -17,9 +17,11 @@ def broker():
 @pytest.fixture
 def coordinator(broker):
     made = ScriptedCoordinator(broker)
-    made.entries["q.1-a"] = Entry(producer_id=1, epoch=3, state="Ongoing", partitions={("t", 1), ("t", 0)})
-    made.entries["q.1-b"] = Entry(producer_id=2, state="CompleteCommit")
-    made.entries["qx1-c"] = Entry(producer_id=3, state="Empty")
+    made.entries["q.1-a"] = ScriptedTransaction(
+        producer_id=1, epoch=3, state="Ongoing", partitions={("t", 1), ("t", 0)}
+    )
+    made.entries["q.1-b"] = ScriptedTransaction(producer_id=2, state="CompleteCommit")
+    made.entries["qx1-c"] = ScriptedTransaction(producer_id=3, state="Empty")
     return made
 
 

@@ -8,7 +8,7 @@ from broker_core.client.transaction_requests import (
 )
 from broker_core.cluster import GroupOffset, TransactionalProducer
 from broker_core.model.identifiers import TopicPartition
-from broker_core.protocol.connection import ClientConnection, ServerConnection
+from broker_core.protocol.connection import ClientSide, ServerSide
 
 PRODUCER = TransactionalProducer(transactional_id="a", producer_id=7, producer_epoch=2)
 PARTITIONS = {
@@ -18,8 +18,8 @@ PARTITIONS = {
 
 
 def test_every_request_can_be_written_and_read_again():
-    asking = ClientConnection(client_id="c", max_frame_bytes=10**6)
-    answering = ServerConnection(max_frame_bytes=10**6)
+    asking = ClientSide(client_id="c", max_frame_bytes=10**6)
+    answering = ServerSide(max_frame_bytes=10**6)
     for request in (
         init_request(None, 1000),
         init_request("a", 1000),

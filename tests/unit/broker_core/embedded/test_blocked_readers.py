@@ -1,15 +1,9 @@
 import pytest
+from support.clients.transacting import SetClock
 
 from broker_core.cluster import PartitionBounds
 from broker_core.embedded.blocked_readers import ASKED_EVERY_MS, HeldBackReaders
 from broker_core.model.exceptions import StorageError
-
-
-class SetClock:
-    time_ms = 10_000
-
-    def now_ms(self):
-        return self.time_ms
 
 
 def bounds(last_stable_offset, high_watermark=5):
@@ -28,7 +22,7 @@ def asked():
 
 @pytest.fixture
 def readers(asked):
-    clock = SetClock()
+    clock = SetClock(10_000)
 
     def settle():
         asked.append(clock.time_ms)
@@ -62,10 +56,10 @@ def test_error_with_the_transactions_fails_no_reader(caplog):
     def settle():
         raise StorageError("the disk refuses")
 
-    assert not HeldBackReaders(settle, SetClock()).maybe_settle(bounds(3))
+    assert not HeldBackReaders(settle, SetClock(10_000)).maybe_settle(bounds(3))
     assert "the disk refuses" in caplog.text
 
 
 def test_that_nothing_could_be_ended_is_said(asked):
-    assert not HeldBackReaders(lambda: bool(asked.append(0)), SetClock()).maybe_settle(bounds(3))
+    assert not HeldBackReaders(lambda: bool(asked.append(0)), SetClock(10_000)).maybe_settle(bounds(3))
     assert asked == [0]

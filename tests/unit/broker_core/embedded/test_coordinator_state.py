@@ -22,7 +22,7 @@ NOW_MS = 1_700_000_000_000
 COMPACTED = {"cleanup.policy": "compact", "internal.segment.bytes": "300", "min.cleanable.dirty.ratio": "0"}
 
 
-class Machine(dict):
+class KeyValues(dict):
     """Key to value. How often one was begun, and how much was replayed, is counted."""
 
     begun = 0
@@ -30,16 +30,16 @@ class Machine(dict):
 
     def __init__(self):
         super().__init__()
-        Machine.begun += 1
+        KeyValues.begun += 1
 
 
 def replay(machine, event):
     assert isinstance(event, StoredRecord)
-    Machine.replayed += 1
+    KeyValues.replayed += 1
     machine[event.key] = event.value
 
 
-class Process:
+class DirectoryUser:
     """One process's way into a directory, with the state of t-0."""
 
     def __init__(self, path):
@@ -49,7 +49,7 @@ class Process:
         self.log = MetadataLog(fs, self.directory, SystemClock())
         self.folders = PartitionFolders(fs, str(path), self.log, ENTROPY)
         self.access = PartitionAccess(fs, self.directory, self.log, self.folders)
-        self.state = CoordinatorState(T0, self.access, self.log, begin=Machine, replay=replay)
+        self.state = CoordinatorState(T0, self.access, self.log, begin=KeyValues, replay=replay)
 
     def create(self, name="t", **configs):
         return self.log.change(
@@ -83,16 +83,16 @@ def path(tmp_path):
 
 @pytest.fixture
 def one(path):
-    process = Process(path)
+    process = DirectoryUser(path)
     process.create()
     process.create("u")
-    Machine.begun = Machine.replayed = 0
+    KeyValues.begun = KeyValues.replayed = 0
     return process
 
 
 @pytest.fixture
 def two(one, path):
-    return Process(path)
+    return DirectoryUser(path)
 
 
 def test_what_others_append_is_seen_with_and_without_a_lock_held(one, two):
@@ -107,15 +107,15 @@ def test_only_what_is_new_is_replayed(one, two):
     for number in range(20):
         one.put(b"%d" % number, b"x")
     two.seen()
-    assert (Machine.replayed, two.seen() == two.seen_held()) == (20, True)
+    assert (KeyValues.replayed, two.seen() == two.seen_held()) == (20, True)
     one.put(b"new", b"x")
     two.seen_held()
     two.seen()
-    assert Machine.replayed == 21
+    assert KeyValues.replayed == 21
 
 
 def test_without_a_topic_there_is_no_state(path):
-    process = Process(path)
+    process = DirectoryUser(path)
     process.create("u")
     assert process.seen() == process.seen_held() == {}
     process.create()
@@ -123,7 +123,7 @@ def test_without_a_topic_there_is_no_state(path):
     assert process.seen_held() == process.seen() == {b"a": b"1"}
 
 
-@pytest.mark.parametrize("look", [Process.seen, Process.seen_held])
+@pytest.mark.parametrize("look", [DirectoryUser.seen, DirectoryUser.seen_held])
 def test_a_log_that_was_deleted_and_made_again_is_another_one(one, two, look):
     one.put(b"a", b"1")
     assert look(two) == {b"a": b"1"}
@@ -138,7 +138,7 @@ def test_a_log_that_was_deleted_and_made_again_is_another_one(one, two, look):
     assert look(two) == {b"c": b"3"}
 
 
-@pytest.mark.parametrize("look", [Process.seen, Process.seen_held])
+@pytest.mark.parametrize("look", [DirectoryUser.seen, DirectoryUser.seen_held])
 def test_a_folder_that_was_put_in_its_place_by_hand_is_noticed(one, two, path, look):
     one.put(b"a", b"1")
     shutil.copytree(path / "t-0", path.parent / "backup")
@@ -149,7 +149,7 @@ def test_a_folder_that_was_put_in_its_place_by_hand_is_noticed(one, two, path, l
     assert look(two) == {b"a": b"1"}
 
 
-@pytest.mark.parametrize("look", [Process.seen, Process.seen_held])
+@pytest.mark.parametrize("look", [DirectoryUser.seen, DirectoryUser.seen_held])
 def test_what_compaction_took_away_behind_the_last_look_is_not_missed(one, two, look):
     """Order of events: key a is known with a value; it is deleted, and compaction removes the tombstone in time."""
     one.put(b"a", b"1")
@@ -165,7 +165,7 @@ def test_what_compaction_took_away_behind_the_last_look_is_not_missed(one, two, 
     found = look(two)
     assert b"a" not in found
     assert found[b"b"].startswith(b"11")
-    assert Machine.begun > 2
+    assert KeyValues.begun > 2
 
 
 def a_tombstone(key):
@@ -176,11 +176,11 @@ def test_a_long_way_behind_the_log_is_folded_anew(one, two, monkeypatch):
     monkeypatch.setattr(coordinator_state, "_FOLLOWED_OFFSETS", 5)
     one.put(b"a", b"0")
     two.seen()
-    before = Machine.replayed
+    before = KeyValues.replayed
     for number in range(6):
         one.put(b"a", b"%d" % number)
     assert two.seen() == {b"a": b"5"}
-    assert Machine.replayed == before + 1
+    assert KeyValues.replayed == before + 1
 
 
 def test_a_replay_that_breaks_off_is_restarted(one, two):

@@ -420,7 +420,7 @@ def test_a_batch_says_itself_whether_it_is_transactional(cluster):
     )
 
 
-class MeddlingFileSystem(OsFileSystem):
+class MeddlingWrites(OsFileSystem):
     """Calls `meddle` at the next write to a file whose path ends as told, before it."""
 
     def __init__(self):
@@ -452,7 +452,7 @@ class _MeddlingFile:
 def test_records_of_an_append_that_was_allowed_before_the_abort_lie_before_its_marker(cluster, path, clock):
     """Order of events: the append is judged and holds the partition's lock; the abort is decided and its marker waits
     for the lock; the append writes."""
-    fs = MeddlingFileSystem()
+    fs = MeddlingWrites()
     with EmbeddedCluster(path, clock=clock, file_system=fs) as slow:
         producer = begin(slow, "id", T0)
         write(slow, producer, T0, "first")

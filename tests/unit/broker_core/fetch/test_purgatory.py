@@ -1,7 +1,7 @@
 from broker_core.fetch.purgatory import Purgatory
 
 
-class Waiting:
+class CountedRequest:
     """Completes at the n-th time that it is asked."""
 
     def __init__(self, completes_at=1, on_complete=lambda: None):
@@ -20,7 +20,7 @@ class Waiting:
 
 
 def test_a_request_is_asked_when_one_of_its_partitions_moves_and_is_gone_once_it_has_answered():
-    purgatory, request = Purgatory(), Waiting()
+    purgatory, request = Purgatory(), CountedRequest()
     purgatory.park(request, ["a", "b"])
     purgatory.wake("c")
     assert (request.asked, len(purgatory)) == (0, 1)
@@ -30,7 +30,7 @@ def test_a_request_is_asked_when_one_of_its_partitions_moves_and_is_gone_once_it
 
 
 def test_a_request_that_has_not_enough_stays():
-    purgatory, request = Purgatory(), Waiting(completes_at=3)
+    purgatory, request = Purgatory(), CountedRequest(completes_at=3)
     purgatory.park(request, ["a"])
     for _ in range(4):
         purgatory.wake("a")
@@ -38,7 +38,7 @@ def test_a_request_that_has_not_enough_stays():
 
 
 def test_a_removed_request_is_not_asked_any_more():
-    purgatory, request = Purgatory(), Waiting()
+    purgatory, request = Purgatory(), CountedRequest()
     purgatory.park(request, ["a", "a"])
     assert purgatory.remove(request)
     assert not purgatory.remove(request)
@@ -47,8 +47,8 @@ def test_a_removed_request_is_not_asked_any_more():
 
 
 def test_a_request_that_removes_another_while_it_answers_keeps_that_from_being_asked():
-    purgatory, second = Purgatory(), Waiting()
-    first = Waiting(on_complete=lambda: purgatory.remove(second))
+    purgatory, second = Purgatory(), CountedRequest()
+    first = CountedRequest(on_complete=lambda: purgatory.remove(second))
     purgatory.park(first, ["a"])
     purgatory.park(second, ["a"])
     purgatory.wake("a")
@@ -56,8 +56,8 @@ def test_a_request_that_removes_another_while_it_answers_keeps_that_from_being_a
 
 
 def test_a_request_that_is_parked_by_an_answer_is_not_asked_in_the_same_round():
-    purgatory, later = Purgatory(), Waiting()
-    purgatory.park(Waiting(on_complete=lambda: purgatory.park(later, ["a"])), ["a"])
+    purgatory, later = Purgatory(), CountedRequest()
+    purgatory.park(CountedRequest(on_complete=lambda: purgatory.park(later, ["a"])), ["a"])
     purgatory.wake("a")
     assert later.asked == 0
     purgatory.wake("a")
@@ -67,7 +67,7 @@ def test_a_request_that_is_parked_by_an_answer_is_not_asked_in_the_same_round():
 def test_nothing_is_kept_of_requests_that_are_gone():
     purgatory = Purgatory()
     for number in range(100):
-        request = Waiting()
+        request = CountedRequest()
         purgatory.park(request, [number, number + 1])
         purgatory.remove(request)
     assert purgatory._waiting == {}

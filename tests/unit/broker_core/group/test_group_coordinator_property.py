@@ -17,7 +17,7 @@ PROTOCOLS = tuple(
 )
 
 
-class Crowd:
+class ClassicCrowd:
     """Events by dice; `ids` are member ids that somebody was told at some time."""
 
     def __init__(self, seed):
@@ -137,7 +137,7 @@ class Crowd:
 
 @pytest.mark.parametrize("seed", range(14))
 def test_a_crowd_is_kept_in_order_and_everybody_is_answered_in_the_end(seed):
-    crowd = Crowd(seed)
+    crowd = ClassicCrowd(seed)
     for _ in range(120):
         crowd.step()
     crowd.runner.pass_ms(2_000_000)
@@ -148,7 +148,7 @@ def test_a_crowd_is_kept_in_order_and_everybody_is_answered_in_the_end(seed):
 def test_the_dice_reach_every_state_and_the_interesting_errors():
     states, errors = set(), set()
     for seed in range(6):
-        crowd = Crowd(seed)
+        crowd = ClassicCrowd(seed)
         for _ in range(120):
             crowd.step()
             states |= {group.state for group in crowd.runner.coordinator.classic_groups}

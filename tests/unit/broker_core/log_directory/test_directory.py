@@ -171,14 +171,14 @@ def test_no_write_access_to_the_place_of_a_new_log_is_said(path):
 
 
 def test_a_full_disk_leaves_a_beginning_that_is_begun_again(path):
-    class FullFileSystem(OsFileSystem):
+    class RefusedRenames(OsFileSystem):
         hits = 0
 
         def rename(self, source, target):
             self.hits += 1
             raise OSError(28, "No space left on device", target)
 
-    fs = FullFileSystem()
+    fs = RefusedRenames()
     directory = open_directory(path, fs=fs)
     with pytest.raises(DiskFullError):
         directory.make()

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 from support.builders.builders import a_batch, a_record
+from support.clients.transacting import SetClock
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
@@ -18,16 +19,9 @@ COMPACTED = {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": 
 NOW_MS = 1_700_000_100_000
 
 
-class SetClock:
-    time_ms = NOW_MS
-
-    def now_ms(self):
-        return self.time_ms
-
-
 @pytest.fixture
 def cluster(tmp_path):
-    with EmbeddedCluster(tmp_path / "log", create=True, clock=SetClock()) as opened:
+    with EmbeddedCluster(tmp_path / "log", create=True, clock=SetClock(NOW_MS)) as opened:
         # Only the maintenance that a test asks for.
         opened._maintenance.stop()
         yield opened
@@ -78,7 +72,7 @@ def test_nothing_is_deleted_while_the_pins_cannot_be_read(cluster, tmp_path):
     cluster.commit_offsets("reader", {T0: GroupOffset(offset=7)})
     path = tmp_path / "log" / "__consumer_offsets-0" / "00000000000000000000.log"
     path.write_bytes(path.read_bytes()[:-1] + b"?")
-    with EmbeddedCluster(tmp_path / "log", clock=SetClock()) as other:
+    with EmbeddedCluster(tmp_path / "log", clock=SetClock(NOW_MS)) as other:
         [report] = other.maintain(["t"])
     assert "CorruptBatchError" in report.error
     assert cluster.bounds(T0).log_start_offset == 0
@@ -151,7 +145,7 @@ def test_maintenance_of_a_deleted_topic_touches_nothing_of_the_one_that_was_made
     fs = MeddlingFileSystem()
     settings = SMALL if ending == ".keyfilter.tmp" else COMPACTED
     hits = []
-    with EmbeddedCluster(tmp_path / "log", create=True, clock=SetClock(), file_system=fs) as cluster:
+    with EmbeddedCluster(tmp_path / "log", create=True, clock=SetClock(NOW_MS), file_system=fs) as cluster:
         cluster._maintenance.stop()
         cluster.create_topic("t", configs=settings)
         fill(cluster, 20)

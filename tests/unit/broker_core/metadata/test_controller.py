@@ -1,10 +1,10 @@
 import copy
-import itertools
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.builders.counting_entropy import CountingEntropy
 
 from broker_core.metadata.controller import MetadataController, decode_id, encode_id, random_id
 from broker_core.metadata.metadata_image import MetadataImage
@@ -23,16 +23,6 @@ from broker_core.model.limits import MAX_PARTITION_COUNT
 DIRECTORY_ID = UUID(int=77)
 
 
-class CountingEntropy:
-    """1, 2, 3, … as 16-byte numbers."""
-
-    def __init__(self):
-        self._numbers = itertools.count(1)
-
-    def random_bytes(self, count):
-        return next(self._numbers).to_bytes(count, "big")
-
-
 class ListedEntropy:
     def __init__(self, *answers):
         self._answers = list(answers)
@@ -41,7 +31,7 @@ class ListedEntropy:
         return self._answers.pop(0)
 
 
-class Runner:
+class ControllerRunner:
     """What runs a controller: plans, then replays the plan's records."""
 
     def __init__(self):
@@ -70,7 +60,7 @@ class Runner:
 
 @pytest.fixture
 def runner():
-    return Runner()
+    return ControllerRunner()
 
 
 def test_a_plan_changes_nothing(runner):
@@ -241,7 +231,7 @@ steps = st.one_of(
 
 @given(st.lists(steps, max_size=30))
 def test_the_image_after_any_history_is_that_of_a_replay_from_the_start(history):
-    runner = Runner()
+    runner = ControllerRunner()
     for step, name, value in history:
         try:
             match step:

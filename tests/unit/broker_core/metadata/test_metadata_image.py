@@ -5,6 +5,7 @@ from broker_core.metadata.metadata_records import (
     AccessControlEntryRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    MetadataTransactionRecord,
     OtherRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -12,7 +13,6 @@ from broker_core.metadata.metadata_records import (
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
-    TransactionRecord,
     UserScramCredentialRecord,
 )
 
@@ -41,8 +41,15 @@ def a_setting(name, value, *, topic="t", resource_type=2):
     return ConfigRecord(resource_type=resource_type, resource_name=topic, name=name, value=value)
 
 
+BEGIN, END, ABORT = (
+    MetadataTransactionRecord.BEGIN,
+    MetadataTransactionRecord.END,
+    MetadataTransactionRecord.ABORT,
+)
+
+
 def mark(kind):
-    return TransactionRecord(api_key=kind)
+    return MetadataTransactionRecord(api_key=kind)
 
 
 def test_an_empty_log_has_no_topics():
@@ -119,20 +126,20 @@ def test_only_the_level_of_the_metadata_itself_is_kept():
 
 
 def test_records_of_a_transaction_count_when_it_ends():
-    image = an_image(mark(TransactionRecord.BEGIN), *a_topic())
+    image = an_image(mark(BEGIN), *a_topic())
     assert not image.topics
-    image.replay(mark(TransactionRecord.END))
+    image.replay(mark(END))
     assert list(image.topics) == ["t"]
 
 
 def test_records_of_an_aborted_transaction_never_count():
-    image = an_image(mark(TransactionRecord.BEGIN), *a_topic(), mark(TransactionRecord.ABORT), *a_topic("u", U_ID))
+    image = an_image(mark(BEGIN), *a_topic(), mark(ABORT), *a_topic("u", U_ID))
     assert list(image.topics) == ["u"]
 
 
 def test_a_transaction_that_a_dead_controller_left_open_is_dropped_by_the_next():
-    image = an_image(mark(TransactionRecord.BEGIN), *a_topic(), mark(TransactionRecord.BEGIN), *a_topic("u", U_ID))
-    image.replay(mark(TransactionRecord.END))
+    image = an_image(mark(BEGIN), *a_topic(), mark(BEGIN), *a_topic("u", U_ID))
+    image.replay(mark(END))
     assert list(image.topics) == ["u"]
 
 
@@ -156,9 +163,9 @@ def test_users_and_access_rules_are_part_of_it_and_of_its_transactions():
         id=UUID(int=1), resource_type=2, resource_name="t", pattern_type=3, principal="User:ann", host="*",
         operation=3, permission_type=3,
     )  # fmt: skip
-    image = an_image(mark(TransactionRecord.BEGIN), credential, rule)
+    image = an_image(mark(BEGIN), credential, rule)
     assert image.scram_credentials.users == []
-    image.replay(mark(TransactionRecord.END))
+    image.replay(mark(END))
     assert image.scram_credentials.users == ["ann"]
     assert list(image.access_control.rules.values()) == [rule.rule]
     image.replay(RemoveUserScramCredentialRecord(name="ann", mechanism=1))

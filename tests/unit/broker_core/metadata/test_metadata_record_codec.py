@@ -9,6 +9,7 @@ from broker_core.metadata.metadata_records import (
     AccessControlEntryRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    MetadataTransactionRecord,
     OtherRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -16,7 +17,6 @@ from broker_core.metadata.metadata_records import (
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
-    TransactionRecord,
     UserScramCredentialRecord,
 )
 from broker_core.model.exceptions import CorruptBatchError, UnsupportedFormatError
@@ -79,7 +79,7 @@ WRITTEN_BY_KAFKA_4_3 = [
         "011300a4e61ff5b0ed4800be01fab4a1803a9900",
         RemoveAccessControlEntryRecord(id=UUID("a4e61ff5-b0ed-4800-be01-fab4a1803a99")),
     ),
-    ("01180000", TransactionRecord(api_key=TransactionRecord.END)),
+    ("01180000", MetadataTransactionRecord(api_key=MetadataTransactionRecord.END)),
     ("01140000", OtherRecord(api_key=20, version=0, body=b"\0")),
 ]
 
@@ -92,7 +92,7 @@ def test_kafkas_bytes_and_the_record_are_one_another(written, record):
 
 def test_tagged_fields_of_a_known_record_are_skipped():
     begin = bytes.fromhex("01170001001212426f6f747374726170207265636f726473")
-    assert decode_metadata_record(begin) == TransactionRecord(api_key=TransactionRecord.BEGIN)
+    assert decode_metadata_record(begin) == MetadataTransactionRecord(api_key=MetadataTransactionRecord.BEGIN)
 
 
 def test_a_partition_of_an_older_kafka_has_no_directories():

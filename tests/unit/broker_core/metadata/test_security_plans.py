@@ -4,6 +4,7 @@ from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
+from support.builders.counting_entropy import CountingEntropy
 
 from broker_core.metadata.access_control_list import AccessControlList
 from broker_core.metadata.metadata_records import (
@@ -32,15 +33,6 @@ from broker_core.model.exceptions import PolicyViolationError
 from broker_core.model.limits import MAX_ACCESS_RECORD_COUNT
 
 TWICE = "A user credential cannot be altered twice in the same request"
-
-
-class CountingEntropy:
-    def __init__(self):
-        self._next = 1000
-
-    def random_bytes(self, count):
-        self._next += 1
-        return self._next.to_bytes(count, "big")
 
 
 def up(username="bob", mechanism=1, iterations=4096, salt=b"saltsaltsalt", salted_password=b"x" * 32):
@@ -167,7 +159,7 @@ def a_list(*rules):
 
 
 def create(*wanted, rules=None):
-    return plan_create_acls(rules or a_list(), wanted, entropy=CountingEntropy())
+    return plan_create_acls(rules or a_list(), wanted, entropy=CountingEntropy(first=1001))
 
 
 GOOD_RULES = {

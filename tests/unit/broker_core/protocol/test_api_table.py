@@ -47,7 +47,7 @@ def test_what_has_no_schema_is_refused(key, version):
 
 def test_only_the_versions_in_use_are_loaded():
     code = (
-        "import sys; from broker_core.protocol.connection import ClientConnection;"
+        "import sys; from broker_core.protocol.connection import ClientSide;"
         "from broker_core.protocol.api_table import message_types; message_types(1, 12);"
         "print(sum(name.startswith('kio.schema.') for name in sys.modules))"
     )

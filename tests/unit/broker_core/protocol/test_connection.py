@@ -17,7 +17,7 @@ from support.clients.recorded_wire import recorded_exchanges
 
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.protocol.api_table import message_types
-from broker_core.protocol.connection import ClientConnection, ServerConnection, response_frame
+from broker_core.protocol.connection import ClientSide, ServerSide, response_frame
 from broker_core.protocol.message_builder import build
 from broker_core.protocol.message_reader import decode
 from broker_core.protocol.message_writer import encode
@@ -37,11 +37,11 @@ SERVED = [
 
 
 def client():
-    return ClientConnection(client_id="me", max_frame_bytes=10**6)
+    return ClientSide(client_id="me", max_frame_bytes=10**6)
 
 
 def server():
-    return ServerConnection(max_frame_bytes=10**6)
+    return ServerSide(max_frame_bytes=10**6)
 
 
 def sent(side):

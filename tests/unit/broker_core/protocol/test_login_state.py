@@ -1,9 +1,8 @@
 """Expected answers are those of Kafka 4.3.1, asked over sockets; see the comments where it decides something odd."""
 
-import itertools
-
 import pytest
 from kio.schema.errors import ErrorCode
+from support.builders.counting_entropy import CountingEntropy
 
 from broker_core.protocol.api_table import ApiKey, message_types
 from broker_core.protocol.login_state import LoginStage, LoginState
@@ -16,7 +15,7 @@ MECHANISMS = ["PLAIN", "SCRAM-SHA-256"]
 OPEN_TO_ALL = None
 
 
-class Users:
+class PlainUsers:
     decoy_key = b"key"
     passwords = {"ann": "s3cret", "bob": "s3cret"}  # noqa: RUF012
 
@@ -27,17 +26,9 @@ class Users:
         return None
 
 
-class CountingEntropy:
-    def __init__(self):
-        self._counts = itertools.count(1)
-
-    def random_bytes(self, count):
-        return next(self._counts).to_bytes(count, "big")
-
-
 def a_login(max_reauth_ms=0):
     return LoginState(
-        mechanisms=MECHANISMS, credentials=Users(), entropy=CountingEntropy(), max_reauth_ms=max_reauth_ms
+        mechanisms=MECHANISMS, credentials=PlainUsers(), entropy=CountingEntropy(), max_reauth_ms=max_reauth_ms
     )
 
 
@@ -172,7 +163,7 @@ def test_each_scram_exchange_has_a_nonce_of_its_own():
     answers = set()
     entropy = CountingEntropy()
     for _ in range(2):
-        login = LoginState(mechanisms=MECHANISMS, credentials=Users(), entropy=entropy)
+        login = LoginState(mechanisms=MECHANISMS, credentials=PlainUsers(), entropy=entropy)
         handshake(login, "SCRAM-SHA-256")
         client = sasl_client("SCRAM-SHA-256", username="ann", password="x", nonce="abc")
         step = authenticate(login, client.first_message())

@@ -29,7 +29,7 @@ broker_process.run_broker(parse_broker_config({"listeners": "PLAINTEXT://127.0.0
 """
 
 
-class Process:
+class CommandProcess:
     def __init__(self, command, **given):
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=TESTS.parent, **given
@@ -49,7 +49,7 @@ class Process:
         return self.process.returncode, log
 
 
-class BrokerProcess(Process):
+class BrokerProcess(CommandProcess):
     def __init__(self, path):
         super().__init__([sys.executable, "-m", "broker_core.cli.main", "broker", "--path", str(path)])
 
@@ -63,7 +63,7 @@ def ignores_closed_pipes(process):
 
 def test_signals_stop_it_cleanly_and_the_second_one_ends_it_at_once(tmp_path):
     brokers = {number: BrokerProcess(tmp_path / number.name) for number in (signal.SIGTERM, signal.SIGINT)}
-    hanging = Process([sys.executable, "-c", HANGING], env=os.environ | {"PYTHONPATH": str(TESTS)})
+    hanging = CommandProcess([sys.executable, "-c", HANGING], env=os.environ | {"PYTHONPATH": str(TESTS)})
     for number, broker in brokers.items():
         broker.wait_until_ready()
         assert not Path("/proc").exists() or ignores_closed_pipes(broker.process)

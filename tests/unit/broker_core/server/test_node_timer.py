@@ -5,7 +5,7 @@ from broker_core.log_directory.system_ports import SystemClock
 from broker_core.server.node_timer import NodeTimer
 
 
-class TimedNode:
+class QueueNode:
     def __init__(self):
         self.timers = TimerQueue()
         self.next_timer_ms = self.timers.next_ms
@@ -14,7 +14,7 @@ class TimedNode:
 
 def run(story):
     async def with_timer():
-        node, clock = TimedNode(), SystemClock()
+        node, clock = QueueNode(), SystemClock()
         timer = NodeTimer(asyncio.get_running_loop(), node, clock)
         await story(node, clock, timer)
         timer.stop()

@@ -3,7 +3,7 @@ import logging
 from broker_core.server.steady_clock import SteadyClock
 
 
-class Machine:
+class TwoClocks:
     """Its two clocks; `pass_ms` moves both, `set_by` the wall clock alone."""
 
     def __init__(self):
@@ -21,17 +21,17 @@ class Machine:
 
 
 def test_it_is_the_wall_clock_as_long_as_that_goes_on():
-    machine = Machine()
+    machine = TwoClocks()
     assert [machine.pass_ms(10), machine.pass_ms(0), machine.pass_ms(5)] == [1_000_010, 1_000_010, 1_000_015]
 
 
 def test_a_clock_that_is_set_forward_is_followed_at_once():
-    machine = Machine()
+    machine = TwoClocks()
     assert machine.set_by(3_600_000) == 4_600_000
 
 
 def test_a_clock_that_is_set_back_lets_time_go_on_at_half_its_speed_until_it_has_caught_up(caplog):
-    machine = Machine()
+    machine = TwoClocks()
     with caplog.at_level(logging.WARNING):
         assert machine.set_by(-10_000) == 1_000_000
         assert [machine.pass_ms(1_000) for _ in range(3)] == [1_000_500, 1_001_000, 1_001_500]
@@ -41,7 +41,7 @@ def test_a_clock_that_is_set_back_lets_time_go_on_at_half_its_speed_until_it_has
 
 
 def test_it_never_goes_back_however_often_it_is_asked():
-    machine = Machine()
+    machine = TwoClocks()
     machine.set_by(-50)
     times = [machine.pass_ms(0.25) for _ in range(1_000)]
     assert times == sorted(times)

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from support.brokers.in_memory_cluster import InMemoryCluster
 from support.builders.committed_rows import committed_rows
-from support.spark.sink_actors import TOPIC, Killed, steps, written
+from support.spark.sink_actors import TOPIC, SinkKilled, steps, written
 from support.spark.sink_worlds import QUERY_ID, embedded_world, in_memory_world, world
 
 from broker_core.model.exceptions import StorageError
@@ -230,7 +230,7 @@ def test_a_millisecond_before_the_timeout_the_batch_is_decided(world):
 
 def test_a_dead_query_holds_readers_back_no_longer_than_its_timeout(world):
     world.cluster.create_topic(TOPIC)
-    with steps(kill_at=Step.TASK_FLUSHED), pytest.raises(Killed):
+    with steps(kill_at=Step.TASK_FLUSHED), pytest.raises(SinkKilled):
         world.sink(timeout_ms=60_000).run_batch(0, ["a"])
     bounds = world.cluster.bounds(TopicPartition(TOPIC, 0))
     assert bounds.last_stable_offset < bounds.high_watermark
@@ -314,7 +314,7 @@ def test_a_published_write_does_not_fail_any_more(failing_world, caplog):
 
 
 def test_the_next_run_ends_what_a_dead_one_left_open_at_once(world):
-    with steps(kill_at=Step.COMMITTING), pytest.raises(Killed):
+    with steps(kill_at=Step.COMMITTING), pytest.raises(SinkKilled):
         world.sink().run_batch(0, ["a"], ["b"])
     assert len(open_ids(world)) == 2
     with steps() as seen:

@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from support.spark.sink_actors import Killed, steps, written
+from support.spark.sink_actors import SinkKilled, steps, written
 from support.spark.sink_worlds import embedded_world, in_memory_world, one_by_one_world, world
 
 from broker_core.model.limits import MAX_TRANSACTION_TIMEOUT_MS
@@ -88,7 +88,7 @@ def run_phases(world):
     for phase in PHASES:
         try:
             phase(world)
-        except Killed:
+        except SinkKilled:
             check_what_is_readable(world, was_killed=True)
             with suppress(ConditionError):  # a batch that is decided and followed by others is not repeated by Spark
                 phase(world)
@@ -136,7 +136,7 @@ def test_without_finishing_what_a_dead_driver_had_decided_its_rows_would_be_lost
     world = one_by_one_world()
     monkeypatch.setattr(SinkDriver, "_finish_decided", lambda driver: None)
     monkeypatch.setattr(SinkDriver, "_decided_ids", lambda driver: frozenset())
-    with steps(kill_at=Step.DECIDED_ENDED, nth=1) as seen, suppress(Killed):
+    with steps(kill_at=Step.DECIDED_ENDED, nth=1) as seen, suppress(SinkKilled):
         a_plain_batch(world)
     assert seen.was_hit
     a_plain_batch(world)
@@ -146,7 +146,7 @@ def test_without_finishing_what_a_dead_driver_had_decided_its_rows_would_be_lost
 
 def a_world_whose_driver_died_after_the_decision():
     world = one_by_one_world()
-    with steps(kill_at=Step.DECIDED_ENDED, nth=1) as seen, suppress(Killed):
+    with steps(kill_at=Step.DECIDED_ENDED, nth=1) as seen, suppress(SinkKilled):
         a_plain_batch(world)
     assert seen.was_hit
     assert world.readable() == []
@@ -196,7 +196,7 @@ def test_an_abort_behind_a_commit_that_died_between_two_ends_leaves_what_is_deci
     sink = world.sink()
     driver = sink.driver.take_over() if is_driver_known else None
     opened = written(*(sink.write(rows, batch=0, driver=driver, task=number) for number, rows in enumerate(tasks)))
-    with steps(kill_at=Step.DECIDED_ENDED, nth=ended_count) as seen, suppress(Killed):
+    with steps(kill_at=Step.DECIDED_ENDED, nth=ended_count) as seen, suppress(SinkKilled):
         sink.driver.decide(Decision(batch=0, task_count=3), opened, driver=driver)
     assert seen.was_hit
     sink.driver.abandon(opened, driver=driver)
@@ -218,7 +218,7 @@ def test_a_commit_that_is_repeated_by_the_same_driver_ends_what_the_first_one_le
     sink = world.sink()
     driver = sink.driver.take_over()
     opened = written(*(sink.write([row], batch=0, driver=driver, task=task) for task, row in enumerate("ab")))
-    with steps(kill_at=Step.DECIDED_ENDED) as seen, suppress(Killed):
+    with steps(kill_at=Step.DECIDED_ENDED) as seen, suppress(SinkKilled):
         sink.driver.decide(Decision(batch=0, task_count=2), opened, driver=driver)
     assert seen.was_hit
     sink.driver.decide(Decision(batch=0, task_count=2), opened, driver=driver)

@@ -14,7 +14,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.spark.interleaved_actors import Actor, Killed, PausingCluster
+from support.spark.interleaved_actors import Actor, ActorKilled, PausingCluster
 from support.spark.sink_actors import Sink
 from support.spark.sink_worlds import QUERY_ID, in_memory_world, one_by_one_world
 
@@ -98,7 +98,7 @@ class Simulation:
             self.run_batch(actor, batch)
             actor.pause()
             if self.dice.randint(0, 3) == 0 and self.driver_count < MOST_DRIVERS:
-                raise Killed("before Spark has noted the commit")
+                raise ActorKilled("before Spark has noted the commit")
             if self.spark_notices and self.committed >= batch:
                 raise ConditionError("two drivers", condition="CONCURRENT_DRIVERS")
             self.committed = max(self.committed, batch)

@@ -2,7 +2,7 @@
 
 import pytest
 from support.brokers.in_memory_cluster import InMemoryCluster
-from support.spark.sink_actors import TOPIC, Killed, steps
+from support.spark.sink_actors import TOPIC, SinkKilled, steps
 from support.spark.sink_worlds import QUERY_ID, embedded_world, in_memory_world, world
 
 from broker_core.cluster import TransactionalProducer
@@ -86,20 +86,20 @@ def test_a_failed_attempt_ends_its_own_transaction_and_its_failure_is_told(world
 def test_a_killed_attempt_cleans_nothing_up(world):
     world.cluster.create_topic(TOPIC)
     transaction = a_transaction(world)
-    with pytest.raises(Killed), transaction.writing():
+    with pytest.raises(SinkKilled), transaction.writing():
         transaction.begin()
         transaction.add_partitions([PARTITION])
-        raise Killed
+        raise SinkKilled
     assert described(world, transaction).state is TransactionState.ONGOING
 
 
 def test_what_made_the_attempt_fail_is_told_also_when_the_log_cannot_be_written_any_more():
-    class FullDisk(InMemoryCluster):
+    class ClusterOnFullDisk(InMemoryCluster):
         def end_transaction(self, producer, **how):
             raise StorageError("no space left")
 
     world = in_memory_world()
-    world.cluster = FullDisk()
+    world.cluster = ClusterOnFullDisk()
     world.cluster.create_topic(TOPIC)
     transaction = a_transaction(world)
     with pytest.raises(ZeroDivisionError), transaction.writing():

@@ -23,7 +23,7 @@ steps = st.one_of(
 )
 
 
-class World:
+class TallyWorld:
     """Numbers only ever grow, so a state holds an earlier one if none of its numbers is smaller."""
 
     def __init__(self, path):
@@ -88,7 +88,7 @@ class World:
 def test_nobody_has_heard_of_anything_that_is_then_lost(plan):
     folder = tempfile.mkdtemp()
     try:
-        world = World(folder + "/log")
+        world = TallyWorld(folder + "/log")
         world.set(["a"])
         world.node.jobs.run_all()
         for step in plan:

@@ -24,7 +24,7 @@ steps = st.one_of(
 )
 
 
-class Client:
+class TransactionalClient:
     """One producer instance. It does not wait for answers before it goes on, as no good client would do."""
 
     def __init__(self, world, name, versions):
@@ -63,14 +63,14 @@ class Client:
         self.world.watched.append((answers, self, self.producer))
 
 
-class World:
+class TransactionWorld:
     def __init__(self, path, versions):
         self.path = path
         self.number = 0
         self.clock = None
         self.watched = []
         self.node = self.start()
-        self.clients = {name: Client(self, name, versions) for name in ("a", "b")}
+        self.clients = {name: TransactionalClient(self, name, versions) for name in ("a", "b")}
         for client in self.clients.values():
             client.open()
 
@@ -147,7 +147,7 @@ def ends_of(log, producer_id):
 def run(versions, plan):
     folder = tempfile.mkdtemp()
     try:
-        world = World(folder + "/log", versions)
+        world = TransactionWorld(folder + "/log", versions)
         for step in plan:
             world.do(step)
         world.settle()

@@ -4,7 +4,7 @@ from broker_core.broker.partition.append_budget import AppendBudget
 from broker_core.model.limits import MAX_APPEND_GROUP_BYTES, MAX_QUEUED_APPEND_BYTES, MAX_WRITING_BYTES
 
 
-class Writer:
+class BudgetWriter:
     """Asks for so many bytes until it gets them."""
 
     def __init__(self, name, budget, size_bytes, order):
@@ -25,22 +25,22 @@ def test_the_bound_is_let_through_and_one_byte_more_waits():
 
 def test_those_that_wait_get_their_turn_in_order_and_none_overtakes():
     budget, order = AppendBudget(max_writing_bytes=100), []
-    Writer("a", budget, 100, order)
-    Writer("b", budget, 80, order)
-    Writer("c", budget, 30, order)
-    Writer("d", budget, 10, order)
+    BudgetWriter("a", budget, 100, order)
+    BudgetWriter("b", budget, 80, order)
+    BudgetWriter("c", budget, 30, order)
+    BudgetWriter("d", budget, 10, order)
     assert order == ["a"]
     budget.written(100)
     assert order == ["a", "b"]
-    Writer("e", budget, 1, order)
+    BudgetWriter("e", budget, 1, order)
     budget.written(80)
     assert order == ["a", "b", "c", "d", "e"]
 
 
 def test_an_append_above_the_whole_bound_goes_when_nothing_else_is_written():
     budget, order = AppendBudget(max_writing_bytes=100), []
-    Writer("small", budget, 1, order)
-    Writer("large", budget, 1000, order)
+    BudgetWriter("small", budget, 1, order)
+    BudgetWriter("large", budget, 1000, order)
     assert order == ["small"]
     budget.written(1)
     assert order == ["small", "large"]

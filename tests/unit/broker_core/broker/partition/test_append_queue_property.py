@@ -100,7 +100,7 @@ def a_change(kind):
     return Asked(ask)
 
 
-class World:
+class QueueWorld:
     """One node whose loop writes; what was asked of each partition, in order."""
 
     def __init__(self, path):
@@ -193,7 +193,7 @@ def logs_of(path):
 @given(st.lists(steps, min_size=20, max_size=80))
 def test_the_loop_and_jobs_come_to_the_same_answers_and_the_same_logs(plan):
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
-        world = World(f"{folder}/loop")
+        world = QueueWorld(f"{folder}/loop")
         for step in plan:
             world.do(step)
         world.node.fs.refuse("nothing", count=0)

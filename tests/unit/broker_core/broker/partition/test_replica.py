@@ -1,7 +1,7 @@
 import pytest
 from support.builders.builders import SOME_TIME_MS, a_batch, a_commit_marker, a_record, a_transactional_batch
 from support.files.faulty_file_system import Killed
-from support.files.queued_jobs import ThreadJobs
+from support.files.queued_jobs import LoopedThreadJobs
 from support.nodes.replica_builders import RefusingFileSystem, ReplicaNode, offsets_read
 
 from broker_core.broker.partition.append_budget import AppendBudget
@@ -434,7 +434,7 @@ def test_a_kill_at_any_file_operation_of_a_group_keeps_what_was_acknowledged(tmp
 
 
 def test_threads_and_readers_agree(tmp_path):
-    jobs = ThreadJobs(3)
+    jobs = LoopedThreadJobs(3)
     node = ReplicaNode(tmp_path / "log")
     node.create(partition_count=2, internal_segment_bytes="2000")
     node.stop()

@@ -2,7 +2,7 @@ import random
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.nodes.consumer_group_runner import GroupRunner
+from support.nodes.consumer_group_runner import ConsumerGroupRunner
 
 from broker_core.group.classic.classic_messages import JoinProtocol, JoinRequest
 from broker_core.group.consumer.consumer_settings import ConsumerGroupSettings
@@ -13,7 +13,7 @@ GROUP = "g"
 TOPICS = ("t", "u", "v")
 
 
-class Client:
+class GroupConsumer:
     """A consumer: it gives up what it is no longer assigned when it gets round to it, and tells of it thereafter."""
 
     def __init__(self, runner, name, topics, instance_id=None):
@@ -53,10 +53,10 @@ class Client:
         return {(topic, partition) for topic, numbers in self.owned.items() for partition in numbers}
 
 
-class Crowd:
+class ConsumerCrowd:
     def __init__(self, seed):
         self.dice = random.Random(seed)
-        self.runner = GroupRunner(ConsumerGroupSettings(assignment_interval_ms=self.dice.choice((0, 1_000))))
+        self.runner = ConsumerGroupRunner(ConsumerGroupSettings(assignment_interval_ms=self.dice.choice((0, 1_000))))
         self.clients, self.count = [], 0
         for topic in TOPICS:
             self.runner.create(topic, self.dice.randint(1, 4))
@@ -67,7 +67,7 @@ class Crowd:
     def come(self):
         self.count += 1
         instance_id = f"i{self.count}" if self.dice.random() < 0.3 else None
-        self.clients.append(Client(self.runner, f"m{self.count}", self.some_topics(), instance_id))
+        self.clients.append(GroupConsumer(self.runner, f"m{self.count}", self.some_topics(), instance_id))
 
     def go(self):
         if len(self.clients) > 1:
@@ -119,7 +119,7 @@ class Crowd:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_members_that_come_and_go_at_random_end_with_every_partition_owned_once_and_never_twice_on_the_way(seed):
-    crowd = Crowd(seed)
+    crowd = ConsumerCrowd(seed)
     crowd.come()
     for _ in range(90):
         crowd.act()
@@ -132,7 +132,7 @@ def test_members_that_come_and_go_at_random_end_with_every_partition_owned_once_
 
 
 def test_a_member_that_is_silent_for_a_session_is_put_out():
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     runner.create("t", 2)
     assert runner.join(GROUP, "a", "t").member_epoch == 2
     runner.wait(44_999)
@@ -145,7 +145,7 @@ def test_a_member_that_is_silent_for_a_session_is_put_out():
 
 
 def test_a_static_member_that_left_for_a_while_is_put_out_when_its_session_is_over():
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     runner.create("t", 2)
     runner.join(GROUP, "a", "t", instance_id="i")
     runner.heartbeat(GROUP, "a", -2, instance_id="i")
@@ -159,7 +159,7 @@ def test_a_static_member_that_left_for_a_while_is_put_out_when_its_session_is_ov
 
 
 def test_after_a_restart_members_go_on_where_they_were_and_have_a_session_of_time():
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     runner.create("t", 2)
     epoch = runner.join(GROUP, "a", "t").member_epoch
     runner.wait(44_000)
@@ -173,7 +173,7 @@ def test_after_a_restart_members_go_on_where_they_were_and_have_a_session_of_tim
 
 
 def test_a_target_is_decided_no_sooner_than_an_interval_after_the_one_before():
-    runner = GroupRunner(ConsumerGroupSettings(assignment_interval_ms=1_000))
+    runner = ConsumerGroupRunner(ConsumerGroupSettings(assignment_interval_ms=1_000))
     runner.create("t", 2)
     assert runner.join(GROUP, "a", "t").member_epoch == 2
     runner.wait(10)
@@ -185,7 +185,7 @@ def test_a_target_is_decided_no_sooner_than_an_interval_after_the_one_before():
 
 
 def test_a_group_is_full_for_newcomers_alone():
-    runner = GroupRunner(ConsumerGroupSettings(max_size=1))
+    runner = ConsumerGroupRunner(ConsumerGroupSettings(max_size=1))
     runner.create("t", 1)
     assert runner.join(GROUP, "a", "t").error_code is ErrorCode.none
     assert runner.join(GROUP, "b", "t").error_code is ErrorCode.group_max_size_reached
@@ -193,7 +193,7 @@ def test_a_group_is_full_for_newcomers_alone():
 
 
 def test_version_0_lets_the_coordinator_make_up_the_member_id():
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     runner.create("t", 1)
     reply = runner.join(GROUP, "", "t", has_own_id=False)
     assert reply.member_id
@@ -202,7 +202,7 @@ def test_version_0_lets_the_coordinator_make_up_the_member_id():
 
 
 def test_groups_are_listed_with_their_protocol_and_state():
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     runner.create("t", 1)
     runner.join(GROUP, "a", "t")
     (found,) = runner.coordinator.list_groups(types=["consumer"])
@@ -214,7 +214,7 @@ def test_groups_are_listed_with_their_protocol_and_state():
 
 
 def test_a_group_without_members_is_deleted_by_records_that_leave_nothing():
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     runner.create("t", 1)
     runner.join(GROUP, "a", "t", topic_regex="t.*")
     runner.heartbeat(GROUP, "a", -1)
@@ -226,7 +226,7 @@ def test_a_group_without_members_is_deleted_by_records_that_leave_nothing():
 
 
 def test_offsets_that_were_committed_before_make_no_classic_group_of_it():
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     runner.create("t", 1)
     runner.ask(runner.coordinator.on_commit_offsets, CommitRequest(group_id=GROUP, offsets={}))
     runner.join(GROUP, "a", "t")
@@ -235,7 +235,7 @@ def test_offsets_that_were_committed_before_make_no_classic_group_of_it():
 
 
 def test_an_empty_classic_group_becomes_a_consumer_group_and_back():
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     runner.create("t", 1)
     joining = JoinRequest(
         group_id=GROUP,

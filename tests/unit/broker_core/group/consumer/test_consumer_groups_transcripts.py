@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support.nodes.consumer_group_runner import GroupRunner
+from support.nodes.consumer_group_runner import ConsumerGroupRunner
 
 RECORDED = Path(__file__).parents[4] / "golden" / "consumer_groups" / "transcripts.json"
 SCENES = json.loads(RECORDED.read_text().replace("@", "").replace(r"regular-expressions\\.", ""))
@@ -17,7 +17,7 @@ GROUP = "$GROUP"
 
 @pytest.mark.parametrize("scene", SCENES)
 def test_each_request_is_answered_as_kafka_answered_it(scene):
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     for number, step in enumerate(SCENES[scene]):
         where = f"step {number}: {step}"
         match step["do"]:

@@ -2,7 +2,7 @@
 
 import pytest
 from kio.schema.errors import ErrorCode
-from support.nodes.consumer_group_runner import GroupRunner
+from support.nodes.consumer_group_runner import ConsumerGroupRunner
 
 from broker_core.group.classic.classic_messages import (
     HeartbeatRequest,
@@ -142,7 +142,7 @@ def everything(runner):
 
 
 def a_classic_group(count=2, settings=None):
-    runner = GroupRunner(settings)
+    runner = ConsumerGroupRunner(settings)
     runner.create("t", 6)
     clients = [ClassicClient(runner, ["t"]) for _ in range(count)]
     for client in clients:
@@ -182,7 +182,7 @@ def test_a_migration_survives_restarts_on_its_way():
 
 
 def test_classic_members_may_join_a_consumer_group_and_leave_it():
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     runner.create("t", 4)
     modern = ModernClient(runner, "new", ["t"])
     modern.go_on()
@@ -246,7 +246,7 @@ def test_a_refused_newcomer_leaves_the_classic_group_as_it_is():
 
 
 def test_a_group_of_another_protocol_type_is_not_upgraded():
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     request = JoinRequest(
         group_id=GROUP, member_id="", session_timeout_ms=10_000, rebalance_timeout_ms=9_000, protocol_type="connect",
         protocols=(JoinProtocol(name="p"),), requires_known_member_id=False,
@@ -269,7 +269,7 @@ def test_where_downgrade_is_off_the_classic_members_stay_in_the_consumer_group()
 
 
 def test_the_last_modern_member_replaced_by_its_classic_twin_makes_the_group_a_classic_one():
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     runner.create("t", 2)
     runner.join(GROUP, "new", "t", instance_id="i")
     twin = ClassicClient(runner, ["t"], instance_id="i")

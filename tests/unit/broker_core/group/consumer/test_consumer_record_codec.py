@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_core.group.consumer.consumer_group_records import (
-    ClassicMember,
+    ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupRecord,
     ConsumerRecordType,
@@ -104,7 +104,7 @@ epochs = st.dictionaries(st.uuids(), st.dictionaries(st.integers(0, 9), st.integ
         server_assignor=st.none() | texts,
         classic=st.none()
         | st.builds(
-            ClassicMember,
+            ClassicMemberMetadata,
             session_timeout_ms=st.integers(0, 99),
             protocols=st.lists(st.builds(ClassicProtocol, name=texts, metadata=st.binary(max_size=4)), max_size=2).map(
                 tuple

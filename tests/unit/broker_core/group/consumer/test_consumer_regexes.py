@@ -1,5 +1,5 @@
 from kio.schema.errors import ErrorCode
-from support.nodes.consumer_group_runner import GroupRunner
+from support.nodes.consumer_group_runner import ConsumerGroupRunner
 
 from broker_core.group.consumer.consumer_step import ConsumerTimer, consumer_timer
 
@@ -7,7 +7,7 @@ GROUP = "g"
 
 
 def a_group(**topics):
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     for topic, count in topics.items():
         runner.create(topic, count)
     return runner

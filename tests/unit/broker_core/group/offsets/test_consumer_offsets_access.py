@@ -1,6 +1,6 @@
 import pytest
 from kio.schema.errors import ErrorCode
-from support.nodes.consumer_group_runner import GroupRunner
+from support.nodes.consumer_group_runner import ConsumerGroupRunner
 
 from broker_core.cluster import GroupOffset
 from broker_core.group.offsets.offset_messages import CommitRequest, FetchRequest
@@ -22,7 +22,7 @@ def fetch(runner, member_id, epoch):
 @pytest.fixture
 def runner():
     """Member a has had t-0 and t-1 since epoch 2 and is in epoch 3; b has t-2 and t-3 since epoch 3."""
-    runner = GroupRunner()
+    runner = ConsumerGroupRunner()
     runner.create("t", 4)
     runner.join(GROUP, "a", "t")
     runner.join(GROUP, "b", "t")

@@ -22,7 +22,7 @@ from kio.schema.errors import ErrorCode
 from broker_core.client.broker_connection import BrokerConnection
 from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_router import BrokerRouter
-from broker_core.client.coordinator_finder import CoordinatorKind
+from broker_core.client.coordinator_finder import CoordinatorType
 from broker_core.client.deadline import Backoff, Deadline
 from broker_core.client.transaction_listing import TransactionListing
 from broker_core.client.transaction_requests import (
@@ -63,7 +63,7 @@ _ENDED_ALIKE: Final = {
 }
 
 
-class Transactions:
+class RemoteTransactions:
     """See `Cluster` for what the methods promise."""
 
     def __init__(self, router: BrokerRouter, listing: TransactionListing) -> None:
@@ -115,7 +115,7 @@ class Transactions:
                 raise broker_error(answer.error_code, what)
 
         def commit(deadline: Deadline) -> None:
-            (answer,) = self._router.ask_coordinator(CoordinatorKind.GROUP, group_id, [committing], deadline)
+            (answer,) = self._router.ask_coordinator(CoordinatorType.GROUP, group_id, [committing], deadline)
             for topic in answer.topics:
                 for result in topic.partitions:
                     if result.error_code != ErrorCode.none:
@@ -166,7 +166,7 @@ class Transactions:
     def _init_at_coordinator(
         self, transactional_id: str, timeout_ms: int, is_two_phase: bool, deadline: Deadline
     ) -> Any:
-        node_id = self._router.coordinator(CoordinatorKind.TRANSACTION, transactional_id, deadline)
+        node_id = self._router.coordinator(CoordinatorType.TRANSACTION, transactional_id, deadline)
         connection = self._router.node(node_id, deadline)
         if is_two_phase and connection.supports(ApiKey.INIT_PRODUCER_ID, _TWO_PHASE_VERSION):
             request = two_phase_init_request(transactional_id, timeout_ms)
@@ -179,7 +179,7 @@ class Transactions:
         what = f"{'commit' if commit else 'abort'} the transaction of {name!r}"
 
         def attempt(deadline: Deadline) -> None:
-            node_id = self._router.coordinator(CoordinatorKind.TRANSACTION, name, deadline)
+            node_id = self._router.coordinator(CoordinatorType.TRANSACTION, name, deadline)
             connection = self._router.node(node_id, deadline)
             raises_epoch = _raises_epoch(connection)
             (answer,) = connection.ask([end_request(producer, commit=commit, raises_epoch=raises_epoch)], deadline)
@@ -239,7 +239,7 @@ class Transactions:
 
     def _ask_coordinator(self, producer: TransactionalProducer, request: Any, deadline: Deadline) -> Any:
         name = producer.transactional_id
-        return self._router.ask_coordinator(CoordinatorKind.TRANSACTION, name, [request], deadline)[0]
+        return self._router.ask_coordinator(CoordinatorType.TRANSACTION, name, [request], deadline)[0]
 
     def _run(self, producer: TransactionalProducer, what: str, attempt: Any, *, timeout_ms: int | None = None) -> None:
         """A broker says of an unknown transactional id that it has another producer id: told apart here."""

@@ -15,7 +15,7 @@ MAX_DECODED_ROWS: Final = 100_000
 """Rows of one batch: what is rendered from it at a time stays small."""
 
 
-class PartitionReader:
+class PartitionConsumer:
     """Goes on where it stopped: `read` may be called again when the log has grown."""
 
     def __init__(

@@ -11,7 +11,7 @@ from kio.static.primitive import i32, i64
 
 from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_router import BrokerRouter
-from broker_core.client.coordinator_finder import CoordinatorKind
+from broker_core.client.coordinator_finder import CoordinatorType
 from broker_core.client.deadline import Deadline
 from broker_core.client.wire_values import numbers_by_topic
 from broker_core.cluster import GroupOffset
@@ -23,7 +23,7 @@ _STABLE_WAIT_SECONDS: Final = 1.0
 _STABLE_PAUSE_SECONDS: Final = 0.02
 
 
-class GroupOffsets:
+class RemoteGroupOffsets:
     """See `Cluster` for what the methods promise. `list_groups` also has groups with members and no offset yet."""
 
     def __init__(self, router: BrokerRouter) -> None:
@@ -48,7 +48,7 @@ class GroupOffsets:
         request = _commit_request(group_id, offsets)
 
         def attempt(deadline: Deadline) -> None:
-            (answer,) = self._router.ask_coordinator(CoordinatorKind.GROUP, group_id, [request], deadline)
+            (answer,) = self._router.ask_coordinator(CoordinatorType.GROUP, group_id, [request], deadline)
             for topic in answer.topics:
                 for result in topic.partitions:
                     if result.error_code != ErrorCode.none:
@@ -79,7 +79,7 @@ class GroupOffsets:
 
         def attempt(deadline: Deadline) -> None:
             request = DeleteGroupsRequest(groups_names=(GroupId(group_id),))
-            (answer,) = self._router.ask_coordinator(CoordinatorKind.GROUP, group_id, [request], deadline)
+            (answer,) = self._router.ask_coordinator(CoordinatorType.GROUP, group_id, [request], deadline)
             (result,) = answer.results
             if result.error_code != ErrorCode.none:
                 raise broker_error(result.error_code, f"delete group {group_id!r}", group_id=group_id)
@@ -103,7 +103,7 @@ class GroupOffsets:
                 for topic, numbers in numbers_by_topic(partitions).items()
             )
         request = schema.OffsetFetchRequest(group_id=GroupId(group_id), topics=topics, require_stable=is_stable_only)
-        (answer,) = self._router.ask_coordinator(CoordinatorKind.GROUP, group_id, [request], deadline)
+        (answer,) = self._router.ask_coordinator(CoordinatorType.GROUP, group_id, [request], deadline)
         if answer.error_code != ErrorCode.none:
             raise broker_error(answer.error_code, f"fetch offsets of group {group_id!r}")
         return answer

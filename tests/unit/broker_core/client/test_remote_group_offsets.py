@@ -4,7 +4,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId
 from support.brokers.scripted_broker import NO_TIME, ScriptedBroker, schema_of
-from support.nodes.scripted_coordinator import Entry, ScriptedCoordinator
+from support.nodes.scripted_coordinator import ScriptedCoordinator, ScriptedTransaction
 
 from broker_core.cluster import GroupOffset
 from broker_core.model.exceptions import GroupNotEmptyError, OffsetMetadataTooLargeError, UnknownGroupError
@@ -47,7 +47,9 @@ def test_offsets_are_committed_and_fetched(broker, coordinator):
 
 def test_offsets_that_are_decided_and_not_yet_marked_are_waited_for(broker, coordinator):
     coordinator.offsets["g", "t", 0] = (5, "")
-    coordinator.entries["a"] = Entry(producer_id=1, state="PrepareCommit", pending={("g", "t", 0): (9, "")})
+    coordinator.entries["a"] = ScriptedTransaction(
+        producer_id=1, state="PrepareCommit", pending={("g", "t", 0): (9, "")}
+    )
 
     def fetch(request):
         if len(broker.asked(ApiKey.OFFSET_FETCH)) == 3:
@@ -59,9 +61,9 @@ def test_offsets_that_are_decided_and_not_yet_marked_are_waited_for(broker, coor
 
 
 def test_offsets_of_an_open_transaction_are_passed_over(broker, coordinator, monkeypatch):
-    monkeypatch.setattr("broker_core.client.group_offsets._STABLE_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr("broker_core.client.remote_group_offsets._STABLE_WAIT_SECONDS", 0.05)
     coordinator.offsets["g", "t", 0] = (5, "")
-    coordinator.entries["a"] = Entry(producer_id=1, state="Ongoing", pending={("g", "t", 0): (9, "")})
+    coordinator.entries["a"] = ScriptedTransaction(producer_id=1, state="Ongoing", pending={("g", "t", 0): (9, "")})
     began = time.monotonic()
     assert broker.client().fetch_offsets("g", [T0]) == {T0: GroupOffset(offset=5)}
     assert time.monotonic() - began < 1
