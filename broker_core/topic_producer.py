@@ -58,6 +58,8 @@ class ProducerSettings:
     max_request_bytes: int | None = None
     """A batch above it is refused, whatever the topic allows; Kafka's producers call it max.request.size."""
     gather_bytes: int = DEFAULT_GATHER_BYTES
+    ignores_keys: bool = False
+    """A row with a key goes where one without a key goes; Kafka's producers call it partitioner.ignore.keys."""
 
 
 class ProducerTransaction(Protocol):
@@ -196,7 +198,7 @@ class TopicProducer:
         columns = topic.gathered[0] if len(topic.gathered) == 1 else pa.concat_batches(topic.gathered)
         encoded = [
             _EncodedPartition(topic=topic, partition=partition, batches=self._encode(topic, partition, columns, rows))
-            for partition, rows in _rows_by_partition(topic, columns)
+            for partition, rows in _rows_by_partition(topic, columns, ignores_keys=self._settings.ignores_keys)
         ]
         topic.sticky = (topic.sticky + 1) % topic.description.partition_count
         limit_bytes, setting = self._limit(topic)
@@ -240,14 +242,14 @@ def _pieces(columns: Any, gather_bytes: int) -> list[Any]:
     return [columns.slice(start, length) for start in range(0, columns.num_rows, length)]
 
 
-def _rows_by_partition(topic: _Topic, columns: Any) -> list[tuple[int, Any]]:
+def _rows_by_partition(topic: _Topic, columns: Any, *, ignores_keys: bool) -> list[tuple[int, Any]]:
     """(partition, its rows' indices in order); None instead of indices: all rows."""
     names = columns.schema.names
     count = topic.description.partition_count
     explicit = columns.column("partition") if "partition" in names else None
     if explicit is not None and explicit.null_count == len(explicit):
         explicit = None
-    key = columns.column("key") if "key" in names else None
+    key = columns.column("key") if "key" in names and not ignores_keys else None
     if key is not None and key.null_count == len(key):
         key = None
     if explicit is not None:

@@ -59,6 +59,7 @@ class StreamlogDataSource(DataSource):
         from spark_streamlog.source.batch_reader import batch_reader_for
 
         options = self._read_options(QueryKind.BATCH)
+        _warn_of_ignored("source", options.ignored)
         _refuse_another_schema(schema, _arrow_schema(options))
         return batch_reader_for(options)
 
@@ -68,6 +69,7 @@ class StreamlogDataSource(DataSource):
         from spark_streamlog.source.stream_reader import StreamlogStreamReader
 
         options = self._read_options(QueryKind.STREAM)
+        _warn_of_ignored("source", options.ignored)
         given = _arrow_schema(options)
         _refuse_another_schema(schema, given)
         return StreamlogStreamReader(options, has_plain_schema=schema == from_arrow_schema(given))
@@ -76,7 +78,9 @@ class StreamlogDataSource(DataSource):
         from spark_streamlog.options.write_options import parse_write_options
         from spark_streamlog.sink.batch_writer import StreamlogBatchWriter
 
-        return StreamlogBatchWriter(parse_write_options(self.options, QueryKind.BATCH), schema, overwrite=overwrite)
+        options = parse_write_options(self.options, QueryKind.BATCH)
+        _warn_of_ignored("sink", options.ignored)
+        return StreamlogBatchWriter(options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamlogStreamWriter:
         from spark_streamlog.options.write_options import parse_write_options
@@ -84,6 +88,8 @@ class StreamlogDataSource(DataSource):
 
         # Complete mode arrives as overwrite; like the other modes it appends.
         options = parse_write_options(self.options, QueryKind.STREAM)
+        if not self._was_handed_over:
+            _warn_of_ignored("sink", options.ignored)
         return StreamlogStreamWriter(options, schema, is_planning=not self._was_handed_over)
 
     def _read_options(self, kind: QueryKind) -> ReadOptions:
@@ -97,9 +103,16 @@ class StreamlogDataSource(DataSource):
         from spark_streamlog.tables.table_schema import table_arrow_schema, table_ddl
 
         options = parse_table_options(self.options)
+        _warn_of_ignored("metadata table", options.ignored)
         table = options.scan.table
         _refuse_another_schema(schema, table_arrow_schema(table), shown=table_ddl(table))
         return MetadataTableReader(options)
+
+
+def _warn_of_ignored(role: str, names: tuple[str, ...]) -> None:
+    from spark_streamlog.options.ignored_options import warn_of_ignored
+
+    warn_of_ignored(role, names)
 
 
 def _arrow_schema(options: ReadOptions) -> Any:

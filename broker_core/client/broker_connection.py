@@ -28,9 +28,6 @@ from broker_core.model.loading import folders_on_path
 from broker_core.protocol.api_table import ApiKey, api_label
 from broker_core.protocol.connection import ClientSide
 
-MAX_IDLE_SECONDS: Final = 540
-"""Brokers close what was silent for ten minutes (connections.max.idle.ms); this side does it first."""
-
 DISTRIBUTION: Final = "spark-streamlog"
 """The package, and what brokers are told for the client's software."""
 
@@ -56,7 +53,7 @@ class BrokerConnection:
             min(settings.connect_timeout_ms, max(1, int(deadline.remaining_seconds * 1000))),
             setting="socket.connection.setup.timeout.ms",
         )
-        self._socket = BrokerSocket(address, settings.tls, setup)
+        self._socket = BrokerSocket(address, settings, setup)
         try:
             self._agree_on_versions(setup)
             if settings.sasl is not None:
@@ -73,7 +70,7 @@ class BrokerConnection:
             return not self._is_broken
         try:
             now = time.monotonic()
-            is_fresh = now < self._expires and now - self._last_use < MAX_IDLE_SECONDS
+            is_fresh = now < self._expires and (now - self._last_use) * 1000 < self._settings.max_idle_ms
             return not self._is_broken and is_fresh and self._socket.is_silent
         finally:
             self._lock.release()

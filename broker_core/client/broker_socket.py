@@ -12,7 +12,7 @@ from typing_extensions import Buffer
 
 from broker_core.client.deadline import Deadline
 from broker_core.client.tls_context import tls_context
-from broker_core.model.client_settings import BrokerAddress, TlsSettings
+from broker_core.model.client_settings import BrokerAddress, ClientSettings, TlsSettings
 from broker_core.model.exceptions import AuthenticationError, BrokerUnavailableError, RequestTimedOutError
 
 _JOINED_BYTES: Final = 64 * 1024
@@ -25,10 +25,12 @@ _LEAST_WAIT_SECONDS: Final = 0.001
 class BrokerSocket:
     """Connected when made. Raises BrokerUnavailableError, RequestTimedOutError and AuthenticationError (TLS)."""
 
-    def __init__(self, address: BrokerAddress, tls: TlsSettings | None, deadline: Deadline) -> None:
+    def __init__(self, address: BrokerAddress, settings: ClientSettings, deadline: Deadline) -> None:
         self._address = address
+        tls = settings.tls
         plain = _connect(address, deadline)
         try:
+            _set_buffers(plain, settings)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             self._socket = plain if tls is None else _wrap(plain, address, tls, deadline)
@@ -106,6 +108,13 @@ def _connect(address: BrokerAddress, deadline: Deadline) -> socket.socket:
     except (OSError, UnicodeError) as error:
         reason = reason_of(error) if isinstance(error, OSError) else "not a host name"
         raise BrokerUnavailableError(f"{address} cannot be reached: {reason}", address=str(address)) from error
+
+
+def _set_buffers(plain: socket.socket, settings: ClientSettings) -> None:
+    if settings.send_buffer_bytes is not None:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, settings.send_buffer_bytes)
+    if settings.receive_buffer_bytes is not None:
+        plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, settings.receive_buffer_bytes)
 
 
 def _wrap(plain: socket.socket, address: BrokerAddress, tls: TlsSettings, deadline: Deadline) -> ssl.SSLSocket:

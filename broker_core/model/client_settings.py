@@ -23,6 +23,7 @@ TLS_VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 DEFAULT_CLIENT_ID: Final = "streamlog"
 _MAX_PORT: Final = 65_535
 _MAX_MS: Final = 2**31 - 1
+_MAX_BYTES: Final = 2**31 - 1
 
 _ADDRESS: Final = re.compile(
     r"(?:[A-Za-z_]+://)?(?:\[(?P<six>[0-9A-Fa-f:.%\w]+)\]|(?P<host>[^:\s/\[\]]+)):(?P<port>\d{1,5})"
@@ -104,6 +105,11 @@ class ClientSettings:
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
+    max_idle_ms: int = 540_000
+    """After so long without a request a connection is not used again; brokers close idle ones after ten minutes."""
+    send_buffer_bytes: int | None = None
+    """Of a connection's socket; None: the operating system's choice."""
+    receive_buffer_bytes: int | None = None
 
     def __str__(self) -> str:
         return ",".join(map(str, self.bootstrap_servers))
@@ -117,14 +123,20 @@ _DURATIONS: Final = {
     "retry.backoff.ms": "retry_backoff_ms",
     "retry.backoff.max.ms": "retry_backoff_max_ms",
     "metadata.max.age.ms": "metadata_max_age_ms",
+    "connections.max.idle.ms": "max_idle_ms",
 }
+_SOCKET_BUFFERS: Final = {
+    "send.buffer.bytes": "send_buffer_bytes",
+    "receive.buffer.bytes": "receive_buffer_bytes",
+}
+_SYSTEMS_CHOICE: Final = "-1"
 
 CLIENT_SETTING_NAMES: Final = (
     "bootstrap.servers", "client.id", "security.protocol", "sasl.mechanism", "sasl.jaas.config", "sasl.username",
     "sasl.password", "ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.certificates",
     "ssl.truststore.password", "ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.key",
     "ssl.keystore.certificate.chain", "ssl.keystore.password", "ssl.key.password",
-    "ssl.endpoint.identification.algorithm", "ssl.enabled.protocols", "ssl.protocol", *_DURATIONS,
+    "ssl.endpoint.identification.algorithm", "ssl.enabled.protocols", *_DURATIONS, *_SOCKET_BUFFERS,
 )  # fmt: skip
 """Every setting that has a meaning here."""
 
@@ -141,6 +153,7 @@ def parse_client_settings(properties: Mapping[str, str]) -> ClientSettings:
         tls=_tls(given, complaints) if protocol.is_encrypted else None,
         sasl=_sasl(given, complaints) if protocol.is_authenticated else None,
         **_durations(given, complaints),
+        **_socket_buffers(given, complaints),
     )
     _check_what_the_protocol_ignores(given, protocol, complaints)
     if complaints:
@@ -178,6 +191,22 @@ def _durations(given: Mapping[str, str], complaints: list[str]) -> dict[str, int
             continue
         if not re.fullmatch(r"\d{1,10}", text) or not 0 < int(text) <= _MAX_MS:
             complaints.append(f"{name} must be a whole number of milliseconds from 1 to {_MAX_MS}, not {text!r}")
+        else:
+            found[attribute] = int(text)
+    return found
+
+
+def _socket_buffers(given: Mapping[str, str], complaints: list[str]) -> dict[str, int]:
+    found = {}
+    for name, attribute in _SOCKET_BUFFERS.items():
+        text = given.get(name, _SYSTEMS_CHOICE)
+        if text == _SYSTEMS_CHOICE:
+            continue
+        if not re.fullmatch(r"\d{1,10}", text) or not 0 < int(text) <= _MAX_BYTES:
+            complaints.append(
+                f"{name} must be a whole number of bytes from 1 to {_MAX_BYTES}, or {_SYSTEMS_CHOICE} for the "
+                f"operating system's choice, not {text!r}"
+            )
         else:
             found[attribute] = int(text)
     return found

@@ -73,6 +73,8 @@ class OptionReader:
     def __init__(self, given: Mapping[str, str], *, role: str) -> None:
         self.role = role
         self.complaints: list[str] = []
+        self.ignored: list[str] = []
+        """Options that were given and have no effect."""
         self._given = {name.lower(): value for name, value in given.items()}
         self._known: dict[str, str] = {}
 
@@ -146,6 +148,15 @@ class OptionReader:
         """Makes the name known as one that cannot be had, and complains when it was given."""
         if self.text(name) is not None:
             self.complain(f"{name} {reason}")
+
+    def ignore(self, name: str) -> None:
+        """Makes the name known as one without effect, and notes it when it was given."""
+        if self.text(name) is not None:
+            self.ignored.append(name)
+
+    def is_known(self, name: str) -> bool:
+        """Whether some accessor has asked for it."""
+        return name.lower() in self._known
 
     def complain(self, message: str) -> None:
         self.complaints.append(message)

@@ -7,10 +7,10 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from broker_core.model.identifiers import SINK_GROUP_PREFIX, IsolationLevel
 from spark_streamlog.options.format_options import source_formats
+from spark_streamlog.options.ignored_options import ignored_options
 from spark_streamlog.options.limit_options import ending_limit, starting_limit
 from spark_streamlog.options.option_reader import MAX_INTEGER, LogTarget, OptionReader, QueryKind
 from spark_streamlog.planning.offset_limits import OffsetLimit, check_start_against_end
@@ -28,17 +28,6 @@ DEFAULT_SMALL_BATCH_OFFSETS = 10_000
 MIN_PIN_RETENTION_MS = 1000
 MAX_PIN_RETENTION_MS = 100 * 365 * 24 * 3600 * 1000
 """A hundred years: a lease that never ends, and an instant that fits every clock."""
-
-TEXTS_WITHOUT_EFFECT: Final = ("groupIdPrefix", "kafka.group.id", "kafka.client.id", "kafka.client.rack")
-NUMBERS_WITHOUT_EFFECT: Final = (
-    "fetch.min.bytes", "fetch.max.bytes", "fetch.max.wait.ms", "max.partition.fetch.bytes", "max.poll.records",
-    "max.poll.interval.ms", "session.timeout.ms", "heartbeat.interval.ms", "request.timeout.ms",
-    "default.api.timeout.ms", "metadata.max.age.ms", "connections.max.idle.ms", "retry.backoff.ms",
-    "retry.backoff.max.ms", "reconnect.backoff.ms", "reconnect.backoff.max.ms", "receive.buffer.bytes",
-    "send.buffer.bytes",
-)  # fmt: skip
-"""Settings of a consumer about a network and a group that are not there: accepted, so that a Kafka query's options can
-stay."""
 
 
 class PushFilters(enum.Enum):
@@ -79,6 +68,8 @@ class ReadOptions:
     formats: RecordFormats
     """Of keys and values; a side without one stays binary."""
     push_filters: PushFilters
+    ignored: tuple[str, ...]
+    """Options that were given and have no effect."""
 
 
 def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions:
@@ -92,6 +83,7 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
     max_bytes = options.size_bytes("maxBytesPerTrigger", minimum=1)
     _warn_of_limits_in_a_batch(options, kind)
     group_id = _group_id(options, kind)
+    _refuse_what_the_source_owns(options)
     parsed = ReadOptions(
         target=target,
         subscription=subscription,
@@ -117,9 +109,8 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
         fetch_offset_retry_interval_ms=_retry_interval_ms(options),
         formats=source_formats(options, topic=_single_topic(subscription)),
         push_filters=PushFilters(options.choice("pushFilters", [each.value for each in PushFilters], default="auto")),
+        ignored=_ignored(options),
     )
-    _check_settings_without_effect(options)
-    _refuse_what_the_source_owns(options)
     options.finish()
     check_start_against_end(starting, ending)
     return parsed
@@ -231,12 +222,11 @@ def _retry_interval_ms(options: OptionReader) -> int:
     return 1000 if given is None else given
 
 
-def _check_settings_without_effect(options: OptionReader) -> None:
+def _ignored(options: OptionReader) -> tuple[str, ...]:
     options.integer("kafkaConsumer.pollTimeoutMs", minimum=0)
-    for name in TEXTS_WITHOUT_EFFECT:
-        options.text(name)
-    for name in NUMBERS_WITHOUT_EFFECT:
-        options.integer(f"kafka.{name}", minimum=-1)
+    options.ignore("kafkaConsumer.pollTimeoutMs")
+    options.ignore("groupIdPrefix")
+    return ignored_options(options)
 
 
 def _refuse_what_the_source_owns(options: OptionReader) -> None:

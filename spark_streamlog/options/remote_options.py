@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 PREFIX: Final = "kafka."
 
+_ONLY_OF_WRITERS: Final = {"delivery.timeout.ms"}
+
 _SETTING_NAME: Final = re.compile(
     rf"(?<![\w.])({'|'.join(re.escape(name) for name in sorted(CLIENT_SETTING_NAMES, key=len, reverse=True))})(?![\w.])"
 )
 
 
 def remote_settings(options: OptionReader) -> ClientSettings | None:
-    """How to reach the brokers; None when no option names any. What is wrong becomes complaints of `options`.
-
-    Every setting is made known: a query that reads a directory keeps those of the Kafka query that it was.
-    """
-    given = {name: value for name in CLIENT_SETTING_NAMES if (value := options.text(PREFIX + name)) is not None}
-    if "bootstrap.servers" not in given:
+    """How to reach the brokers; None when no option names any. What is wrong becomes complaints of `options`."""
+    if options.text(f"{PREFIX}bootstrap.servers") is None:
         return None
+    names = CLIENT_SETTING_NAMES if options.role == "sink" else set(CLIENT_SETTING_NAMES) - _ONLY_OF_WRITERS
+    given = {name: value for name in names if (value := options.text(PREFIX + name)) is not None}
     try:
         return parse_client_settings(given)
     except InvalidConfigError as error:

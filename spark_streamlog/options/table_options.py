@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_streamlog.options.ignored_options import ignored_options
 from spark_streamlog.options.option_reader import TABLE_OPTION, LogTarget, OptionReader
 from spark_streamlog.tables.table_rows import TableScan
 from spark_streamlog.tables.table_schema import MetadataTable
@@ -14,6 +15,8 @@ from spark_streamlog.tables.table_schema import MetadataTable
 class TableOptions:
     target: LogTarget
     scan: TableScan
+    ignored: tuple[str, ...]
+    """Options that were given and have no effect."""
 
 
 def parse_table_options(given: Mapping[str, str]) -> TableOptions:
@@ -27,7 +30,7 @@ def parse_table_options(given: Mapping[str, str]) -> TableOptions:
     if scan.groups and table not in (MetadataTable.GROUPS, MetadataTable.LAG):
         options.complain(f"groupId does not go with the table {table.value}, only with groups and lag")
     options.refuse("topic", "is for writing: the topics to show are named by subscribe")
-    parsed = TableOptions(target=options.log_target(), scan=scan)
+    parsed = TableOptions(target=options.log_target(), scan=scan, ignored=ignored_options(options))
     options.finish()
     return parsed
 

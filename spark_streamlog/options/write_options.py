@@ -19,6 +19,7 @@ from broker_core.model.limits import (
 from broker_core.model.topic_name import is_internal_topic, validate_topic_name
 from broker_core.topic_producer import ProducerSettings
 from spark_streamlog.options.format_options import sink_formats
+from spark_streamlog.options.ignored_options import ignored_options
 from spark_streamlog.options.option_reader import MAX_INTEGER, LogTarget, OptionReader, QueryKind
 from spark_streamlog.serde.format_settings import RecordFormats
 
@@ -28,13 +29,6 @@ COMPRESSION_LEVELS: Final = {
     CompressionType.ZSTD: (-131072, 22),
 }
 """Lowest and highest level, as Kafka's producers allow them."""
-
-WITHOUT_EFFECT: Final = (
-    "linger.ms", "buffer.memory", "retries", "retry.backoff.ms", "retry.backoff.max.ms", "request.timeout.ms",
-    "delivery.timeout.ms", "max.block.ms", "metadata.max.age.ms", "metadata.max.idle.ms", "connections.max.idle.ms",
-    "reconnect.backoff.ms", "reconnect.backoff.max.ms",
-)  # fmt: skip
-"""Settings about a network that is not there: accepted as numbers, so that a Kafka query's options can stay."""
 
 
 class Delivery(enum.Enum):
@@ -70,6 +64,8 @@ class WriteOptions:
     """As Spark hands it over; None also where it is set for the whole session."""
     producer: ProducerSettings
     formats: RecordFormats
+    ignored: tuple[str, ...]
+    """Options that were given and have no effect."""
 
 
 def parse_write_options(given: Mapping[str, str], kind: QueryKind) -> WriteOptions:
@@ -77,21 +73,19 @@ def parse_write_options(given: Mapping[str, str], kind: QueryKind) -> WriteOptio
     options = OptionReader(given, role="sink")
     delivery = _delivery(options)
     topic = _topic(options)
+    _refuse_what_the_sink_owns(options)
     parsed = WriteOptions(
         target=options.log_target(),
         topic=topic,
         new_topic_partition_count=options.integer("topic.partitions", minimum=1, maximum=MAX_PARTITION_COUNT),
         delivery=delivery,
         application=_application(options, kind, delivery),
-        transaction_timeout_ms=_transaction_timeout_ms(options),
+        transaction_timeout_ms=_transaction_timeout_ms(options, delivery),
         checkpoint_location=options.text("checkpointLocation") if kind is QueryKind.STREAM else None,
         producer=_producer_settings(options),
         formats=sink_formats(options, topic=topic),
+        ignored=_ignored(options),
     )
-    # Only the source has a use for it; one set of options may serve both.
-    options.flag("includeHeaders", default=False)
-    _check_settings_without_effect(options)
-    _refuse_what_the_sink_owns(options)
     options.finish()
     return parsed
 
@@ -138,11 +132,12 @@ def _application(options: OptionReader, kind: QueryKind, delivery: Delivery) -> 
     return ApplicationVersion(app_id=app_id, version=version)
 
 
-def _transaction_timeout_ms(options: OptionReader) -> int:
-    # Kafka's producers have one minute; here a transaction waits for the slowest task of its batch. Without effect, and
-    # accepted, with at-least-once delivery: one set of options may serve both.
+def _transaction_timeout_ms(options: OptionReader, delivery: Delivery) -> int:
+    # Kafka's producers have one minute; here a transaction waits for the slowest task of its batch.
     longest_ms = MAX_EMBEDDED_TRANSACTION_TIMEOUT_MS
     given = options.integer("kafka.transaction.timeout.ms", minimum=1, maximum=longest_ms)
+    if delivery is Delivery.AT_LEAST_ONCE:
+        options.ignore("kafka.transaction.timeout.ms")
     return MAX_TRANSACTION_TIMEOUT_MS if given is None else given
 
 
@@ -161,16 +156,20 @@ def _producer_settings(options: OptionReader) -> ProducerSettings:
         compression_level=levels.get(codec),
         max_batch_bytes=DEFAULT_WRITE_BATCH_BYTES if batch_bytes is None else max(1, batch_bytes),
         max_request_bytes=options.integer("kafka.max.request.size", minimum=0, maximum=MAX_INTEGER),
+        ignores_keys=options.flag("kafka.partitioner.ignore.keys", default=False),
     )
 
 
-def _check_settings_without_effect(options: OptionReader) -> None:
-    # An append to a directory returns when it is durable: as much as acks=all asks for.
-    options.choice("kafka.acks", ("all", "-1", "1", "0"), default="all")
-    options.text("kafka.client.id")
+def _ignored(options: OptionReader) -> tuple[str, ...]:
+    # Only the source uses it; one set of options may serve both.
+    options.flag("includeHeaders", default=False)
+    options.ignore("includeHeaders")
+    # Every append waits until it is durable, at all replicas in sync: as much as acks=all asks for.
+    if options.choice("kafka.acks", ("all", "-1", "1", "0"), default="all") in ("1", "0"):
+        options.ignore("kafka.acks")
     options.integer("kafka.max.in.flight.requests.per.connection", minimum=1, maximum=5)
-    for name in WITHOUT_EFFECT:
-        options.integer(f"kafka.{name}", minimum=0)
+    options.ignore("kafka.max.in.flight.requests.per.connection")
+    return ignored_options(options)
 
 
 def _refuse_what_the_sink_owns(options: OptionReader) -> None:
@@ -183,6 +182,11 @@ def _refuse_what_the_sink_owns(options: OptionReader) -> None:
         )
     if options.flag("kafka.enable.idempotence", default=True) is False:
         options.complain("kafka.enable.idempotence cannot be switched off: the sink's producers are idempotent")
+    if options.flag("kafka.transaction.two.phase.commit.enable", default=False):
+        options.complain(
+            "kafka.transaction.two.phase.commit.enable is not supported: the transactions of a query that died would "
+            "block readers for ever"
+        )
     options.refuse("kafka.transactional.id", "is not supported: the sink chooses its producers' ids itself")
     options.refuse("kafka.interceptor.classes", "is not supported: interceptors could change what is written")
     options.refuse(

@@ -83,6 +83,16 @@ def test_sequences_go_on_from_round_to_round_in_each_partition(cluster):
     assert len({h.producer_id for p in (0, 1) for h in headers_of(cluster, "t", p)}) == 1
 
 
+def test_keys_that_are_ignored_do_not_choose_the_partition(cluster):
+    cluster.create_topic("t", partition_count=8)
+    rows = pa.RecordBatch.from_pydict({"key": pa.array([b"a", b"b", b"c", b"d"]), "value": pa.array([b"x"] * 4)})
+    assert len({partition_for_key(key, 8) for key in (b"a", b"b", b"c", b"d")}) > 1
+    producer = a_producer(cluster, first_partition=5, ignores_keys=True)
+    producer.add("t", rows)
+    producer.flush()
+    assert rows_of(cluster, "t", 5)["key"] == [b"a", b"b", b"c", b"d"]
+
+
 def test_no_rows_ask_for_no_producer_and_make_no_topic(cluster):
     producer = a_producer(cluster)
     producer.add("t", values(b"a").slice(0, 0))

@@ -191,6 +191,13 @@ def test_a_login_that_is_about_to_expire_is_not_used_any_more(broker):
     assert not connection.is_usable
 
 
+def test_a_connection_that_was_idle_for_longer_than_its_setting_is_not_used_again(broker):
+    patient, impatient = connect(broker), connect(broker, **{"connections.max.idle.ms": "1"})
+    time.sleep(0.01)
+    assert patient.is_usable
+    assert not impatient.is_usable
+
+
 def test_a_broker_that_hangs_up_during_the_login_is_unavailable(broker):
     broker.script(ApiKey.SASL_HANDSHAKE, CLOSE)
     with pytest.raises(BrokerUnavailableError, match="closed the connection"):

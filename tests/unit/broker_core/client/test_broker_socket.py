@@ -8,7 +8,7 @@ from support.brokers.scripted_broker import ScriptedBroker, offsets_answer
 
 from broker_core.client.broker_socket import BrokerSocket
 from broker_core.client.deadline import Deadline
-from broker_core.model.client_settings import BrokerAddress, TlsSettings
+from broker_core.model.client_settings import BrokerAddress, ClientSettings, TlsSettings
 from broker_core.model.exceptions import AuthenticationError, BrokerUnavailableError, RequestTimedOutError
 from broker_core.model.identifiers import OffsetSpec, TopicPartition
 from broker_core.protocol.api_table import ApiKey
@@ -30,6 +30,10 @@ def address_of(port, host="127.0.0.1"):
     return BrokerAddress(host=host, port=port)
 
 
+def settings_of(tls=None, **settings):
+    return ClientSettings(bootstrap_servers=(), tls=tls, **settings)
+
+
 def soon():
     return Deadline(2000, setting="x.timeout.ms")
 
@@ -37,7 +41,7 @@ def soon():
 @pytest.fixture
 def pair():
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        made = BrokerSocket(address_of(listener.getsockname()[1]), None, soon())
+        made = BrokerSocket(address_of(listener.getsockname()[1]), settings_of(), soon())
         accepted, _ = listener.accept()
         with accepted:
             yield made, accepted
@@ -71,6 +75,24 @@ def test_silence_and_its_end(pair):
     assert not made.is_silent
 
 
+def test_the_sockets_buffers_have_the_sizes_that_were_asked_for(monkeypatch):
+    asked = {}
+
+    class NotedSocket(socket.socket):
+        def setsockopt(self, level, option, value):
+            asked[option] = value
+            super().setsockopt(level, option, value)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setattr(socket, "socket", NotedSocket)
+        settings = settings_of(send_buffer_bytes=40_000, receive_buffer_bytes=50_000)
+        BrokerSocket(address_of(listener.getsockname()[1]), settings, soon()).close()
+        assert (asked[socket.SO_SNDBUF], asked[socket.SO_RCVBUF]) == (40_000, 50_000)
+        asked.clear()
+        BrokerSocket(address_of(listener.getsockname()[1]), settings_of(), soon()).close()
+        assert not {socket.SO_SNDBUF, socket.SO_RCVBUF} & asked.keys()
+
+
 def test_waiting_is_bounded(pair):
     made, _ = pair
     with pytest.raises(RequestTimedOutError, match=r"did not answer within 30 ms \(request.timeout.ms\)"):
@@ -82,7 +104,7 @@ def test_waiting_is_bounded(pair):
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 300, "a..b"])
 def test_a_name_that_leads_nowhere_is_told(host):
     with pytest.raises(BrokerUnavailableError, match="cannot be reached"):
-        BrokerSocket(address_of(9, host), None, soon())
+        BrokerSocket(address_of(9, host), settings_of(), soon())
 
 
 def test_requests_and_large_answers_go_through_tls():
@@ -103,13 +125,13 @@ def test_requests_and_large_answers_go_through_tls():
 )
 def test_a_broker_that_is_not_trusted_is_refused(certificate, settings, said):
     with ScriptedBroker(tls=server_context(certificate)) as broker, pytest.raises(AuthenticationError, match=said):
-        BrokerSocket(address_of(broker.port), settings, soon())
+        BrokerSocket(address_of(broker.port), settings_of(settings), soon())
 
 
 def test_another_host_name_is_accepted_when_nobody_looks_at_it():
     settings = TlsSettings(trust_path=str(PEMS / "authority.pem"), verifies_host_name=False)
     with ScriptedBroker(tls=server_context("elsewhere.pem")) as broker:
-        BrokerSocket(address_of(broker.port), settings, soon()).close()
+        BrokerSocket(address_of(broker.port), settings_of(settings), soon()).close()
 
 
 @pytest.mark.parametrize(
@@ -126,7 +148,7 @@ def test_another_host_name_is_accepted_when_nobody_looks_at_it():
 def test_a_client_shows_its_certificate_when_it_is_asked(identity):
     with ScriptedBroker(tls=server_context(asks_for_client=True)) as broker:
         broker.topics["t"] = 1
-        made = BrokerSocket(address_of(broker.port), identity, soon())
+        made = BrokerSocket(address_of(broker.port), settings_of(identity), soon())
         # In TLS 1.3 the server looks at the certificate after the client's handshake is done.
         with pytest.raises(RequestTimedOutError):
             made.receive_into(memoryview(bytearray(1)), Deadline(100, setting="x"))
@@ -145,7 +167,7 @@ def test_a_client_without_the_certificate_that_is_asked_for_is_refused():
 def test_a_port_without_tls_is_told():
     refusal = pytest.raises(BrokerUnavailableError, match=r"TLS handshake.*does this port speak TLS\?")
     with ScriptedBroker() as broker, refusal:
-        BrokerSocket(address_of(broker.port), TRUSTING, soon())
+        BrokerSocket(address_of(broker.port), settings_of(TRUSTING), soon())
 
 
 def test_a_port_with_tls_that_is_spoken_to_without_is_told():

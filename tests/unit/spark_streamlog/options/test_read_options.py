@@ -171,17 +171,6 @@ def test_a_retry_interval_of_nothing_is_kept():
     assert parse().fetch_offset_retry_interval_ms == 1000
 
 
-def test_a_kafka_querys_consumer_settings_can_stay_and_change_nothing():
-    plain = parse()
-    given = {
-        "kafka.group.id": "g",
-        "groupIdPrefix": "p",
-        "kafka.max.poll.records": "500",
-        "kafka.receive.buffer.bytes": "-1",
-    }
-    assert parse(**given) == plain
-
-
 def test_a_consumer_setting_that_is_not_a_number_is_refused_by_name():
     with pytest.raises(Exception, match=r"kafka\.fetch\.max\.bytes must be a whole number"):
         parse(**{"kafka.fetch.max.bytes": "many"})

@@ -4,6 +4,7 @@ import pytest
 
 from broker_core.model.client_settings import BrokerAddress
 from spark_streamlog.errors import ConditionError
+from spark_streamlog.options.ignored_options import ignored_options
 from spark_streamlog.options.option_reader import LogTarget, OptionReader
 
 SASL = {
@@ -16,6 +17,7 @@ SASL = {
 def target_of(given):
     options = OptionReader(given, role="source")
     target = options.log_target()
+    ignored_options(options)
     options.finish()
     return target
 
