@@ -56,6 +56,14 @@ CONDITIONS: dict[str, Condition] = {
         "There is no log at {path}: {reason}.",
         "Check the path given to load() or the option path; a log directory is made by the first write to it.",
     ),
+    "STREAMLOG_LOG_NOT_SHARED": Condition(
+        "A task on host {host} cannot use {path}: {found}. The query was planned on host {planning_host} with the log "
+        "{log_id} at this path.",
+        "A log directory serves processes that share one machine and its file system. Executors elsewhere, also in a "
+        "container of their own, need a broker: run streamlog broker on the directory's machine and give "
+        "kafka.bootstrap.servers in place of the path. If the directory was deleted and made again since the query was "
+        "planned, load it again.",
+    ),
     "STREAMLOG_FIXED_SCHEMA": Condition(
         "The streamlog source has a fixed schema and cannot take another: asked for {asked}, it gives {given}.",
         "Remove schema(...) and cast the columns afterwards; includeHeaders adds the column headers. If a schema "

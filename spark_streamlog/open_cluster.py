@@ -15,28 +15,36 @@ from spark_streamlog.errors import condition_error
 from spark_streamlog.options.option_reader import LogTarget
 
 _lock = threading.Lock()
-_opened: dict[tuple[int, LogTarget], Cluster] = {}
+_opened: dict[tuple[int, LogTarget, bool], Cluster] = {}
+"""By process, place, and whether a directory may be made a log."""
 
 
 def open_for_reading(target: LogTarget) -> Cluster:
     """Raises STREAMLOG_NO_SUCH_LOG when there is no log; nothing is created. Brokers are reached at the first call."""
-    if target.brokers is not None:
-        return _open(target, create=False)
-    if not os.path.isdir(target.path):
+    if target.brokers is None and not os.path.isdir(target.path):
         raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason="no such directory")
     try:
-        return _open(target, create=False)
+        return open_existing(target)
     except DirectoryFormatError as error:
         raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason=str(error)) from error
 
 
+def open_existing(target: LogTarget) -> Cluster:
+    """For reading and writing a log that is there: nothing that is done with it makes a log.
+
+    Raises DirectoryFormatError when there is none.
+    """
+    return _open(target, create=False)
+
+
 def open_for_writing(target: LogTarget) -> Cluster:
-    """Makes the log directory when there is none."""
+    """Makes the log directory when there is none. On the driver only: what a task makes, the driver may never see."""
     return _open(target, create=True)
 
 
 def _open(target: LogTarget, *, create: bool) -> Cluster:
-    key = (os.getpid(), target)
+    # At brokers nothing is made by opening: one connection pool serves all.
+    key = (os.getpid(), target, create and target.brokers is None)
     with _lock:
         if key not in _opened:
             _opened[key] = _reopened(target, create=create)

@@ -114,6 +114,21 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         """The directory's absolute path."""
         return self._directory.path
 
+    @property
+    def log_id(self) -> str:
+        """Says which log stands at the path now: cluster and directory id of its meta.properties.
+
+        Empty where there is no log yet, and in the directory of a Kafka that wrote neither. Raises DirectoryFormatError
+        when the directory is gone.
+        """
+        self._opened()
+        return self._directory.log_id
+
+    def ensure_log(self) -> str:
+        """Makes the directory a log if it is none yet, durably. Returns its `log_id`."""
+        self._own()
+        return self.log_id
+
     # -- topics --
 
     def describe_topics(self, names: Collection[str] | None = None) -> dict[str, TopicDescription]:

@@ -115,6 +115,15 @@ class LogDirectory:
         assert self._properties is not None, f"{self.path} is {self._kind}"
         return self._properties
 
+    @property
+    def log_id(self) -> str:
+        """`<cluster id>/<directory id>`, without what meta.properties does not say; empty without such a file."""
+        if self._properties is None:
+            return ""
+        directory_id = self._properties.directory_id
+        ids = (self._properties.cluster_id, encode_id(directory_id) if directory_id.int else "")
+        return "/".join(each for each in ids if each)
+
     def look_again(self) -> None:
         """Finds out anew what the path is; takes the root lock in shared mode when it is OURS."""
         self._release()

@@ -17,7 +17,8 @@ from spark_streamlog.source.batch_planner import plan_batch
 from spark_streamlog.source.batch_pruning import PruningReport, plan_pruned
 from spark_streamlog.source.offset_reader import OffsetReader
 from spark_streamlog.source.pushed_filters import column_filters, is_pushing_process, keeps_plans_apart, may_push
-from spark_streamlog.source.range_reader import read_range
+from spark_streamlog.source.read_task import ReadTask, read_task
+from spark_streamlog.worker.planned_log import planned_log
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
 
 logger = logging.getLogger("spark_streamlog")
@@ -32,14 +33,16 @@ class StreamlogBatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Called once for a DataFrame, however often it is used; see `batch_planner`."""
         with with_conditions():
+            log = planned_log(self._options.target)
             offsets = OffsetReader(open_for_reading(self._options.target), self._options)
-            return [InputPartition((planned,)) for planned in plan_batch(offsets, self._options)]
+            planned = plan_batch(offsets, self._options)
+            return [InputPartition(ReadTask(log=log, ranges=(one,))) for one in planned]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes one partition without a value of an empty plan.
-        for planned in partition.value or ():
+        if partition.value is not None:
             with with_conditions():
-                yield from read_range(open_for_reading(self._options.target), planned, self._options)
+                yield from read_task(partition.value, self._options)
         prepare_worker_for_reuse()
 
 
@@ -62,11 +65,12 @@ class FilteringBatchReader(StreamlogBatchReader):
 
     def partitions(self) -> list[InputPartition]:
         with with_conditions():
+            log = planned_log(self._options.target)
             plan = plan_pruned(open_for_reading(self._options.target), self._options, self._filters)
         self.report = plan.report
         _enable_info_logging()
         logger.info("batch query planned: %s", plan.report)
-        return [InputPartition(task) for task in plan.tasks]
+        return [InputPartition(ReadTask(log=log, ranges=task)) for task in plan.tasks]
 
 
 def batch_reader_for(options: ReadOptions) -> StreamlogBatchReader:

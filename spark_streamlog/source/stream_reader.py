@@ -22,7 +22,9 @@ from spark_streamlog.options.option_reader import MAX_LONG
 from spark_streamlog.options.read_options import ReadOptions
 from spark_streamlog.planning.stream_offset import from_checkpoint, to_checkpoint
 from spark_streamlog.source.planned_range import PlannedRange
+from spark_streamlog.source.read_task import ReadTask, read_task
 from spark_streamlog.source.small_batch import read_small_batch
+from spark_streamlog.worker.planned_log import planned_log
 from spark_streamlog.worker.planning_process import class_that_hands_over
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
 
@@ -78,20 +80,18 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         self._rolled_back_rows()
         planned = self._planner().plan(from_checkpoint(start), from_checkpoint(end))
+        log = planned_log(self._options.target)
         if self._maybe_hand_over(planned):
-            return [InputPartition(tuple(planned))]
-        return [InputPartition((one,)) for one in planned]
+            return [InputPartition(ReadTask(log=log, ranges=tuple(planned)))]
+        return [InputPartition(ReadTask(log=log, ranges=(one,))) for one in planned]
 
     @with_conditions()
     def commit(self, end: dict[str, Any]) -> None:
         self._planner().commit(from_checkpoint(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from spark_streamlog.source.range_reader import read_range
-
         with with_conditions():
-            for planned in partition.value:
-                yield from read_range(open_for_reading(self._options.target), planned, self._options)
+            yield from read_task(partition.value, self._options)
         prepare_worker_for_reuse()
 
     def __getstate__(self) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from broker_core.cluster import Cluster
 from spark_streamlog.errors import with_conditions
 from spark_streamlog.open_cluster import open_for_reading
 from spark_streamlog.options.table_options import TableOptions
 from spark_streamlog.tables.table_rows import read_table, split_scan
 from spark_streamlog.wall_clock import wall_clock_ms
+from spark_streamlog.worker.planned_log import open_planned_log, planned_log
 
 
 class MetadataTableReader(DataSourceReader):
@@ -23,13 +23,13 @@ class MetadataTableReader(DataSourceReader):
 
     @with_conditions()
     def partitions(self) -> list[InputPartition]:
-        return [InputPartition(piece) for piece in split_scan(self._cluster(), self._options.scan)]
+        target = self._options.target
+        log = planned_log(target)
+        return [InputPartition((log, piece)) for piece in split_scan(open_for_reading(target), self._options.scan)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes one partition without a value of an empty plan.
         if partition.value is not None:
+            log, piece = partition.value
             with with_conditions():
-                yield from read_table(self._cluster(), partition.value, now_ms=wall_clock_ms())
-
-    def _cluster(self) -> Cluster:
-        return open_for_reading(self._options.target)
+                yield from read_table(open_planned_log(self._options.target, log), piece, now_ms=wall_clock_ms())

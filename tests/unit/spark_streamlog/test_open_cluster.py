@@ -1,5 +1,6 @@
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 
@@ -7,6 +8,7 @@ import pytest
 from support.brokers.scripted_broker import ScriptedBroker
 
 from broker_core.model.client_settings import parse_client_settings
+from broker_core.model.exceptions import DirectoryFormatError
 from spark_streamlog.errors import ConditionError
 from spark_streamlog.open_cluster import open_for_reading, open_for_writing
 from spark_streamlog.options.option_reader import LogTarget
@@ -20,7 +22,21 @@ def target(tmp_path):
 def test_a_log_is_opened_once_per_process(target):
     written = open_for_writing(target)
     written.create_topic("t")
-    assert open_for_reading(pickle.loads(pickle.dumps(target))) is written
+    assert open_for_writing(pickle.loads(pickle.dumps(target))) is written
+    read = open_for_reading(target)
+    assert open_for_reading(pickle.loads(pickle.dumps(target))) is read
+    assert "t" in read.describe_topics()
+
+
+def test_what_was_opened_for_reading_never_makes_a_log(target):
+    open_for_writing(target).create_topic("t")
+    read = open_for_reading(target)
+    shutil.rmtree(target.path)
+    with pytest.raises(DirectoryFormatError):
+        read.create_topic("t")
+    assert not os.path.exists(target.path)
+    open_for_writing(target).create_topic("t")
+    assert "t" in read.describe_topics()
 
 
 def test_reading_makes_no_directory(target):

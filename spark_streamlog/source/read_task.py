@@ -1,0 +1,30 @@
+"""What one Spark task of a query reads: pickled on the driver, carried out by `read_task`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_streamlog.options.read_options import ReadOptions
+from spark_streamlog.source.planned_range import PlannedRange
+from spark_streamlog.worker.planned_log import PlannedLog, open_planned_log
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTask:
+    """Ranges that are read one after the other, in the log that the driver planned with."""
+
+    log: PlannedLog | None
+    ranges: tuple[PlannedRange, ...]
+
+
+def read_task(task: ReadTask, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Raises STREAMLOG_LOG_NOT_SHARED, and what `read_range` raises."""
+    # The driver plans with this module, and does not wait for what reads.
+    from spark_streamlog.source.range_reader import read_range
+
+    cluster = open_planned_log(options.target, task.log)
+    for planned in task.ranges:
+        yield from read_range(cluster, planned, options)

@@ -1,0 +1,84 @@
+"""Whether a task has the log that the driver planned with, and not a namesake on a machine of its own.
+
+A path says nothing of the machine. An executor that does not share the driver's directory finds none there, or an empty
+one, or the log of somebody else. Used without a look, rows would be missing from a query, or be acknowledged and lie
+where nobody looks for them. So the log's identity travels with the plan:
+
+    driver    log = planned_log(target)            before it plans a read: the log must be there
+              log = planned_log_to_write(target)   before it plans a write: makes the log if there is none
+    task      cluster = open_planned_log(target, log)
+
+A task opens what is there and never makes a log. With brokers there is nothing to compare: both functions give None.
+"""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from broker_core.cluster import Cluster
+from broker_core.model.exceptions import DirectoryFormatError
+from spark_streamlog.errors import ConditionError, condition_error
+from spark_streamlog.open_cluster import open_existing, open_for_reading, open_for_writing
+from spark_streamlog.options.option_reader import LogTarget
+
+
+class DirectoryLog(Cluster, Protocol):
+    """What a log in a directory can say of itself; see `broker_core.embedded.embedded_cluster`."""
+
+    @property
+    def log_id(self) -> str: ...
+
+    def ensure_log(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLog:
+    """Pickled into each task. `log_id` is empty for the directory of a Kafka that wrote no ids: then a log must be at
+    the path, and which one cannot be said."""
+
+    host: str
+    log_id: str
+
+
+def planned_log(target: LogTarget) -> PlannedLog | None:
+    """On the driver, of a log to read. Raises STREAMLOG_NO_SUCH_LOG."""
+    if target.brokers is not None:
+        return None
+    embedded = cast(DirectoryLog, open_for_reading(target))
+    return PlannedLog(host=socket.gethostname(), log_id=embedded.log_id)
+
+
+def planned_log_to_write(target: LogTarget) -> PlannedLog | None:
+    """On the driver, of a log to write. Raises DirectoryFormatError, DirectoryReadOnlyError, DirectoryLockedError."""
+    if target.brokers is not None:
+        return None
+    embedded = cast(DirectoryLog, open_for_writing(target))
+    return PlannedLog(host=socket.gethostname(), log_id=embedded.ensure_log())
+
+
+def open_planned_log(target: LogTarget, planned: PlannedLog | None) -> Cluster:
+    """In a task, for reading and writing. Raises STREAMLOG_LOG_NOT_SHARED with the task's host when the log is not the
+    one that the driver planned with."""
+    if planned is None:
+        return open_existing(target)
+    try:
+        embedded = cast(DirectoryLog, open_existing(target))
+        log_id = embedded.log_id
+    except DirectoryFormatError as error:
+        raise _not_shared(target, planned, error.message) from error
+    if planned.log_id and log_id != planned.log_id:
+        raise _not_shared(target, planned, f"the log there is another one, {log_id or 'without an id'}")
+    return embedded
+
+
+def _not_shared(target: LogTarget, planned: PlannedLog, found: str) -> ConditionError:
+    return condition_error(
+        "STREAMLOG_LOG_NOT_SHARED",
+        host=socket.gethostname(),
+        path=target.path,
+        found=found,
+        planning_host=planned.host,
+        log_id=planned.log_id or "(without an id)",
+    )
