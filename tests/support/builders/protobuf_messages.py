@@ -106,3 +106,10 @@ def message_class(name):
     for file in (proto2_file(), proto3_file()):
         pool.AddSerializedFile(file.SerializeToString())
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def write_shop_descriptor(path):
+    """What protoc would write of `package shop; message Order { int64 id = 1; }`."""
+    file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
+    add(file.message_type.add(name="Order"), "id", Field.TYPE_INT64)
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())

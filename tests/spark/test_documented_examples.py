@@ -1,0 +1,156 @@
+"""Every example of README.md and docs/ is run, page by page and in order, with what the examples before it left.
+
+An example may use `spark` and the DataFrames of `names_of` without defining them, and the topic `flights`. `/data` and
+the brokers that it names become a folder and a broker of the test's own. A function `test_…` of an example is called
+with the fixtures that it asks for.
+"""
+
+import inspect
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from support.brokers.reachable_broker import free_ports
+from support.builders.protobuf_messages import write_shop_descriptor
+from support.documents.page_examples import PAGES, ROOT, examples_of, page_id
+
+from broker_core.embedded.embedded_cluster import open_embedded
+
+BASH_SECONDS = 120
+START_SECONDS = 60
+DOCUMENTED_BROKERS = re.compile(r"broker-\d:9092(?:,broker-\d:9092)*")
+EVENT = {"type": "record", "name": "Event", "fields": [{"name": "id", "type": "long"}]}
+
+
+@pytest.fixture
+def data(tmp_path):
+    """What stands for /data: a log, a registry and a descriptor."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    schema = {"id": 1, "subject": "events-value", "version": 1, "schema": EVENT}
+    (folder / "schemas.json").write_text(json.dumps({"schemas": [schema]}))
+    write_shop_descriptor(folder / "shop.desc")
+    return folder
+
+
+def make_flights(data):
+    cluster = open_embedded(str(data / "log"), create=True)
+    cluster.create_topic("flights", partition_count=3)
+    cluster.close()
+
+
+def names_of(spark):
+    flights = spark.range(30).selectExpr("string(id % 7) AS key", "concat('flight ', id) AS value")
+    return {
+        "spark": spark,
+        "flights": flights,
+        "orders": spark.range(5).selectExpr("id AS key", "named_struct('id', id, 'price', 1.5D) AS value"),
+        "events": spark.sql("SELECT X'02' AS value"),
+    }
+
+
+class PageRun:
+    """Runs the examples of one page."""
+
+    def __init__(self, request, data):
+        self._request = request
+        self._data = data
+        self._names = {}
+
+    def run(self, example):
+        text = self._of_this_test(example.text)
+        getattr(self, f"_run_{example.language}")(example, text)
+
+    def _of_this_test(self, text):
+        text = text.replace("/data/", f"{self._data}/").replace("--port 9092", f"--port {free_ports(1)[0]}")
+        if DOCUMENTED_BROKERS.search(text):
+            broker = self._request.getfixturevalue("streamlog_broker")
+            text = DOCUMENTED_BROKERS.sub(broker.bootstrap_servers, text)
+        return text
+
+    def _run_text(self, example, text):
+        pass
+
+    def _run_sql(self, example, text):
+        self._request.getfixturevalue("spark").sql(text)
+
+    def _run_python(self, example, text):
+        spark = self._request.getfixturevalue("spark")
+        self._names = self._names or names_of(spark)
+        before = set(self._names)
+        # The lines keep their numbers in the page, for the traceback.
+        exec(compile("\n" * example.line + text, str(example.page), "exec"), self._names)
+        for query in spark.streams.active:
+            assert query.awaitTermination(BASH_SECONDS), f"{example.place}: the query goes on"
+        for name in self._names.keys() - before:
+            if name.startswith("test_"):
+                asked = inspect.signature(self._names[name]).parameters
+                self._names[name](**{fixture: self._fixture(fixture, name) for fixture in asked})
+
+    def _fixture(self, name, function):
+        if name != "streamlog_path":
+            return self._request.getfixturevalue(name)
+        # Each test of a user has its own; here they are called within one.
+        path = self._data / function
+        path.mkdir()
+        return path
+
+    def _run_bash(self, example, text):
+        command = ["bash", "-euo", "pipefail", "-c", text]
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        folder = self._data.parent
+        (folder / "conf").exists() or (folder / "conf").symlink_to(ROOT / "conf")
+        if example.is_stopped:
+            self._run_and_stop(["bash", "-c", f"exec {text}"], folder, environment)
+            return
+        done = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=BASH_SECONDS, check=False
+        )
+        assert done.returncode == 0, f"{example.place}: {done.stdout}{done.stderr}"
+
+    def _run_and_stop(self, command, folder, environment):
+        """Waits for the first line on stdout, then asks it to end as Ctrl-C does."""
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
+        watchdog = threading.Timer(START_SECONDS, process.kill)
+        watchdog.start()
+        try:
+            assert process.stdout.readline(), "it ended, or said nothing"
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=START_SECONDS)
+            assert process.returncode in (0, 128 + signal.SIGINT)
+        finally:
+            watchdog.cancel()
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if examples_of(page)], ids=page_id)
+def test_the_examples_of_a_page_run_one_after_the_other(page, request, data):
+    if page.name != "command-line.md":  # which makes the topic itself
+        make_flights(data)
+    run = PageRun(request, data)
+    for example in examples_of(page):
+        if not example.not_run:
+            run.run(example)
+
+
+def test_the_first_stream_example_copies_each_row_of_a_topic_of_three_partitions_once(spark, request, data):
+    make_flights(data)
+    first = examples_of(ROOT / "README.md")[0]
+    PageRun(request, data).run(first)
+
+    def rows_of(topic):
+        frame = spark.read.format("streamlog").option("subscribe", topic).load(str(data / "log"))
+        return frame.selectExpr("string(key)", "string(value)", "partition")
+
+    source = rows_of("flights")
+    assert sorted({row.partition for row in source.collect()}) == [0, 1, 2]
+    copied = rows_of("copy").drop("partition")
+    assert sorted(copied.collect()) == sorted(source.drop("partition").collect())
+    assert copied.count() == 30
