@@ -20,7 +20,8 @@ After an exception the producer is spent: what it still held is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import enum
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -32,6 +33,7 @@ from broker_core.model.exceptions import (
     InvalidTopicNameError,
     RecordTooLargeError,
     TopicExistsError,
+    TopicNotCreatedError,
     UnknownPartitionError,
     UnknownTopicError,
 )
@@ -96,15 +98,54 @@ class _EncodedPartition:
         return TopicPartition(self.topic.description.name, self.partition)
 
 
-def describe_or_create(cluster: Cluster, name: str, *, partition_count: int | None = None) -> TopicDescription:
-    """The topic, made if it is missing. Several processes may do so at once: the second one takes what is there."""
+class TopicCreation(enum.Enum):
+    """Whether a write makes a topic that is missing. By the words of the sink's option topic.create."""
+
+    AUTO = "auto"
+    """Where the log does so by itself: see `Cluster.auto_creates_topics`."""
+    ALWAYS = "true"
+    NEVER = "false"
+
+
+def describe_or_create(
+    cluster: Cluster,
+    name: str,
+    *,
+    partition_count: int | None = None,
+    configs: Mapping[str, str] | None = None,
+    creation: TopicCreation = TopicCreation.AUTO,
+) -> TopicDescription:
+    """The topic, made if it is missing. Several processes may do so at once: the second one takes what is there.
+
+    Raises TopicNotCreatedError where it is missing and may not be made.
+    """
     found = cluster.describe_topics([name]).get(name)
     if found is not None:
         return found
+    _require_creation(cluster, name, creation)
     try:
-        return cluster.create_topic(name, partition_count=partition_count)
+        return cluster.create_topic(name, partition_count=partition_count, configs=configs)
     except TopicExistsError:
         return describe_existing(cluster, name)
+
+
+def _require_creation(cluster: Cluster, name: str, creation: TopicCreation) -> None:
+    if creation is TopicCreation.ALWAYS:
+        return
+    if creation is TopicCreation.NEVER:
+        reason = "topic.create is false"
+    else:
+        is_allowed = cluster.auto_creates_topics()
+        if is_allowed:
+            return
+        reason = (
+            "the brokers do not tell this user whether they make topics by themselves (auto.create.topics.enable)"
+            if is_allowed is None
+            else "the brokers do not make topics by themselves (auto.create.topics.enable is false)"
+        )
+    raise TopicNotCreatedError(
+        f"Topic '{name}' does not exist, and {reason}: create it before it is written to", topic=name
+    )
 
 
 def describe_existing(cluster: Cluster, name: str) -> TopicDescription:

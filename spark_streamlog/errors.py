@@ -196,6 +196,8 @@ CONDITIONS: dict[str, Condition] = {
 ADVICE_ON_THE_LOG: Final[dict[str, str]] = {
     "STREAMLOG_INVALID_TIMESTAMP": "Filter or correct such rows, or let the topic take them: streamlog topic alter NAME"
     " --config message.timestamp.after.max.ms=… (how far ahead of now) or message.timestamp.before.max.ms=… (how old).",
+    "STREAMLOG_TOPIC_NOT_CREATED": "streamlog topic create NAME or kafka-topics.sh --create makes one. With the option "
+    "topic.create=true the write makes it, if the user may.",
 }
 """What follows the log's own words, where it cannot know what its caller can do."""
 

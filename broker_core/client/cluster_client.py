@@ -21,6 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from uuid import UUID
 
+from broker_core.client.auto_creation import auto_creates_topics
 from broker_core.client.broker_router import BrokerRouter
 from broker_core.client.group_description import describe_group
 from broker_core.client.log_sampler import LogSampler
@@ -89,6 +90,9 @@ class ClusterClient:
         self, name: str, *, partition_count: int | None = None, configs: Mapping[str, str] | None = None
     ) -> TopicDescription:
         return self._topics.create(name, partition_count, configs or {})
+
+    def auto_creates_topics(self) -> bool | None:
+        return auto_creates_topics(self._router)
 
     def delete_topic(self, name: str) -> None:
         self._topics.delete(name)

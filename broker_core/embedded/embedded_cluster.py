@@ -154,6 +154,9 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         own.folders.make_all(topic)
         return topic
 
+    def auto_creates_topics(self) -> bool:
+        return True
+
     def delete_topic(self, name: str) -> None:
         def plan(controller: MetadataController) -> CoordinatorResult[MetadataRecord, TopicDescription]:
             return controller.plan_delete_topic(name)

@@ -6,6 +6,7 @@
     │   ├── InvalidConfigError           unknown setting, or a value out of its range
     │   ├── TopicExistsError
     │   ├── UnknownTopicError
+    │   │   └── TopicNotCreatedError       a write found it missing and may not make it
     │   ├── UnknownPartitionError
     │   ├── InvalidPartitionsError       a partition count that is not positive, or fewer than there are
     │   ├── OffsetOutOfRangeError        below the log start or above the log end
@@ -98,6 +99,10 @@ class TopicExistsError(InvalidRequestError):
 
 class UnknownTopicError(InvalidRequestError):
     error_code = ErrorCode.unknown_topic_or_partition
+
+
+class TopicNotCreatedError(UnknownTopicError):
+    pass
 
 
 class UnknownPartitionError(InvalidRequestError):

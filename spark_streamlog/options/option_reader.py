@@ -83,6 +83,12 @@ class OptionReader:
         self._known[name.lower()] = name
         return self._given.get(name.lower())
 
+    def texts_behind(self, prefix: str) -> dict[str, str]:
+        """The values of all options whose names begin so, by what follows, in small letters."""
+        names = [name for name in self._given if name.startswith(prefix.lower()) and name != prefix.lower()]
+        self._known.update({name: name for name in names})
+        return {name[len(prefix) :]: self._given[name] for name in names}
+
     def flag(self, name: str, *, default: bool) -> bool:
         value = self.text(name)
         if value is None:

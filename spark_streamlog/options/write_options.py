@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from broker_core.model.exceptions import InvalidTopicNameError
+from broker_core.model.exceptions import InvalidConfigError, InvalidTopicNameError
 from broker_core.model.identifiers import CompressionType
 from broker_core.model.limits import (
     DEFAULT_WRITE_BATCH_BYTES,
@@ -16,8 +16,9 @@ from broker_core.model.limits import (
     MAX_PARTITION_COUNT,
     MAX_TRANSACTION_TIMEOUT_MS,
 )
+from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import is_internal_topic, validate_topic_name
-from broker_core.topic_producer import ProducerSettings
+from broker_core.topic_producer import ProducerSettings, TopicCreation
 from spark_streamlog.options.format_options import sink_formats
 from spark_streamlog.options.ignored_options import ignored_options
 from spark_streamlog.options.option_reader import MAX_INTEGER, LogTarget, OptionReader, QueryKind
@@ -29,6 +30,9 @@ COMPRESSION_LEVELS: Final = {
     CompressionType.ZSTD: (-131072, 22),
 }
 """Lowest and highest level, as Kafka's producers allow them."""
+
+
+TOPIC_CONFIG_PREFIX: Final = "topic.config."
 
 
 class Delivery(enum.Enum):
@@ -49,13 +53,21 @@ class ApplicationVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NewTopics:
+    """What becomes of a topic that is missing. None and no settings: as the log makes topics by default."""
+
+    creation: TopicCreation
+    partition_count: int | None
+    configs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
     """`topic` is where all rows go; None: each row's column says it."""
 
     target: LogTarget
     topic: str | None
-    new_topic_partition_count: int | None
-    """Of a topic that the sink makes; None: the log's default."""
+    new_topics: NewTopics
     delivery: Delivery
     application: ApplicationVersion | None
     """Only of a batch write."""
@@ -77,7 +89,7 @@ def parse_write_options(given: Mapping[str, str], kind: QueryKind) -> WriteOptio
     parsed = WriteOptions(
         target=options.log_target(),
         topic=topic,
-        new_topic_partition_count=options.integer("topic.partitions", minimum=1, maximum=MAX_PARTITION_COUNT),
+        new_topics=_new_topics(options),
         delivery=delivery,
         application=_application(options, kind, delivery),
         transaction_timeout_ms=_transaction_timeout_ms(options, delivery),
@@ -102,6 +114,20 @@ def _topic(options: OptionReader) -> str | None:
     if is_internal_topic(topic):
         options.complain(f"topic: {topic!r} is internal: only the log itself writes to it")
     return topic
+
+
+def _new_topics(options: OptionReader) -> NewTopics:
+    creation = TopicCreation(options.choice("topic.create", [each.value for each in TopicCreation], default="auto"))
+    count = options.integer("topic.partitions", minimum=1, maximum=MAX_PARTITION_COUNT)
+    configs = options.texts_behind(TOPIC_CONFIG_PREFIX)
+    try:
+        TopicConfig.from_strings(configs)
+    except InvalidConfigError as error:
+        options.complain(f"{TOPIC_CONFIG_PREFIX}*: {error.message}")
+    if creation is TopicCreation.NEVER:
+        for name in ("topic.partitions", *(TOPIC_CONFIG_PREFIX + each for each in sorted(configs))):
+            options.ignore(name)
+    return NewTopics(creation=creation, partition_count=count, configs=configs)
 
 
 def _delivery(options: OptionReader) -> Delivery:

@@ -97,6 +97,12 @@ class _Writing:
 
 def _topic_finder(cluster: Cluster, options: WriteOptions) -> Any:
     def find_topic(name: str) -> TopicDescription:
-        return describe_or_create(cluster, name, partition_count=options.new_topic_partition_count)
+        return describe_or_create(
+            cluster,
+            name,
+            partition_count=options.new_topics.partition_count,
+            configs=options.new_topics.configs,
+            creation=options.new_topics.creation,
+        )
 
     return find_topic

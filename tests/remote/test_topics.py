@@ -1,15 +1,18 @@
 """Topics of a broker: made, described, changed and deleted."""
 
 import pytest
+from support.brokers.either_broker import EITHER_BROKER, running_broker
 
 from broker_core.model.exceptions import (
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidTopicNameError,
     TopicExistsError,
+    TopicNotCreatedError,
     UnknownTopicError,
 )
 from broker_core.model.identifiers import TopicPartition
+from broker_core.topic_producer import TopicCreation, describe_or_create
 
 
 def test_a_topic_can_be_used_when_its_creation_returns(broker, client):
@@ -78,3 +81,22 @@ def test_asking_for_a_topic_does_not_make_it(client, broker):
     with pytest.raises(UnknownTopicError):
         client.bounds(TopicPartition(name, 0))
     assert name not in client.describe_topics()
+
+
+@pytest.mark.parametrize("kind", EITHER_BROKER)
+def test_a_write_makes_no_topic_where_the_brokers_do_not(kind, tmp_path):
+    with (
+        running_broker(kind, tmp_path / "node", settings=["auto.create.topics.enable=false"]) as broker,
+        broker.client() as client,
+    ):
+        assert client.auto_creates_topics() is False
+        with pytest.raises(TopicNotCreatedError, match=r"auto.create.topics.enable is false"):
+            describe_or_create(client, "missing")
+        assert client.describe_topics() == {}
+        assert describe_or_create(client, "asked-for", creation=TopicCreation.ALWAYS).name == "asked-for"
+
+
+def test_a_write_makes_a_topic_where_the_brokers_do(broker, client):
+    assert client.auto_creates_topics() is True
+    name = broker.name()
+    assert describe_or_create(client, name, configs={"retention.ms": "-1"}).configs == {"retention.ms": "-1"}

@@ -7,6 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from support.builders.stored_records import make_topic, stored_headers, stored_records, stored_values, topics_of
 
+from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.identifiers import CompressionType
 from broker_core.record.partitioner import partition_for_key
 
@@ -37,6 +38,19 @@ def a_frame(spark, rows, schema):
 def test_the_option_topic_takes_every_row(spark, log_dir):
     save(spark.range(1000).select(F.col("id").cast("string").alias("value")), log_dir, topic="t")
     assert sorted(int(value) for value in stored_values(log_dir, "t")) == list(range(1000))
+
+
+def test_a_missing_topic_is_made_as_the_options_say_or_not_at_all(spark, log_dir):
+    frame = a_frame(spark, [("1",)], "value string")
+    message = refusal(frame, log_dir, topic="t", topic__create=False)
+    assert "[STREAMLOG_TOPIC_NOT_CREATED] Topic 't' does not exist, and topic.create is false" in message
+    assert topics_of(log_dir) == {}
+    save(frame, log_dir, topic="t", topic__partitions=2, topic__config__retention__ms=-1)
+    with open_embedded(log_dir) as cluster:
+        made = cluster.describe_topics(["t"])["t"]
+    assert (made.partition_count, made.configs) == (2, {"retention.ms": "-1"})
+    save(frame, log_dir, topic="t", topic__create=False)
+    assert stored_values(log_dir, "t") == [b"1", b"1"]
 
 
 def test_the_column_topic_sends_each_row_where_it_says(spark, log_dir):

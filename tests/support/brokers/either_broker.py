@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,14 +18,15 @@ EITHER_BROKER = ("ours", pytest.param("real", marks=pytest.mark.kafka))
 
 
 @contextmanager
-def running_broker(kind: str, folder: Path) -> Iterator[ReachableBroker]:
-    """Started, with its user; it can be stopped, killed and started again. A real one skips where there is no Java."""
+def running_broker(kind: str, folder: Path, *, settings: Sequence[str] = ()) -> Iterator[ReachableBroker]:
+    """Started, with its user; it can be stopped, killed and started again. A real one skips where there is no Java.
+    `settings` are further lines of its properties file."""
     if kind == "real":
         if reason := why_unavailable():
             pytest.skip(reason)
-        broker = RealKafka(folder)
+        broker = RealKafka(folder, settings)
     else:
-        broker = ServedBroker(folder)
+        broker = ServedBroker(folder, settings)
         add_scram_user(broker, USER, PASSWORD)
     try:
         yield broker

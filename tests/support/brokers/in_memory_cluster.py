@@ -56,6 +56,7 @@ class _Partition:
 class InMemoryCluster:
     def __init__(self, *, now_ms: Callable[[], int] = lambda: 0, ends_together: bool = True) -> None:
         self.ends_together = ends_together
+        self.is_auto_creating: bool | None = True
         self.between_ends: Callable[[], None] = lambda: None
         self._topics: dict[str, TopicDescription] = {}
         self._partitions: dict[TopicPartition, _Partition] = {}
@@ -94,6 +95,9 @@ class InMemoryCluster:
         )
         self._topics[name] = topic
         return self.create_partitions(name, partition_count or 1)
+
+    def auto_creates_topics(self) -> bool | None:
+        return self.is_auto_creating
 
     def delete_topic(self, name: str) -> None:
         topic = self._topics.pop(name)

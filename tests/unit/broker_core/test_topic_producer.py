@@ -15,6 +15,7 @@ from broker_core.model.exceptions import (
     InvalidTopicNameError,
     RecordTooLargeError,
     TopicExistsError,
+    TopicNotCreatedError,
     UnknownPartitionError,
     UnknownTopicError,
 )
@@ -22,7 +23,13 @@ from broker_core.model.identifiers import CompressionType, TopicPartition
 from broker_core.record.batch_reader import iter_headers
 from broker_core.record.columns import ALL_COLUMNS, decode
 from broker_core.record.partitioner import partition_for_key
-from broker_core.topic_producer import ProducerSettings, TopicProducer, describe_existing, describe_or_create
+from broker_core.topic_producer import (
+    ProducerSettings,
+    TopicCreation,
+    TopicProducer,
+    describe_existing,
+    describe_or_create,
+)
 
 NOW_MS = 1_700_000_000_000
 
@@ -56,6 +63,35 @@ def headers_of(cluster, topic, partition=0):
 
 def rows_of(cluster, topic, partition=0):
     return decode(stored(cluster, topic, partition), from_offset=0, columns=ALL_COLUMNS).record_batch.to_pydict()
+
+
+def test_a_missing_topic_is_made_with_what_was_asked_for(cluster):
+    made = describe_or_create(cluster, "t", partition_count=3, configs={"retention.ms": "1"})
+    assert (made.partition_count, made.configs) == (3, {"retention.ms": "1"})
+    assert describe_or_create(cluster, "t", partition_count=5, creation=TopicCreation.NEVER) == made
+
+
+@pytest.mark.parametrize(
+    ("is_auto_creating", "creation", "words"),
+    [
+        (False, TopicCreation.AUTO, "auto.create.topics.enable is false"),
+        (None, TopicCreation.AUTO, "do not tell this user"),
+        (True, TopicCreation.NEVER, "topic.create is false"),
+        (None, TopicCreation.NEVER, "topic.create is false"),
+        (True, TopicCreation.AUTO, None),
+        (True, TopicCreation.ALWAYS, None),
+        (False, TopicCreation.ALWAYS, None),
+        (None, TopicCreation.ALWAYS, None),
+    ],
+)
+def test_a_topic_is_made_only_where_the_log_and_the_writer_allow_it(cluster, is_auto_creating, creation, words):
+    cluster.is_auto_creating = is_auto_creating
+    if words is None:
+        assert describe_or_create(cluster, "t", creation=creation).name == "t"
+        return
+    with pytest.raises(TopicNotCreatedError, match=words):
+        describe_or_create(cluster, "t", creation=creation)
+    assert cluster.describe_topics() == {}
 
 
 def test_rows_are_appended_in_order_with_time_and_producer(cluster):

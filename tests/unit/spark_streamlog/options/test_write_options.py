@@ -11,9 +11,10 @@ from broker_core.model.limits import (
     MAX_PARTITION_COUNT,
     MAX_TRANSACTION_TIMEOUT_MS,
 )
+from broker_core.topic_producer import TopicCreation
 from spark_streamlog.errors import ConditionError
 from spark_streamlog.options.option_reader import QueryKind
-from spark_streamlog.options.write_options import ApplicationVersion, Delivery, parse_write_options
+from spark_streamlog.options.write_options import ApplicationVersion, Delivery, NewTopics, parse_write_options
 
 
 def parsed(kind=QueryKind.BATCH, **options):
@@ -31,7 +32,7 @@ def test_a_path_is_enough():
     options = parsed()
     assert str(options.target) == "/data/log"
     assert options.topic is None
-    assert options.new_topic_partition_count is None
+    assert options.new_topics == NewTopics(creation=TopicCreation.AUTO, partition_count=None, configs={})
     assert options.delivery is Delivery.EXACTLY_ONCE
     assert options.application is None
     assert options.transaction_timeout_ms == MAX_TRANSACTION_TIMEOUT_MS
@@ -41,7 +42,7 @@ def test_a_path_is_enough():
 
 def test_option_names_ignore_case_and_values_keep_it():
     options = parse_write_options({"PATH": "/Data", "Topic": "Orders", "TOPIC.partitions": "3"}, QueryKind.STREAM)
-    assert (str(options.target), options.topic, options.new_topic_partition_count) == ("/Data", "Orders", 3)
+    assert (str(options.target), options.topic, options.new_topics.partition_count) == ("/Data", "Orders", 3)
 
 
 def test_options_travel_to_the_tasks():
@@ -151,6 +152,10 @@ def test_settings_that_are_fulfilled_anyway_are_accepted(name, value):
         ("topic", "__consumer_offsets", "'__consumer_offsets' is internal: only the log itself writes to it"),
         ("topic.partitions", "0", "topic.partitions must be a whole number from 1"),
         ("topic.partitions", str(MAX_PARTITION_COUNT + 1), f"to {MAX_PARTITION_COUNT}"),
+        ("topic.create", "maybe", "topic.create must be one of auto, true, false"),
+        ("topic.config.retention.msx", "1", "topic.config.*: Unknown topic config name: retention.msx. Did you mean"),
+        ("topic.config.retention.ms", "soon", "topic.config.*: Invalid value soon for configuration retention.ms"),
+        ("topic.config.", "soon", "topic.config. is not an option of the streamlog sink"),
         ("delivery", "at-most-once", "delivery must be one of exactly-once, at-least-once"),
         ("kafka.transaction.timeout.ms", "0", "kafka.transaction.timeout.ms must be a whole number from 1 to 86400000"),
         ("kafka.transaction.timeout.ms", "86400001", "from 1 to 86400000, not '86400001'"),
@@ -166,10 +171,23 @@ def test_what_cannot_be_had_is_refused_by_name(name, value, words):
     assert words in refusal({name: value})
 
 
+def test_what_a_missing_topic_is_made_with():
+    given = {"topic.create": "TRUE", "topic.partitions": "3", "Topic.Config.Retention.MS": "-1"}
+    assert parsed(**given).new_topics == NewTopics(
+        creation=TopicCreation.ALWAYS, partition_count=3, configs={"retention.ms": "-1"}
+    )
+
+
+def test_what_a_topic_would_be_made_with_is_ignored_where_none_is_made():
+    options = parsed(**{"topic.create": "false", "topic.partitions": "3", "topic.config.retention.ms": "-1"})
+    assert options.new_topics.creation is TopicCreation.NEVER
+    assert options.ignored == ("topic.config.retention.ms", "topic.partitions")
+
+
 def test_all_complaints_come_at_once():
     message = refusal({"kafka.acks": "2", "kafka.value.serializer": "x", "topik": "t"})
     assert message.startswith("[STREAMLOG_INVALID_OPTIONS] 3 option(s)")
 
 
 def test_the_largest_partition_count_is_taken():
-    assert parsed(**{"topic.partitions": str(MAX_PARTITION_COUNT)}).new_topic_partition_count == MAX_PARTITION_COUNT
+    assert parsed(**{"topic.partitions": str(MAX_PARTITION_COUNT)}).new_topics.partition_count == MAX_PARTITION_COUNT
