@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from broker_core.coordinator.stored_records import EndedTransaction, StoredEvent
 from broker_core.embedded.coordinator_state import CoordinatorState
 from broker_core.group.group_records import decode_group_record
-from broker_core.group.offsets.group_offsets import GroupOffsets
+from broker_core.group.offsets.group_offsets import GroupOffsets, TopicIdOf
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.topic_catalog import TopicCatalog
 from broker_core.model.identifiers import TopicPartition
@@ -25,10 +25,12 @@ def transactions_in(
     return CoordinatorState(partition, access, catalog, begin=_new_coordinator, replay=_replay_transaction)
 
 
-def offsets_in(access: PartitionAccess, catalog: TopicCatalog, number: int) -> CoordinatorState[GroupOffsets]:
-    """Of one partition of `__consumer_offsets`."""
+def offsets_in(
+    access: PartitionAccess, catalog: TopicCatalog, number: int, *, topic_id_of: TopicIdOf | None = None
+) -> CoordinatorState[GroupOffsets]:
+    """Of one partition of `__consumer_offsets`. `topic_id_of`: see `GroupOffsets`."""
     partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, number)
-    return CoordinatorState(partition, access, catalog, begin=GroupOffsets, replay=_replay_offset)
+    return CoordinatorState(partition, access, catalog, begin=lambda: GroupOffsets(topic_id_of), replay=_replay_offset)
 
 
 def partitions_of(catalog: TopicCatalog, topic: str) -> Iterator[int]:

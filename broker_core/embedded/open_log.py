@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from uuid import UUID
 
 from broker_core.embedded.blocked_readers import HeldBackReaders
 from broker_core.embedded.consumer_offsets import ConsumerOffsets
@@ -125,7 +126,12 @@ def _open_own(directory: LogDirectory, services: OpenerServices) -> OpenLog:
         metadata_log,
         clock,
     )
-    offset_state = offsets_in(access, metadata_log, 0)
+
+    def topic_id_of(name: str) -> UUID | None:
+        topic = metadata_log.topic(name)
+        return None if topic is None else topic.topic_id
+
+    offset_state = offsets_in(access, metadata_log, 0, topic_id_of=topic_id_of)
     offsets = ConsumerOffsets(
         CoordinatorLog(offset_state, access, topics, clock, encode=encode_group_record, on_rolled=on_rolled),
         transactions,

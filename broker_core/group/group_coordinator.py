@@ -39,7 +39,7 @@ from broker_core.group.group_descriptions import (
 from broker_core.group.group_effects import GroupEffects, GroupResult, answered, joined
 from broker_core.group.group_records import GroupMetadataRecord, OffsetCommitRecord
 from broker_core.group.group_settings import GroupSettings
-from broker_core.group.offsets.group_offsets import GroupOffsets
+from broker_core.group.offsets.group_offsets import GroupOffsets, TopicIdOf
 from broker_core.group.offsets.offset_expiration import expired_offsets, expires_since_ms, since_commit
 from broker_core.group.offsets.offset_messages import (
     CommitRequest,
@@ -63,11 +63,14 @@ _HEARD_OF_BY_COMMIT: Final = (ClassicState.STABLE, ClassicState.PREPARING_REBALA
 
 
 class GroupCoordinator:
-    """`new_id` gives a text unlike any before, for member ids. `consumer_groups` is set by whoever serves KIP-848."""
+    """`new_id` gives a text unlike any before, for member ids. `consumer_groups` is set by the broker that serves
+    KIP-848. `topic_id_of`: see `GroupOffsets`."""
 
-    def __init__(self, settings: GroupSettings, *, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, settings: GroupSettings, *, new_id: Callable[[], str], topic_id_of: TopicIdOf | None = None
+    ) -> None:
         self.settings = settings
-        self.offsets = GroupOffsets()
+        self.offsets = GroupOffsets(topic_id_of)
         self.classic_groups = ClassicGroups(settings, new_id)
         self.consumer_groups: ModernGroups | None = None
 
@@ -193,7 +196,7 @@ class GroupCoordinator:
             return answered(ticket, DeleteGroupReply(error_code=ErrorCode.group_id_not_found))
         if not (modern.is_empty(group_id) if modern else group is not None and group.is_empty):
             return answered(ticket, DeleteGroupReply(error_code=ErrorCode.non_empty_group))
-        partitions = (*self.offsets.fetch(group_id), *self.offsets.pending_partitions(group_id))
+        partitions = (*self.offsets.stored(group_id), *self.offsets.pending_partitions(group_id))
         records = (*plan_delete(self.offsets, group_id, partitions), *self._group_tombstones(group_id))
         return answered(ticket, DeleteGroupReply(), records)
 

@@ -4,6 +4,11 @@ A reader follows the log: one small read tells whether it grew, and only what is
 log's lock, replays what others appended, plans on that state, appends the plan's records as one batch and replays them.
 So two processes that create the same topic are judged one after the other, and a crash leaves a change whole or absent.
 
+What readers were told holds. Others append to a topic, and are acknowledged, because this log says that it exists; they
+take no lock of this log for that. So a change that was never published never was: the next writer cuts it. And a change
+is acknowledged only when its bounds are on the device, so a power failure makes no acknowledged change look like one
+that never was.
+
 The same lock guards the names of partition folders (see `partition_folders`). Order of locks: this one before any
 partition's; whoever holds a partition's lock reads this log but does not lock it.
 
@@ -12,10 +17,9 @@ The log is neither compacted nor cut: a topic's life takes some hundred bytes.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -27,7 +31,7 @@ from broker_core.metadata.controller import CLUSTER_METADATA_TOPIC_ID, MetadataC
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import MetadataRecord
 from broker_core.metadata.metadata_replay import build_metadata_batch, replay_batches
-from broker_core.model.exceptions import CorruptDataError, StorageError, UnknownPartitionError
+from broker_core.model.exceptions import UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC, partition_folder
@@ -41,7 +45,6 @@ METADATA_PARTITION: Final = TopicPartition(CLUSTER_METADATA_TOPIC, 0)
 METADATA_CONFIG: Final = TopicConfig(cleanup_policy=frozenset(), max_message_bytes=2**31 - 1)
 
 _READ_BYTES: Final = 1024 * 1024
-_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,8 @@ class MetadataLog:
         self._next_offset = 0
         self._reader: PartitionStore | None = None
         self._writer: _Writer | None = None
+        self._durable_end_offset = -1
+        """Up to here the published bounds are known to be on the device."""
 
     @property
     def image(self) -> MetadataImage:
@@ -103,7 +108,8 @@ class MetadataLog:
     ) -> Reply:
         """Plans under the lock, appends and replays. Returns the plan's reply, durable. Raises what the plan raises.
 
-        `on_appended` hears of all records that were appended, also where the plan then raises.
+        `on_appended` hears of all records that were appended, also where the plan then raises. Raises StorageError too
+        when the device refuses the bounds of a change that others see already: that one holds.
         """
         with self.locked():
             writer = self._held_writer()
@@ -120,12 +126,13 @@ class MetadataLog:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the log's lock, with the image at the log's end. Not reentrant."""
+        """Holds the log's lock, with the image at the log's end, and that end on the device. Not reentrant."""
         self.make()
         writer = self._held_writer()
         with writer.lock.exclusive():
             with translated("opening the metadata log", self._directory.path):
                 writer.store.refresh()
+            self._make_durable(writer)
             self.refresh()
             yield
 
@@ -156,6 +163,14 @@ class MetadataLog:
         self.refresh()
         if on_appended is not None:
             on_appended(records)
+        self._make_durable(writer)
+
+    def _make_durable(self, writer: _Writer) -> None:
+        """Also what another process published and did not live to sync: from here on it is acted on."""
+        end_offset = writer.store.written_bounds().log_end_offset
+        if end_offset != self._durable_end_offset:
+            writer.store.flush()
+            self._durable_end_offset = end_offset
 
     def _open_reader(self) -> bool:
         try:
@@ -169,33 +184,7 @@ class MetadataLog:
             )
         except UnknownPartitionError:
             return False
-        if self._directory.is_writable and self._reader.has_unpublished():
-            self._maybe_publish_for_the_dead()
         return True
-
-    def _maybe_publish_for_the_dead(self) -> None:
-        """Does what the next writer would: after a power failure the bounds on the device may be older than the
-        records, and topics that were acknowledged would not be there for who reads first. Not while a living writer has
-        the lock."""
-        path = f"{self._folder}/{LOCK_FILE_NAME}"
-        try:
-            with closing(PartitionLock(path)) as lock, lock.maybe_exclusive(timeout_seconds=0) as is_held:
-                if is_held:
-                    with closing(self._open_store()) as store:
-                        store.refresh()
-        except (CorruptDataError, StorageError) as error:
-            # The reader can still have what was published; what is damaged it will find where it lies.
-            _log.warning("the metadata log of %s could not be recovered for reading: %s", self._directory.path, error)
-
-    def _open_store(self) -> PartitionStore:
-        return PartitionStore.open(
-            self._fs,
-            self._folder,
-            METADATA_PARTITION,
-            config=METADATA_CONFIG,
-            topic_id=CLUSTER_METADATA_TOPIC_ID,
-            writable=True,
-        )
 
     def _make_folder(self) -> None:
         try:
@@ -207,5 +196,16 @@ class MetadataLog:
     def _open_writer(self) -> _Writer:
         lock = PartitionLock(f"{self._folder}/{LOCK_FILE_NAME}")
         with lock.exclusive():
-            PartitionStore.create(self._fs, self._folder, METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID)
-        return _Writer(lock=lock, store=self._open_store())
+            PartitionStore.create(
+                self._fs, self._folder, METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, keeps_unpublished=False
+            )
+        store = PartitionStore.open(
+            self._fs,
+            self._folder,
+            METADATA_PARTITION,
+            config=METADATA_CONFIG,
+            topic_id=CLUSTER_METADATA_TOPIC_ID,
+            writable=True,
+            keeps_unpublished=False,
+        )
+        return _Writer(lock=lock, store=store)

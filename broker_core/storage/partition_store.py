@@ -117,6 +117,7 @@ class PartitionStore:
         config: TopicConfig,
         topic_id: UUID | None,
         writable: bool,
+        keeps_unpublished: bool,
     ) -> None:
         self.directory = directory
         self.topic_partition = topic_partition
@@ -124,7 +125,11 @@ class PartitionStore:
         self._fs = fs
         self._config = config
         self._reader = PartitionReader(fs, directory, topic_partition, config)
-        self._writer = PartitionWriter(fs, directory, topic_partition, config) if writable else None
+        self._writer = (
+            PartitionWriter(fs, directory, topic_partition, config, keeps_unpublished=keeps_unpublished)
+            if writable
+            else None
+        )
 
     @classmethod
     def create(
@@ -135,9 +140,11 @@ class PartitionStore:
         topic_id: UUID,
         *,
         is_folder_durable: bool = False,
+        keeps_unpublished: bool = True,
     ) -> None:
         """Makes the folder with an empty first segment, bounds and, last, partition.metadata: it says that all names
         before it are on the device. Durable when it returns. `is_folder_durable`: the folder's name is there already.
+        `keeps_unpublished`: as in `open`.
 
         Calling it again on a half-made or whole folder finishes it and changes no data. The caller holds the lock that
         guards the creation of topics.
@@ -151,7 +158,7 @@ class PartitionStore:
             if not listing.logs and not listing.others & _TELL_WHERE_THE_LOG_BEGINS:
                 # Found missing, it would be synced on its own; here all names are, together and at the end.
                 fs.open(segment_path(directory, 0, LOG), writable=True, create=True).close()
-            writer = PartitionWriter(fs, directory, topic_partition, TopicConfig())
+            writer = PartitionWriter(fs, directory, topic_partition, TopicConfig(), keeps_unpublished=keeps_unpublished)
             try:
                 writer.refresh()
             finally:
@@ -172,9 +179,12 @@ class PartitionStore:
         config: TopicConfig,
         topic_id: UUID | None,
         writable: bool,
+        keeps_unpublished: bool = True,
     ) -> PartitionStore:
         """Cheap; changes and recovers nothing. A writable store must `refresh()` under the lock before a write.
 
+        `keeps_unpublished` False: `refresh` cuts what a dead writer left behind the published end, where it would keep
+        whole batches. For a log whose bounds are on the device (`flush`) before an append is acknowledged.
         `topic_id` None: whatever partition.metadata says. Raises UnknownPartitionError without the folder,
         DirectoryFormatError when partition.metadata names another topic.
         """
@@ -187,7 +197,15 @@ class PartitionStore:
                 f"{directory}/{PARTITION_METADATA_FILE_NAME} names topic id {found_id}, asked for was {topic_id}:"
                 " the topic was deleted and made again"
             )
-        return cls(fs, directory, topic_partition, config=config, topic_id=found_id or topic_id, writable=writable)
+        return cls(
+            fs,
+            directory,
+            topic_partition,
+            config=config,
+            topic_id=found_id or topic_id,
+            writable=writable,
+            keeps_unpublished=keeps_unpublished,
+        )
 
     # -- readers: no lock --
 
@@ -287,8 +305,9 @@ class PartitionStore:
     def refresh(self) -> None:
         """Learns what other processes did, finishes what a dead one left.
 
-        Whole CRC-true batches behind the published end are kept, synced and published; the first invalid byte and all
-        behind it is cut. A bad batch below the published end is corruption: CorruptBatchError, nothing cut.
+        Whole CRC-true batches behind the published end are kept, synced and published, unless the store was opened
+        otherwise; the first invalid byte and all behind it is cut. A bad batch below the published end is corruption:
+        CorruptBatchError, nothing cut.
         """
         self._writable().refresh()
 

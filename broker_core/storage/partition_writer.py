@@ -3,7 +3,7 @@
 What it keeps in memory is a cache of the folder; `refresh` brings it up to date every time the lock was taken. How the
 log grows stands in `append_group`, how it is shortened in `maintenance`, how it is compacted in `compaction_run`: each
 ends with `publish`, before which nothing is visible. If the process dies, `refresh` of the next writer finds the log
-longer than was published and keeps what is whole of it.
+longer than was published and keeps what is whole of it, or cuts it: see `PartitionStore.open`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,20 @@ from broker_core.storage.storage_errors import translated
 class PartitionWriter:
     """Writes for `PartitionStore`; see there for what the methods promise."""
 
-    def __init__(self, fs: FileSystem, directory: str, topic_partition: TopicPartition, config: TopicConfig) -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: TopicConfig,
+        *,
+        keeps_unpublished: bool = True,
+    ) -> None:
         self.fs = fs
         self.directory = directory
         self.topic_partition = topic_partition
         self.config = config
+        self._keeps_unpublished = keeps_unpublished
         self._bounds_file: BoundsFile | None = None
         self._published = PublishedBounds()
         self._log: PartitionLog | None = None
@@ -206,6 +215,7 @@ class PartitionWriter:
             published=published,
             known_closed=self._known_closed,
             listing=listing,
+            keeps_unpublished=self._keeps_unpublished,
         )
         repair_partition(self.fs, loaded, index_interval_bytes=self.config.index_interval_bytes)
         self._known_closed = dict(loaded.closed)

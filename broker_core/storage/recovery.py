@@ -6,6 +6,7 @@
 With published bounds, everything up to the flushed position is known to be on the device: a bad header there is
 corruption and raised (contents are checked when they are read). Behind it batches are kept as long as they are whole,
 CRC-true and in order, also in segments that a dead writer had begun; the first that is not, and all behind it, is cut.
+With `keeps_unpublished` False everything behind the published end is cut: see `PartitionStore.open`.
 
 Without published bounds (a real Kafka's directory, a lost file) only the last segment can have a torn tail. It is read
 whole. If good batches follow the first bad one, that is damage and raised; else the bad bytes are a tail.
@@ -92,6 +93,7 @@ class _Walk:
     epochs: LeaderEpochs
     dense_from: int
     next_offset: int
+    keeps_unpublished: bool
     recovered: list[RecoveredSegment] = field(default_factory=list)
 
 
@@ -104,6 +106,7 @@ def load_partition(
     published: PublishedBounds | None,
     known_closed: Mapping[int, Segment],
     listing: FolderListing | None = None,
+    keeps_unpublished: bool = True,
 ) -> LoadedPartition:
     """Raises CorruptBatchError for damage inside the flushed range; FileNotFoundError when the folder changes
     meanwhile.
@@ -127,10 +130,11 @@ def load_partition(
         epochs=_leader_epochs(fs, directory, listing),
         dense_from=dense_from,
         next_offset=active_base,
+        keeps_unpublished=keeps_unpublished or published is None,
     )
     following = [base for base in listing.logs if base > active_base]
     _recover_published_segment(walk, active_base, published, is_there=active_base in listing.logs)
-    while following and _recover_next_segment(walk, following[0]):
+    while following and walk.keeps_unpublished and _recover_next_segment(walk, following[0]):
         following.pop(0)
     log = _machine(walk, name, closed, max(log_start_offset, listing.logs[0] if listing.logs else log_start_offset))
     return LoadedPartition(
@@ -243,7 +247,7 @@ def _recover_published_segment(
         tail = valid_prefix(
             file,
             position=flushed_bytes,
-            until_position=size_bytes,
+            until_position=_kept_bytes(walk, published, size_bytes),
             min_offset=published.log_end_offset if published and _is_flushed(published) else base_offset,
             dense_from=walk.dense_from if published and _is_flushed(published) else MAX_OFFSET,
         )
@@ -254,6 +258,13 @@ def _recover_published_segment(
         _take(walk, file, base_offset, tail.end_position, size_bytes, is_new=is_new, end_offset=end_offset)
     finally:
         file.close()
+
+
+def _kept_bytes(walk: _Walk, published: PublishedBounds | None, size_bytes: int) -> int:
+    """How far the segment that was active when bounds were last published may be kept."""
+    if published is None or walk.keeps_unpublished:
+        return size_bytes
+    return min(size_bytes, published.active_size_bytes)
 
 
 def _is_flushed(published: PublishedBounds) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import itertools
+import random
 import shutil
 import tempfile
 from collections import Counter
@@ -17,9 +18,11 @@ from pathlib import Path
 import pytest
 from fuzz.batches import a_batch_of, rows_of
 from fuzz.dying_file_system import DyingFileSystem
+from fuzz.losing_file_system import LosingFileSystem
 from fuzz.plain_log import Content
 from support.files.faulty_file_system import Killed
 
+from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.model.identifiers import TopicPartition
 
@@ -40,7 +43,7 @@ STEPS = {
     "widen a": lambda cluster: cluster.create_partitions("a", 3),
     "append to the new partition": append("a", 2, b"third"),
     "alter a": lambda cluster: cluster.alter_topic_configs("a", {"retention.bytes": "1000000"}),
-    "create b": lambda cluster: cluster.create_topic("b"),
+    "create b": lambda cluster: cluster.create_topic("b", configs=SETTINGS),
     "reserve producer ids": lambda cluster: cluster.init_producer(),
     "delete a": lambda cluster: cluster.delete_topic("a"),
     "create a again": lambda cluster: cluster.create_topic("a", configs=SETTINGS),
@@ -116,13 +119,70 @@ def test_who_has_the_directory_open_while_another_dies_sees_each_change_of_topic
     assert not _wrong_after_crashes(stride, is_beside_another=True)
 
 
+@pytest.mark.parametrize("survivors", ["no sectors", "some sectors"])
+@pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.long)])
+def test_a_power_failure_takes_back_no_change_of_topics_that_was_acknowledged(stride, survivors):
+    _, calls = rehearse()
+    lost = []
+
+    def crash_at(directory, number):
+        fs = LosingFileSystem(str(directory.parent), number)
+        reached = _dies(directory, fs)
+        fs.lose_power(random.Random(number) if survivors == "some sectors" else None)
+        lost.append(fs.hits)
+        fs.close()
+        with EmbeddedCluster(directory, create=True) as survivor:
+            return _what_is_wrong(survivor, reached)
+
+    assert not _wrong_after(crash_at, calls[stride // 2 :: stride], range(stride // 2, len(calls), stride))
+    assert sum(lost) > len(lost) // 2
+
+
+def test_offsets_of_a_topic_whose_deletion_was_cut_off_do_not_count_for_one_made_again_under_its_name():
+    partition, other = TopicPartition("a", 0), TopicPartition("kept", 0)
+    outcomes = Counter()
+    for number in itertools.count():
+        folder = a_folder()
+        with EmbeddedCluster(folder / "log", create=True) as neighbour:
+            for name in ("a", "kept"):
+                neighbour.create_topic(name, configs=SETTINGS)
+            neighbour.commit_offsets("readers", {partition: GroupOffset(offset=0), other: GroupOffset(offset=0)})
+            fs = DyingFileSystem(number)
+            with suppress(Killed):
+                EmbeddedCluster(folder / "log", file_system=fs).delete_topic("a")
+            gc.collect()
+            is_deleted = "a" not in neighbour.describe_topics()
+            assert list(neighbour.fetch_offsets("readers")) == ([other] if is_deleted else [partition, other])
+            if is_deleted:
+                neighbour.create_topic("a", configs=SETTINGS)
+                assert list(neighbour.fetch_offsets("readers")) == [other]
+                neighbour.commit_offsets("readers", {partition: GroupOffset(offset=0)})
+                neighbour.maintain()
+            with EmbeddedCluster(folder / "log") as fresh:
+                assert list(fresh.fetch_offsets("readers")) == [partition, other]
+        shutil.rmtree(folder)
+        outcomes["deleted" if is_deleted else "there"] += 1
+        if not fs.is_dead:
+            break
+    assert outcomes["there"] > 2
+    assert outcomes["deleted"] > 5
+
+
 def _wrong_after_crashes(stride, *, is_beside_another):
     _, calls = rehearse()
+
+    def crash_at(directory, number):
+        return _crash_at(directory, number, is_beside_another=is_beside_another)
+
+    return _wrong_after(crash_at, calls[::stride], range(0, len(calls), stride))
+
+
+def _wrong_after(crash_at, calls, numbers):
     wrong = {}
-    for number, call in list(enumerate(calls))[::stride]:
+    for number, call in zip(numbers, calls, strict=True):
         folder = a_folder()
         try:
-            error = _crash_at(folder / "log", number, is_beside_another=is_beside_another)
+            error = crash_at(folder / "log", number)
         finally:
             shutil.rmtree(folder)
         if error:
@@ -132,47 +192,77 @@ def _wrong_after_crashes(stride, *, is_beside_another):
 
 def _crash_at(directory, number, *, is_beside_another):
     """The other one looks before every third step, so that he knows some of what the dead one did, and not the rest."""
-    states, _ = rehearse()
-    reached, neighbours = [0], []
+    neighbours = []
 
     def on_step(step):
-        reached.append(step)
         if is_beside_another and step and step % 3 == number % 3:
             if not neighbours:
                 neighbours.append(EmbeddedCluster(directory, create=True))
             state_of(neighbours[0])
 
-    fs = DyingFileSystem(number)
+    reached = _dies(directory, DyingFileSystem(number), on_step)
+    with neighbours[0] if neighbours else EmbeddedCluster(directory, create=True) as survivor:
+        return _what_is_wrong(survivor, reached)
+
+
+def _dies(directory, fs, on_step=lambda step: None):
+    """The number of the step that it was killed in."""
+    reached = []
+
+    def note(step):
+        reached.append(step)
+        on_step(step)
+
     with suppress(Killed):
-        run(directory, fs, on_step)
-    if not fs.is_dead:
-        return "the fault was not hit"
+        run(directory, fs, note)
+    assert fs.is_dead, "the fault was not hit"
     gc.collect()  # what a dead process had open is closed, and its locks with it
-    before, after = states[reached[-1]], states[reached[-1] + 1]
-    survivor = neighbours[0] if neighbours else EmbeddedCluster(directory, create=True)
-    try:
-        found = state_of(survivor)
-        if found not in (before, after):
-            return f"{found} is neither {before} nor {after}"
-        survivor.maintain()
-        survivor.create_topic("later", partition_count=2)
-        # A change that was written and not published is no longer in doubt once somebody else wrote.
-        found = state_of(survivor)
-        del found["later"]
-        if found not in (before, after):
-            return f"repaired it is {found}, neither {before} nor {after}"
-        for name, topic in survivor.describe_topics().items():
-            for partition in range(topic.partition_count if not topic.is_internal else 0):
-                append(name, partition, b"later")(survivor)
-        grown = {name: (configs, [[*k, b"later"] for k in keys]) for name, (configs, keys) in found.items()}
-        other = EmbeddedCluster(directory)
+    return reached[-1]
+
+
+def _what_is_wrong(survivor, step):
+    states, _ = rehearse()
+    before, after = states[step], states[step + 1]
+    told = state_of(survivor)
+    if told not in (before, after):
+        return f"{told} is neither {before} nor {after}"
+    # What it was told is what it acts on; from now on nothing that the dead one began may change it.
+    _append_everywhere(survivor, b"beside")
+    survivor.maintain()
+    survivor.create_topic("later", configs=SETTINGS)
+    _append_everywhere(survivor, b"later")
+    with EmbeddedCluster(survivor.path) as other:
         seen = state_of(other)
-        other.close()
-        if {name: seen[name] for name in found} != grown:
-            return f"appending went wrong: {seen}, not {grown}"
-        return _rubbish_in(directory, seen)
-    finally:
-        survivor.close()
+    kept = {name: keys for name, keys in seen.items() if name != "later"}
+    if kept not in [_grown(told, _written_by_the_dead(before, after)), _grown(told, {})]:
+        return f"told of {told}, then there was {seen}"
+    return _rubbish_in(Path(survivor.path), seen)
+
+
+def _append_everywhere(cluster, key):
+    for name, topic in cluster.describe_topics().items():
+        for partition in range(topic.partition_count if not topic.is_internal else 0):
+            append(name, partition, key)(cluster)
+
+
+def _written_by_the_dead(before, after):
+    """The record of the step that was cut off: nobody was told that it is there, or that it will never be."""
+    return {
+        (name, number): keys[len(before[name][1][number]) :]
+        for name, (_, partitions) in after.items()
+        for number, keys in enumerate(partitions)
+        if name in before and number < len(before[name][1])
+    }
+
+
+def _grown(told, unacknowledged):
+    return {
+        name: (
+            configs,
+            [[*keys, *unacknowledged.get((name, n), ()), b"beside", b"later"] for n, keys in enumerate(partitions)],
+        )
+        for name, (configs, partitions) in told.items()
+    }
 
 
 def _rubbish_in(directory, seen):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from uuid import UUID
 
 from broker_core.broker.callback_errors import OnError
 from broker_core.broker.coordination.coordinator_kind import groups_kind, transactions_kind
@@ -129,6 +130,7 @@ class NodeCoordinators:
                 offsets_retention_ms=config.offsets_retention_minutes * _MS_PER_MINUTE,
             ),
             new_id=self._new_id,
+            topic_id_of=self._topic_id_of,
         )
         if "consumer" in config.group_coordinator_rebalance_protocols:
             coordinator.consumer_groups = ConsumerGroups(
@@ -147,6 +149,10 @@ class NodeCoordinators:
                 new_id=self._new_id,
             )
         return coordinator
+
+    def _topic_id_of(self, name: str) -> UUID | None:
+        topic = self._topics.image.topics.get(name)
+        return None if topic is None else topic.topic_id
 
     def _topic_facts(self) -> Mapping[str, TopicFacts]:
         return {

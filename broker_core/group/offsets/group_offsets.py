@@ -7,11 +7,14 @@ transactional batch: it waits with its producer, and counts when that producer's
 Of two commits that count, the one that lies behind in the log does, however late the marker of the other one comes.
 That is why each is kept with its place in the log, and one that was rolled back too: an older one whose marker comes
 late must not revive it.
+
+An offset that was committed for a topic of another id does not count: the topic was deleted, and who deleted it died
+before its offsets were rolled back. One recreated under the name begins without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -61,10 +64,16 @@ class _Stored(NamedTuple):
     value: OffsetCommitValue | None
 
 
-class GroupOffsets:
-    """Of one partition of `__consumer_offsets`."""
+TopicIdOf = Callable[[str], UUID | None]
+"""The id of the topic that has the name now; None if there is none."""
 
-    def __init__(self) -> None:
+
+class GroupOffsets:
+    """Of one partition of `__consumer_offsets`. Without `topic_id_of` nobody knows which topics there are, and all that
+    is stored counts."""
+
+    def __init__(self, topic_id_of: TopicIdOf | None = None) -> None:
+        self._topic_id_of = topic_id_of
         self._committed: dict[str, dict[TopicPartition, _Stored]] = {}
         self._pending: dict[int, dict[_Slot, _Stored]] = {}
         self._pins: dict[TopicPartition, set[str]] = {}
@@ -77,6 +86,17 @@ class GroupOffsets:
     ) -> dict[TopicPartition, GroupOffset]:
         """Committed offsets, of all partitions with None, ordered; what the group has none for is missing."""
         held = self._committed.get(group_id, {})
+        return {
+            partition: committed
+            for partition, committed in self.stored(group_id, partitions).items()
+            if self._counts(partition, held[partition].value)
+        }
+
+    def stored(
+        self, group_id: str, partitions: Collection[TopicPartition] | None = None
+    ) -> dict[TopicPartition, GroupOffset]:
+        """The same with what was committed for topics that are gone: for who rolls offsets back."""
+        held = self._committed.get(group_id, {})
         wanted = held if partitions is None else set(partitions)
         return {
             partition: _group_offset(held[partition].value)
@@ -87,7 +107,11 @@ class GroupOffsets:
     def groups(self) -> tuple[str, ...]:
         """Ids of the groups that have a committed offset, ordered."""
         return tuple(
-            sorted(group_id for group_id, held in self._committed.items() if any(slot.value for slot in held.values()))
+            sorted(
+                group_id
+                for group_id, held in self._committed.items()
+                if any(self._counts(partition, stored.value) for partition, stored in held.items())
+            )
         )
 
     def pending_partitions(self, group_id: str) -> frozenset[TopicPartition]:
@@ -199,6 +223,13 @@ class GroupOffsets:
         if not held:
             del self._committed[group_id]
 
+    def _counts(self, partition: TopicPartition, value: OffsetCommitValue | None) -> bool:
+        if value is None:
+            return False
+        if value.topic_id is None or self._topic_id_of is None:
+            return True
+        return self._topic_id_of(partition.topic) == value.topic_id
+
     def _slots(self) -> Iterator[tuple[_Slot, OffsetCommitValue]]:
         """All that is committed, and all that open transactions may yet commit."""
         for group_id, held in self._committed.items():
@@ -229,7 +260,9 @@ class GroupOffsets:
         for group_id in sorted(self._pins.get(partition, ())):
             value = self._committed[group_id][partition].value
             until_ms = pinned_until_ms(value.metadata) if value else None
-            if value is not None and until_ms is not None and until_ms > now_ms:
+            if value is None or until_ms is None or not self._counts(partition, value):
+                continue
+            if until_ms > now_ms:
                 yield RetentionLease(group_id=group_id, partition=partition, offset=value.offset, until_ms=until_ms)
 
 

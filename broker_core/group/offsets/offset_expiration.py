@@ -61,7 +61,7 @@ def expired_offsets(
     retention_ms: int,
     now_ms: int,
 ) -> ExpiredOffsets:
-    held, pending = offsets.fetch(group_id), offsets.pending_partitions(group_id)
+    held, pending = offsets.stored(group_id), offsets.pending_partitions(group_id)
 
     def is_old(partition: TopicPartition, committed: GroupOffset) -> bool:
         if since_ms is None or group_id.startswith(SINK_GROUP_PREFIX):

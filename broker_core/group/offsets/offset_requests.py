@@ -101,7 +101,7 @@ def plan_delete(
     offsets: GroupOffsets, group_id: str, partitions: tuple[TopicPartition, ...]
 ) -> tuple[OffsetCommitRecord, ...]:
     """Tombstones where there is an offset, or an open transaction may commit one."""
-    known = offsets.fetch(group_id, partitions).keys() | offsets.pending_partitions(group_id)
+    known = offsets.stored(group_id, partitions).keys() | offsets.pending_partitions(group_id)
     return tuple(
         OffsetCommitRecord(group_id=group_id, partition=partition)
         for partition in sorted(set(partitions))

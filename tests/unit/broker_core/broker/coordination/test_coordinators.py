@@ -1,6 +1,7 @@
 import pytest
 from support.nodes.whole_node import a_node, ask, begin, make_topic, pass_time, stop
 
+from broker_core.embedded.embedded_cluster import EmbeddedCluster
 from broker_core.model.identifiers import TopicPartition
 from broker_core.protocol.api_table import ApiKey
 
@@ -82,6 +83,20 @@ def test_a_topic_that_is_deleted_is_forgotten_by_its_groups(node):
     node.jobs.run_all()
     make_topic(node, "t")
     assert committed(node) == -1
+
+
+def test_offsets_of_a_topic_that_was_deleted_by_a_process_that_died_do_not_count_for_its_successor(tmp_path, node):
+    make_topic(node, "t")
+    commit(node, offset=7)
+    stop(node)
+    with EmbeddedCluster(tmp_path / "log") as dying:
+        own = dying._own()
+        own.folders.remove(own.metadata_log.change(lambda controller: controller.plan_delete_topic("t")))
+    again = a_node(tmp_path / "log")
+    make_topic(again, "t")
+    assert committed(again) == -1
+    assert commit(again, offset=3) == "none"
+    assert committed(again) == 3
 
 
 def test_settings_of_groups_come_from_the_brokers_file(tmp_path):

@@ -329,3 +329,44 @@ def test_what_was_rolled_back_is_forgotten_unless_an_older_commit_may_still_come
     assert offsets.fetch("g") == {}
     offsets.forget_rolled_back("g")
     assert list(offsets.held_group_ids()) == []
+
+
+class TestOffsetsOfATopicThatIsGone:
+    """Their tombstones were never written: who deleted the topic died before."""
+
+    @pytest.fixture
+    def topic_ids(self):
+        return {"orders": OLD_ID}
+
+    @pytest.fixture
+    def offsets(self, topic_ids):
+        offsets = GroupOffsets(topic_ids.get)
+        for number, (place, topic_id) in enumerate([(ORDERS[0], OLD_ID), (ORDERS[1], None)]):
+            value = OffsetCommitValue(offset=5, metadata=pin_metadata(10**6), commit_time_ms=1, topic_id=topic_id)
+            offsets.replay(OffsetCommitRecord(group_id="g", partition=place, value=value), record_offset=number)
+        return offsets
+
+    def test_they_count_as_long_as_the_topic_is_there(self, offsets):
+        assert list(offsets.fetch("g")) == [ORDERS[0], ORDERS[1]]
+        assert offsets.pinned_offset(ORDERS[0], 0) == 5
+
+    @pytest.mark.parametrize("now", [{}, {"orders": NEW_ID}])
+    def test_they_count_for_no_topic_made_again_under_the_name(self, offsets, topic_ids, now):
+        topic_ids.clear()
+        topic_ids.update(now)
+        assert list(offsets.fetch("g")) == [ORDERS[1]]
+        assert list(offsets.fetch("g", ORDERS)) == [ORDERS[1]]
+        assert offsets.pinned_offset(ORDERS[0], 0) is None
+        assert offsets.pinned_offset(ORDERS[1], 0) == 5
+
+    def test_a_group_that_has_nothing_else_is_not_listed(self, offsets, topic_ids):
+        assert offsets.groups() == ("g",)
+        offsets.replay(OffsetCommitRecord(group_id="g", partition=ORDERS[1]), record_offset=2)
+        assert offsets.groups() == ("g",)
+        topic_ids.clear()
+        assert offsets.groups() == ()
+
+    def test_they_are_rolled_back_with_the_group(self, offsets, topic_ids):
+        topic_ids.clear()
+        assert list(offsets.stored("g")) == [ORDERS[0], ORDERS[1]]
+        assert {record.partition for record in offsets.plan_delete_group("g").records[:-1]} == {ORDERS[0], ORDERS[1]}
