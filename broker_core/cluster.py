@@ -7,7 +7,7 @@ All calls block. Errors are those of `broker_core.model.exceptions`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from broker_core.model.exceptions import OffsetOutOfRangeError
 from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
 from broker_core.model.limits import DEFAULT_TRANSACTION_TIMEOUT_MS
+from broker_core.model.topic_settings import shown_topic_configs
 from broker_core.model.transaction_state import TransactionState
 
 
@@ -27,6 +28,10 @@ class TopicDescription:
     partition_count: int
     configs: Mapping[str, str] = field(default_factory=dict)
     is_internal: bool = False
+
+    def with_shown_configs(self) -> TopicDescription:
+        """The same with its settings as a broker tells them, parsed; the metadata log keeps what was typed."""
+        return replace(self, configs=shown_topic_configs(self.configs)) if self.configs else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

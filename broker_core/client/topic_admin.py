@@ -30,6 +30,7 @@ from broker_core.model.exceptions import (
     TopicExistsError,
     UnknownTopicError,
 )
+from broker_core.model.topic_settings import shown_topic_configs
 
 _BROKERS_CHOICE: Final = -1
 """For a number of partitions or replicas: what the broker is set to."""
@@ -197,15 +198,16 @@ class TopicAdmin:
         return described[name]
 
     def _altered(self, name: str, changes: Mapping[str, str | None], deadline: Deadline) -> TopicDescription:
-        """Waits a little for the broker to show the change; how a value is written is the broker's choice."""
+        """Waits a little for the broker to show the change. A broker tells parsed values."""
         backoff, latest = Backoff(first_ms=5, longest_ms=50), time.monotonic() + 2
+        expected = shown_topic_configs({key: value for key, value in changes.items() if value is not None})
         while True:
             self._settings.forget(name)
             described = self._describe([name], deadline)
             if name not in described:
                 raise UnknownTopicError(f"Topic '{name}' does not exist.", topic=name)
             configs = described[name].configs
-            is_shown = all(value is None or configs.get(key) == value for key, value in changes.items())
+            is_shown = all(configs.get(key) == value for key, value in expected.items())
             if is_shown and not any(value is None and key in configs for key, value in changes.items()):
                 return described[name]
             if time.monotonic() > latest or not deadline.pause(backoff.next_seconds()):

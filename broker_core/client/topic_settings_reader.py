@@ -79,7 +79,10 @@ class TopicSettingsReader:
 
 
 def _is_set(entry: Any) -> bool:
-    """By the topic, or by the broker for all its topics to something else than everybody's default."""
-    if entry.config_source in (_TOPICS_OWN_SOURCE, _DEFAULT_SOURCE):
-        return bool(entry.config_source == _TOPICS_OWN_SOURCE)
-    return entry.name not in SETTINGS or bool(SETTINGS[entry.name].default != entry.value)
+    """By the topic, or by the broker for all its topics to something else than everybody's default. What a broker has
+    in another unit (log.roll.hours) Kafka calls a default, too."""
+    if entry.config_source == _TOPICS_OWN_SOURCE:
+        return True
+    if entry.name not in SETTINGS:
+        return bool(entry.config_source != _DEFAULT_SOURCE)
+    return bool(SETTINGS[entry.name].default != entry.value)

@@ -135,7 +135,8 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         catalog = self._opened().catalog
         catalog.refresh()
         topics = catalog.topics()
-        return topics if names is None else {name: topics[name] for name in names if name in topics}
+        chosen = topics if names is None else [name for name in names if name in topics]
+        return {name: topics[name].with_shown_configs() for name in chosen}
 
     def create_topic(
         self, name: str, *, partition_count: int | None = None, configs: Mapping[str, str] | None = None
@@ -152,7 +153,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         own = self._own()
         topic = own.metadata_log.change(plan)
         own.folders.make_all(topic)
-        return topic
+        return topic.with_shown_configs()
 
     def auto_creates_topics(self) -> bool:
         return True
@@ -180,14 +181,14 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         own = self._own()
         topic = own.metadata_log.change(plan)
         own.folders.make_missing(topic)
-        return topic
+        return topic.with_shown_configs()
 
     def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> TopicDescription:
         def plan(controller: MetadataController) -> CoordinatorResult[MetadataRecord, TopicDescription]:
             return controller.plan_alter_topic_configs(name, changes)
 
         self._refuse_before_making(plan)
-        return self._own().metadata_log.change(plan)
+        return self._own().metadata_log.change(plan).with_shown_configs()
 
     # -- partitions --
 

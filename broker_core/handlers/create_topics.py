@@ -13,7 +13,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
-from broker_core.handlers.config_answers import topic_config_answers
+from broker_core.handlers.config_answers import created_topic_answers
 from broker_core.handlers.gathered_answers import GatheredAnswers
 from broker_core.handlers.replica_assignment import refusal_of_assignment
 from broker_core.model.access_control import Operation, ResourceType
@@ -152,5 +152,4 @@ def _shown(call: Call, name: str, configs: dict[str, str]) -> dict[str, Any]:
             "num_partitions": -1,
             "replication_factor": -1,
         }
-    shown = topic_config_answers(call.node, configs)
-    return {"configs": [{each: config[each] for each in ("name", "value", "config_source")} for config in shown]}
+    return {"configs": created_topic_answers(call.node, configs)}

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from broker_core.broker.settings.broker_settings import SettingKind, kind_of_topic_setting
 from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
 from broker_core.handlers.config_changes import Changes, alter_each, require_value
 from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError, StreamlogError
+from broker_core.model.setting_kind import SettingKind
 from broker_core.model.setting_parsers import items_of
 from broker_core.model.topic_settings import SETTINGS, unknown_setting
 
@@ -49,7 +49,7 @@ def _planned(topic: TopicDescription, resource: Any, *, defaults: Any) -> Change
 def _items_now(topic: TopicDescription, name: str, defaults: Any) -> list[str]:
     if name not in SETTINGS:
         raise unknown_setting(name)
-    if kind_of_topic_setting(name) is not SettingKind.LIST:
+    if SETTINGS[name].kind is not SettingKind.LIST:
         raise InvalidConfigError(f"Can't APPEND or SUBTRACT to key {name} because its type is not LIST.", setting=name)
     return items_of(topic.configs.get(name, defaults.get(name, SETTINGS[name].default or "")))
 

@@ -21,6 +21,7 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 JAVA_BLANKS = "".join(map(chr, range(0x21)))
+_MAX_LONG_DIGITS = 19
 _WHOLE_NUMBER = re.compile(r"[+-]?\d+")
 _DECIMAL_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[fFdD]?")
 
@@ -33,7 +34,8 @@ def invalid_value(name: str, value: str, why: str) -> InvalidConfigError:
 def _whole_number(java_type: str, lowest: int, highest: int, at_least: int | None, at_most: int | None) -> Parser:
     def parse(name: str, value: str) -> int:
         text = value.strip(JAVA_BLANKS)
-        number = int(text) if _WHOLE_NUMBER.fullmatch(text) and len(text) <= 20 else None
+        digits = text.lstrip("+-0")
+        number = int(text) if _WHOLE_NUMBER.fullmatch(text) and len(digits) <= _MAX_LONG_DIGITS else None
         if number is None or not lowest <= number <= highest:
             raise invalid_value(name, value, f"Not a number of type {java_type}")
         if at_least is not None and number < at_least:
@@ -53,17 +55,27 @@ def long_parser(at_least: int | None = None) -> Parser:
     return _whole_number("LONG", -LONG_MAX - 1, LONG_MAX, at_least, None)
 
 
-def ratio(name: str, value: str) -> float:
-    # Kafka takes NaN here, with which no log is ever dirty enough and none is clean: refused as not a number.
+def double(name: str, value: str) -> float:
+    # Kafka takes NaN too, with which no log is ever dirty enough and none is clean: refused as not a number.
     text = value.strip(JAVA_BLANKS)
     if not _DECIMAL_NUMBER.fullmatch(text):
         raise invalid_value(name, value, "Not a number of type DOUBLE")
-    number = float(text.rstrip("fFdD"))
+    return float(text.rstrip("fFdD"))
+
+
+def ratio(name: str, value: str) -> float:
+    """From 0 to 1."""
+    number = double(name, value)
     if number < 0:
         raise invalid_value(name, value, "Value must be at least 0")
     if number > 1:
         raise invalid_value(name, value, "Value must be no more than 1")
     return number
+
+
+def text(name: str, value: str) -> str:
+    """Anything."""
+    return value.strip(JAVA_BLANKS)
 
 
 def boolean(name: str, value: str) -> bool:

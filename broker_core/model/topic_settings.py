@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.identifiers import TimestampType
+from broker_core.model.setting_kind import SettingKind, shown_value
 from broker_core.model.setting_parsers import (
     LONG_MAX,
     Parser,
@@ -37,12 +39,24 @@ class Setting:
     """One setting. `default` is the string that a user would write for it; None: it has no value unless set."""
 
     name: str
+    kind: SettingKind
     default: str | None
     parser: Parser
 
     def parse(self, value: str) -> SettingValue:
         """The typed value. Raises InvalidConfigError naming the setting and the value."""
         return self.parser(self.name, value)
+
+    def shown(self, value: str) -> str:
+        """The value as DescribeConfigs tells it. Kafka keeps duplicates in lists of throttled replicas."""
+        shown = shown_value(self.kind, value, keeps_duplicates=self.name.endswith(".throttled.replicas"))
+        assert shown is not None, f"{self.name}: topics have no secrets"
+        return shown
+
+
+def shown_topic_configs(configs: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a topic as DescribeConfigs tells them; names that are not known keep their values."""
+    return {name: SETTINGS[name].shown(value) if name in SETTINGS else value for name, value in configs.items()}
 
 
 def unknown_setting(name: str) -> InvalidConfigError:
@@ -88,52 +102,59 @@ def _throttled_replicas(name: str, value: str) -> tuple[str, ...]:
     return tuple(items)
 
 
-def _setting(name: str, default: str | None, parser: Parser) -> tuple[str, Setting]:
-    return name, Setting(name=name, default=default, parser=parser)
+def _setting(name: str, kind: SettingKind, default: str | None, parser: Parser) -> tuple[str, Setting]:
+    return name, Setting(name=name, kind=kind, default=default, parser=parser)
+
+
+_BOOLEAN, _STRING, _INT = SettingKind.BOOLEAN, SettingKind.STRING, SettingKind.INT
+_LONG, _DOUBLE, _LIST = SettingKind.LONG, SettingKind.DOUBLE, SettingKind.LIST
 
 
 SETTINGS = MappingProxyType(
     dict(
         (
-            _setting("cleanup.policy", "delete", set_of("compact", "delete")),
-            _setting("compression.gzip.level", "-1", _gzip_level),
-            _setting("compression.lz4.level", "9", int_parser(1, 17)),
+            _setting("cleanup.policy", _LIST, "delete", set_of("compact", "delete")),
+            _setting("compression.gzip.level", _INT, "-1", _gzip_level),
+            _setting("compression.lz4.level", _INT, "9", int_parser(1, 17)),
             _setting(
-                "compression.type", "producer", one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+                "compression.type",
+                _STRING,
+                "producer",
+                one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
             ),
-            _setting("compression.zstd.level", "3", int_parser(-131072, 22)),
-            _setting("delete.retention.ms", "86400000", long_parser(0)),
-            _setting("file.delete.delay.ms", "60000", long_parser(0)),
-            _setting("flush.messages", str(LONG_MAX), long_parser(1)),
-            _setting("flush.ms", str(LONG_MAX), long_parser(0)),
+            _setting("compression.zstd.level", _INT, "3", int_parser(-131072, 22)),
+            _setting("delete.retention.ms", _LONG, "86400000", long_parser(0)),
+            _setting("file.delete.delay.ms", _LONG, "60000", long_parser(0)),
+            _setting("flush.messages", _LONG, str(LONG_MAX), long_parser(1)),
+            _setting("flush.ms", _LONG, str(LONG_MAX), long_parser(0)),
             # Ours. batch: an append returns when it is on the device; os: when the operating system has it.
-            _setting("flush.policy", "batch", one_of("batch", "os")),
-            _setting("follower.replication.throttled.replicas", "", _throttled_replicas),
-            _setting("index.interval.bytes", "4096", int_parser(0)),
+            _setting("flush.policy", _STRING, "batch", one_of("batch", "os")),
+            _setting("follower.replication.throttled.replicas", _LIST, "", _throttled_replicas),
+            _setting("index.interval.bytes", _INT, "4096", int_parser(0)),
             # Kafka's own door for tests: a segment size without the lower bound of segment.bytes, and instead of it.
-            _setting("internal.segment.bytes", None, int_parser(1)),
-            _setting("leader.replication.throttled.replicas", "", _throttled_replicas),
-            _setting("local.retention.bytes", "-2", long_parser(-2)),
-            _setting("local.retention.ms", "-2", long_parser(-2)),
-            _setting("max.compaction.lag.ms", str(LONG_MAX), long_parser(1)),
-            _setting("max.message.bytes", "1048588", int_parser(0)),
-            _setting("message.timestamp.after.max.ms", "3600000", long_parser(0)),
-            _setting("message.timestamp.before.max.ms", str(LONG_MAX), long_parser(0)),
-            _setting("message.timestamp.type", "CreateTime", _timestamp_type),
-            _setting("min.cleanable.dirty.ratio", "0.5", ratio),
-            _setting("min.compaction.lag.ms", "0", long_parser(0)),
-            _setting("min.insync.replicas", "1", int_parser(1)),
-            _setting("preallocate", "false", boolean),
-            _setting("remote.log.copy.disable", "false", boolean),
-            _setting("remote.log.delete.on.disable", "false", boolean),
-            _setting("remote.storage.enable", "false", _no_remote_storage),
-            _setting("retention.bytes", "-1", long_parser()),
-            _setting("retention.ms", "604800000", long_parser(-1)),
-            _setting("segment.bytes", "1073741824", int_parser(1048576)),
-            _setting("segment.index.bytes", "10485760", int_parser(4)),
-            _setting("segment.jitter.ms", "0", long_parser(0)),
-            _setting("segment.ms", "604800000", long_parser(1)),
-            _setting("unclean.leader.election.enable", "false", boolean),
+            _setting("internal.segment.bytes", _INT, None, int_parser(1)),
+            _setting("leader.replication.throttled.replicas", _LIST, "", _throttled_replicas),
+            _setting("local.retention.bytes", _LONG, "-2", long_parser(-2)),
+            _setting("local.retention.ms", _LONG, "-2", long_parser(-2)),
+            _setting("max.compaction.lag.ms", _LONG, str(LONG_MAX), long_parser(1)),
+            _setting("max.message.bytes", _INT, "1048588", int_parser(0)),
+            _setting("message.timestamp.after.max.ms", _LONG, "3600000", long_parser(0)),
+            _setting("message.timestamp.before.max.ms", _LONG, str(LONG_MAX), long_parser(0)),
+            _setting("message.timestamp.type", _STRING, "CreateTime", _timestamp_type),
+            _setting("min.cleanable.dirty.ratio", _DOUBLE, "0.5", ratio),
+            _setting("min.compaction.lag.ms", _LONG, "0", long_parser(0)),
+            _setting("min.insync.replicas", _INT, "1", int_parser(1)),
+            _setting("preallocate", _BOOLEAN, "false", boolean),
+            _setting("remote.log.copy.disable", _BOOLEAN, "false", boolean),
+            _setting("remote.log.delete.on.disable", _BOOLEAN, "false", boolean),
+            _setting("remote.storage.enable", _BOOLEAN, "false", _no_remote_storage),
+            _setting("retention.bytes", _LONG, "-1", long_parser()),
+            _setting("retention.ms", _LONG, "604800000", long_parser(-1)),
+            _setting("segment.bytes", _INT, "1073741824", int_parser(1048576)),
+            _setting("segment.index.bytes", _INT, "10485760", int_parser(4)),
+            _setting("segment.jitter.ms", _LONG, "0", long_parser(0)),
+            _setting("segment.ms", _LONG, "604800000", long_parser(1)),
+            _setting("unclean.leader.election.enable", _BOOLEAN, "false", boolean),
         )
     )
 )

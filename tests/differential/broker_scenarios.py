@@ -4,6 +4,7 @@ import struct
 
 from differential.requests import NO_SUCH
 from differential.scenario import for_versions, once, versions_of
+from differential.sides import TYPED_IN_THE_FILE
 
 from broker_core.protocol.api_table import ApiKey
 from broker_core.protocol.served_versions import SERVED_VERSIONS
@@ -94,6 +95,80 @@ def describes_settings(play, version):
     ask("a client metrics resource", resource(CLIENT_METRICS, "none"))
     ask("a group", resource(GROUP, play.name("g")))
     ask("a logger", resource(LOGGER, "1", ["no.such.logger"]))
+
+
+TYPED = {
+    "retention.ms": " 123 ",
+    "flush.ms": "007",
+    "segment.bytes": "+01048576",
+    "compression.gzip.level": "-01",
+    "preallocate": " TRUE ",
+    "unclean.leader.election.enable": "False",
+    "min.cleanable.dirty.ratio": "0.50",
+    "cleanup.policy": " delete, compact ,delete",
+    "compression.type": " lz4",
+    "message.timestamp.type": "LogAppendTime ",
+    "follower.replication.throttled.replicas": " 1:1 , 2:1,1:1",
+}
+"""One of each type, as nobody should type them."""
+RATIOS = ("1", "0.5d", "5e-1", " .5", "1.", "0.00001", "1e-3", "0.123456789012345678", "+0.1", "0f", "1e-400")
+
+
+@once()
+def tells_parsed_values(play):
+    """By every way of setting them, and of every type."""
+    name = play.name("made")
+    configs = [{"name": key, "value": value} for key, value in TYPED.items()]
+    topics = [{"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}]
+    play.ask(ApiKey.CREATE_TOPICS, 7, note="made", topics=topics, timeout=5000, validate_only=False)
+
+    def see(note, *keys, topic=name):
+        play.settle()
+        asked = [resource(TOPIC, topic, keys or None)]
+        play.ask(ApiKey.DESCRIBE_CONFIGS, 4, note=note, resources=asked, include_synonyms=True)
+
+    see("made")
+    for number in RATIOS:
+        _set_one(play, name, "min.cleanable.dirty.ratio", number)
+        see(f"a ratio of {number}", "min.cleanable.dirty.ratio")
+    for key, value in (
+        ("cleanup.policy", "compact,compact"),
+        ("cleanup.policy", " "),
+        ("retention.ms", "-0"),
+        ("retention.ms", "\t12\n"),
+        ("retention.ms", "1 2"),
+        ("retention.ms", "000000000000000000000000012"),
+        ("retention.ms", "99999999999999999999"),
+        ("leader.replication.throttled.replicas", " * "),
+    ):
+        _set_one(play, name, key, value)
+        see(f"{key} {value!r}", key)
+    altered = play.topic("altered")
+    whole = {"resource_type": TOPIC, "resource_name": altered.name, "configs": configs}
+    play.ask(ApiKey.ALTER_CONFIGS, 2, note="all at once", resources=[whole], validate_only=False)
+    see("altered", topic=altered.name)
+
+
+def _set_one(play, topic, key, value):
+    configs = [{"name": key, "config_operation": 0, "value": value}]
+    resources = [{"resource_type": TOPIC, "resource_name": topic, "configs": configs}]
+    play.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, note=f"{key} {value!r}", resources=resources, validate_only=False)
+
+
+@once()
+def tells_parsed_values_of_its_file(play):
+    """See `sides.SETTINGS`."""
+    keys = [line.partition("=")[0] for line in TYPED_IN_THE_FILE]
+    keys += [
+        "super.users",
+        "allow.everyone.if.no.acl.found",
+        "log.roll.ms",
+        "log.retention.minutes",
+        "log.retention.hours",
+    ]
+    keys += ["ssl.keystore.location", "sasl.jaas.config", "listener.name.sasl_ssl.plain.sasl.jaas.config"]
+    resources = [resource(BROKER, "1", keys), resource(TOPIC, play.topic().name)]
+    play.ask(ApiKey.DESCRIBE_CONFIGS, 4, note="the file", resources=resources, include_synonyms=True)
 
 
 @for_versions(ApiKey.INCREMENTAL_ALTER_CONFIGS)

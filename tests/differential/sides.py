@@ -6,6 +6,17 @@ from pathlib import Path
 from differential.scenario import SCENARIOS
 from differential.side import Side
 
+TYPED_IN_THE_FILE = (
+    "log.cleaner.min.cleanable.ratio= 0.50",
+    "log.cleaner.delete.retention.ms=086400000",
+    "log.cleanup.policy=delete,  delete",
+    "log.preallocate=FALSE",
+    "log.roll.hours=0168",
+    "log.cleaner.io.buffer.load.factor=1",
+    "sasl.login.refresh.min.period.seconds=060",
+    "group.consumer.assignors= uniform, range,uniform",
+)
+"""One of each type, written as nobody should write them."""
 SETTINGS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users=User:ANONYMOUS",
@@ -17,6 +28,7 @@ SETTINGS = (
     "group.consumer.heartbeat.interval.ms=5000",
     # The records of the scenarios are years old.
     "log.retention.ms=-1",
+    *TYPED_IN_THE_FILE,
 )
 SETTLE_SECONDS = 0.2
 """A real Kafka's controller and broker are two."""

@@ -16,30 +16,28 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final
 
-from broker_core.broker.settings.broker_settings import BROKER_SETTINGS, TOPIC_SYNONYMS, UNIT_MS
-from broker_core.broker.settings.idle_settings import IDLE_SETTINGS, REFUSED_UNLESS_DEFAULT
-from broker_core.broker.settings.listener_settings import LISTENER_PREFIX, Listener, parse_listeners
+from broker_core.broker.settings.broker_settings import BROKER_SETTINGS
+from broker_core.broker.settings.idle_settings import IDLE_SETTINGS, REFUSED_UNLESS_DEFAULT, IdleSetting
+from broker_core.broker.settings.listener_settings import Listener, parse_listeners
+from broker_core.broker.settings.setting_layers import NO_SETTINGS, SettingLayers, base_name
 from broker_core.metadata.authorizer import parse_super_users
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.limits import MAX_UNAUTHENTICATED_FRAME_BYTES
 from broker_core.model.setting_parsers import INT_MAX, items_of
 from broker_core.model.topic_config import TopicConfig
+from broker_core.model.topic_defaults import topic_defaults
 
 DEFAULT_NODE_ID: Final = 1
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-
-_JAAS_OF_MECHANISM: Final = frozenset(
-    f"{mechanism}.sasl.jaas.config" for mechanism in ("plain", "scram-sha-256", "scram-sha-512")
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
     """`BrokerConfig()` holds Kafka's defaults, without listeners."""
 
-    given: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
-    """What was asked for, secrets included."""
+    layers: SettingLayers = field(default=SettingLayers(), repr=False)
+    """What was asked for and where, secrets included."""
     notes: tuple[str, ...] = ()
     """What was asked for and has no effect, a sentence each."""
     listeners: tuple[Listener, ...] = ()
@@ -126,10 +124,20 @@ _BY_HAND: Final = frozenset(
 )
 
 
-def parse_broker_config(given: Mapping[str, str]) -> BrokerConfig:
-    """Raises InvalidConfigError with all complaints in its message, and one by one in its field `complaints`."""
+def parse_broker_config(
+    of_file: Mapping[str, str],
+    *,
+    of_cluster: Mapping[str, str] = NO_SETTINGS,
+    of_broker: Mapping[str, str] = NO_SETTINGS,
+) -> BrokerConfig:
+    """The last two: what was changed while the broker runs, see `setting_layers`.
+
+    Raises InvalidConfigError with all complaints in its message, and one by one in its field `complaints`.
+    """
     complaints: list[str] = []
-    given = {name.strip(): value.strip() for name, value in given.items()}
+    of_file = MappingProxyType({name.strip(): value for name, value in of_file.items()})
+    layers = SettingLayers(of_file=of_file, of_cluster=of_cluster, of_broker=of_broker)
+    given = {name: value.strip() for name, value in layers.merged().items()}
     parsed = _parse_each(given, complaints)
     values = {
         name.replace(".", "_"): value
@@ -140,22 +148,14 @@ def parse_broker_config(given: Mapping[str, str]) -> BrokerConfig:
     values["node_id"] = _node_id(parsed, complaints)
     values["metrics_listener"] = _metrics_listener(given, complaints)
     values["max_connections_per_ip_overrides"] = _overrides_by_address(given, complaints)
-    values["topic_defaults"] = _topic_defaults(given, parsed, complaints)
+    values["topic_defaults"] = _topic_defaults({name: given[name] for name in parsed}, complaints)
     values["has_authorizer"] = _has_authorizer(given, complaints)
     values["super_users"] = _super_users(given, complaints)
     values["listeners"] = parse_listeners(given, complaints)
     _check_the_rest(given, parsed, complaints)
     if complaints:
         raise InvalidConfigError("; ".join(complaints), complaints=tuple(complaints))
-    return BrokerConfig(given=MappingProxyType(dict(given)), notes=_notes(given), **values)
-
-
-def base_name(name: str) -> str:
-    """The setting that `listener.name.<name>.<setting>` sets for one listener, and the name itself for others."""
-    if not name.startswith(LISTENER_PREFIX):
-        return name
-    own = name[len(LISTENER_PREFIX) :].partition(".")[2]
-    return "sasl.jaas.config" if own in _JAAS_OF_MECHANISM else own
+    return BrokerConfig(layers=layers, notes=_notes(given), **values)
 
 
 def _parse_each(given: Mapping[str, str], complaints: list[str]) -> dict[str, Any]:
@@ -167,11 +167,22 @@ def _parse_each(given: Mapping[str, str], complaints: list[str]) -> dict[str, An
                 parsed[name] = BROKER_SETTINGS[base].parser(name, value)
             except InvalidConfigError as error:
                 complaints.append(error.message)
-        elif base in REFUSED_UNLESS_DEFAULT and value not in ("", IDLE_SETTINGS[base].default):
-            complaints.append(f"{name}={value} cannot be had: {REFUSED_UNLESS_DEFAULT[base]}")
-        elif base not in IDLE_SETTINGS:
+        elif base in IDLE_SETTINGS:
+            complaints += _complaints_of_idle(name, IDLE_SETTINGS[base], value)
+        else:
             complaints.append(_unknown(name, base))
     return parsed
+
+
+def _complaints_of_idle(name: str, setting: IdleSetting, value: str) -> list[str]:
+    refusal = REFUSED_UNLESS_DEFAULT.get(setting.name)
+    if refusal is not None and value and setting.shown(value) != setting.default:
+        return [f"{name}={value} is not supported: {refusal}"]
+    try:
+        setting.check(value)
+    except InvalidConfigError as error:
+        return [error.message]
+    return []
 
 
 def _unknown(name: str, base: str) -> str:
@@ -220,15 +231,8 @@ def _overrides_by_address(given: Mapping[str, str], complaints: list[str]) -> Ma
     return MappingProxyType(found)
 
 
-def _topic_defaults(given: Mapping[str, str], parsed: Mapping[str, Any], complaints: list[str]) -> Mapping[str, str]:
-    found: dict[str, str] = {}
-    for topic_name, synonyms in TOPIC_SYNONYMS.items():
-        name = next((one for one in synonyms if one in parsed), None)
-        if name is None:
-            continue
-        unit_ms = UNIT_MS.get(name.rpartition(".")[2])
-        # -1 hours is without a bound, as -1 ms is.
-        found[topic_name] = given[name] if unit_ms is None else str(max(-1, parsed[name] * unit_ms))
+def _topic_defaults(given: Mapping[str, str], complaints: list[str]) -> Mapping[str, str]:
+    found = topic_defaults(given)
     try:
         TopicConfig.from_strings(found)
     except InvalidConfigError as error:
@@ -239,7 +243,7 @@ def _topic_defaults(given: Mapping[str, str], parsed: Mapping[str, Any], complai
 def _has_authorizer(given: Mapping[str, str], complaints: list[str]) -> bool:
     name = given.get("authorizer.class.name", "")
     if name not in ("", STANDARD_AUTHORIZER):
-        complaints.append(f"authorizer.class.name={name} cannot be had; it can be {STANDARD_AUTHORIZER} or empty")
+        complaints.append(f"authorizer.class.name={name} is not supported; it can be {STANDARD_AUTHORIZER} or empty")
     return name == STANDARD_AUTHORIZER
 
 

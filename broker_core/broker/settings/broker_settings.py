@@ -4,12 +4,11 @@ Names, defaults and ranges are Kafka 4.3's; `metrics.listener` and `flush.policy
 string. What Kafka has beside these, and changes nothing here, is in `idle_settings`; how they come together, in
 `broker_config`.
 
-`TOPIC_SYNONYMS` names the settings of a broker that are the defaults of its topics; the first that is given counts.
+Settings that are the defaults of topics (`model.topic_defaults`) take what the topic's setting takes.
 """
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -17,9 +16,9 @@ from typing import Final
 
 from broker_core.model.client_settings import SASL_MECHANISMS
 from broker_core.model.limits import MAX_UNAUTHENTICATED_FRAME_BYTES
+from broker_core.model.setting_kind import SettingKind, shown_value
 from broker_core.model.setting_parsers import (
     INT_MAX,
-    JAVA_BLANKS,
     Parser,
     SettingValue,
     boolean,
@@ -28,23 +27,10 @@ from broker_core.model.setting_parsers import (
     items_of,
     long_parser,
     one_of,
+    text,
 )
+from broker_core.model.topic_defaults import TOPIC_SYNONYMS
 from broker_core.model.topic_settings import SETTINGS as TOPIC_SETTINGS
-
-
-class SettingKind(enum.IntEnum):
-    """By the numbers of DescribeConfigs answers."""
-
-    UNKNOWN = 0
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    SHORT = 4
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-    CLASS = 8
-    PASSWORD = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +48,16 @@ class BrokerSetting:
 
     @property
     def is_sensitive(self) -> bool:
-        """Its value is never shown."""
-        return self.kind == SettingKind.PASSWORD
+        """Its value is never shown: it is a secret, or Kafka does not know what it is."""
+        return self.kind in (SettingKind.PASSWORD, SettingKind.UNKNOWN)
+
+    def shown(self, value: str) -> str | None:
+        """The value as DescribeConfigs tells it; None if it is sensitive."""
+        return shown_value(self.kind, value)
 
     def parse(self, value: str) -> SettingValue:
         """Raises InvalidConfigError."""
         return self.parser(self.name, value)
-
-
-def text(name: str, value: str) -> str:
-    """A parser that takes anything."""
-    return value.strip(JAVA_BLANKS)
 
 
 def listed(name: str, value: str) -> tuple[str, ...]:
@@ -126,8 +111,8 @@ def _long(
     return _make(name, SettingKind.LONG, default, long_parser(least), doc, dynamic=dynamic, hidden=hidden)
 
 
-def _flag(name: str, default: bool, doc: str, *, hidden: bool = False) -> BrokerSetting:
-    return _make(name, SettingKind.BOOLEAN, str(default).lower(), boolean, doc, dynamic=False, hidden=hidden)
+def _flag(name: str, default: bool, doc: str) -> BrokerSetting:
+    return _make(name, SettingKind.BOOLEAN, str(default).lower(), boolean, doc, dynamic=False, hidden=False)
 
 
 def _text(
@@ -142,6 +127,11 @@ def _list(name: str, default: str | None, doc: str, *, parser: Parser = listed, 
 
 def _secret(name: str, doc: str) -> BrokerSetting:
     return _make(name, SettingKind.PASSWORD, None, text, doc, dynamic=True, hidden=False)
+
+
+def _of_authorizer(name: str, default: str | None, parser: Parser, doc: str) -> BrokerSetting:
+    """Read by the authorizer alone: Kafka's broker does not know its type, and hides its value."""
+    return _make(name, SettingKind.UNKNOWN, default, parser, doc, dynamic=False, hidden=True)
 
 
 _NODE: Final = (
@@ -276,72 +266,14 @@ _SECURITY: Final = (
     _secret("ssl.truststore.password", "Not for PEM."),
     _text("ssl.principal.mapping.rules", "DEFAULT", "From a certificate's subject to a user's name."),
     _text("authorizer.class.name", "", "The standard authorizer: access rules count."),
-    _text("super.users", None, "Who may do everything: User:ann;User:bob.", hidden=True),
-    _flag("allow.everyone.if.no.acl.found", False, "What has no access rules is open to all.", hidden=True),
+    _of_authorizer("super.users", None, text, "Who may do everything: User:ann;User:bob."),
+    _of_authorizer("allow.everyone.if.no.acl.found", None, boolean, "What has no access rules is open to all."),
 )  # fmt: skip
-
-TOPIC_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "cleanup.policy": ("log.cleanup.policy",),
-        "compression.gzip.level": ("compression.gzip.level",),
-        "compression.lz4.level": ("compression.lz4.level",),
-        "compression.type": ("compression.type",),
-        "compression.zstd.level": ("compression.zstd.level",),
-        "delete.retention.ms": ("log.cleaner.delete.retention.ms",),
-        "file.delete.delay.ms": ("log.segment.delete.delay.ms",),
-        "flush.messages": ("log.flush.interval.messages",),
-        "flush.ms": ("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
-        "flush.policy": ("flush.policy",),
-        "index.interval.bytes": ("log.index.interval.bytes",),
-        "local.retention.bytes": ("log.local.retention.bytes",),
-        "local.retention.ms": ("log.local.retention.ms",),
-        "max.compaction.lag.ms": ("log.cleaner.max.compaction.lag.ms",),
-        "max.message.bytes": ("message.max.bytes",),
-        "message.timestamp.after.max.ms": ("log.message.timestamp.after.max.ms",),
-        "message.timestamp.before.max.ms": ("log.message.timestamp.before.max.ms",),
-        "message.timestamp.type": ("log.message.timestamp.type",),
-        "min.cleanable.dirty.ratio": ("log.cleaner.min.cleanable.ratio",),
-        "min.compaction.lag.ms": ("log.cleaner.min.compaction.lag.ms",),
-        "min.insync.replicas": ("min.insync.replicas",),
-        "preallocate": ("log.preallocate",),
-        "retention.bytes": ("log.retention.bytes",),
-        "retention.ms": ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
-        "segment.bytes": ("log.segment.bytes",),
-        "segment.index.bytes": ("log.index.size.max.bytes",),
-        "segment.jitter.ms": ("log.roll.jitter.ms", "log.roll.jitter.hours"),
-        "segment.ms": ("log.roll.ms", "log.roll.hours"),
-        "unclean.leader.election.enable": ("unclean.leader.election.enable",),
-    }
-)
-
-UNIT_MS: Final[Mapping[str, int]] = MappingProxyType({"minutes": 60_000, "hours": 3_600_000})
-"""By the last word of a setting's name."""
 
 _WITHOUT_A_VALUE: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
 """Unless given: another setting stands in for them."""
 
-_KINDS: Final = {
-    bool: SettingKind.BOOLEAN,
-    int: SettingKind.LONG,
-    float: SettingKind.DOUBLE,
-    frozenset: SettingKind.LIST,
-}
-_INTS: Final = frozenset(
-    {
-        "compression.gzip.level", "compression.lz4.level", "compression.zstd.level", "index.interval.bytes",
-        "max.message.bytes", "min.insync.replicas", "segment.bytes", "segment.index.bytes",
-    }
-)  # fmt: skip
 _STATIC: Final = frozenset({"log.flush.scheduler.interval.ms", "flush.policy"})
-
-
-def kind_of_topic_setting(name: str) -> SettingKind:
-    """What DescribeConfigs calls its type."""
-    if name in _INTS or name == "internal.segment.bytes":
-        return SettingKind.INT
-    setting = TOPIC_SETTINGS[name]
-    value = None if setting.default is None else setting.parse(setting.default)
-    return SettingKind.LIST if isinstance(value, tuple) else _KINDS.get(type(value), SettingKind.STRING)
 
 
 def _defaults_of_topics() -> list[BrokerSetting]:
@@ -351,14 +283,13 @@ def _defaults_of_topics() -> list[BrokerSetting]:
     for topic_name, synonyms in TOPIC_SYNONYMS.items():
         topic_setting = TOPIC_SETTINGS[topic_name]
         assert topic_setting.default is not None, f"{topic_name} has no default"
-        kind = _KINDS.get(type(topic_setting.parse(topic_setting.default)), SettingKind.STRING)
         for name in synonyms:
             if name in named:
                 continue
             found.append(
                 BrokerSetting(
                     name=name,
-                    kind=SettingKind.INT if topic_name in _INTS else kind,
+                    kind=topic_setting.kind,
                     default=None if name in _WITHOUT_A_VALUE else topic_setting.default,
                     parser=topic_setting.parser,
                     doc=f"{topic_name} of topics that do not set it.",

@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from broker_core.broker.settings.broker_settings import SettingKind
+from broker_core.model.setting_kind import SettingKind, shown_value
+from broker_core.model.setting_parsers import Parser, boolean, double, int_parser, long_parser, text
+
+_PARSERS: Final[Mapping[SettingKind, Parser]] = MappingProxyType(
+    {
+        SettingKind.BOOLEAN: boolean,
+        SettingKind.INT: int_parser(),
+        SettingKind.SHORT: int_parser(-(2**15), 2**15 - 1),
+        SettingKind.LONG: long_parser(),
+        SettingKind.DOUBLE: double,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +35,18 @@ class IdleSetting:
     kind: SettingKind
     default: str | None
     is_dynamic: bool
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.kind == SettingKind.PASSWORD
+
+    def shown(self, value: str) -> str | None:
+        """The value as DescribeConfigs tells it; None for a secret."""
+        return shown_value(self.kind, value)
+
+    def check(self, value: str) -> None:
+        """Raises InvalidConfigError for what is no value of its type."""
+        _PARSERS.get(self.kind, text)(self.name, value)
 
 
 _TABLE: Final = """

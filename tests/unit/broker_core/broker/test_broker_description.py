@@ -1,6 +1,9 @@
+import pytest
+
 from broker_core.broker.broker_description import describe_broker
 from broker_core.broker.settings.broker_config import parse_broker_config
-from broker_core.broker.settings.broker_settings import SettingKind
+from broker_core.broker.settings.setting_layers import SettingSource
+from broker_core.model.setting_kind import SettingKind
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="topsecret";'
 
@@ -10,42 +13,102 @@ def described(**given):
     return {one.name: one for one in found}
 
 
+def synonyms_of(one):
+    return [(each.name, each.value, int(each.source)) for each in one.synonyms]
+
+
 def test_what_is_not_given_has_its_default():
     one = described()["log.retention.hours"]
-    assert (one.value, one.default, one.is_given, one.kind, one.is_read_only) == (
+    assert (one.value, one.source, one.kind, one.is_read_only) == (
         "168",
-        "168",
-        False,
+        SettingSource.DEFAULT,
         SettingKind.INT,
         True,
     )
 
 
+# What Kafka 4.3.1 tells, started with these lines.
+@pytest.mark.parametrize(
+    ("name", "typed", "told"),
+    [
+        ("num.partitions", " 03", "3"),
+        ("log.retention.ms", " 0777777", "777777"),
+        ("log.cleaner.min.cleanable.ratio", "0.50", "0.5"),
+        ("log.cleaner.io.max.bytes.per.second", "12345678", "1.2345678E7"),
+        ("log.cleaner.io.buffer.load.factor", "1e10", "1.0E10"),
+        ("sasl.login.refresh.window.factor", "1", "1.0"),
+        ("sasl.login.refresh.min.period.seconds", "030", "30"),
+        ("share.coordinator.write.timeout.ms", " 06000", "6000"),
+        ("auto.create.topics.enable", "FALSE", "false"),
+        ("broker.rack", "r1 ", "r1"),
+        ("log.cleanup.policy", "delete,  compact,delete", "delete,compact"),
+        ("group.consumer.assignors", "uniform,range,uniform", "uniform,range"),
+        ("ssl.client.auth", " none", "none"),
+        (
+            "principal.builder.class",
+            " org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+            "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+        ),
+    ],
+)
+def test_values_are_told_parsed_and_their_synonyms_as_they_were_typed(name, typed, told):
+    one = described(**{name: typed})[name]
+    assert (one.value, one.source) == (told, SettingSource.FILE)
+    assert synonyms_of(one)[0] == (name, typed, 4)
+
+
 def test_what_is_given_is_shown_beside_its_default():
     one = described(num__partitions="3")["num.partitions"]
-    assert (one.value, one.default, one.is_given) == ("3", "1", True)
+    assert synonyms_of(one) == [("num.partitions", "3", 4), ("num.partitions", "1", 5)]
+
+
+def test_settings_that_stand_in_for_one_another_are_synonyms_from_their_own_name_on():
+    found = described(log__retention__hours="+5", log__retention__ms="7", log__roll__hours="2")
+    assert synonyms_of(found["log.retention.ms"]) == [
+        ("log.retention.ms", "7", 4), ("log.retention.hours", "+5", 4), ("log.retention.hours", "168", 5),
+    ]  # fmt: skip
+    assert synonyms_of(found["log.retention.hours"]) == [
+        ("log.retention.hours", "+5", 4), ("log.retention.hours", "168", 5),
+    ]  # fmt: skip
+    assert (found["log.retention.minutes"].value, synonyms_of(found["log.retention.minutes"])) == (None, [])
+    assert (found["log.roll.ms"].value, synonyms_of(found["log.roll.ms"])) == (None, [])
+
+
+def test_what_is_set_for_one_listener_is_read_only_and_as_it_was_typed():
+    found = described(listeners="PLAINTEXT://:1", **{"listener.name.plaintext.max.connections": "007"})
+    one = found["listener.name.plaintext.max.connections"]
+    assert (one.value, one.is_read_only, one.kind) == ("007", True, SettingKind.INT)
+    assert synonyms_of(one) == [
+        ("listener.name.plaintext.max.connections", "007", 4), ("max.connections", "2147483647", 5),
+    ]  # fmt: skip
 
 
 def test_a_secret_is_never_shown():
     found = described(sasl__jaas__config=PLAIN, sasl__enabled__mechanisms="PLAIN", listeners="SASL_PLAINTEXT://:1")
     one = found["sasl.jaas.config"]
-    assert (one.value, one.is_sensitive, one.is_given) == (None, True, True)
+    assert (one.value, one.is_sensitive, one.source) == (None, True, SettingSource.FILE)
     assert "topsecret" not in repr(found)
 
 
 def test_a_secret_of_one_listener_is_one_too():
     name = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
     found = described(**{name: PLAIN}, sasl__enabled__mechanisms="PLAIN", listeners="SASL_PLAINTEXT://:1")
-    assert (found[name].value, found[name].is_sensitive) == (None, True)
+    assert (found[name].value, found[name].is_sensitive, found[name].is_read_only) == (None, True, True)
+    assert synonyms_of(found[name]) == [(name, None, 4)]
 
 
 def test_settings_without_effect_are_described_as_kafka_does():
     assert described()["num.network.threads"].value == "3"
 
 
-def test_what_kafka_does_not_describe_is_shown_when_it_is_given():
-    assert "super.users" not in described()
-    assert described(super__users="User:ann")["super.users"].value == "User:ann"
+def test_settings_of_the_authorizer_are_told_to_be_there_and_no_more():
+    assert not {"super.users", "allow.everyone.if.no.acl.found"} & described().keys()
+    found = described(super__users="User:zed", allow__everyone__if__no__acl__found="TRUE")
+    for name in ("super.users", "allow.everyone.if.no.acl.found"):
+        one = found[name]
+        assert (one.value, one.kind, one.is_sensitive, one.is_read_only) == (None, SettingKind.UNKNOWN, True, True)
+        assert synonyms_of(one) == [(name, None, 4)]
+    assert "User:zed" not in repr(found)
 
 
 def test_node_id_is_shown_under_both_names():

@@ -50,12 +50,14 @@ def test_what_is_set_by_the_topic_or_by_its_broker_is_told(broker):
             ("max.message.bytes", "5000000", 4),
             ("min.insync.replicas", "1", 4),  # the broker says what everybody says
             ("segment.bytes", "1073741824", 5),
+            ("segment.ms", "7200000", 5),  # log.roll.hours=2, which Kafka tells so
             ("brand.new", "x", 4),
+            ("newer", "x", 5),
             ("secret", None, 1),
         ),
     )
     assert configs_of(broker.client()) == {
-        "retention.ms": "604800000", "max.message.bytes": "5000000", "brand.new": "x",
+        "retention.ms": "604800000", "max.message.bytes": "5000000", "segment.ms": "7200000", "brand.new": "x",
     }  # fmt: skip
 
 

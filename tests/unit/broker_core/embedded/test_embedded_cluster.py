@@ -78,6 +78,16 @@ def test_a_topic_is_created_described_grown_altered_and_deleted(cluster):
     assert not any(name.startswith("t-") for name in os.listdir(cluster.path))
 
 
+def test_settings_are_told_parsed_and_stored_as_they_were_typed(cluster):
+    """As a broker tells them, so that both doors say the same."""
+    created = cluster.create_topic("t", configs={"retention.ms": " 0123 ", "cleanup.policy": "compact, compact"})
+    assert created.configs == {"retention.ms": "123", "cleanup.policy": "compact"}
+    altered = cluster.alter_topic_configs("t", {"min.cleanable.dirty.ratio": "1"})
+    assert altered.configs == {**created.configs, "min.cleanable.dirty.ratio": "1.0"}
+    assert cluster.create_partitions("t", 2).configs == altered.configs
+    assert cluster.describe_topics()["t"].configs == altered.configs
+
+
 def test_a_topic_gets_as_many_partitions_as_the_cluster_is_set_to(path):
     with EmbeddedCluster(path, create=True, num_partitions=4) as cluster:
         assert cluster.create_topic("t").partition_count == 4

@@ -80,7 +80,7 @@ def test_synonyms_are_who_else_has_a_say(node):
 
 
 def test_what_the_properties_file_says_counts_for_topics_that_say_nothing(tmp_path):
-    node = a_node(tmp_path / "log", log_retention_hours=2, message_max_bytes=5000)
+    node = a_node(tmp_path / "log", log_retention_ms=7_200_000, message_max_bytes=5000)
     make_topic(node, "t")
     found = configs(node, TOPIC, "t", ["retention.ms", "max.message.bytes"], synonyms=True)
     shown = {name: (each.value, each.config_source) for name, each in found.items()}

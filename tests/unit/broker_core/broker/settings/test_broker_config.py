@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from broker_core.broker.settings.broker_config import BrokerConfig, parse_broker_config
-from broker_core.broker.settings.broker_settings import BROKER_SETTINGS, TOPIC_SYNONYMS
+from broker_core.broker.settings.broker_settings import BROKER_SETTINGS
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.properties import parse_properties
+from broker_core.model.topic_defaults import TOPIC_SYNONYMS
 
 ROOT = Path(__file__).parents[5]
 
@@ -22,7 +23,7 @@ def test_without_settings_everything_is_kafkas_default():
     config = parse_broker_config({})
     assert [str(listener) for listener in config.listeners] == ["PLAINTEXT://:9092"]
     for field in fields(BrokerConfig):
-        if field.name not in ("listeners", "given"):
+        if field.name not in ("listeners", "layers"):
             assert getattr(config, field.name) == getattr(BrokerConfig(), field.name), field.name
 
 
@@ -81,12 +82,12 @@ def test_all_mistakes_are_told_at_once_with_key_value_and_what_is_allowed():
     assert "default.replication.factor=3 must be 1" in told
     assert "group.min.session.timeout.ms=9 must not be greater than group.max.session.timeout.ms=8" in told
     assert "process.roles=controller must be broker" in told
-    assert "authorizer.class.name=com.example.Mine cannot be had" in told
+    assert "authorizer.class.name=com.example.Mine is not supported" in told
     assert "super.users: 'ann' is no principal" in told
     assert "metrics.listener=9308 must be host:port" in told
     assert "max.connections.per.ip.overrides: 'localhost' must be address:count" in told
     assert "min.compaction.lag.ms (5) > max.compaction.lag.ms (4)" in told
-    assert "remote.log.storage.system.enable=true cannot be had: there is no tiered storage" in told
+    assert "remote.log.storage.system.enable=true is not supported: there is no tiered storage" in told
 
 
 def test_what_has_no_effect_is_accepted_and_told():
@@ -97,7 +98,7 @@ def test_what_has_no_effect_is_accepted_and_told():
 def test_kafkas_own_class_for_principals_is_no_wish_for_another():
     name = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
     parse_broker_config({"principal.builder.class": name})
-    assert "cannot be had" in complaints_of(principal__builder__class="com.example.Mine")[0]
+    assert "is not supported" in complaints_of(principal__builder__class="com.example.Mine")[0]
 
 
 def test_node_id_and_its_old_name_are_one():
@@ -148,3 +149,11 @@ def test_kafkas_own_example_is_a_configuration():
         }
     )  # fmt: skip
     assert config.endpoints == {"PLAINTEXT": BrokerAddress(host="localhost", port=9092)}
+
+
+def test_a_setting_without_effect_has_its_type_all_the_same():
+    assert complaints_of(num__network__threads="many", log__cleaner__io__buffer__load__factor="0.9x") == [
+        "Invalid value many for configuration num.network.threads: Not a number of type INT",
+        "Invalid value 0.9x for configuration log.cleaner.io.buffer.load.factor: Not a number of type DOUBLE",
+    ]
+    parse_broker_config({"remote.log.storage.system.enable": " FALSE"})
