@@ -13,7 +13,8 @@ import json
 from pathlib import Path
 from uuid import UUID
 
-from spark_streamlog.options.local_path import local_path
+from broker_core.model.exceptions import InvalidConfigError
+from broker_core.model.log_location import local_directory
 
 
 def query_id_of(checkpoint_location: str | None) -> str | None:
@@ -34,10 +35,9 @@ def input_fingerprint(checkpoint_location: str | None, query_id: str | None, bat
 
 
 def _read(checkpoint_location: str | None, name: str) -> bytes | None:
-    path = None if checkpoint_location is None else local_path(checkpoint_location)
-    if path is None:
+    if checkpoint_location is None:
         return None
     try:
-        return (Path(path) / name).read_bytes()
-    except (OSError, ValueError):
+        return (Path(local_directory(checkpoint_location)) / name).read_bytes()
+    except (InvalidConfigError, OSError):
         return None

@@ -10,6 +10,7 @@ import typer
 
 from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.exit_status import ERROR
+from broker_core.cli.log_directory import parse_directory
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.loading import without_collections
 from broker_core.model.properties import parse_properties
@@ -28,7 +29,9 @@ def broker(
     ] = None,
     path: Annotated[
         Path | None,
-        typer.Option("--path", metavar="DIR", help="The log directory.", show_default="a temporary one"),
+        typer.Option(
+            "--path", metavar="DIR", help="The log directory.", show_default="a temporary one", parser=parse_directory
+        ),
     ] = None,
     port: Annotated[
         int | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from broker_core.cli.error_sentence import UsageError
-from broker_core.cli.log_directory import PATH_VARIABLE, open_log
+from broker_core.cli.log_directory import PATH_VARIABLE, open_log, parse_directory
 from broker_core.cli.screen import note
 from broker_core.model.exceptions import InvalidConfigError
 
@@ -28,6 +28,10 @@ def _only_place(context: typer.Context, value: Any) -> Any:
     return value
 
 
+def _directory(location: str) -> Path:
+    return parse_directory(location, way_to_brokers=", or --bootstrap-server HOST:PORT")
+
+
 DirectoryPath = Annotated[
     Path | None,
     typer.Option(
@@ -37,6 +41,7 @@ DirectoryPath = Annotated[
         help="The log directory.",
         show_default=False,
         callback=_only_place,
+        parser=_directory,
     ),
 ]
 Brokers = Annotated[

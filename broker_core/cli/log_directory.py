@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from broker_core.cli.error_sentence import UsageError
-from broker_core.model.exceptions import DirectoryLockedError, DirectoryReadOnlyError
+from broker_core.model.exceptions import DirectoryLockedError, DirectoryReadOnlyError, InvalidConfigError
+from broker_core.model.log_location import local_directory
 
 if TYPE_CHECKING:
     from broker_core.embedded.embedded_cluster import EmbeddedCluster
@@ -19,8 +20,25 @@ PATH_VARIABLE: Final = "STREAMLOG_PATH"
 
 _OPTION_OF_PROGRAMS: Final = "kafka.bootstrap.servers"
 
+
+def parse_directory(location: str, *, way_to_brokers: str = "") -> Path:
+    """What --path names. Raises UsageError for a URL of something else than a directory of this machine."""
+    try:
+        return Path(local_directory(location))
+    except InvalidConfigError as error:
+        raise UsageError(f"--path {error.message}; give a local directory{way_to_brokers}") from error
+
+
 LogPath = Annotated[
-    Path, typer.Option("--path", envvar=PATH_VARIABLE, metavar="DIR", help="The log directory.", show_default=False)
+    Path,
+    typer.Option(
+        "--path",
+        envvar=PATH_VARIABLE,
+        metavar="DIR",
+        help="The log directory.",
+        show_default=False,
+        parser=parse_directory,
+    ),
 ]
 
 

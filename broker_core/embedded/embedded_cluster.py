@@ -55,6 +55,7 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
 from broker_core.model.limits import KEY_FILTER_UPKEEP_BYTES
+from broker_core.model.log_location import local_directory
 from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC, is_internal_topic
 from broker_core.ports import Clock, Entropy, FileSystem
 from broker_core.storage.os_file_system import OsFileSystem
@@ -69,7 +70,8 @@ def open_embedded(path: str | os.PathLike[str], *, create: bool = False) -> Embe
     """The log in a directory. With `create` a path that does not exist, or an empty directory, becomes a log at the
     first write; without it DirectoryFormatError.
 
-    Raises DirectoryFormatError, DirectoryLockedError, DirectoryReadOnlyError, each with what to do.
+    `path` may be a URL: `file:///data/log`. Raises InvalidConfigError for any other one, and DirectoryFormatError,
+    DirectoryLockedError, DirectoryReadOnlyError, each with what to do.
     """
     return EmbeddedCluster(path, create=create)
 
@@ -94,7 +96,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         self._clock = clock or SystemClock()
         self._entropy = entropy or SystemEntropy()
         self._num_partitions = num_partitions
-        path = os.path.abspath(os.fspath(directory))
+        path = os.path.abspath(local_directory(os.fspath(directory)))
         self._directory = LogDirectory(self._fs, path, create=create, entropy=self._entropy)
         self._maintenance = MaintenanceThread(self._maintain)
         self._mutex = threading.Lock()

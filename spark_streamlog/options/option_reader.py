@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from broker_core.model.client_settings import ClientSettings
+from broker_core.model.exceptions import InvalidConfigError
+from broker_core.model.log_location import local_directory
 from spark_streamlog.errors import condition_error
-from spark_streamlog.options.local_path import local_path, scheme_of
 from spark_streamlog.options.remote_options import remote_settings
 from spark_streamlog.planning.quantity import duration_ms, size_bytes
 
@@ -209,12 +210,11 @@ class OptionReader:
 
     def _local_path(self, path: str) -> str:
         # Spark makes `file:/x` of a table's location; the same directory must be the same target.
-        found = local_path(path)
-        if found is None:
-            self.complain(
-                f"path must be a directory of this machine, not {path!r}: a log is not kept on {scheme_of(path)}"
-            )
-        return os.path.abspath(path if found is None else found)
+        try:
+            return os.path.abspath(local_directory(path))
+        except InvalidConfigError as error:
+            self.complain(f"path: {error.message}; give a local directory, or {BOOTSTRAP_SERVERS} for brokers")
+            return ""
 
 
 def _shown(value: str, limit: int = 60) -> str:

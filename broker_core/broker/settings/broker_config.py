@@ -24,6 +24,7 @@ from broker_core.metadata.authorizer import parse_super_users
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.limits import MAX_UNAUTHENTICATED_FRAME_BYTES
+from broker_core.model.log_location import local_directory
 from broker_core.model.setting_parsers import INT_MAX, items_of
 from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_defaults import topic_defaults
@@ -196,7 +197,11 @@ def _log_dir(given: Mapping[str, str], complaints: list[str]) -> str:
     if len(folders) != 1 or not folders[0]:
         complaints.append(f"{name} must name exactly one directory, not {len(folders)}: {given.get(name, '')!r}")
         return ""
-    return folders[0]
+    try:
+        return local_directory(folders[0])
+    except InvalidConfigError as error:
+        complaints.append(f"{name}: {error.message}: a broker keeps its log in a directory of a local disk")
+        return ""
 
 
 def _node_id(parsed: Mapping[str, Any], complaints: list[str]) -> int:

@@ -112,3 +112,50 @@ def test_a_properties_file_that_cannot_be_read_or_is_for_nothing_is_told(streaml
     assert "is not a properties file" in remote("topic", "list", "--command-config", tmp_path / "binary").err
     alone = streamlog("topic", "list", "--command-config", tmp_path / "binary")
     assert "--command-config is for brokers" in alone.err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topic", "create", "t"),
+        ("topic", "list"),
+        ("produce", "t"),
+        ("consume", "t"),
+        ("group", "list"),
+        ("transactions", "list"),
+        ("log", "segments"),
+        ("log", "verify"),
+        ("log", "maintain"),
+        ("broker",),
+    ],
+)
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [("s3://bucket/log", "s3://bucket/log is not a directory of this machine"), ("file://host/log", "machine host")],
+)
+def test_a_url_of_somewhere_else_is_refused_and_makes_no_folder(
+    streamlog, tmp_path, monkeypatch, command, location, said
+):
+    # It became the folder s3:/bucket/log below the current one; file://host/log became /log.
+    monkeypatch.chdir(tmp_path)
+    refused = streamlog(*command, "--path", location, with_path=False, stdin=b"a\n")
+    assert refused.status == 2
+    assert said in refused.err
+    assert "give a local directory" in refused.err
+    assert ("--bootstrap-server" in refused.err) == (command[0] not in ("log", "broker"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_url_in_the_environment_is_refused_too(streamlog, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STREAMLOG_PATH", "s3://bucket/log")
+    refused = streamlog("produce", "t", with_path=False, stdin=b"a\n")
+    assert refused.status == 2
+    assert "s3://bucket/log is not a directory of this machine" in refused.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_url_is_the_path_in_it(streamlog, tmp_path):
+    url = f"file://{tmp_path}/my%20log"
+    assert streamlog("produce", "t", "--path", url, with_path=False, stdin=b"a\n").status == 0
+    assert streamlog("consume", "t", "--path", str(tmp_path / "my log"), with_path=False).lines == [b"a"]

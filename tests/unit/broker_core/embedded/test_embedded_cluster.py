@@ -6,6 +6,7 @@ import sys
 import threading
 from contextlib import suppress
 from itertools import chain
+from pathlib import Path
 
 import pytest
 from golden_data import fingerprint, unpack
@@ -153,6 +154,17 @@ def test_reading_a_path_that_does_not_exist_makes_nothing(path):
         assert not path.exists()
         cluster.create_topic("t")
         assert path.exists()
+
+
+def test_a_url_of_somewhere_else_is_refused_and_a_file_url_is_its_path(path, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    for location in ("s3://bucket/log", Path("s3://bucket/log"), "file://host/log"):
+        with pytest.raises(InvalidConfigError, match="this machine"):
+            open_embedded(location, create=True)
+    assert not list(path.parent.iterdir())
+    with open_embedded(f"file://{path}", create=True) as cluster:
+        cluster.create_topic("t")
+        assert cluster.path == str(path)
 
 
 def test_without_create_the_directory_must_be_a_log(path):

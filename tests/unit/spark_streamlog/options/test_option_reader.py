@@ -133,7 +133,9 @@ def test_the_target_is_an_absolute_path(tmp_path, monkeypatch):
     [
         ({}, "CREATE TEMPORARY VIEW"),
         ({"subscribe": "t"}, "path is missing"),
-        ({"path": "s3://bucket/log"}, "a log is not kept on s3"),
+        ({"path": "s3://bucket/log"}, "a log on s3: is not supported"),
+        ({"path": "s3://bucket/log"}, "kafka.bootstrap.servers for brokers"),
+        ({"path": "file://host/log"}, "names a file on the machine host"),
         ({"paths": '["/a","/b"]'}, "a query reads one log"),
         ({"path": "/log", "kafka.bootstrap.servers": "localhost:9092"}, "a query reads one log, give one"),
         ({"kafka.bootstrap.servers": "localhost"}, "kafka.bootstrap.servers must be host:port"),

@@ -113,6 +113,13 @@ def test_metrics_listen_at_an_address():
     )
 
 
+@pytest.mark.parametrize("name", ["log.dir", "log.dirs"])
+def test_the_directory_may_be_a_file_url_and_no_other(name):
+    assert parse_broker_config({"listeners": "PLAINTEXT://:1", name: "file:///data/log"}).log_dir == "/data/log"
+    with pytest.raises(InvalidConfigError, match=f"{name}: s3://bucket/log is not a directory of this machine"):
+        parse_broker_config({"listeners": "PLAINTEXT://:1", name: "s3://bucket/log"})
+
+
 def test_secrets_are_not_shown():
     plain = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="topsecret";'
     config = parse_broker_config(

@@ -1,0 +1,66 @@
+"""Where a log is, as a user writes it. The only place that decides which URLs are understood.
+
+    /data/log, data/log      a directory of this machine
+    file:///data/log         the same; %20 stands for a space, as in every URL
+    file:/data/log           the same: Spark writes some paths so
+    s3://bucket/log, …       refused by name
+
+A scheme is two letters or more, a colon behind them. A folder whose name looks so is written with ./ before it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from broker_core.model.exceptions import InvalidConfigError
+
+LOCAL_SCHEME: Final = "file"
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+_THIS_MACHINE: Final = frozenset({"", "localhost"})
+
+
+def scheme_of(location: str) -> str:
+    """`file`, `hdfs`, `s3a`, … in lower case; empty for a plain path. One letter and a colon are a drive."""
+    found = _SCHEME.match(location)
+    return found[1].lower() if found else ""
+
+
+def local_directory(location: str) -> str:
+    """The path on this machine, relative where the location is.
+
+    Raises InvalidConfigError, whose message begins with the location, for what is not a path of this machine. The
+    caller adds which option it was and what to give instead.
+    """
+    if "\0" in location:
+        raise InvalidConfigError(f"{location!r} holds a zero byte, which no path can")
+    scheme = scheme_of(location)
+    if not scheme:
+        return location
+    if scheme != LOCAL_SCHEME:
+        raise InvalidConfigError(
+            f"{location} is not a directory of this machine: a log on {scheme}: is not supported (a local folder of "
+            f"that name is ./{location})"
+        )
+    return _path_of_file_url(location)
+
+
+def _path_of_file_url(location: str) -> str:
+    try:
+        parts = urlsplit(location)
+    except ValueError as error:
+        raise InvalidConfigError(f"{location} is not a URL: {error}") from error
+    if parts.netloc.lower() not in _THIS_MACHINE:
+        raise InvalidConfigError(
+            f"{location} names a file on the machine {parts.netloc}: a path of this machine has three slashes, "
+            f"file:///{parts.netloc}{parts.path}"
+        )
+    if parts.query or parts.fragment:
+        raise InvalidConfigError(f"{location} has more than a path: in a URL ? is written %3F and # is written %23")
+    path = unquote(parts.path, errors="surrogateescape")
+    if not path.startswith("/"):
+        raise InvalidConfigError(f"{location} has no absolute path: write file:///data/log, or the path without file:")
+    if "\0" in path:
+        raise InvalidConfigError(f"{location} holds a zero byte, which no path can")
+    return path

@@ -1,0 +1,57 @@
+"""A path as a user of Spark may write it: plain, or as a `file:` URL. Other URLs are refused by name."""
+
+import pytest
+from pyspark.errors import PySparkException
+from support.builders.stored_records import stored_values
+
+
+def reader(spark):
+    return spark.read.format("streamlog").option("subscribe", "t")
+
+
+def write(spark, path):
+    rows = spark.sql("SELECT 'one' AS value")
+    rows.write.format("streamlog").option("topic", "t").mode("append").save(path)
+
+
+def copy(spark, source, target, checkpoint):
+    query = (
+        spark.readStream.format("streamlog")
+        .options(subscribe="t", startingOffsets="earliest")
+        .load(source)
+        .writeStream.format("streamlog")
+        .options(topic="copy", checkpointLocation=checkpoint)
+        .trigger(availableNow=True)
+        .start(target)
+    )
+    query.awaitTermination()
+
+
+def test_a_file_url_is_the_path_in_it_to_save_load_and_start(spark, log_dir, tmp_path):
+    write(spark, f"file://{log_dir}")
+    assert stored_values(log_dir, "t") == [b"one"]
+    assert reader(spark).load(f"file://{log_dir}").count() == 1
+    assert reader(spark).option("path", f"file:{log_dir}").load().count() == 1
+    copy(spark, f"file://{log_dir}", f"file://{log_dir}", f"file://{tmp_path}/checkpoint")
+    assert stored_values(log_dir, "copy") == [b"one"]
+
+
+@pytest.mark.parametrize("location", ["s3://bucket/log", "hdfs://host/log", "file://host/log"])
+def test_a_url_of_somewhere_else_is_refused_by_name_and_makes_no_folder(
+    spark, log_dir, tmp_path, monkeypatch, location
+):
+    write(spark, log_dir)
+    there = sorted(tmp_path.iterdir())
+    monkeypatch.chdir(tmp_path)
+    for attempt in (
+        lambda: write(spark, location),
+        lambda: reader(spark).load(location).count(),
+        lambda: copy(spark, location, log_dir, str(tmp_path / "one")),
+        lambda: copy(spark, log_dir, location, str(tmp_path / "two")),
+    ):
+        with pytest.raises(PySparkException) as refused:
+            attempt()
+        assert "STREAMLOG_INVALID_OPTIONS" in str(refused.value)
+        assert location in str(refused.value)
+        assert "kafka.bootstrap.servers" in str(refused.value)
+    assert [path for path in sorted(tmp_path.iterdir()) if path.name not in ("one", "two")] == there
