@@ -1,17 +1,17 @@
-"""Fetch sessions (KIP-227): a client names its partitions once, and afterwards says and is told only what changed.
+"""Fetch sessions (KIP-227): a client names its partitions once; later requests and answers contain only changes.
 
-    session id 0, epoch -1      no session: everything is in the request and in the answer
-    epoch 0                     begins one, if the cache has room: the answer carries its id. The one that is named ends
+    session id 0, epoch -1      no session: the request and the answer are complete
+    epoch 0                     begins one, if the cache has room: the answer carries its id. A named one ends
     epoch n > 0                 the next request of a session; the broker expects n, then n + 1 (1 after 2^31 - 1)
-    session id > 0, epoch -1    ends the session, and is answered as without one
+    session id > 0, epoch -1    ends the session; the answer is that of a request without one
 
-A session keeps its partitions in order; those that were answered with records go to the end, so that none starves when
-a request's bytes are used up. What is answered in a session are partitions with records or an error, and those whose
-high watermark or log start has moved since they were last told.
+A session keeps its partitions in order; partitions answered with records move to the end, so that none starves when a
+request's byte limit is reached. An answer contains the partitions with records or an error, and those whose high
+watermark or log start offset changed since the last answer that contained them.
 
-The cache holds so many sessions. A new one takes the place of the one that was used least recently if that was not
-used for two minutes; else it is not kept, and the client goes on without. So it does when all sessions together would
-name more partitions than the cache holds; one that grows beyond that is forgotten.
+The cache has a limited number of sessions. A new one replaces the least recently used one if that was idle for two
+minutes; else it is not kept, and the client fetches without a session. The same holds when all sessions together would
+name more partitions than the cache allows; a session that grows beyond that limit is dropped.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _UNKNOWN: Final = -1
 
 
 class PartitionKey(NamedTuple):
-    """A partition as requests name it: by its topic's name, or its id, which may be one that nobody knows."""
+    """A partition as requests name it: by its topic's name, or by its id, which may be unknown."""
 
     topic: str | UUID | None
     number: int
 
 
 class WantedPartition(NamedTuple):
-    """What a client wants of one partition."""
+    """A client's request for one partition."""
 
     fetch_offset: int
     max_bytes: int
@@ -53,7 +53,7 @@ class WantedPartition(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class SessionPartition:
-    """One partition of a session, with what the client was last told of it."""
+    """One partition of a session, with the offsets that the client last received."""
 
     wanted: WantedPartition
     high_watermark: int = _UNKNOWN
@@ -69,7 +69,7 @@ class FetchSession:
     partitions: OrderedDict[PartitionKey, SessionPartition] = field(default_factory=OrderedDict)
 
     def update(self, wanted: Mapping[PartitionKey, WantedPartition], forgotten: Iterable[PartitionKey]) -> None:
-        """What a request says that is new."""
+        """The changes that a request makes to its session."""
         for key, each in wanted.items():
             known = self.partitions.get(key)
             if known is None:
@@ -82,7 +82,7 @@ class FetchSession:
     def maybe_tell(
         self, key: PartitionKey, *, high_watermark: int, log_start_offset: int, has_records: bool, has_error: bool
     ) -> bool:
-        """Whether this partition is in the answer; remembers what the client is told."""
+        """Whether this partition belongs in the answer; remembers the offsets that are sent."""
         known = self.partitions.get(key)
         if known is None:
             return True
@@ -91,13 +91,13 @@ class FetchSession:
         if has_records:
             self.partitions.move_to_end(key)
         if has_error:
-            # An error is told again and again until it is gone, and what comes after it is news.
+            # An error is sent in each answer until it is gone; the first answer after it is a change.
             known.high_watermark = known.log_start_offset = _UNKNOWN
         return has_records or has_error or has_moved
 
 
 class FetchContext(NamedTuple):
-    """What one request asks for. `session` None: without one, or `error` says why there is none."""
+    """The partitions of one request. `session` None: none is used, or `error` says why there is none."""
 
     wanted: Mapping[PartitionKey, WantedPartition]
     session: FetchSession | None = None
@@ -111,7 +111,7 @@ class FetchContext(NamedTuple):
 
 
 class FetchSessionCache:
-    """All sessions of a node. `new_id` gives a random positive int32."""
+    """All sessions of a node. `new_id` returns a random positive int32."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class FetchSessionCache:
 
     @property
     def partition_count(self) -> int:
-        """Of all sessions together."""
+        """The number of partitions in all sessions."""
         return sum(len(session.partitions) for session in self._sessions.values())
 
     def context_of(
@@ -143,7 +143,7 @@ class FetchSessionCache:
         with_topic_ids: bool,
         now_ms: int,
     ) -> FetchContext:
-        """What a request means."""
+        """The session and partitions of a request."""
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
             self._sessions.pop(session_id, None)
             session = None

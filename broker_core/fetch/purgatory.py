@@ -1,10 +1,10 @@
-"""Where requests wait for something to happen to a partition.
+"""The purgatory: requests wait for a change of a partition.
 
-    park(request, partitions)      `request.maybe_complete(partition)` is asked each time one of its partitions moves
-    wake(partition)                asks those that wait for it; those that say yes are gone
-    remove(request)                its time is up, or its client is gone
+    park(request, partitions)      `request.maybe_complete(partition)` is called at each change of its partitions
+    wake(partition)                calls it for the partition's requests; those that return True are removed
+    remove(request)                the request timed out, or its client disconnected
 
-Deadlines are the runner's: it keeps one timer for each parked request and removes it when the time has come.
+The runner keeps the deadlines: one timer for each parked request, which removes it.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import Protocol
 
 
 class ParkedRequest(Protocol):
-    """A request that waits. Compared by identity."""
+    """A waiting request. Compared by identity."""
 
     def maybe_complete(self, partition: Hashable) -> bool:
-        """The partition has moved. Answers if there is enough to answer with; says whether it did."""
+        """The partition changed. Answers if it can; returns whether it did."""
         ...
 
 
 class Purgatory:
-    """Parked requests by what they wait for."""
+    """Parked requests by partition."""
 
     def __init__(self) -> None:
         self._partitions: dict[ParkedRequest, tuple[Hashable, ...]] = {}
@@ -50,7 +50,7 @@ class Purgatory:
         return True
 
     def wake(self, partition: Hashable) -> None:
-        """Something happened to it. A request that is answered may park others meanwhile; they are not asked."""
+        """The partition changed. Requests that are parked during this call are not asked."""
         for request in tuple(self._waiting.get(partition, ())):
             if request in self._partitions and request.maybe_complete(partition):
                 self.remove(request)

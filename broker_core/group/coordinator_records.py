@@ -1,4 +1,4 @@
-"""Every record of `__consumer_offsets` that the coordinator knows: offsets, classic groups, groups of KIP-848."""
+"""All record types of `__consumer_offsets` that are supported: offsets, classic groups, groups of KIP-848."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ def encode_coordinator_record(record: AnyGroupRecord, *, timestamp_ms: int) -> R
 
 
 def decode_coordinator_record(key: bytes, value: bytes | None) -> AnyGroupRecord | None:
-    """None for a type that nobody here knows. Raises what the two decoders raise."""
+    """None for an unknown type. Raises what the two decoders raise."""
     return decode_group_record(key, value) or decode_consumer_group_record(key, value)

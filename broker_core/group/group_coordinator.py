@@ -1,12 +1,12 @@
 """The group coordinator of one partition of `__consumer_offsets`: its groups, and what they committed.
 
-    event (a request with its ticket, a timer)   ->  the group whose event it is, of whatever protocol
+    event (a request with its ticket, a timer)   ->  the group that it belongs to, of either protocol
                                                  <-  CoordinatorResult(records, GroupEffects)
     replay(record)                               ->  offsets, classic groups, groups of KIP-848
 
-Which members wait, which deadlines run, and a rebalance under way are changed by the events; what is stored is changed
-by replay alone. Whoever runs the coordinator replays an event's records before the next event. If they cannot be
-appended, the coordinator is thrown away, with all that waits in it, and rebuilt from the log.
+Events change waiting members, running deadlines and rebalances in progress; only replay changes what is stored. The
+runner replays an event's records before the next event. If they cannot be appended, the runner drops the coordinator
+with everything that waits in it, and rebuilds it from the log.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _HEARD_OF_BY_COMMIT: Final = (ClassicState.STABLE, ClassicState.PREPARING_REBALA
 
 
 class GroupCoordinator:
-    """`new_id` gives a text unlike any before, for member ids. `consumer_groups` is set by the broker that serves
-    KIP-848. `topic_id_of`: see `GroupOffsets`."""
+    """`new_id` returns a unique text for member ids. `consumer_groups` is set where KIP-848 is served. `topic_id_of`:
+    see `GroupOffsets`."""
 
     def __init__(
         self, settings: GroupSettings, *, new_id: Callable[[], str], topic_id_of: TopicIdOf | None = None
@@ -107,7 +107,7 @@ class GroupCoordinator:
         return self.consumer_groups.describe(group_id)
 
     def on_topics_changed(self, now_ms: int) -> GroupResult:
-        """Topics were made, deleted, or have grown."""
+        """Topics were created, deleted or extended."""
         if self.consumer_groups is None:
             return CoordinatorResult(reply=GroupEffects())
         return self.consumer_groups.on_topics_changed(now_ms)
@@ -115,7 +115,7 @@ class GroupCoordinator:
     # -- committed offsets --
 
     def on_commit_offsets(self, ticket: int, request: CommitRequest, now_ms: int) -> GroupResult:
-        """A member of a classic group is heard of by it."""
+        """A commit counts as a heartbeat of a classic member."""
         refusal = self._commit_refusal(request, is_transactional=False)
         if refusal is not ErrorCode.none:
             return answered(ticket, refused_commit(request, refusal))
@@ -134,7 +134,7 @@ class GroupCoordinator:
         return self._planned_commit(ticket, request, now_ms)
 
     def fetch_offsets(self, request: FetchRequest) -> FetchReply:
-        """A group that is not there has no offsets: that is no error."""
+        """A group that does not exist has no offsets; that is no error."""
         modern = self._modern(request.group_id)
         refusal = ErrorCode.none if modern is None else modern.fetch_refusal(request)
         if refusal is not ErrorCode.none:
@@ -142,7 +142,8 @@ class GroupCoordinator:
         return fetched(self.offsets, request)
 
     def delete_offsets(self, ticket: int, request: DeleteOffsetsRequest) -> GroupResult:
-        """Of topics that no member subscribes to. What the members of other classic groups need nobody knows."""
+        """Deletes offsets of topics that no member subscribes to. The subscriptions of other classic groups are
+        unknown."""
         modern, group = self._modern(request.group_id), self.classic_groups.get(request.group_id)
         if modern is None and group is None:
             return answered(ticket, DeleteOffsetsReply(error_code=ErrorCode.group_id_not_found))
@@ -156,19 +157,19 @@ class GroupCoordinator:
         return answered(ticket, DeleteOffsetsReply(errors=errors), records)
 
     def forget_topic(self, topic: str, *, topic_id: UUID | None = None) -> GroupResult:
-        """The topic was deleted: what was committed for it goes."""
+        """The topic was deleted: its committed offsets are deleted."""
         planned = self.offsets.plan_forget_topic(topic, topic_id=topic_id)
         return CoordinatorResult(records=planned.records, reply=GroupEffects())
 
     def group_ids(self) -> tuple[str, ...]:
-        """Of all groups of whatever protocol, ordered, and of those that were rolled back."""
+        """The ids of all groups of both protocols, and of deleted ones that are still remembered, ordered."""
         modern = () if self.consumer_groups is None else tuple(self.consumer_groups.listed())
         classic = (group.group_id for group in self.classic_groups)
         return tuple(sorted({*classic, *(each.group_id for each in modern), *self.offsets.held_group_ids()}))
 
     def plan_expire_offsets(self, now_ms: int, group_ids: Iterable[str] | None = None) -> GroupResult:
-        """Offsets that are older than offsets.retention.minutes by the rule of their group, and groups that end so. Of
-        all groups, or of these: thousands take a while."""
+        """Tombstones for offsets older than offsets.retention.minutes by the rule of their group, and for groups that
+        end with them. For all groups, or only for these: thousands take a while."""
         wanted = self.group_ids() if group_ids is None else group_ids
         records = tuple(record for group_id in wanted for record in self._expired_of(group_id, now_ms))
         return CoordinatorResult(records=records, reply=GroupEffects())
@@ -190,7 +191,7 @@ class GroupCoordinator:
     # -- groups as a whole --
 
     def delete_group(self, ticket: int, group_id: str) -> GroupResult:
-        """With all its offsets, those that open transactions may yet commit included."""
+        """Deletes the group with all its offsets, including those that open transactions may still commit."""
         modern, group = self._modern(group_id), self.classic_groups.get(group_id)
         if modern is None and group is None:
             return answered(ticket, DeleteGroupReply(error_code=ErrorCode.group_id_not_found))
@@ -201,7 +202,7 @@ class GroupCoordinator:
         return answered(ticket, DeleteGroupReply(), records)
 
     def describe(self, group_id: str) -> DescribedGroup:
-        """Of a classic group; a group of another protocol is none (ConsumerGroupDescribe tells of it)."""
+        """Describes a classic group. A group of another protocol is not found (see ConsumerGroupDescribe)."""
         group = self.classic_groups.get(group_id)
         if group is not None:
             return described(group)
@@ -210,7 +211,7 @@ class GroupCoordinator:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.group_id_not_found, error_message=message)
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> tuple[ListedGroup, ...]:
-        """Those in one of the states and of one of the types, whatever case they are written in; none named: all."""
+        """Groups with one of the states and one of the types, case-insensitive; all if none is given."""
         wanted_states = {state.strip().lower() for state in states}
         wanted_types = {name.strip().lower() for name in types}
         modern = () if self.consumer_groups is None else tuple(self.consumer_groups.listed())
@@ -231,14 +232,14 @@ class GroupCoordinator:
         return CoordinatorResult(reply=GroupEffects())
 
     def on_loaded(self, now_ms: int) -> GroupResult:
-        """The log was replayed: members are expected to be heard of from now on."""
+        """The log was replayed: the members' sessions start now."""
         classic = self.classic_groups.on_loaded(now_ms)
         return classic if self.consumer_groups is None else joined(classic, self.consumer_groups.on_loaded(now_ms))
 
-    # -- the ways in of what is stored --
+    # -- replay --
 
     def replay(self, record: AnyGroupRecord, *, record_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
-        """A record of the log at `record_offset`. `producer_id`: of its batch if that is transactional, else -1."""
+        """Applies the record at `record_offset`. `producer_id`: that of its batch if it is transactional, else -1."""
         if isinstance(record, OffsetCommitRecord):
             self.offsets.replay(record, record_offset=record_offset, producer_id=producer_id)
             if record.value is not None and self._modern(record.group_id) is None:
@@ -249,10 +250,10 @@ class GroupCoordinator:
             self.consumer_groups.replay(record)
 
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
-        """The producer's transaction ends: what it wrote counts, or never did."""
+        """The producer's transaction ended: its pending offsets are committed or dropped."""
         self.offsets.replay_marker(producer_id, is_commit=is_commit)
 
-    # -- one group, of whatever protocol --
+    # -- one group, of either protocol --
 
     def _modern(self, group_id: str) -> ModernGroups | None:
         groups = self.consumer_groups

@@ -1,4 +1,4 @@
-"""What is told of groups to those who look at them: ListGroups, DescribeGroups, DeleteGroups."""
+"""Descriptions of groups: ListGroups, DescribeGroups, DeleteGroups."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedMember:
-    """`metadata` is told of a Stable group alone."""
+    """`metadata` is set only for a Stable group."""
 
     member_id: str
     group_instance_id: str | None
@@ -40,8 +40,8 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedGroup:
-    """A classic group. One that is not there is told with GROUP_ID_NOT_FOUND and the state Dead: versions below 6 of
-    DescribeGroups know the state alone."""
+    """A classic group. A missing one has GROUP_ID_NOT_FOUND and the state Dead: versions below 6 of DescribeGroups have
+    only the state."""
 
     group_id: str
     error_code: ErrorCode = ErrorCode.none

@@ -1,8 +1,8 @@
-"""What an event at the group coordinator brings about besides records: answers, and timers to set.
+"""The effects of an event at the group coordinator besides records: answers, and timers to set.
 
     runner                                            coordinator
     on_join(ticket 7, request, now_ms)           ->   the group is rebalancing: 7 stays parked, a session timer is set
-    on_timer("classic-join:1:g", now_ms)         ->   the rebalance is over: 7 and whoever else waited are answered
+    on_timer("classic-join:1:g", now_ms)         ->   the rebalance is over: 7 and all other parked joins are answered
 
 A ticket is a number that the runner gives to a request. Each is answered exactly once, by the event that it came with
 or by a later one. The answers hold once the event's records, and everything appended before them, are durable.
@@ -43,13 +43,13 @@ GroupResult = CoordinatorResult[AnyGroupRecord, GroupEffects]
 
 
 def answered(ticket: int, reply: object, records: tuple[AnyGroupRecord, ...] = ()) -> GroupResult:
-    """An event that answers its own request and nobody else's."""
+    """An event that answers only its own request."""
     effects = GroupEffects(answers=(Answer(ticket=ticket, reply=reply),))
     return CoordinatorResult(records=records, reply=effects)
 
 
 def joined(*results: GroupResult) -> GroupResult:
-    """Several events as one, in their order."""
+    """Joins several events into one, in their order."""
     return CoordinatorResult(
         records=tuple(record for result in results for record in result.records),
         reply=GroupEffects(

@@ -11,8 +11,8 @@
               3      int32 leader epoch behind the offset
               4      as 3, flexible; tagged field 0 is the topic's id, left out when it is not known
 
-A null value takes the offset back. Type 1 and version 4 are written, as Kafka 4.3 does; all are read. Group members are
-kept as they are, other types are skipped: neither says anything of offsets. Bytes behind a known version's fields are
+A null value is a tombstone. Type 1 and version 4 are written, as in Kafka 4.3; all are read. Group members are kept as
+they are, other types are skipped: neither concerns offsets. Bytes behind a known version's fields are
 ignored, as Kafka ignores them.
 """
 
@@ -55,7 +55,7 @@ _UUID: Final = struct.Struct(">16s")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitValue:
-    """A committed offset. `topic_id` None: of whatever topic has the name."""
+    """A committed offset. `topic_id` None: valid for any topic with the name."""
 
     offset: int
     leader_epoch: int = NO_LEADER_EPOCH
@@ -66,7 +66,7 @@ class OffsetCommitValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitRecord:
-    """`value` None: the group has no offset there any more."""
+    """`value` None: the offset is deleted."""
 
     group_id: str
     partition: TopicPartition
@@ -75,7 +75,7 @@ class OffsetCommitRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetadataRecord:
-    """The members of a classic group, as stored; None: the group is gone."""
+    """The members of a classic group, as stored; None: the group is deleted."""
 
     group_id: str
     value: bytes | None = None

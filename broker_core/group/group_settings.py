@@ -1,4 +1,4 @@
-"""What an administrator sets for groups, with Kafka's names and defaults."""
+"""Group settings, with Kafka's names and defaults."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class GroupSettings:
     """group.initial.rebalance.delay.ms: how long an empty group waits for more members before its first generation."""
 
     new_member_join_timeout_ms: int = 300_000
-    """A fixed time in Kafka: a new member whose join is parked longer than this is given up, its client may be gone."""
+    """A constant in Kafka: a new member whose join is parked for longer is removed, its client may be dead."""
 
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     """offsets.retention.minutes"""
 
     max_record_bytes: int = 1_048_588
-    """max.message.bytes of `__consumer_offsets`: what one group, or one commit, may take in the log."""
+    """max.message.bytes of `__consumer_offsets`: the largest record of one group or one commit."""

@@ -1,6 +1,6 @@
-"""The topics that a member of a consumer group asks for in what it says of its protocol: ConsumerProtocolSubscription.
+"""The topics in a member's ConsumerProtocolSubscription.
 
-int16 version, array of string topics, …     the same beginning in all versions, so later ones are read as version 0
+int16 version, array of string topics, …     all versions begin like this, so later ones are read as version 0
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from broker_core.coordinator.record_fields import FieldReader
 from broker_core.model.exceptions import CorruptDataError
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
-"""What groups of consumers call themselves; Connect's workers and others have types of their own."""
+"""The protocol type of consumer groups; Connect's workers and others have types of their own."""
 
 _STRING_BYTES: Final = 2
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
-    """None when the bytes are something else, as a member may send what it likes."""
+    """None if the bytes are no subscription: a member may send anything."""
     reader = FieldReader(metadata, "subscription of a group member")
     try:
         if reader.take_version() < 0:

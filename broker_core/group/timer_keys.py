@@ -1,6 +1,6 @@
 """Keys of the timers of classic groups: `<kind>:<characters of the group id>:<group id>:<member id>`.
 
-The count makes the key readable whatever characters, colons included, the ids are made of.
+The count makes the key unambiguous for any ids, also with colons.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from typing import Final
 
 SESSION: Final = "classic-session"
-"""A member must be heard of before; its `member_id` is set."""
+"""Deadline of a member's next heartbeat; its `member_id` is set."""
 
 JOIN: Final = "classic-join"
-"""The rebalance waits for members until then; the same timer runs for a first rebalance's delay."""
+"""Deadline for members to join; also the end of a first rebalance's delay."""
 
 SYNC: Final = "classic-sync"
-"""Members that know of the generation must ask for their assignment before."""
+"""Deadline for members of the new generation to ask for their assignment."""
 
 ADOPTED: Final = "classic-adopted"
-"""At once: a group came over from the protocol of KIP-848, its members are to be heard of, and to join."""
+"""Fires at once: a group was downgraded from KIP-848; starts its members' sessions and a rebalance."""
 
 _KINDS: Final = (SESSION, JOIN, SYNC, ADOPTED)
 
@@ -35,7 +35,7 @@ class ClassicTimer:
 
 
 def classic_timer(key: str) -> ClassicTimer | None:
-    """None for a key that is not of classic groups."""
+    """None for a key of another kind."""
     kind, _, rest = key.partition(":")
     if kind not in _KINDS:
         return None

@@ -1,6 +1,6 @@
-"""The topics that there are, as the groups of a coordinator see them: ids, partition counts, and a hash of both.
+"""The topics as the groups of a coordinator see them: ids, partition counts, and a hash of both.
 
-The view stays as it is until `refresh`: a group's decisions rest on one state of the metadata each.
+The view changes only by `refresh`, so each decision of a group sees one state of the metadata.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class TopicFacts(NamedTuple):
 
 
 class TopicView:
-    """`source` gives all topics by name, at any time."""
+    """`source` returns all topics by name, at any time."""
 
     def __init__(self, source: Callable[[], Mapping[str, TopicFacts]]) -> None:
         self._source = source
@@ -32,7 +32,7 @@ class TopicView:
         self.refresh()
 
     def refresh(self) -> bool:
-        """Takes the topics as they are now; whether one is among them that was not there."""
+        """Takes the current topics; returns whether there is a new one."""
         known = self._names.keys()
         self._facts = dict(self._source())
         names = {facts.topic_id: name for name, facts in self._facts.items()}
@@ -45,7 +45,7 @@ class TopicView:
         return self._facts.keys()
 
     def ids_of(self, names: Iterable[str]) -> frozenset[UUID]:
-        """Of those that exist."""
+        """Only of existing topics."""
         return frozenset(self._facts[name].topic_id for name in names if name in self._facts)
 
     def name_of(self, topic_id: UUID) -> str | None:
@@ -56,14 +56,14 @@ class TopicView:
         return None if facts is None else facts.topic_id
 
     def partition_counts(self, topic_ids: Iterable[UUID]) -> dict[UUID, int]:
-        """Of topics that exist."""
+        """Only of existing topics."""
         return {topic_id: self._facts[self._names[topic_id]].partition_count for topic_id in topic_ids}
 
     def hash_of(self, names: Iterable[str]) -> int:
-        """Another number when one of the topics is made, deleted, recreated or grows. None of them there: 0.
+        """Changes when one of the topics is created, deleted, recreated or extended. 0 if none of them exists.
 
-        The number is compared with one of the same group only, so the function need not be Kafka's: a group that comes
-        from a Kafka is given a new assignment once, which changes nothing where nothing changed.
+        It is compared only within one group, so the function need not be Kafka's: a group that comes from a Kafka is
+        assigned once more, with the same result if nothing changed.
         """
         there = sorted(name for name in names if name in self._facts)
         if not there:

@@ -1,10 +1,10 @@
-"""The access control list, as the metadata log has it: changed by replay alone, asked at every request.
+"""The access control list as stored in the metadata log: only replay changes it, every request reads it.
 
-Rules lie by resource type and pattern, and there by principal: a question looks only at those that can count. Of the
-prefixed ones a name asks for each length that any prefix has, not for each prefix.
+Rules are indexed by resource type and pattern, then by principal, so a lookup reads only the rules that can match. For
+prefixed patterns it probes each prefix length in use, not each prefix.
 
-    literal    topic, name    ──► principal ──► rules       "orders" asks for itself and for "*",
-    prefixed   topic, prefix  ──► principal ──► rules       for "ord" and "o" if some prefixes are that long
+    literal    topic, name    ──► principal ──► rules       "orders" probes "orders" and "*",
+    prefixed   topic, prefix  ──► principal ──► rules       and "ord" and "o" if prefixes of these lengths exist
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RulesByPrincipal = dict[str, list[AccessRule]]
 
 
 class AccessControlList:
-    """The fold over its records. A rule is there once, however often it was made."""
+    """The fold over its records. A rule is stored once, however often it was created."""
 
     def __init__(self) -> None:
         self._rules: dict[UUID, AccessRule] = {}
@@ -48,14 +48,14 @@ class AccessControlList:
         return list(dict.fromkeys(rule for rule in self._rules.values() if wanted.matches(rule)))
 
     def of_type(self, resource_type: ResourceType) -> Iterator[AccessRule]:
-        """All rules about resources of that type."""
+        """All rules for resources of that type."""
         for (each_type, _, _), by_principal in self._patterns.items():
             if each_type == resource_type:
                 for rules in by_principal.values():
                     yield from rules
 
     def patterns_for(self, resource_type: ResourceType, name: str) -> Iterator[RulesByPrincipal]:
-        """The rules of each pattern that stands for the name: of itself, of `*`, and of every prefix of it."""
+        """The rules of each pattern that matches the name: the name itself, `*`, and each of its prefixes."""
         literal = PatternType.LITERAL
         keys = [(resource_type, literal, name)]
         if name != WILDCARD:
@@ -71,7 +71,7 @@ class AccessControlList:
                 yield found
 
     def replay(self, record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> None:
-        """Of an id that is not known there is nothing to remove."""
+        """Removes the rule; an unknown id changes nothing."""
         gone = self._rules.pop(record.id, None)
         if gone is not None:
             self._forget(gone)

@@ -1,11 +1,11 @@
-"""May this principal do that? Kafka's StandardAuthorizer, over the access control list of the metadata log.
+"""Decides whether a principal may perform an operation: Kafka's StandardAuthorizer over the access control list.
 
     1. A super user may do everything.
-    2. A rule that denies, among those that fit, forbids, whatever others allow.
-    3. A rule that allows, among those that fit, allows.
-    4. If no pattern at all stands for the resource: `allow.everyone.if.no.acl.found`. Otherwise nobody is allowed.
+    2. A matching DENY rule denies, whatever other rules allow.
+    3. A matching ALLOW rule allows.
+    4. If no pattern matches the resource: `allow.everyone.if.no.acl.found`. Otherwise the operation is denied.
 
-A rule fits when its pattern stands for the resource's name, its principal is the one who asks or `User:*`, its host is
+A rule matches if its pattern matches the resource's name, its principal is the client's or `User:*`, its host is
 the client's address or `*`, and its operation is the one in question or ALL. Where it allows, READ, WRITE, DELETE and
 ALTER are also DESCRIBE, and ALTER_CONFIGS is also DESCRIBE_CONFIGS; where it denies, each is only itself.
 """
@@ -43,7 +43,7 @@ _ALLOWED_BY: Final = {
 
 
 class Authorizer:
-    """`rules` gives the list as it is now. `principal` is like "User:alice", `host` an address as text."""
+    """`rules` returns the current list. `principal` is like "User:alice", `host` an address as text."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Authorizer:
         *,
         log_if_denied: bool = True,
     ) -> bool:
-        """A refusal is logged unless the caller only wants to know what to leave out."""
+        """Logs a refusal unless the caller only filters an answer."""
         is_allowed = principal in self._super_users or self._decide(principal, host, operation, resource_type, name)
         if not is_allowed and log_if_denied:
             _log.info(
@@ -78,11 +78,11 @@ class Authorizer:
     def authorize_by_resource_type(
         self, principal: str, host: str, operation: Operation, resource_type: ResourceType
     ) -> bool:
-        """Whether there is any name at all that the operation is allowed on.
+        """Whether the operation is allowed on any name.
 
-        As in Kafka, what would be allowed by implication (READ for DESCRIBE) does not count here.
+        As in Kafka, implied operations (READ for DESCRIBE) do not count here.
         """
-        # Kafka's own probe: super users, and names that no pattern stands for.
+        # Kafka's own probe: super users, and names that no pattern matches.
         if self.authorize(principal, host, operation, resource_type, "hardcode", log_if_denied=False):
             return True
         allowing: set[tuple[PatternType, str]] = set()
@@ -96,7 +96,7 @@ class Authorizer:
         return any(not _is_covered(pattern, denying) for pattern in allowing)
 
     def authorized_operations(self, principal: str, host: str, resource_type: ResourceType, name: str) -> int:
-        """Of the operations that the resource knows, those allowed, as a bit field (KIP-430)."""
+        """The allowed ones of the resource's operations, as a bit field (KIP-430)."""
         return operations_bit_field(
             operation
             for operation in SUPPORTED_OPERATIONS.get(resource_type, frozenset())
@@ -117,14 +117,12 @@ class Authorizer:
 
 
 def parse_super_users(text: str) -> frozenset[str]:
-    """`super.users`: principals like User:alice, with semicolons between them. Raises InvalidConfigError."""
+    """`super.users`: principals like User:alice, separated by semicolons. Raises InvalidConfigError."""
     users = frozenset(one.strip() for one in text.split(";") if one.strip())
     for user in sorted(users):
         kind, colon, name = user.partition(":")
         if not (kind and colon and name):
-            raise InvalidConfigError(
-                f"super.users: {user!r} is no principal; write User:name, with semicolons between several"
-            )
+            raise InvalidConfigError(f"super.users: {user!r} is no principal; write User:name, separated by semicolons")
     return users
 
 
@@ -138,7 +136,7 @@ def _is_about(rule: AccessRule, principal: str, host: str) -> bool:
 
 
 def _is_covered(pattern: tuple[PatternType, str], denying: set[tuple[PatternType, str]]) -> bool:
-    """Nothing is left of the pattern: it, or a prefix of it, is denied."""
+    """Whether the pattern, or a prefix of it, is denied."""
     pattern_type, name = pattern
     if pattern == (PatternType.LITERAL, WILDCARD):
         return False

@@ -1,6 +1,6 @@
-"""The controller: what is asked of topics, judged against the image and put into metadata records.
+"""The controller: checks requests about topics against the image and plans metadata records.
 
-Every `plan_*` looks at the image and returns the records to append with the reply that holds once they are durable;
+Every `plan_*` reads the image and returns the records to append with the reply that is valid once they are durable;
 none of them changes anything (see `coordinator.contract`). Checks and their order are those of Kafka's
 ReplicationControlManager: name, then existence, then collision, then settings, then counts.
 """
@@ -50,7 +50,7 @@ _RESERVED_ID_COUNT = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdBlock:
-    """Producer ids from `first_id`, `id_count` of them, that nobody else was or will be given."""
+    """A block of `id_count` producer ids from `first_id` on, which is assigned only once."""
 
     first_id: int
     id_count: int
@@ -73,7 +73,7 @@ def encode_id(uuid: UUID) -> str:
 
 
 def decode_id(text: str) -> UUID:
-    """The id that Kafka wrote as `text`. Raises ValueError when it is none."""
+    """The id that Kafka wrote as `text`. Raises ValueError if it is none."""
     raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     return UUID(bytes=raw)
 
@@ -88,11 +88,11 @@ class MetadataController:
 
     @property
     def image(self) -> MetadataImage:
-        """What the plans look at; for plans that stand elsewhere."""
+        """The image that the plans read; for plans in other modules."""
         return self._image
 
     def plan_bootstrap(self) -> CoordinatorResult[MetadataRecord, None]:
-        """The record that a new metadata log begins with; nothing once it is there."""
+        """The first record of a new metadata log; no record if it exists."""
         if self._image.metadata_version is not None:
             return CoordinatorResult(reply=None)
         record = FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION_LEVEL)
@@ -134,7 +134,7 @@ class MetadataController:
     def plan_create_partitions(
         self, name: str, total_count: int
     ) -> CoordinatorResult[MetadataRecord, TopicDescription]:
-        """Raises UnknownTopicError, and InvalidPartitionsError unless `total_count` is above what there is."""
+        """Raises UnknownTopicError, and InvalidPartitionsError unless `total_count` is above the current count."""
         topic = self._topic(name)
         _check_partition_count(name, total_count)
         if total_count == topic.partition_count:
@@ -153,13 +153,13 @@ class MetadataController:
     def plan_alter_topic_configs(
         self, name: str, changes: Mapping[str, str | None]
     ) -> CoordinatorResult[MetadataRecord, TopicDescription]:
-        """None takes a setting back to its default; what is set to the value it has gives no record.
+        """None resets a setting to its default; setting the current value gives no record.
 
         Raises UnknownTopicError, InvalidConfigError for a name or value that is wrong or contradicts another setting.
         """
         topic = self._topic(name)
         for setting in changes:
-            # What a newer version stored may be rolled back here; from_strings refuses to set it.
+            # A setting that a newer version stored may be reset here; from_strings refuses to set it.
             if setting not in SETTINGS and setting not in topic.configs:
                 raise unknown_setting(setting)
         added = {setting: value for setting, value in changes.items() if value is not None}

@@ -1,6 +1,6 @@
 """The users of a broker, for logins: SCRAM credentials from the metadata log, PLAIN passwords from the configuration.
 
-As in Kafka the two are apart: a user of one mechanism is not one of the other.
+As in Kafka the two are separate: a user of one mechanism is not a user of the other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _DECOY_KEY_BYTES = 32
 
 
 class UserCredentials:
-    """`scram` gives the credentials as they are now; `plain_passwords` are by user. A `CredentialLookup`."""
+    """`scram` returns the current credentials; `plain_passwords` are by user. A `CredentialLookup`."""
 
     def __init__(
         self, scram: Callable[[], ScramCredentials], *, plain_passwords: Mapping[str, str], entropy: Entropy

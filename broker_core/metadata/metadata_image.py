@@ -1,8 +1,8 @@
-"""What the metadata log adds up to: topics and brokers with their settings, users, access rules, the next producer id.
+"""The state of the metadata log: topics and brokers with their settings, users, access rules, the next producer id.
 
-The image is a fold over the log's records. `replay` is the only method that changes it, so an image that was fed record
-by record while running equals one that was fed from the log's start. Records between a begin and an end marker
-(KIP-866) count when the end arrives, and not at all after an abort marker.
+The image is a fold over the log's records. Only `replay` changes it, so an image that was updated record by record
+while running equals one that was replayed from the log's start. Records between a begin and an end marker (KIP-866)
+take effect when the end arrives, and never after an abort marker.
 
 Look-ups, all in one step: a topic by name, by id, and by its name with `.` folded to `_`.
 """
@@ -37,7 +37,7 @@ from broker_core.model.topic_name import folded_name, is_internal_topic
 
 
 class MetadataImage:
-    """The fold. Descriptions handed out never change; a changed topic gets a new one."""
+    """The fold. Returned descriptions never change; a changed topic gets a new one."""
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicDescription] = {}
@@ -58,12 +58,12 @@ class MetadataImage:
 
     @property
     def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
-        """Settings given while running, by broker id as text; "" holds those that count for all brokers."""
+        """Dynamic settings by broker id as text; "" holds the defaults for all brokers."""
         return MappingProxyType(self._broker_configs)
 
     @property
     def next_producer_id(self) -> int:
-        """Every producer id below was given out."""
+        """All smaller producer ids are assigned."""
         return self._next_producer_id
 
     @property
@@ -76,16 +76,16 @@ class MetadataImage:
         return None if name is None else self._topics[name]
 
     def topic_that_collides(self, name: str) -> str | None:
-        """Another topic whose name equals `name` once `.` and `_` are the same."""
+        """Another topic whose name equals `name` if `.` and `_` are treated as equal."""
         other = self._names_by_folded_name.get(folded_name(name))
         return None if other == name else other
 
     def was_removed(self, topic_id: UUID) -> bool:
-        """The topic with this id existed and was deleted: its folders are rubbish."""
+        """Whether a topic with this id existed and was deleted: its folders can be removed."""
         return topic_id in self._removed_topic_ids
 
     def replay(self, record: MetadataRecord) -> None:
-        """Changes the image by one committed record; types that have no place in it change nothing."""
+        """Applies one committed record; types that the image does not use change nothing."""
         if isinstance(record, MetadataTransactionRecord):
             self._replay_transaction(record)
         elif self._blocked is not None:

@@ -1,7 +1,7 @@
 """KRaft's metadata records, as values. Field names are those of Kafka 4.3's `common/metadata/*.json`.
 
-`metadata_record_codec` turns them into the bytes of `__cluster_metadata` and back. Record types that the image has no
-use for (brokers, quotas, tokens, in-sync sets) are kept as `OtherRecord`.
+`metadata_record_codec` turns them into the bytes of `__cluster_metadata` and back. Record types that the image does
+not use (brokers, quotas, tokens, in-sync sets) are kept as `OtherRecord`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ METADATA_VERSION_LEVEL: Final = 30
 
 
 class ConfigResource(enum.IntEnum):
-    """What a ConfigRecord is about."""
+    """The resource type of a ConfigRecord."""
 
     TOPIC = 2
     BROKER = 4
@@ -27,7 +27,7 @@ class ConfigResource(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRecord:
-    """A topic begins to exist."""
+    """A topic is created."""
 
     api_key: ClassVar[int] = 2
     version: ClassVar[int] = 0
@@ -37,7 +37,7 @@ class TopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionRecord:
-    """A partition begins to exist, on these brokers and in these of their directories."""
+    """A partition is created on these brokers, in these of their directories."""
 
     api_key: ClassVar[int] = 3
     version: ClassVar[int] = 2
@@ -53,7 +53,7 @@ class PartitionRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigRecord:
-    """A setting of a resource is given, or with None rolled back."""
+    """A setting of a resource is set, or with None reset to its default."""
 
     api_key: ClassVar[int] = 4
     version: ClassVar[int] = 0
@@ -65,7 +65,7 @@ class ConfigRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveTopicRecord:
-    """A topic, its partitions and its settings end."""
+    """A topic is deleted with its partitions and settings."""
 
     api_key: ClassVar[int] = 9
     version: ClassVar[int] = 0
@@ -74,7 +74,7 @@ class RemoveTopicRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserScramCredentialRecord:
-    """A user may log in by a SCRAM mechanism (by Kafka's number); its keys replace those that he had for it."""
+    """A user's SCRAM credential for a mechanism (Kafka's number); it replaces an existing one."""
 
     api_key: ClassVar[int] = 11
     version: ClassVar[int] = 0
@@ -98,7 +98,7 @@ class FeatureLevelRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdsRecord:
-    """A block of producer ids was given out; the next one begins at `next_producer_id`."""
+    """A block of producer ids was assigned; the next one begins at `next_producer_id`."""
 
     api_key: ClassVar[int] = 15
     version: ClassVar[int] = 0
@@ -109,7 +109,7 @@ class ProducerIdsRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessControlEntryRecord:
-    """A rule of the access control list begins to hold. The numbers are Kafka's, also those not known here."""
+    """A rule of the access control list is created. The numbers are Kafka's, also those unknown here."""
 
     api_key: ClassVar[int] = 18
     version: ClassVar[int] = 0
@@ -150,7 +150,7 @@ class AccessControlEntryRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveAccessControlEntryRecord:
-    """A rule of the access control list holds no more."""
+    """A rule of the access control list is removed."""
 
     api_key: ClassVar[int] = 19
     version: ClassVar[int] = 0
@@ -159,7 +159,7 @@ class RemoveAccessControlEntryRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveUserScramCredentialRecord:
-    """A user's credential for one SCRAM mechanism is gone."""
+    """A user's credential for one SCRAM mechanism is removed."""
 
     api_key: ClassVar[int] = 22
     version: ClassVar[int] = 0
@@ -169,7 +169,7 @@ class RemoveUserScramCredentialRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataTransactionRecord:
-    """Begin (23), end (24) or abort (25) of records that count all together or not at all (KIP-866)."""
+    """Begin (23), end (24) or abort (25) of records that take effect together or not at all (KIP-866)."""
 
     version: ClassVar[int] = 0
     api_key: int

@@ -1,4 +1,4 @@
-"""The users' SCRAM credentials, as the metadata log has them: changed by replay alone, asked at every login."""
+"""The users' SCRAM credentials as stored in the metadata log: only replay changes them, every login reads them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ScramCredentials:
 
     @property
     def users(self) -> list[str]:
-        """Who has any credential, sorted."""
+        """The users with any credential, sorted."""
         return sorted(self._by_user)
 
     def of_user(self, username: str) -> Mapping[ScramMechanism, ScramCredential]:

@@ -1,9 +1,9 @@
-"""What is asked of users and access rules, judged against the image and put into metadata records.
+"""Checks requests about users and access rules against the image and plans metadata records.
 
-Checks, their order and their words are those of Kafka's ScramControlManager and AclControlManager. As every plan these
-change nothing (see `coordinator.contract`); the reply says for each thing that was asked what came of it, and holds
-once the records are durable. One bad thing does not keep the others from happening. A request that would write more
-than MAX_ACCESS_RECORD_COUNT records is refused as a whole, with PolicyViolationError.
+Checks, their order and their messages are those of Kafka's ScramControlManager and AclControlManager. Like every plan
+these change nothing (see `coordinator.contract`); the reply has an outcome for each requested change and is valid once
+the records are durable. A refused change does not affect the others. A request that would write more than
+MAX_ACCESS_RECORD_COUNT records is refused as a whole, with PolicyViolationError.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ScramDeletion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramUpsertion:
-    """A credential to be made or replaced. The client has done PBKDF2: the password itself never comes here."""
+    """A credential to create or replace. The client computes PBKDF2: the broker never sees the password."""
 
     username: str
     mechanism: int
@@ -73,7 +73,7 @@ class ScramUpsertion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramOutcome:
-    """What came of one user's change."""
+    """The outcome of one user's change."""
 
     username: str
     refusal: Refusal | None = None
@@ -81,7 +81,7 @@ class ScramOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletedRules:
-    """What one filter took away, or why it took nothing."""
+    """The rules that one filter removed, or its error."""
 
     rules: tuple[AccessRule, ...] = ()
     refusal: Refusal | None = None
@@ -95,8 +95,8 @@ _TWICE: Final = Refusal(
 def plan_alter_scram(
     credentials: ScramCredentials, *, deletions: Sequence[ScramDeletion], upsertions: Sequence[ScramUpsertion]
 ) -> CoordinatorResult[MetadataRecord, tuple[ScramOutcome, ...]]:
-    """One outcome for each user, in the order in which they are first named. Whoever is named twice, for whatever
-    mechanisms, is not changed at all."""
+    """One outcome for each user, in order of first mention. A user that is named twice, for any mechanisms, is not
+    changed."""
     planned: dict[str, MetadataRecord | Refusal] = {}
     changes: list[ScramDeletion | ScramUpsertion] = [*deletions, *upsertions]
     for change in changes:
@@ -117,7 +117,7 @@ def plan_alter_scram(
 def plan_create_acls(
     rules: AccessControlList, wanted: Sequence[AccessRule], *, entropy: Entropy
 ) -> CoordinatorResult[MetadataRecord, tuple[Refusal | None, ...]]:
-    """One reply for each rule, None where all is well. A rule that is there already is not written again."""
+    """One reply for each rule, None for success. An existing rule is not written again."""
     replies = tuple(_refusal_of_rule(rule) for rule in wanted)
     good = dict.fromkeys(rule for rule, refusal in zip(wanted, replies, strict=True) if refusal is None)
     fresh = [rule for rule in good if rule not in rules]
@@ -130,7 +130,7 @@ def plan_create_acls(
 def plan_delete_acls(
     rules: AccessControlList, filters: Iterable[AccessRuleFilter]
 ) -> CoordinatorResult[MetadataRecord, tuple[DeletedRules, ...]]:
-    """One reply for each filter; a rule that several filters meet is told by each and removed once."""
+    """One reply for each filter; a rule that several filters match is in each reply and removed once."""
     removed: dict[MetadataRecord, None] = {}
     replies = []
     for wanted in filters:

@@ -1,6 +1,6 @@
-"""What is asked in the name of a transactional id, judged; see `transaction_coordinator` for the rules as a table.
+"""Checks of requests for a transactional id; `transaction_coordinator` has the rules as a table.
 
-Nothing here changes anything: each check passes, or raises and says who asked for what and what stands against it.
+The checks change nothing: each one passes, or raises an error that names the producer, the request and the reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def check_transactional_id(transactional_id: str) -> None:
 
 
 def checked_timeout_ms(timeout_ms: int, *, is_two_phase: bool, longest_ms: int = MAX_TRANSACTION_TIMEOUT_MS) -> int:
-    """What is recorded as the timeout. That of a two-phase transaction is not asked for."""
+    """The timeout to record. A two-phase transaction has none."""
     if is_two_phase:
         return NO_TRANSACTION_TIMEOUT_MS
     if not 0 < timeout_ms <= longest_ms:
@@ -48,9 +48,10 @@ def checked_timeout_ms(timeout_ms: int, *, is_two_phase: bool, longest_ms: int =
 def is_repeated_end(
     producer: TransactionalProducer, value: TransactionValue, *, commit: bool, client_version: int = CLIENT_VERSION
 ) -> bool:
-    """Whether the end is a retry of one that was decided before. Raises when it may not be.
+    """Whether the end is a retry of one that was decided before. Raises if the producer may not end now.
 
-    Ends of older clients bump no epoch: the same end once more is their retry, and nothing open is nothing to abort.
+    Ends of older clients bump no epoch: repeating the same end is a retry, and an abort without an open transaction is
+    refused.
     """
     if client_version < CLIENT_VERSION:
         check_owner(producer, value)
@@ -114,7 +115,7 @@ def check_epoch(transactional_id: str, value: TransactionValue, producer_epoch: 
         )
     if producer_epoch > min(value.producer_epoch, LAST_GIVEN_EPOCH):
         raise ProducerFencedError(
-            f"{who} comes with epoch {producer_epoch}, which nobody was given: the epoch is {value.producer_epoch}"
+            f"{who} comes with epoch {producer_epoch}, which was never assigned: the epoch is {value.producer_epoch}"
         )
 
 

@@ -1,6 +1,6 @@
 """KIP-360: a producer that asks for its next epoch names the one it has, so that only the newest instance gets one.
 
-    names nothing                        a new instance: takes over, whoever was there before
+    names nothing                        a new instance: takes over and fences the previous one
     the id and epoch that are current    goes on with the next epoch
     those before the last step           a repeated request whose answer was lost: gets what was given then
     anything else                        ProducerFencedError

@@ -1,14 +1,14 @@
-"""The transaction coordinator: who may do what with a transactional id, and the records that say so.
+"""The transaction coordinator: decides requests for transactional ids and plans their records.
 
 Each `plan_*` looks at the state and returns records and a reply; `replay` alone changes it (`coordinator.contract`).
 The state is the newest record of each transactional id. Time and new producer ids are arguments.
 
     init ──► add partitions ──► (the producer writes) ──► end: Prepare* ──► markers in every partition ──► Complete*
 
-Ending several transactions is one plan, judged as a whole, whose records are one batch: all are decided or none. From
-then on `ending()` names them to whoever looks, until markers are written and `plan_complete` is recorded.
+Ending several transactions is one plan, checked as a whole, whose records are one batch: all are decided or none. From
+then on `ending()` lists them, until markers are written and `plan_complete` is recorded.
 
-Judgement, as Kafka's with transactions version 2:
+The rules are Kafka's with transactions version 2:
 
     nothing is known of the id          UnknownTransactionalIdError
     another producer id                 InvalidProducerIdMappingError
@@ -66,10 +66,10 @@ _OPEN_OR_ENDING = PREPARED | {TransactionState.ONGOING}
 
 
 class TransactionCoordinator:
-    """Of one partition of `__transaction_state`. `coordinator_epoch` is that partition's leader epoch.
+    """The coordinator of one partition of `__transaction_state`. `coordinator_epoch` is that partition's leader epoch.
 
-    `longest_timeout_ms`: that a producer may ask for (transaction.max.timeout.ms). `id_expiration_ms`: how long an id
-    is kept that nobody uses (transactional.id.expiration.ms).
+    `longest_timeout_ms`: the largest timeout of a producer (transaction.max.timeout.ms). `id_expiration_ms`: how long
+    an unused id is kept (transactional.id.expiration.ms).
     """
 
     def __init__(
@@ -87,25 +87,25 @@ class TransactionCoordinator:
         self._ongoing: set[str] = set()
         self._prepared: set[str] = set()
 
-    # -- what is known --
+    # -- queries --
 
     def ending(self) -> tuple[EndingTransaction, ...]:
-        """All that are decided and not complete, ordered by id."""
+        """All transactions that are decided and not complete, ordered by id."""
         return tuple(self._ending(key, self._values[key]) for key in sorted(self._prepared))
 
     def next_expiry_ms(self) -> int | None:
-        """When the next open transaction times out; None: none will."""
+        """When the next open transaction times out; None: no transaction is open."""
         open_values = (self._values[key] for key in self._ongoing)
         return min((expiry_ms(value) for value in open_values if has_timeout(value)), default=None)
 
     def describe(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
-        """By id; ids that are not known are missing."""
+        """By id; unknown ids are missing."""
         return {key: _description(key, self._values[key]) for key in transactional_ids if key in self._values}
 
     def list_transactions(
         self, *, prefix: str = "", states: Collection[TransactionState] | None = None
     ) -> tuple[TransactionDescription, ...]:
-        """Those whose id begins with `prefix`, ordered by id."""
+        """The transactions whose id begins with `prefix`, ordered by id."""
         return tuple(
             _description(key, value)
             for key, value in sorted(self._values.items())
@@ -117,13 +117,13 @@ class TransactionCoordinator:
         return {key: value for key, value in sorted(self._values.items()) if is_wanted(key, value)}
 
     def value(self, transactional_id: str) -> TransactionValue | None:
-        """What is known of the id."""
+        """The state of the id."""
         return self._values.get(transactional_id)
 
     def partitions_outside(
         self, producer: TransactionalProducer, partitions: Iterable[TopicPartition]
     ) -> frozenset[TopicPartition]:
-        """Which of these the producer may not write to: it has no transaction open that holds them.
+        """The partitions of these that are not in the producer's open transaction.
 
         Raises UnknownTransactionalIdError, InvalidProducerIdMappingError, ProducerFencedError,
         ConcurrentTransactionsError.
@@ -171,11 +171,11 @@ class TransactionCoordinator:
         expected: ProducerIdAndEpoch | None = None,
         last_renewal: Renewal | None = None,
     ) -> CoordinatorResult[TransactionRecord, InitReply]:
-        """The next producer instance takes over; what the last one left open goes to PrepareAbort, and it is fenced.
+        """A new producer instance takes over and fences the last one, whose open transaction goes to PrepareAbort.
 
-        `expected`: the producer that asks is this one and wants its next epoch; `last_renewal` is what the last one
-        that asked so was given. `new_producer_id` is called at most once. Raises InvalidRequestError for an id that
-        cannot be stored, InvalidTransactionTimeoutError, ProducerFencedError for an expected producer that was fenced.
+        `expected`: the requesting producer is this one and asks for its next epoch; `last_renewal` is the answer to the
+        last such request. `new_producer_id` is called at most once. Raises InvalidRequestError for an id that cannot be
+        stored, InvalidTransactionTimeoutError, ProducerFencedError for an expected producer that was fenced.
         """
         check_transactional_id(transactional_id)
         stored_timeout_ms = checked_timeout_ms(
@@ -210,7 +210,7 @@ class TransactionCoordinator:
         now_ms: int,
         client_version: int = steps.CLIENT_VERSION,
     ) -> CoordinatorResult[TransactionRecord, None]:
-        """Opens the producer's transaction if it is not open. No records when all the partitions are in it already.
+        """Opens the producer's transaction if it is not open. No records if all the partitions are in it already.
 
         Raises UnknownTransactionalIdError, InvalidProducerIdMappingError, ProducerFencedError,
         ConcurrentTransactionsError.
@@ -235,7 +235,7 @@ class TransactionCoordinator:
     ) -> CoordinatorResult[TransactionRecord, tuple[EndingTransaction, ...]]:
         """Decides all these transactions alike, or raises and decides none.
 
-        Those that the same producers have ended the same way already give no record. The reply names those whose
+        A transaction that its producer has already ended in the same way gives no record. The reply names those whose
         markers are owed. `new_producer_id` is called once for each producer that ends with the last epoch. Raises
         UnknownTransactionalIdError, InvalidProducerIdMappingError, ProducerFencedError, InvalidTransactionStateError,
         ConcurrentTransactionsError, and InvalidRequestError for a transactional id that is named twice.
@@ -272,7 +272,7 @@ class TransactionCoordinator:
         now_ms: int,
         client_version: int,
     ) -> CoordinatorResult[TransactionRecord, EndReply]:
-        """As `plan_end`; a retry while markers are owed is asked to come again, as Kafka does it."""
+        """Like `plan_end`, but as in Kafka a retry while markers are owed gets a retriable error."""
         planned = self.plan_end(
             (producer,), commit=commit, new_producer_id=new_producer_id, now_ms=now_ms, client_version=client_version
         )
@@ -291,7 +291,7 @@ class TransactionCoordinator:
     def plan_complete(
         self, endings: Iterable[EndingTransaction], *, now_ms: int
     ) -> CoordinatorResult[TransactionRecord, None]:
-        """All markers of these are written. Those that are no longer being ended, somebody else has completed."""
+        """All markers of these are written. Ids that are no longer being ended were completed by another process."""
         records = tuple(
             TransactionRecord(
                 transactional_id=ending.transactional_id,
@@ -305,9 +305,9 @@ class TransactionCoordinator:
     def plan_abort(
         self, transactional_id: str, *, now_ms: int
     ) -> CoordinatorResult[TransactionRecord, EndingTransaction | None]:
-        """Fences the producer and aborts what it left open. What is decided already stays as it is decided.
+        """Fences the producer and aborts its open transaction. A decision that was made already stays.
 
-        The reply is the transaction whose markers are owed; None: nothing was open. Raises UnknownTransactionalIdError.
+        The reply is the transaction whose markers are owed; None: none was open. Raises UnknownTransactionalIdError.
         """
         value = self._known(transactional_id)
         if value.state in PREPARED:
@@ -319,10 +319,10 @@ class TransactionCoordinator:
         return CoordinatorResult(records=(record,), reply=self._ending(transactional_id, record.value))
 
     def plan_expire(self, now_ms: int) -> CoordinatorResult[TransactionRecord, tuple[EndingTransaction, ...]]:
-        """Fences and aborts what was open for longer than its timeout; forgets ids that are idle for too long. Of each
-        so many at a time (`MAX_EXPIRED_ID_COUNT`): who has got that many asks again.
+        """Fences producers and aborts transactions that exceeded their timeout; forgets ids that were idle for too
+        long. At most `MAX_EXPIRED_ID_COUNT` of each per call: a caller that gets so many calls again.
 
-        The reply names the aborted ones.
+        The reply names the aborted transactions.
         """
         expired = sorted(key for key in self._ongoing if is_expired(self._values[key], now_ms))
         fenced = tuple(_fence(key, self._values[key], now_ms) for key in expired[:MAX_EXPIRED_ID_COUNT])
@@ -336,10 +336,10 @@ class TransactionCoordinator:
         endings = tuple(self._ending(record.transactional_id, record.value) for record in fenced if record.value)
         return CoordinatorResult(records=fenced + forgotten, reply=endings)
 
-    # -- the one way in --
+    # -- replay --
 
     def replay(self, record: TransactionRecord) -> None:
-        """Any record of the log, whoever wrote it."""
+        """Applies any record of the log."""
         key, value = record.transactional_id, record.value
         previous = self._values.pop(key, None)
         if previous is not None and self._ids_by_producer.get(previous.producer_id) == key:
@@ -359,7 +359,7 @@ class TransactionCoordinator:
         value = self._values.get(transactional_id)
         if value is None:
             raise UnknownTransactionalIdError(
-                f"Nothing is known of transactional id {transactional_id!r}: it was never initialised, or was forgotten"
+                f"Transactional id {transactional_id!r} is unknown: it was never initialised, or it expired"
                 f" after {self._id_expiration_ms} ms without a transaction",
                 transactional_id=transactional_id,
             )

@@ -15,7 +15,7 @@ def has_timeout(value: TransactionValue) -> bool:
 
 
 def expiry_ms(value: TransactionValue) -> int:
-    """Of a transaction that has a timeout."""
+    """When the transaction times out; it must have a timeout."""
     return value.start_ms + value.timeout_ms
 
 
@@ -24,6 +24,6 @@ def is_expired(value: TransactionValue, now_ms: int) -> bool:
 
 
 def is_idle(transactional_id: str, value: TransactionValue, now_ms: int, *, id_expiration_ms: int) -> bool:
-    """Nothing happened for so long that the id may be forgotten, if nothing of it is open."""
+    """Whether the id was unused for so long that it may be forgotten, if it has no open transaction."""
     is_single_use = transactional_id.startswith(SINGLE_USE_ID_PREFIX)
     return value.last_update_ms <= now_ms - (SINGLE_USE_ID_EXPIRATION_MS if is_single_use else id_expiration_ms)

@@ -1,4 +1,4 @@
-"""What the transaction coordinator replies, and what it says is to be done."""
+"""Replies of the transaction coordinator, and the markers that it orders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class InitReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndReply:
-    """`producer`: who the producer is in its next transaction. `ending` None: it was ended before, just so."""
+    """`producer`: its id and epoch for the next transaction. `ending` None: a retry of an end that is complete."""
 
     producer: ProducerIdAndEpoch
     ending: EndingTransaction | None
@@ -24,7 +24,7 @@ class EndReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndingTransaction:
-    """A decided transaction whose markers are owed: one in each partition, with this producer id and epoch."""
+    """A decided transaction that still needs a marker in each partition, with this producer id and epoch."""
 
     transactional_id: str
     producer_id: int

@@ -1,11 +1,11 @@
-"""The steps of a transactional id, each from what is known of it to what is to be recorded; nobody is judged here.
+"""The steps of a transactional id: each takes its state and returns the state to record. Nothing is checked here.
 
 Epochs, by transactions version 2 (KIP-890): each end bumps the epoch, and the marker carries the bumped one, so that
 what the producer sent before its end and arrives late is fenced by the partition. 32766 is the last epoch a producer is
 given: 32767 remains for ending and fencing it. An end with 32766 notes the producer id that comes next, and its
 completion changes to that one with epoch 0; after a fence the next init draws a new id.
 
-A client that knows no version 2 is not told of a bumped epoch, so its own ends bump nothing; fencing it always does.
+A client without version 2 does not learn of a bumped epoch, so its own ends bump nothing; fencing it always does.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from broker_core.txn.txn_states import COMPLETION, check_transition
 
 MAX_PRODUCER_EPOCH: Final = 2**15 - 1
 LAST_GIVEN_EPOCH: Final = MAX_PRODUCER_EPOCH - 1
-"""No producer is ever given a higher one."""
+"""The highest epoch that a producer is given."""
 
 CLIENT_VERSION: Final = 2
 """Transactions version 2: each end bumps the epoch."""
 
 OLD_CLIENT_VERSION: Final = 0
-"""What Kafka records for requests of clients that know no version 2."""
+"""The version that Kafka records for requests of clients without version 2."""
 
 
 def is_exhausted(value: TransactionValue) -> bool:
-    """The epoch cannot be bumped once more for a producer."""
+    """Whether the producer's epoch cannot be bumped again."""
     return value.producer_epoch >= LAST_GIVEN_EPOCH
 
 
 def first(producer_id: int, *, timeout_ms: int, now_ms: int) -> TransactionValue:
-    """An id that nothing was known of. Kafka names the id itself as the previous one here, and no client version."""
+    """A new transactional id. As in Kafka the previous producer id is the id itself, without a client version."""
     return TransactionValue(
         producer_id=producer_id,
         producer_epoch=0,
@@ -58,7 +58,7 @@ def rotated(value: TransactionValue, producer_id: int, *, timeout_ms: int, now_m
 
 
 def kept(value: TransactionValue, *, timeout_ms: int, now_ms: int) -> TransactionValue:
-    """The same producer instance goes on, with an epoch that it was given before and did not hear of (KIP-360)."""
+    """The same producer instance continues, with an epoch whose answer it did not receive (KIP-360)."""
     return _taken_over(
         value,
         value.producer_id,
@@ -72,7 +72,7 @@ def kept(value: TransactionValue, *, timeout_ms: int, now_ms: int) -> Transactio
 def with_partitions(
     value: TransactionValue, partitions: Iterable[TopicPartition], *, now_ms: int, client_version: int = CLIENT_VERSION
 ) -> TransactionValue:
-    """Opens the transaction if it is not."""
+    """Opens the transaction if none is open."""
     start_ms = value.start_ms if value.state is TransactionState.ONGOING else now_ms
     together = tuple(sorted({*value.partitions, *partitions}))
     return _step(
@@ -93,7 +93,7 @@ def prepared(
     now_ms: int,
     client_version: int = CLIENT_VERSION,
 ) -> TransactionValue:
-    """Decides the end, with the epoch bumped from client version 2 on. An abort of nothing begins and ends now."""
+    """Decides the end; from client version 2 on it bumps the epoch. An abort without an open transaction opens one."""
     assert value.producer_epoch < MAX_PRODUCER_EPOCH or state is TransactionState.PREPARE_ABORT, value
     bump = 1 if client_version >= CLIENT_VERSION else 0
     return _step(
@@ -108,7 +108,7 @@ def prepared(
 
 
 def completed(value: TransactionValue, *, now_ms: int) -> TransactionValue:
-    """All markers are written."""
+    """Completes the transaction: all markers are written."""
     changes_id = value.next_producer_id != NO_PRODUCER_ID
     return _step(
         value,

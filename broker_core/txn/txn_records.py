@@ -12,7 +12,7 @@
               3  int16 next producer epoch         KIP-939
             a tagged field is left out at its default: -1, for the version 0
 
-The newest record of a transactional id is all there is to know of it; a null value forgets it. Version 1 is written, as
+The newest record of a transactional id is its whole state; a null value forgets it. Version 1 is written, as
 Kafka writes it with metadata.version 4.0 and newer; both are read. Bytes behind a known version's fields are ignored,
 as Kafka ignores them.
 """
@@ -46,7 +46,7 @@ _HEAD: Final = struct.Struct(">qhib")
 _TIMES: Final = struct.Struct(">qq")
 _PARTITION_BYTES: Final = 4
 _TOPIC_BYTES: Final = 3
-"""At least: the length of a name, the count of partitions, the count of tagged fields."""
+"""The smallest encoding: the length of a name, the count of partitions, the count of tagged fields."""
 _TAGS: Final = (
     (0, struct.Struct(">q"), NO_PRODUCER_ID),
     (1, struct.Struct(">q"), NO_PRODUCER_ID),
@@ -58,7 +58,7 @@ _TAGS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionValue:
-    """What is known of a transactional id. `partitions`: of the transaction that is open or being ended."""
+    """The state of a transactional id. `partitions`: of the transaction that is open or being ended."""
 
     producer_id: int
     producer_epoch: int
@@ -91,7 +91,7 @@ def encode_transaction_record(record: TransactionRecord, *, timestamp_ms: int) -
 
 
 def decode_transaction_record(key: bytes, value: bytes | None) -> TransactionRecord | None:
-    """The record with this key and value; None when the key is of a type from the future, which Kafka skips too.
+    """The record with this key and value; None for an unknown key type, which Kafka skips too.
 
     Raises UnsupportedFormatError for a value in an unknown version, CorruptBatchError when the fields do not fit the
     bytes or name a state that no record can have.
@@ -177,9 +177,9 @@ def _stored_state(reader: FieldReader, number: int) -> TransactionState:
     try:
         state = TransactionState(number)
     except ValueError:
-        raise reader.corrupt(f"names the state {number}, which there is not") from None
+        raise reader.corrupt(f"has the unknown state {number}") from None
     if state in NEVER_STORED:
-        raise reader.corrupt(f"names the state {state.label}, which is never stored")
+        raise reader.corrupt(f"has the state {state.label}, which is never stored")
     return state
 
 

@@ -35,7 +35,7 @@ VALID_PREDECESSORS: Final[dict[TransactionState, frozenset[TransactionState]]] =
 """Kafka's `TransactionState.validPreviousStates`."""
 
 PREPARED: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
-"""Decided; markers are owed."""
+"""Decided; markers are still to be written."""
 
 COMPLETION: Final = {
     TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
@@ -45,9 +45,9 @@ COMPLETION: Final = {
 COMMITS: Final = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT})
 
 NEVER_STORED: Final = frozenset({TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE})
-"""Forgetting is a tombstone, fencing is stored as what it leads to."""
+"""These are never stored: forgetting is a tombstone, and fencing is stored as the state that follows it."""
 
 
 def check_transition(current: TransactionState, target: TransactionState) -> None:
-    """Asserts that `target` may follow `current`: every other request was refused before."""
+    """Asserts that `target` may follow `current`: invalid requests were refused before."""
     assert current in VALID_PREDECESSORS[target], f"{target.label} cannot follow {current.label}"

@@ -1,9 +1,9 @@
-"""One classic group: its members, what they support, who leads them, and what of this the log knows.
+"""One classic group: its members, the protocols they support, its leader, and what the log stores of it.
 
-Members, tickets and deadlines are changed by events, through the methods below; `replay` makes of the group what a
-stored record says. A record is stored, and replayed at once, when a generation is complete (the leader's assignment has
-come, or nobody joined), and when a static member takes a new id. In between the group is rebalancing, and that is soft
-state: when the broker dies the generation before lives on.
+Events change members, tickets and deadlines through the methods below; `replay` applies a stored record. A record is
+stored, and replayed at once, when a generation is complete (the leader's assignment has arrived, or no member joined)
+and when a static member takes a new id. A rebalance in progress is soft state: if the broker dies, the previous
+generation continues.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class ClassicGroup:
         self.leader_id: str | None = None
         self.members: dict[str, ClassicMember] = {}
         self.pending_joins: set[str] = set()
-        """Ids that were given out and have not come back yet (KIP-394)."""
+        """Member ids that were assigned but not used yet (KIP-394)."""
         self.pending_syncs: set[str] = set()
         self.initial_delay: InitialDelay | None = None
         self.has_grown = False
         """A member came while the initial delay was running."""
         self.deadlines: dict[str, int] = {}
-        """What is awaited, by timer key. A timer that is not in here has been cancelled."""
+        """Deadlines by timer key. A timer that is missing here was cancelled."""
         self._static_members: dict[str, str] = {}
         self._support: Counter[str] = Counter()
         self._topics: frozenset[str] | None = None
@@ -91,7 +91,7 @@ class ClassicGroup:
         return self.protocol_type == protocol_type and any(self._support[name] == len(self.members) for name in names)
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Of a consumer group whose members' words are not understood it is assumed."""
+        """True also for a consumer group whose members' subscriptions cannot be parsed."""
         return self.is_consumer_group if self._topics is None else topic in self._topics
 
     @property
@@ -99,7 +99,7 @@ class ClassicGroup:
         return self._topics is not None
 
     def select_protocol(self) -> str:
-        """What most members like best of that which all of them support; of equals the one voted for first."""
+        """The protocol with the most votes among those that all members support; on a tie the one voted for first."""
         candidates = {name for name, count in self._support.items() if count == len(self.members)}
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
@@ -124,7 +124,7 @@ class ClassicGroup:
         )
 
     def as_empty(self, now_ms: int) -> StoredGroup:
-        """What is stored when its next generation has no members."""
+        """The value to store when the next generation has no members."""
         return StoredGroup(
             protocol_type=self.protocol_type or "",
             generation_id=self._next_generation(),
@@ -132,7 +132,7 @@ class ClassicGroup:
         )
 
     def refusal_of(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
-        """Why somebody of that name is no member; `none` if he is."""
+        """Why no member has this id; `none` if one does."""
         if group_instance_id is not None:
             holder = self._static_members.get(group_instance_id)
             if holder is not None and holder != member_id:
@@ -149,7 +149,7 @@ class ClassicGroup:
         self.state_timestamp_ms = now_ms
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
-        """The caller has seen that the group `supports` it, and that its instance id is free."""
+        """The caller has checked that the group `supports` the member and that its instance id is free."""
         if not self.members:
             self.protocol_type = protocol_type
         if self.leader_id is None:
@@ -158,7 +158,7 @@ class ClassicGroup:
         self.pending_joins.discard(member.member_id)
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """Its parked requests are the caller's to answer. The member that came first leads when the leader is gone."""
+        """The caller answers its parked requests. If the leader leaves, the member that joined first leads."""
         self.pending_joins.discard(member_id)
         self.pending_syncs.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -196,21 +196,20 @@ class ClassicGroup:
         return leader is not None
 
     def begin_generation(self, now_ms: int) -> None:
-        """Of those who are members now."""
+        """Of the current members."""
         self.generation_id = self._next_generation()
         self.protocol_name = self.select_protocol()
         self._topics = self._subscriptions()
         self.pending_syncs.clear()
         self.transition_to(ClassicState.COMPLETING_REBALANCE, now_ms)
 
-    # -- the way in of what is stored --
+    # -- replay --
 
     def replay(self, stored: StoredGroup) -> None:
-        """The group is what the record says. What it does not say of a member that is known already stays.
+        """Sets the group to the record. What the record does not contain of a known member stays as it is.
 
-        A record without members that meets a rebalance with members is older than it: a group's first record, written
-        while its first member joins already.
-        """
+        A record without members that arrives during a rebalance with members is older than the rebalance: it is a
+        group's first record, written while its first member is joining."""
         if not stored.members and self.members and self.state in REBALANCING:
             return
         self.generation_id = stored.generation_id

@@ -43,14 +43,14 @@ _STATE_TIMESTAMP_VERSION: Final = 2
 _INSTANCE_ID_VERSION: Final = 3
 _FLEXIBLE_VERSION: Final = 4
 _MEMBER_BYTES: Final = 7
-"""The least that a member takes, in the version that takes least: six lengths of a byte at least, and tagged fields."""
+"""The smallest encoded member over all versions: six lengths of one byte each, and tagged fields."""
 
 NO_STATE_TIMESTAMP: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredMember:
-    """`subscription` is what the member said of the protocol that was chosen."""
+    """`subscription` is the member's metadata for the chosen protocol."""
 
     member_id: str
     group_instance_id: str | None = None

@@ -1,7 +1,7 @@
-"""The classic groups of one partition of `__consumer_offsets`: which there are, and whose event an event is.
+"""The classic groups of one partition of `__consumer_offsets`; routes each event to its group.
 
-A group is made by the first join of somebody without a member id, or by a record: its own, or that of an offset which
-somebody commits who is no member. Its tombstone ends it.
+A group is created by the first join without a member id, or by a record: its own, or an offset committed by a client
+that is not a member. Its tombstone ends it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MEMBER_SUFFIX_CHARACTERS = 64
 
 
 class ClassicGroups:
-    """`new_id` gives a text unlike any before, for member ids."""
+    """`new_id` returns a unique text for member ids."""
 
     def __init__(self, settings: GroupSettings, new_id: Callable[[], str]) -> None:
         self._settings = settings
@@ -74,7 +74,7 @@ class ClassicGroups:
         return step.result()
 
     def refusal_of_join(self, request: JoinRequest) -> ErrorCode:
-        """Of what no group needs to be asked about; `none` for a join that one may be asked about."""
+        """The error that needs no group to be found; `none` if the group decides."""
         return _join_refusal(request, self._settings)
 
     def on_sync(self, ticket: int, request: SyncRequest, now_ms: int) -> GroupResult:
@@ -113,7 +113,7 @@ class ClassicGroups:
         return step.result()
 
     def expect_heartbeat(self, group: ClassicGroup, member_id: str, now_ms: int) -> GroupEffects:
-        """The member was heard of by another request: it committed offsets."""
+        """An offset commit counts as a heartbeat of the member."""
         step = ClassicStep(group, self._settings, now_ms)
         step.expect_heartbeat(group.members[member_id])
         return step.result().reply
@@ -121,7 +121,7 @@ class ClassicGroups:
     # -- time --
 
     def on_timer(self, key: str, now_ms: int) -> GroupResult:
-        """One that was cancelled, or set to another time, on its way here does nothing."""
+        """A timer that was cancelled or moved in the meantime does nothing."""
         timer = classic_timer(key)
         assert timer is not None, f"timer {key!r} is not of classic groups"
         step = self._step(timer.group_id, now_ms)
@@ -139,8 +139,8 @@ class ClassicGroups:
         return step.result()
 
     def on_loaded(self, now_ms: int) -> GroupResult:
-        """Members are given a session, as their heartbeats may be on their way. A group above group.max.size is to
-        rebalance: whoever joins last will be out."""
+        """Starts a session for each member. A group above group.max.size rebalances, and the members that join last are
+        removed."""
         results = []
         for group in self._groups.values():
             step = ClassicStep(group, self._settings, now_ms)
@@ -151,10 +151,11 @@ class ClassicGroups:
             results.append(step.result())
         return joined(*results)
 
-    # -- from one protocol to the other, and the end --
+    # -- migration and deletion --
 
     def plan_release(self, group_id: str, error_code: ErrorCode, now_ms: int) -> GroupResult:
-        """The group's end as a classic one: whoever waits is told `error_code`, no timer runs on, its tombstone."""
+        """Ends the classic group: answers parked requests with `error_code`, cancels its timers, writes its
+        tombstone."""
         step = self._step(group_id, now_ms)
         assert step is not None, f"there is no classic group {group_id!r}"
         for member in step.group.members.values():
@@ -165,7 +166,7 @@ class ClassicGroups:
         ended = step.result()
         return CoordinatorResult(records=(GroupMetadataRecord(group_id=group_id),), reply=ended.reply)
 
-    # -- the way in of what is stored --
+    # -- replay --
 
     def replay(self, record: GroupMetadataRecord) -> None:
         """Raises what `decode_stored_group` raises for a value that is not Kafka's."""
@@ -178,7 +179,7 @@ class ClassicGroups:
         self._groups.setdefault(record.group_id, ClassicGroup(record.group_id)).replay(stored)
 
     def make_simple(self, group_id: str) -> None:
-        """There are offsets of a group that never had members."""
+        """A group that never had members has committed offsets."""
         if group_id not in self._groups:
             self._groups[group_id] = ClassicGroup(group_id)
 
@@ -204,7 +205,7 @@ def _welcome(step: ClassicStep) -> None:
 
 
 def _join_refusal(request: JoinRequest, settings: GroupSettings) -> ErrorCode:
-    """Texts must fit the record of the group, the member's id included that is made of them."""
+    """Whether the texts, and the member id made from them, fit the group's record."""
     if not request.group_id or not fits_string(request.group_id):
         return ErrorCode.invalid_group_id
     if not settings.min_session_timeout_ms <= request.session_timeout_ms <= settings.max_session_timeout_ms:

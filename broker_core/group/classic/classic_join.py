@@ -26,7 +26,7 @@ from broker_core.group.timer_keys import SESSION
 
 
 def join(step: ClassicStep, ticket: int, request: JoinRequest, new_id: Callable[[], str]) -> None:
-    """`new_id` gives what makes a new member's id unlike any other, as a random UUID does."""
+    """`new_id` returns the unique part of a new member's id, for example a random UUID."""
     group = step.group
     if not _has_room(step, request.member_id):
         step.remove(request.member_id)
@@ -43,7 +43,8 @@ def join(step: ClassicStep, ticket: int, request: JoinRequest, new_id: Callable[
 
 
 def _has_room(step: ClassicStep, member_id: str) -> bool:
-    """During a rebalance those are counted that have joined: whoever comes last is out, if the bound was lowered."""
+    """During a rebalance only the members that have joined count: if the bound was lowered, the last ones are
+    refused."""
     group, max_size = step.group, step.settings.max_size
     known = group.members.get(member_id)
     if group.is_empty:
@@ -67,7 +68,8 @@ def _admit_new(step: ClassicStep, ticket: int, request: JoinRequest, member_id: 
 
 
 def _add(step: ClassicStep, ticket: int, request: JoinRequest, member_id: str) -> None:
-    """Its join is parked, so it cannot be heard of, and nobody learns that its client is gone: it has its own time."""
+    """Its join is parked, so it sends no heartbeats and a dead client would not be noticed: it has a timeout of its
+    own."""
     group = step.group
     if group.state is ClassicState.PREPARING_REBALANCE and group.previous_state is ClassicState.EMPTY:
         group.has_grown = True
@@ -81,7 +83,7 @@ def _rejoin(step: ClassicStep, ticket: int, request: JoinRequest) -> None:
     if member_id in group.pending_joins:
         if request.group_instance_id is None:
             _add(step, ticket, request, member_id)
-        else:  # a static member is never told to come again: Kafka's own check fails on it
+        else:  # a static member is never asked to rejoin: Kafka's own check fails on it
             step.answer(ticket, JoinReply(error_code=ErrorCode.unknown_server_error))
         return
     refusal = group.refusal_of(member_id, request.group_instance_id)
@@ -109,7 +111,7 @@ def _update(step: ClassicStep, ticket: int, request: JoinRequest, member: Classi
 
 
 def _take_place(step: ClassicStep, ticket: int, request: JoinRequest, old_id: str, new_id: str) -> None:
-    """A static member was started again. Whoever still waits under the old id is fenced."""
+    """A static member restarted. Requests parked under the old id are fenced."""
     group = step.group
     told_leader, old_member = group.leader_id or "", group.members[old_id]
     fenced = ErrorCode.fenced_instance_id
@@ -120,7 +122,7 @@ def _take_place(step: ClassicStep, ticket: int, request: JoinRequest, old_id: st
     _update(step, ticket, request, member)
     step.expect_heartbeat(member)
     if group.state is ClassicState.COMPLETING_REBALANCE:
-        # The leader may have shared out the work to the old id already.
+        # The leader may have assigned partitions to the old id already.
         prepare_rebalance(step)
     elif group.state is not ClassicState.STABLE:
         maybe_complete_join(step)
@@ -129,7 +131,7 @@ def _take_place(step: ClassicStep, ticket: int, request: JoinRequest, old_id: st
         if request.supports_skipping_assignment:
             reply = _generation_as_told(group, new_id, with_members=leads, skip_assignment=leads)
         else:
-            # With the old leader's id it does not take itself for one that has work to share out.
+            # With the old leader's id in the answer it does not act as the leader.
             reply = _generation_as_told(group, new_id, with_members=False, leader=told_leader)
         step.answer_join(member, reply)
     else:

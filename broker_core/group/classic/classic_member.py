@@ -1,4 +1,4 @@
-"""One member of a classic group: what it said of itself, what it was assigned, and which of its requests are parked."""
+"""One member of a classic group: its metadata, its assignment, and its parked requests."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from broker_core.group.classic.classic_messages import JoinedMember, JoinProtoco
 
 @dataclass(slots=True, kw_only=True)
 class ClassicMember:
-    """`join_ticket`, `sync_ticket`: of a request that waits for the others. At most one of them is there.
+    """`join_ticket`, `sync_ticket`: the parked request, if any. At most one of them is set.
 
-    `is_new`: it has not been told its id yet (its first join is parked), so it cannot send heartbeats.
+    `is_new`: it does not know its id yet (its first join is parked), so it cannot send heartbeats.
     """
 
     member_id: str
@@ -44,7 +44,7 @@ class ClassicMember:
 
     @classmethod
     def from_stored(cls, stored: StoredMember, protocol: str | None) -> ClassicMember:
-        """It knows of one protocol, the one that was chosen."""
+        """Whether the chosen protocol is the only one known of it."""
         return cls(
             member_id=stored.member_id,
             group_instance_id=stored.group_instance_id,
@@ -85,8 +85,8 @@ class ClassicMember:
 
     @property
     def is_excused(self) -> bool:
-        """No heartbeat is expected: the coordinator itself makes it wait. A new member's patience is limited all the
-        same, as nobody would hear that its client is gone."""
+        """Whether no heartbeat is expected because a request of it is parked. A new member still has a timeout: its
+        client may have died unnoticed."""
         return not self.is_new and (self.is_awaiting_join or self.sync_ticket is not None)
 
     def metadata_of(self, protocol: str | None) -> bytes:

@@ -12,14 +12,14 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 UNKNOWN_MEMBER_ID: Final = ""
-"""What a member calls itself that was given no id yet."""
+"""The member id of a client that has none yet."""
 
 NO_GENERATION: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinProtocol:
-    """One way to share out the work that a member knows, and what it has to say about it."""
+    """One assignment protocol that a member supports, with its metadata for it."""
 
     name: str
     metadata: bytes = b""
@@ -27,9 +27,9 @@ class JoinProtocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinRequest:
-    """`client_host` as Kafka stores it, "/127.0.0.1". `protocols`: what is preferred comes first.
+    """`client_host` as Kafka stores it, "/127.0.0.1". `protocols` in order of preference.
 
-    `requires_known_member_id`: version 4 and later, a new dynamic member is told its id and comes again (KIP-394).
+    `requires_known_member_id`: version 4 and later, a new dynamic member gets an id and joins again with it (KIP-394).
     `supports_skipping_assignment`: version 9 and later (KIP-814).
     """
 
@@ -49,7 +49,7 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedMember:
-    """What the leader is told of each member. `metadata` is of the protocol that was chosen."""
+    """One member, as sent to the leader. `metadata` is that of the chosen protocol."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -58,7 +58,7 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinReply:
-    """`members` are told to the leader alone."""
+    """Only the leader gets `members`."""
 
     error_code: ErrorCode = ErrorCode.none
     generation_id: int = NO_GENERATION

@@ -1,4 +1,4 @@
-"""A member of a classic group is heard of, or not any more: Heartbeat, LeaveGroup, the session timeout."""
+"""Liveness of the members of a classic group: Heartbeat, LeaveGroup, the session timeout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from broker_core.group.classic.classic_step import ClassicStep
 
 
 def heartbeat(step: ClassicStep, ticket: int, request: HeartbeatRequest) -> None:
-    """During a rebalance the member is told to join; it is heard of all the same."""
+    """During a rebalance the answer asks the member to join; its session is renewed all the same."""
     group = step.group
     error_code = group.refusal_of(request.member_id, request.group_instance_id)
     if error_code is ErrorCode.none and request.generation_id != group.generation_id:
@@ -36,7 +36,7 @@ def heartbeat(step: ClassicStep, ticket: int, request: HeartbeatRequest) -> None
 
 
 def leave(step: ClassicStep, ticket: int, request: LeaveRequest) -> None:
-    """Each member by itself; one rebalance for all of them."""
+    """Judges each member by itself; starts one rebalance for all of them."""
     group, left = step.group, []
     for member in request.members:
         member_id, error_code = _leaving(group, member)
@@ -51,7 +51,7 @@ def leave(step: ClassicStep, ticket: int, request: LeaveRequest) -> None:
 
 
 def on_session_timer(step: ClassicStep, member_id: str) -> None:
-    """The member was not heard of in time. One whose request is parked waits for us, not we for it."""
+    """The session timed out. A member with a parked request stays: the coordinator makes it wait."""
     group = step.group
     is_pending, member = member_id in group.pending_joins, group.members.get(member_id)
     if not is_pending and (member is None or member.is_excused):
@@ -64,7 +64,7 @@ def on_session_timer(step: ClassicStep, member_id: str) -> None:
 
 
 def _leaving(group: ClassicGroup, member: LeavingMember) -> tuple[str, ErrorCode]:
-    """Whom the request means, and why he cannot leave."""
+    """The member id that the request names, and the error that keeps it from leaving."""
     if member.member_id == UNKNOWN_MEMBER_ID:
         static_id = group.static_member_id(member.group_instance_id)
         return (UNKNOWN_MEMBER_ID, ErrorCode.unknown_member_id) if static_id is None else (static_id, ErrorCode.none)

@@ -1,12 +1,12 @@
-"""The walk of a classic group from one generation to the next.
+"""A classic group moves from one generation to the next.
 
     prepare_rebalance       parked syncs are sent back, members are to join until the rebalance timeout
                             (from Empty: for the initial delay, longer if more members come)
-    maybe_complete_join     everybody is here
-    complete_join           whoever did not come is out, parked joins are answered: the new generation knows itself
-    expire_syncs            whoever knows of the generation but did not ask for its assignment is out
+    maybe_complete_join     all members have joined
+    complete_join           members that did not join are removed, parked joins are answered: the generation is known
+    expire_syncs            members that know the generation but did not ask for their assignment are removed
 
-`classic_sync` ends the walk.
+`classic_sync` completes it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def prepare_rebalance(step: ClassicStep) -> None:
 
 
 def maybe_complete_join(step: ClassicStep) -> None:
-    """A first generation waits for its delay even when everybody is here: others may be on their way."""
+    """A first generation waits for its whole delay, even when all known members have joined."""
     group = step.group
     is_waiting = group.state is ClassicState.PREPARING_REBALANCE and group.previous_state is not ClassicState.EMPTY
     if is_waiting and group.has_everybody_joined:
@@ -67,7 +67,7 @@ def on_join_timer(step: ClassicStep) -> None:
 
 
 def complete_join(step: ClassicStep) -> None:
-    """Static members that did not come stay members (KIP-345): only their session timeout ends them."""
+    """Static members that did not join stay members (KIP-345): only their session timeout removes them."""
     group = step.group
     step.cancel(JOIN)
     group.initial_delay, group.has_grown = None, False
@@ -84,7 +84,7 @@ def complete_join(step: ClassicStep) -> None:
 
 
 def send_back_syncs(step: ClassicStep, error_code: ErrorCode) -> None:
-    """Their members are heard of, as far as the session is concerned."""
+    """Renews the sessions of their members."""
     for member in step.group.members.values():
         member.assignment = b""
         if step.answer_sync(member, SyncReply(error_code=error_code)):

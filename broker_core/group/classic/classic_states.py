@@ -3,7 +3,7 @@
              first join, leader's or changed join
 Empty  ─────────────►  PreparingRebalance  ◄──────────────────────────┐
   ▲                      │           ▲                                │
-  │  nobody joined       │ all joined│, or time is up                 │ join, leave, time-out
+  │  no member joined    │ all joined│, or time is up                 │ join, leave, time-out
   └──────────────────────┤           │                                │
                          ▼           │ join, leave, sync time-out     │
                  CompletingRebalance ┘                                │
@@ -25,16 +25,16 @@ class ClassicState(enum.Enum):
     group.initial.rebalance.delay.ms."""
 
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are to join. Joins are parked; heartbeats are told of the rebalance; members may still commit."""
+    """Members have to join. Joins are parked; heartbeats announce the rebalance; members may still commit."""
 
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """The new generation's members know each other; the leader shares out the work. Syncs are parked until it has."""
+    """The new generation is known; the leader computes the assignment. Syncs are parked until it arrives."""
 
     STABLE = "Stable"
-    """Every member can have its assignment. This, and Empty, is what the log knows."""
+    """Every member can fetch its assignment. The log stores only this state and Empty."""
 
     DEAD = "Dead"
-    """It was deleted: nobody finds it any more."""
+    """The group was deleted and can no longer be found."""
 
 
 VALID_PREDECESSORS: dict[ClassicState, frozenset[ClassicState]] = {
@@ -48,9 +48,9 @@ VALID_PREDECESSORS: dict[ClassicState, frozenset[ClassicState]] = {
 }
 
 REBALANCING: frozenset[ClassicState] = frozenset({ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE})
-"""Known to the coordinator alone: the log still has the generation before."""
+"""States that only the coordinator knows: the log still has the previous generation."""
 
 
 def assert_may_follow(target: ClassicState, state: ClassicState, group_id: str) -> None:
-    """Fails on a transition that the table does not have."""
+    """Asserts that the table has the transition."""
     assert state in VALID_PREDECESSORS[target], f"group {group_id!r}: {target.value} cannot follow {state.value}"

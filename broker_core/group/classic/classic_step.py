@@ -1,4 +1,4 @@
-"""One event of one classic group while it is handled: what it answers, which timers it sets, what it stores."""
+"""One event of one classic group while it is handled: its answers, timers and records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from broker_core.group.timer_keys import JOIN, SESSION, SYNC, ClassicTimer
 
 
 class ClassicStep:
-    """Made for the event, thrown away after `result()`."""
+    """Created for one event and dropped after `result()`."""
 
     def __init__(self, group: ClassicGroup, settings: GroupSettings, now_ms: int) -> None:
         self.group = group
@@ -38,13 +38,13 @@ class ClassicStep:
         self._answers.append(Answer(ticket=ticket, reply=reply))
 
     def answer_join(self, member: ClassicMember, reply: JoinReply) -> None:
-        """To the member's parked join, if it has one."""
+        """Answers the member's parked join, if it has one."""
         if member.join_ticket is not None:
             self.answer(member.join_ticket, reply)
             member.join_ticket = None
 
     def answer_sync(self, member: ClassicMember, reply: SyncReply) -> bool:
-        """To the member's parked sync; whether it had one."""
+        """Answers the member's parked sync; returns whether it had one."""
         if member.sync_ticket is None:
             return False
         self.answer(member.sync_ticket, reply)
@@ -52,7 +52,7 @@ class ClassicStep:
         return True
 
     def park_join(self, member: ClassicMember, ticket: int) -> None:
-        """One join of a member is parked at a time: the one before, whose client gave it up, is told to come again."""
+        """A member has one parked join at a time: an earlier one, which its client gave up, is answered to retry."""
         self.answer_join(member, JoinReply(member_id=member.member_id, error_code=ErrorCode.rebalance_in_progress))
         member.join_ticket = ticket
 
@@ -62,7 +62,7 @@ class ClassicStep:
         member.sync_ticket = ticket
 
     def remove(self, member_id: str) -> None:
-        """The member is gone; what it still waits for is answered with UNKNOWN_MEMBER_ID, so that it joins anew."""
+        """Removes the member; its parked requests are answered with UNKNOWN_MEMBER_ID, so that it joins again."""
         self.cancel(SESSION, member_id)
         member = self.group.remove(member_id)
         if member is not None:
@@ -91,7 +91,7 @@ class ClassicStep:
             self._timers[key] = TimerChange(key=key, at_ms=None)
 
     def repeat(self, key: str, at_ms: int) -> None:
-        """The timer came too early: what replaced it is still on its way to the runner."""
+        """The timer fired too early: its replacement has not reached the runner yet."""
         self._timers[key] = TimerChange(key=key, at_ms=at_ms)
 
     def _set(self, timer: ClassicTimer, timeout_ms: int) -> None:
@@ -102,7 +102,7 @@ class ClassicStep:
     # -- records --
 
     def maybe_store_members(self, assignments: Mapping[str, bytes] | None = None) -> bool:
-        """The group as it is, with these assignments. False, and nothing stored, when it is too large for the log."""
+        """Stores the group with these assignments. Returns False and stores nothing if it is too large for the log."""
         record = _record_of(self.group.group_id, self.group.as_stored(assignments))
         if len(record.value or b"") > self.settings.max_record_bytes:
             return False
@@ -114,7 +114,7 @@ class ClassicStep:
         self._records.append(_record_of(self.group.group_id, self.group.as_empty(self.now_ms)))
 
     def store_new(self) -> None:
-        """That there is such a group, of generation 0, whatever goes on in it now."""
+        """Stores that the group exists, with generation 0, whatever its current state is."""
         self._records.append(_record_of(self.group.group_id, StoredGroup(state_timestamp_ms=self.now_ms)))
 
 

@@ -46,7 +46,7 @@ def _refusal_of(group: ClassicGroup, request: SyncRequest) -> ErrorCode:
 
 
 def _store_assignments(step: ClassicStep, request: SyncRequest) -> None:
-    """The record's replay makes the group Stable. Members that the leader forgot have nothing to do."""
+    """The record's replay makes the group Stable. Members that the leader left out get an empty assignment."""
     group = step.group
     assert_may_follow(ClassicState.STABLE, group.state, group.group_id)
     if not step.maybe_store_members(request.assignments):

@@ -1,13 +1,13 @@
-"""Who gets which partitions in a KIP-848 group: the assignors of the coordinator, `uniform` and `range`.
+"""The coordinator's assignors for a KIP-848 group, `uniform` and `range`.
 
-uniform   as many partitions for each as for any other, over all topics, and as few of them moved as that allows. With
-          members of different subscriptions it is `uneven_subscriptions` that does it
-range     of each topic a range of neighbours, in the order of members: topics with the same number of partitions are
-          shared out alike, so that what belongs together by key meets in one member. Static members come first, by
-          their instance ids: they keep their ranges when others come and go
+uniform   balances the number of partitions over all topics and moves as few of them as possible. For members with
+          different subscriptions see `uneven_subscriptions`
+range     gives each member a range of neighbouring partitions per topic, in the order of members: topics with the
+          same number of partitions are assigned alike, so records with the same key meet in one member. Static
+          members come first, by instance id, and keep their ranges when others join and leave
 
-Members and topics are gone through in the order of their ids, where Kafka's order is that of a hash table: whoever asks
-twice gets the same answer, and what Kafka stored is kept where the rules allow it.
+Members and topics are visited in the order of their ids (Kafka: in hash table order). So the result is deterministic,
+and an assignment that Kafka stored is kept where the rules allow it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DEFAULT_ASSIGNOR: Final = "uniform"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSpec:
-    """`topics` that exist and that the member is subscribed to; `target`: what it was meant to have until now."""
+    """`topics`: existing topics that the member is subscribed to. `target`: its previous target assignment."""
 
     topics: frozenset[UUID]
     target: Partitions = field(default_factory=dict)
@@ -49,7 +49,7 @@ def _assign_uniform(members: Mapping[str, MemberSpec], partition_counts: Mapping
 
 
 def _assign_even(members: Mapping[str, MemberSpec], partition_counts: Mapping[UUID, int]) -> Assignment:
-    """All are subscribed to the same topics. Each keeps what it has up to its share; what is over is dealt out."""
+    """For equal subscriptions. Each member keeps what it has up to its share; the rest is distributed."""
     topics = sorted(next(iter(members.values())).topics)
     everything = [(topic, partition) for topic in topics for partition in range(partition_counts[topic])]
     assigned = {pair for spec in members.values() for pair in _pairs(spec.target)}
@@ -62,7 +62,7 @@ def _assign_even(members: Mapping[str, MemberSpec], partition_counts: Mapping[UU
         quota = share + (extra > 0)
         kept[member_id] = held[:quota]
         free += held[quota:]
-        # The extra one is left to a member that has it already, unless there are only so many members left to take one.
+        # A member that already has an extra partition keeps it, unless every remaining member has to take one.
         if extra and len(held) < quota and len(members) - index > extra:
             quota -= 1
         elif extra:
@@ -109,4 +109,4 @@ ASSIGNORS: Final[Mapping[str, Callable[[Mapping[str, MemberSpec], Mapping[UUID, 
     "uniform": _assign_uniform,
     "range": _assign_range,
 }
-"""By the names that members ask for."""
+"""By the name that members request."""

@@ -1,7 +1,7 @@
 """Members of the classic protocol in a group of the new one, while the group is migrated (KIP-848).
 
-Nobody leads such members, and none of them waits for the others: a join brings the member one step towards its target,
-the sync that follows tells it what it has, and a heartbeat tells it to join again when there is more to do.
+Such members have no leader and do not wait for each other: a join moves the member one step towards its target, the
+sync that follows returns its assignment, and a heartbeat asks it to join again when there is more to do.
 
     heartbeat -> REBALANCE_IN_PROGRESS    the target moved, or it is to give something up, or what it waits for is free
     join      -> the member's epoch as the generation; what it owns is in its subscription
@@ -129,7 +129,7 @@ def heartbeat_of_classic(step: ConsumerStep, ticket: int, request: HeartbeatRequ
 
 
 def leave(step: ConsumerStep, ticket: int, request: LeaveRequest) -> None:
-    """Each member for itself; an administrator names a static one by its instance id alone."""
+    """Judges each member by itself; an administrator names a static one by its instance id alone."""
     leaving: dict[str, ConsumerMember] = {}
     left = []
     for each in request.members:
@@ -168,7 +168,7 @@ def _led_on(
 
 
 def _is_supported(group: ConsumerGroup, request: JoinRequest) -> bool:
-    """One of its protocols is known to all classic members."""
+    """Whether all classic members support one of its protocols."""
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE:
         return False
     known = [
@@ -243,8 +243,8 @@ def _leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> ConsumerMem
 def _has_more_to_do(group: ConsumerGroup, member: ConsumerMember) -> bool:
     is_target_old = group.epoch > group.target.epoch or not group.knows_topics
     if is_target_old and all(each.is_classic for each in group.members.values()):
-        # Only a join, or a heartbeat of the new protocol, has a target decided. Where downgrades are off there may be
-        # nobody left to send one (Kafka 4.3 then waits for the next join).
+        # Only a join, or a heartbeat of the new protocol, computes a target. Where downgrades are off there may be no
+        # member left to send one (Kafka 4.3 then waits for the next join).
         return True
     if member.epoch < group.target.epoch or member.state is MemberState.UNREVOKED_PARTITIONS:
         return True

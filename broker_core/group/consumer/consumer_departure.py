@@ -1,4 +1,4 @@
-"""Members that leave a KIP-848 group, or are put out of it."""
+"""Members that leave a KIP-848 group or are removed from it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from broker_core.group.consumer.consumer_step import ConsumerStep
 
 
 def remove_members(step: ConsumerStep, leaving: Collection[ConsumerMember]) -> None:
-    """For good: what they had is free, and the group epoch grows. Nobody leaving changes nothing."""
+    """Removes the members for good: their partitions become free and the group epoch grows. Without members: no
+    change."""
     if not leaving:
         return
     group = step.group
@@ -28,13 +29,13 @@ def remove_members(step: ConsumerStep, leaving: Collection[ConsumerMember]) -> N
 
 
 def leave_for_a_while(step: ConsumerStep, member: ConsumerMember) -> None:
-    """A static member keeps what it has, for whoever comes with its instance id before its session is over."""
+    """A static member leaves for a while: its partitions wait for its instance id until its session times out."""
     left = replace(member, epoch=STATIC_LEAVE_EPOCH, assigned=_since_ever(member.assigned), pending_revocation={})
     step.store(ConsumerRecordType.CURRENT_OF_MEMBER, member.member_id, left.current())
 
 
 def replace_static(step: ConsumerStep, old: ConsumerMember, member_id: str) -> ConsumerMember:
-    """The static member under its new id, as one that joins, with what the old one had and was meant to have."""
+    """The static member under its new id, as a joining one, with the assignment and target of the old one."""
     new = replace(old, member_id=member_id, epoch=0, previous_epoch=0)
     step.restore_member(old.member_id)
     step.store(ConsumerRecordType.MEMBER, member_id, new.metadata)
@@ -48,7 +49,7 @@ def replace_static(step: ConsumerStep, old: ConsumerMember, member_id: str) -> C
 
 
 def end_group(step: ConsumerStep) -> None:
-    """All that is stored of it is rolled back."""
+    """Writes tombstones for everything that is stored of the member."""
     group = step.group
     for kind in (ConsumerRecordType.CURRENT_OF_MEMBER, ConsumerRecordType.TARGET_OF_MEMBER):
         for member_id in group.members:

@@ -1,4 +1,4 @@
-"""What ConsumerGroupDescribe tells of a KIP-848 group."""
+"""A KIP-848 group as ConsumerGroupDescribe answers it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from broker_core.group.topic_view import TopicView
 
 
 def described_consumer_group(group: ConsumerGroup, world: ConsumerWorld) -> DescribedConsumerGroup:
-    """Partitions of topics that are gone are not told."""
+    """Leaves out partitions of deleted topics."""
     return DescribedConsumerGroup(
         group_id=group.group_id,
         state=group.state.value,

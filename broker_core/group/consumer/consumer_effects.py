@@ -1,4 +1,4 @@
-"""Requests of the KIP-848 group protocol, their replies, and what is told of a group.
+"""Requests of the KIP-848 group protocol, their replies, and descriptions of groups.
 
 Fields are named as Kafka's schemas name them, without what only the wire needs.
 """
@@ -17,7 +17,7 @@ from broker_core.group.consumer.consumer_group_records import Partitions
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
-"""A static member leaves for a while: what it has is kept for its instance id until its session times out."""
+"""A static member leaves for a while: its partitions wait for its instance id until its session times out."""
 
 
 def sees_every_topic(_topic: str) -> bool:
@@ -99,7 +99,7 @@ class DescribedConsumerGroup:
 
 
 class GroupRequestError(Exception):
-    """Ends an event with an error for its own request, nothing changed. It never leaves this room."""
+    """Ends an event with an error for its own request and no change. It never leaves this room."""
 
     def __init__(self, error_code: ErrorCode, message: str) -> None:
         super().__init__(message)

@@ -1,8 +1,8 @@
-"""One KIP-848 group as `__consumer_offsets` tells it: replay alone changes it, but for its soft marks.
+"""One KIP-848 group as stored in `__consumer_offsets`: only replay changes it, except for its soft marks.
 
-group epoch     grows when what the members ask for, or the topics that they ask for, change
-target epoch    the group epoch for which it was last decided who is meant to have what; lags behind it
-member epoch    the target epoch that the member was last brought to; lags behind it
+group epoch     grows when subscriptions or the subscribed topics change
+target epoch    the group epoch of the newest target assignment; lags behind the group epoch
+member epoch    the target epoch that the member has reached; lags behind the target epoch
 
 EMPTY         no members
 ASSIGNING     the target epoch lags behind the group epoch
@@ -34,7 +34,7 @@ from broker_core.group.consumer.consumer_group_records import (
 from broker_core.group.consumer.consumer_member import ConsumerMember
 
 FIRST_EPOCH: Final = 1
-"""Of a group that nothing is stored of yet."""
+"""The epoch of a group that is not stored yet."""
 
 
 class ConsumerGroupState(enum.Enum):
@@ -61,7 +61,7 @@ class ConsumerGroup:
         self.knows_topics = False
         self.knows_regexes = False
         self.sees_topic: Callable[[str], bool] | None = None
-        """Set while regular expressions are about to be resolved, on behalf of a client that sees only such topics."""
+        """Set while regular expressions wait to be resolved: which topics the requesting client may see."""
         self._static_members: dict[str, str] = {}
         self._owners: dict[tuple[UUID, int], str] = {}
 
@@ -82,22 +82,22 @@ class ConsumerGroup:
         return None if member_id is None else self.members[member_id]
 
     def is_taken(self, topic_id: UUID, partition: int) -> bool:
-        """Whether a member has the partition, or is to give it up and has not yet."""
+        """Whether a member has the partition or has not released it yet."""
         return (topic_id, partition) in self._owners
 
     def target_of(self, member: ConsumerMember) -> Partitions:
-        """A static member has that of the member which it replaces."""
+        """A static member takes over the assignment of the member that it replaces."""
         holder = self.static_member(member.instance_id)
         return self.targets.get(member.member_id if holder is None else holder.member_id, {})
 
     def members_after(self, member: ConsumerMember) -> dict[str, ConsumerMember]:
-        """The members once `member` is in the group as it is given, in place of its older self or its static twin."""
+        """The members with `member` in place of its older version or of the static member that it replaces."""
         twin = self.static_member(member.instance_id)
         others = {name: each for name, each in self.members.items() if twin is None or name != twin.member_id}
         return {**others, member.member_id: member}
 
     def topic_names(self, members: Iterable[ConsumerMember]) -> frozenset[str]:
-        """What these members are subscribed to, by name or by an expression that is resolved."""
+        """The topics that these members subscribe to, by name or by a resolved expression."""
         found: set[str] = set()
         regexes: set[str] = set()
         for member in members:
@@ -114,14 +114,14 @@ class ConsumerGroup:
         return frozenset(member.regex for member in members if member.regex)
 
     def assignor(self, members: Iterable[ConsumerMember], default: str) -> str:
-        """What most of those who ask for one ask for."""
+        """The assignor that most members request, of those that request one."""
         asked = Counter(member.metadata.server_assignor for member in members if member.metadata.server_assignor)
         return max(asked.items(), key=lambda pair: (pair[1], pair[0]))[0] if asked else default
 
-    # -- the way in of what is stored --
+    # -- replay --
 
     def replay(self, record: ConsumerGroupRecord) -> None:
-        """Not of the record that ends the group, which is its keeper's."""
+        """Applies a record, except the one that ends the group: `ConsumerGroups` does that."""
         match record.type, record.value:
             case ConsumerRecordType.GROUP, GroupEpoch() as stored:
                 self.epoch, self.metadata_hash = stored.epoch, stored.metadata_hash
@@ -163,7 +163,7 @@ class ConsumerGroup:
     def _remove(self, member_id: str) -> None:
         self._release(member_id)
         member = self.members.pop(member_id, None)
-        # A static member that came back under a new id has taken the place already.
+        # A static member that returned under a new id has replaced it already.
         if member is not None and self._static_members.get(member.instance_id or "") == member_id:
             del self._static_members[member.instance_id or ""]
 

@@ -1,7 +1,7 @@
 """What `__consumer_offsets` stores of KIP-848 consumer groups; `consumer_record_codec` has the formats.
 
 Each record is named by its type, its group, and for some types a member or a regular expression. A record without a
-value rolls back what it names.
+value is a tombstone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class GroupEpoch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTopics:
-    """Of Kafka 4.0; what it says is not needed, that it is there means that it is to be rolled back."""
+    """Written by Kafka 4.0. Its content is not used; if it exists, a tombstone is written for it."""
 
     content: bytes = b""
 
@@ -51,7 +51,7 @@ class ClassicProtocol:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicMemberMetadata:
-    """Of a member that speaks the classic protocol in a group of the new one."""
+    """Stored for a member that uses the classic protocol in a group of the new one."""
 
     session_timeout_ms: int
     protocols: tuple[ClassicProtocol, ...]
@@ -87,7 +87,7 @@ class TargetOfMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CurrentOfMember:
-    """`state` as a number: a newer Kafka may know more of them."""
+    """`state` is a number: a newer Kafka may have more states."""
 
     epoch: int
     previous_epoch: int
@@ -112,7 +112,7 @@ ConsumerRecordValue = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerGroupRecord:
-    """`item`: the member id or the regular expression, where the type has one. `value` None: rolled back."""
+    """`item`: the member id or the regular expression, where the type has one. `value` None: a tombstone."""
 
     type: ConsumerRecordType
     group_id: str

@@ -1,6 +1,6 @@
-"""The KIP-848 groups of one partition of `__consumer_offsets`: which there are, and whose event an event is.
+"""The KIP-848 groups of one partition of `__consumer_offsets`; routes each event to its group.
 
-A group is made by its first member, or by a record. Without members it goes on: its offsets may be of use.
+A group is created by its first member or by a record. Without members it stays, with its offsets.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _NOTHING: Final[GroupResult] = CoordinatorResult(reply=GroupEffects())
 
 
 class ConsumerGroups:
-    """`topics` gives all topics by name; `new_id` a text unlike any before, for member ids."""
+    """`topics` returns all topics by name; `new_id` returns a unique text for member ids."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class ConsumerGroups:
         return fetch_refusal(self._groups[request.group_id], request)
 
     def tombstones(self, group_id: str) -> tuple[AnyGroupRecord, ...]:
-        """What ends the group, its offsets apart. Of timers only those of an empty group need no word."""
+        """The records that end the group, without its offsets. The group is empty, so it has no timers."""
         step = ConsumerStep(self._groups[group_id], self._world, 0)
         end_group(step)
         return step.result().records
@@ -182,7 +182,7 @@ class ConsumerGroups:
     # -- requests of members that speak the classic protocol --
 
     def on_join(self, ticket: int, request: JoinRequest, now_ms: int) -> GroupResult:
-        """Of a group that has members; an empty one ends, and a classic one begins, before this."""
+        """For a group with members: an empty one was replaced by a classic group before this call."""
         step = ConsumerStep(self._groups[request.group_id], self._world, now_ms)
         try:
             refusal_code = self._classic.refusal_of_join(request)
@@ -217,7 +217,7 @@ class ConsumerGroups:
     # -- time and topics --
 
     def on_timer(self, key: str, now_ms: int) -> GroupResult:
-        """One that was cancelled, or set to another time, on its way here does nothing."""
+        """A timer that was cancelled or moved in the meantime does nothing."""
         deadline_ms = self._world.deadlines.get(key)
         if deadline_ms is None:
             return _NOTHING
@@ -243,7 +243,7 @@ class ConsumerGroups:
             remove_members(step, (member,))
 
     def on_topics_changed(self, now_ms: int) -> GroupResult:
-        """Topics were made, deleted, or have grown: each group looks at them when a member of it is next heard of."""
+        """Topics were created, deleted or extended: each group looks at them at the next heartbeat of a member."""
         has_new = self._world.topics.refresh()
         for group in self._groups.values():
             group.knows_topics = False
@@ -251,7 +251,7 @@ class ConsumerGroups:
         return _NOTHING
 
     def on_loaded(self, now_ms: int) -> GroupResult:
-        """Members are given a session, as their heartbeats may be on their way."""
+        """Starts a session for each member."""
         self._world.topics.refresh()
         results = []
         for group in self._groups.values():
@@ -263,10 +263,10 @@ class ConsumerGroups:
             results.append(step.result())
         return joined(*results)
 
-    # -- the way in of what is stored --
+    # -- replay --
 
     def replay(self, record: ConsumerGroupRecord) -> None:
-        """Of a group that is not there, what takes something back says nothing."""
+        """A tombstone for a group that does not exist changes nothing."""
         group = self._groups.get(record.group_id)
         if record.type is ConsumerRecordType.GROUP and record.value is None:
             self._groups.pop(record.group_id, None)
@@ -276,6 +276,6 @@ class ConsumerGroups:
                 return
             group = self._groups[record.group_id] = ConsumerGroup(record.group_id)
         if record.value is not None and self._classic.get(record.group_id) is not None:
-            # It was made by offsets that lie before the group's own records.
+            # It was created by offsets that lie before the group's own records.
             self._classic.replay(GroupMetadataRecord(group_id=record.group_id))
         group.replay(record)

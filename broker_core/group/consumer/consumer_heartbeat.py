@@ -1,10 +1,10 @@
-"""A heartbeat of a KIP-848 member: whoever joins, changes what it asks for, or reports what it has, does so by it.
+"""The heartbeat of a KIP-848 member: it joins, changes its subscription and reports its partitions.
 
-1  who is it: a new member, a known one in its epoch, a static one that comes back under a new id; or a refusal
-2  what it asks for is stored if it changed; that, and topics that changed, make the group epoch grow
-3  when the target lags behind the group epoch, a new one is decided
-4  the member is brought one step towards its target
-5  it is told its epoch, and its assignment if that changed or if it asks for everything
+1  find the member: a new one, a known one in its epoch, a static one that returns under a new id; or refuse
+2  store its subscription if it changed; that, and changed topics, increase the group epoch
+3  compute a new target assignment if the target epoch lags behind the group epoch
+4  move the member one step towards its target
+5  answer its epoch, and its assignment if that changed or if the member asks for everything
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NO_TIMEOUT = -1
 
 
 def check_heartbeat(request: ConsumerHeartbeatRequest, settings: ConsumerGroupSettings) -> None:
-    """Raises GroupRequestError for what no group needs to be asked about."""
+    """Raises GroupRequestError for errors that need no group to be found."""
     if (
         request.has_own_id or request.member_epoch > 0 or request.member_epoch == LEAVE_EPOCH
     ) and not request.member_id:
@@ -76,7 +76,7 @@ def _check_joining(request: ConsumerHeartbeatRequest) -> None:
 
 
 def heartbeat(step: ConsumerStep, ticket: int, request: ConsumerHeartbeatRequest, new_id: Callable[[], str]) -> None:
-    """Raises GroupRequestError. `new_id` makes up a member id."""
+    """Raises GroupRequestError. `new_id` returns a new member id."""
     check_room(step.group, request.member_id, step.world.settings.max_size)
     twin = step.group.static_member(request.instance_id)
     member = _find_member(step, request, request.member_id or new_id())
@@ -111,7 +111,7 @@ def check_room(group: ConsumerGroup, member_id: str, max_size: int) -> None:
 
 
 def store_member(step: ConsumerStep, member: ConsumerMember, updated: ConsumerMember) -> bool:
-    """Whether it is subscribed to other topics by name than before."""
+    """Whether its subscription by name changed."""
     if updated != member or member.member_id not in step.group.members:
         step.store(ConsumerRecordType.MEMBER, updated.member_id, updated.metadata)
     return updated.metadata.topic_names != member.metadata.topic_names
@@ -131,7 +131,7 @@ def decide_target(
         group.knows_topics = True
         if group.has_stored_topics:
             step.store(ConsumerRecordType.TOPICS)
-    # The first one is never waited for, nor one of which nobody knows when it was decided.
+    # The first target is computed at once, and so is one that follows a target of unknown time.
     may_decide = (
         not group.target.computed_ms or step.now_ms >= group.target.computed_ms + settings.assignment_interval_ms
     )
@@ -149,7 +149,7 @@ def reconcile(
     owned: Partitions | None,
     has_subscription_changed: bool,
 ) -> ConsumerMember:
-    """The member one step further, stored if it moved. Raises GroupRequestError where it must begin anew."""
+    """The member one step further, stored if it moved. Raises GroupRequestError if it has to rejoin."""
     if member.is_reconciled_to(target_epoch) and not has_subscription_changed:
         return member
     if member.state is MemberState.UNKNOWN and (owned is None or owned):
@@ -178,7 +178,7 @@ def reconcile(
 
 
 def check_instance(holder: ConsumerMember | None, member_id: str, instance_id: str) -> ConsumerMember:
-    """Raises GroupRequestError if nobody, or somebody else, has the instance id."""
+    """Raises GroupRequestError if no member, or another member, has the instance id."""
     if holder is None:
         raise GroupRequestError(ErrorCode.unknown_member_id, f"Instance id {instance_id} is unknown.")
     if holder.member_id != member_id:
@@ -221,8 +221,8 @@ def _find_member(step: ConsumerStep, request: ConsumerHeartbeatRequest, member_i
 
 
 def _check_epoch(member: ConsumerMember, request: ConsumerHeartbeatRequest) -> None:
-    """The epoch before is the right one too while the member has nothing more than it is assigned: the answer with the
-    new one may have been lost."""
+    """The previous epoch is accepted too while the member owns nothing beyond its assignment: the answer with the new
+    epoch may have been lost."""
     received = request.member_epoch
     if received in (JOIN_EPOCH, member.epoch):
         return

@@ -1,16 +1,16 @@
-"""One member of a KIP-848 group, and the step that brings what it has towards what it is meant to have.
+"""One member of a KIP-848 group, and the step that moves its assignment towards its target.
 
-    STABLE                 has what its epoch's target gives it           -> a newer target: below
-    UNREVOKED_PARTITIONS   was told to give something up, still in its    -> it owns none of it any more: the newest
-                           old epoch                                         target is looked at
-    UNRELEASED_PARTITIONS  in the target's epoch; some of it is still     -> what is free is taken, at each heartbeat
-                           another member's
+    STABLE                 has the target of its epoch                    -> a newer target: below
+    UNREVOKED_PARTITIONS   has to revoke partitions, still in its old     -> it owns none of them any more: continue
+                           epoch                                             with the newest target
+    UNRELEASED_PARTITIONS  in the target's epoch; other members still     -> each heartbeat takes what is free
+                           own some of its partitions
 
     has      assigned ∩ target     kept
-             assigned - target     to be revoked: first, alone, in the old epoch
-    lacks    target - assigned     taken in the target's epoch where nobody owns it, waited for where somebody does
+             assigned - target     revoked first, alone, in the old epoch
+    lacks    target - assigned     taken in the target's epoch if no member owns it, else waited for
 
-So a partition goes from one member to another only by way of a heartbeat in which the first one no longer owns it.
+So a partition moves to another member only after a heartbeat in which its previous owner no longer owns it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _KNOWN_STATES: Final = frozenset(MemberState)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMember:
-    """`metadata` is what it asks for, the rest how far it is."""
+    """`metadata` is its subscription; the other fields are its progress."""
 
     member_id: str
     metadata: MemberMetadata = field(default_factory=MemberMetadata)
@@ -91,7 +91,7 @@ class ConsumerMember:
         )
 
     def owned_since(self, topic_id: UUID, partition: int) -> int | None:
-        """The epoch since which the partition is the member's, also while it is to give it up; None: it is not."""
+        """The epoch since which the member has the partition, also while it has to revoke it; None: it does not."""
         for held in (self.assigned, self.pending_revocation):
             epoch = held.get(topic_id, {}).get(partition)
             if epoch is not None:
@@ -105,10 +105,10 @@ class ConsumerMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """What a member is brought towards. `topics`: what it is subscribed to, of those that exist.
+    """The goal of a member. `topics`: the existing topics that it is subscribed to.
 
-    `owned` is what it says it has; None: it says nothing, so what it was to give up counts as not given up yet.
-    `is_taken(topic id, partition)`: a member has the partition or is to give it up.
+    `owned` is what it reports; None: it reports nothing, so what it has to revoke counts as not revoked yet.
+    `is_taken(topic id, partition)`: a member has the partition or has not released it yet.
     """
 
     target_epoch: int
@@ -119,7 +119,7 @@ class Reconciliation:
     is_taken: Callable[[UUID, int], bool]
 
     def step(self, member: ConsumerMember) -> ConsumerMember:
-        """The member's next state; itself if it cannot go on. Not for a member in state UNKNOWN that owns something."""
+        """The member's next state; itself if it has to wait. Not for a member in state UNKNOWN that owns partitions."""
         match member.state:
             case MemberState.STABLE:
                 if member.epoch != self.target_epoch:
@@ -145,7 +145,7 @@ class Reconciliation:
             _put(kept, topic, {partition: since for partition, since in held.items() if partition in target})
             _put(revoked, topic, {partition: since for partition, since in held.items() if partition not in target})
             for partition in sorted(target - held.keys()):
-                # What the member itself was to give up is not another's: it may have it back.
+                # What the member itself had to revoke is not taken by another: it may keep it.
                 is_own = partition in member.pending_revocation.get(topic, {})
                 if self.is_taken(topic, partition) and not is_own:
                     has_unreleased = True
@@ -159,7 +159,7 @@ class Reconciliation:
         return _moved(member, state, self.target_epoch, kept, {})
 
     def _without_unsubscribed(self, member: ConsumerMember) -> ConsumerMember:
-        """What it has of topics that it no longer wants is taken from it at once, before there is a new target."""
+        """Partitions of topics that it no longer subscribes to are revoked at once, before there is a new target."""
         dropped = {topic: held for topic, held in member.assigned.items() if topic not in self.topics}
         if not dropped:
             return member

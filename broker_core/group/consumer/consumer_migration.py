@@ -1,10 +1,10 @@
-"""A group changes its protocol while it has members (KIP-848): online, without anybody losing what he has.
+"""A group changes its protocol while it has members (KIP-848): online, and every member keeps its partitions.
 
-upgrade     the first member of the new protocol comes to a classic group of consumers: each classic member is stored as
-            a member of the new kind with what it had, told to join again, and is led by its joins, syncs and heartbeats
-            from then on (`consumer_classic_members`)
-downgrade   the last member of the new protocol is gone, classic ones stay: the group is stored as a classic one with
-            the targets as assignments, and its members are told to join again
+upgrade     the first member of the new protocol joins a classic group of consumers: each classic member is stored as
+            a member of the new kind with its assignment and asked to rejoin; from then on its joins, syncs and
+            heartbeats drive it (`consumer_classic_members`)
+downgrade   the last member of the new protocol leaves and classic ones stay: the group is stored as a classic one with
+            the targets as assignments, and its members are asked to rejoin
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def upgraded(classic: ClassicGroup, world: ConsumerWorld, now_ms: int) -> Consum
 
 
 def maybe_downgrade(step: ConsumerStep, leaving: Collection[ConsumerMember]) -> bool:
-    """Whether the group is a classic one now: `leaving` are gone, and who stays speaks the classic protocol."""
+    """Whether the group becomes classic now: without `leaving`, all members use the classic protocol."""
     gone = {member.member_id for member in leaving}
     staying = [member for name, member in step.group.members.items() if name not in gone]
     if not gone or not is_downgrade_due(step, staying):
@@ -79,7 +79,7 @@ def maybe_downgrade(step: ConsumerStep, leaving: Collection[ConsumerMember]) -> 
 
 
 def is_downgrade_due(step: ConsumerStep, staying: Collection[ConsumerMember]) -> bool:
-    """Whether those who stay, at least one, all speak the classic protocol, and the group may become one of it."""
+    """Whether at least one member stays, all that stay use the classic protocol, and downgrades are allowed."""
     settings = step.world.settings
     if not staying or not settings.is_downgrade_enabled or len(staying) > settings.max_classic_size:
         return False
@@ -87,7 +87,7 @@ def is_downgrade_due(step: ConsumerStep, staying: Collection[ConsumerMember]) ->
 
 
 def downgrade(step: ConsumerStep, staying: Collection[ConsumerMember], targets: Mapping[str, Partitions]) -> None:
-    """`targets` by the ids of those who stay."""
+    """`targets` by the ids of the members that stay."""
     end_group(step)
     classic = ClassicGroup(step.group.group_id)
     classic.generation_id = step.group.epoch

@@ -1,4 +1,4 @@
-"""What members of the classic protocol say and are told as consumers: Kafka's ConsumerProtocol, within Join and Sync.
+"""Subscriptions and assignments of classic consumers: Kafka's ConsumerProtocol, embedded in JoinGroup and SyncGroup.
 
     subscription   int16 version, [string topic], bytes user data; 1: [string topic, [int32 partition]] owned;
                    2: int32 generation; 3: string rack
@@ -39,7 +39,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassicAssignment:
-    """`user_data`: what an assignor of the client's own tells itself."""
+    """`user_data`: opaque bytes of the client's own assignor."""
 
     partitions: Mapping[str, frozenset[int]]
     user_data: bytes = b""
@@ -62,7 +62,7 @@ def decode_subscription(content: bytes) -> Subscription:
 
 
 def decode_assignment(content: bytes) -> ClassicAssignment:
-    """Nothing at all is an empty one: the member has not been assigned anything yet. Raises CorruptBatchError."""
+    """Empty bytes are an empty assignment: the member has none yet. Raises CorruptBatchError."""
     if not content:
         return ClassicAssignment(partitions={})
     reader = FieldReader(content, "assignment of a group member")
@@ -74,7 +74,7 @@ def decode_assignment(content: bytes) -> ClassicAssignment:
 
 
 def encode_assignment(partitions: Mapping[str, frozenset[int]], subscription: bytes) -> bytes:
-    """In the version that the member's subscription is in. Raises CorruptBatchError if that is none."""
+    """In the version of the member's subscription. Raises CorruptBatchError if that cannot be read."""
     version = FieldReader(subscription, "subscription of a group member").take_version()
     parts = [
         _INT16.pack(max(0, min(version, _NEWEST_VERSION))),

@@ -3,15 +3,15 @@
     key     int16 type, string group; types 5, 7, 8 then the string member id, type 16 the string regular expression
     value   int16 version 0, then flexible fields (arrays are compact, tagged fields close every struct)
               3   GROUP              int32 group epoch; tag 0: int64 hash of the metadata of the subscribed topics (4.1)
-              4   TOPICS             what 4.0 stored instead of the hash: only ever rolled back, never written
-              5   MEMBER             who it is and what it asks for; tag 0: what it said if it joined by the classic way
+              4   TOPICS             what 4.0 stored instead of the hash: only tombstones of it are written
+              5   MEMBER             identity and subscription; tag 0: classic metadata, if it has any
               6   TARGET             int32 epoch of the target assignment; tag 0: int64 when it was computed (4.3)
               7   TARGET_OF_MEMBER   [topic id, [int32 partition]]
               8   CURRENT_OF_MEMBER  int32 epoch, int32 epoch before, int8 state, then two, assigned and to be revoked:
                                      [topic id, [int32 partition], tag 0: [int32 epoch since which it is the member's]]
               16  REGEX              [topic], int64 version of the topics, int64 time ms
 
-A null value rolls back what the key names. Bytes behind the known fields are ignored, as are unknown tagged fields.
+A null value is a tombstone for the key. Bytes behind the known fields are ignored, as are unknown tagged fields.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _encode_value(value: ConsumerRecordValue) -> bytes:
 
 
 def _encode_member(value: MemberMetadata) -> bytes:
-    # Kafka writes this field of a member without a classic side too: one zero byte, where a struct begins with a one.
+    # Kafka writes this field for a member without classic metadata too: one zero byte; a struct begins with a one.
     classic = b"\x00" if value.classic is None else b"\x01" + _encode_classic(value.classic)
     return b"".join(
         (
@@ -265,7 +265,7 @@ def _read_current(reader: FieldReader) -> CurrentOfMember:
 
 
 def _read_epochs(reader: FieldReader, member_epoch: int) -> dict[UUID, dict[int, int]]:
-    """What was written before Kafka 4.3 has no epochs: then the member's, and 0 for one that has left for a while."""
+    """Records from before Kafka 4.3 have no epochs: then the member's epoch, and 0 for a member on leave."""
     found: dict[UUID, dict[int, int]] = {}
     for _ in range(reader.take_count(is_flexible=True, item_bytes=_TOPIC_BYTES) or 0):
         topic_id = UUID(bytes=reader.take_fixed(_UUID)[0])

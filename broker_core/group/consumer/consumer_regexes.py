@@ -1,8 +1,8 @@
-"""Regular expressions that members of a KIP-848 group are subscribed by: when they are resolved, and what that changes.
+"""Regular expressions that members of a KIP-848 group subscribe by: when they are resolved, and what that changes.
 
-A member brings a new expression with its heartbeat, and is answered at once; topics are looked through by an event of
-their own, which follows. Its result is stored, and makes the group epoch grow if it is another one than before. All
-expressions of a group are resolved together: when one is new, when topics were made, and from time to time.
+A heartbeat with a new expression is answered at once; a following event of its own searches the topics. Its result is
+stored, and increases the group epoch if it changed. All expressions of a group are resolved together: when one is new,
+when topics were created, and from time to time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from broker_core.group.consumer.topic_regex import matches, refusal_of_regex
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegexChange:
-    """`forgotten`: what nobody is subscribed by any more, "" for none. `is_new`: nobody was until now."""
+    """`forgotten`: an expression that no member uses any more, "" for none. `is_new`: no member used it before."""
 
     has_changed: bool = False
     is_new: bool = False
@@ -36,9 +36,9 @@ class RegexChange:
 
 
 def regex_change_of(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> RegexChange:
-    """Raises GroupRequestError for an expression that is new to the group and is none.
+    """Raises GroupRequestError for an expression that is new to the group and invalid.
 
-    The rebalance waits for an expression that is not resolved yet: its result will ask for one.
+    An expression that is not resolved yet causes no rebalance: its result will.
     """
     old, new = member.regex, updated.regex
     if member.metadata.topic_regex == updated.metadata.topic_regex:

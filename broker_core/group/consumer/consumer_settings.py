@@ -16,10 +16,10 @@ class ConsumerGroupSettings:
     """Durations in milliseconds."""
 
     session_timeout_ms: int = 45_000
-    """group.consumer.session.timeout.ms: a member that is silent for longer is put out of its group."""
+    """group.consumer.session.timeout.ms: a member that is silent for longer is removed from its group."""
 
     heartbeat_interval_ms: int = 5_000
-    """group.consumer.heartbeat.interval.ms: what members are told."""
+    """group.consumer.heartbeat.interval.ms: the interval that members are asked to use."""
 
     max_size: int = 2**31 - 1
     """group.consumer.max.size"""
@@ -28,7 +28,7 @@ class ConsumerGroupSettings:
     """group.max.size: a group with more members does not become a classic one."""
 
     assignors: tuple[str, ...] = (DEFAULT_ASSIGNOR, *(name for name in ASSIGNORS if name != DEFAULT_ASSIGNOR))
-    """group.consumer.assignors: the first is taken when no member asks for one."""
+    """group.consumer.assignors: the first one is the default."""
 
     assignment_interval_ms: int = 1_000
     """group.consumer.assignment.interval.ms: the least time between two target assignments of a group (KIP-1263)."""

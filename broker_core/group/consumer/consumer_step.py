@@ -1,7 +1,7 @@
-"""One event at one KIP-848 group: the records that it has made so far, and the timers that it sets.
+"""One event at one KIP-848 group: the records that it has written so far, and the timers that it sets.
 
-A session timer runs for each member, a rebalance timer for one that is to give up partitions. The times that count are
-kept with the group's soft state: a timer that fires while a later time is on its way to the runner does nothing.
+A session timer runs for each member, a rebalance timer for one that has to revoke partitions. The valid deadlines are
+kept with the group's soft state: a timer that fires after its deadline was moved does nothing.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from broker_core.group.group_effects import Answer, GroupEffects, GroupResult, T
 from broker_core.group.topic_view import TopicView
 
 SESSION: Final = "consumer-session"
-"""A member must be heard of before."""
+"""Deadline of a member's next heartbeat."""
 
 REBALANCE: Final = "consumer-rebalance"
-"""A member must have given up what it was told to give up before."""
+"""Deadline for a member to revoke partitions."""
 
 JOIN: Final = "consumer-join"
-"""A member of the classic protocol was told to join again, and must have before."""
+"""Deadline for a classic member to rejoin."""
 
 SYNC: Final = "consumer-sync"
-"""A member of the classic protocol has joined, and must have asked for its assignment before."""
+"""Deadline for a classic member that joined to ask for its assignment."""
 
 REGEX: Final = "consumer-regex"
-"""At once: regular expressions of the group are to be resolved."""
+"""Fires at once: regular expressions of the group have to be resolved."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerTimer:
-    """Key: `<kind>:<characters of the group id>:<group id>:<member id>`, readable whatever the ids are made of."""
+    """Key: `<kind>:<characters of the group id>:<group id>:<member id>`, unambiguous for any ids."""
 
     kind: str
     group_id: str
@@ -65,7 +65,7 @@ def consumer_timer(key: str) -> ConsumerTimer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerWorld:
-    """What all groups of a coordinator share. `deadlines` by timer key; one that is not in it has been cancelled."""
+    """Shared by all groups of a coordinator. `deadlines` by timer key; a timer that is missing was cancelled."""
 
     topics: TopicView
     settings: ConsumerGroupSettings
@@ -93,7 +93,7 @@ class ConsumerStep:
     # -- records --
 
     def store(self, kind: ConsumerRecordType, item: str = "", value: ConsumerRecordValue | None = None) -> None:
-        """None rolls back what the key names."""
+        """None writes a tombstone."""
         self.records.append(ConsumerGroupRecord(type=kind, group_id=self.group.group_id, item=item, value=value))
 
     def store_epoch(self, epoch: int, metadata_hash: int) -> None:
@@ -105,7 +105,7 @@ class ConsumerStep:
         self.store(ConsumerRecordType.MEMBER, member_id)
 
     def store_target(self, epoch: int, members: Mapping[str, ConsumerMember]) -> dict[str, Partitions]:
-        """Decides who of `members` is meant to have what; stores where that differs, and the epoch."""
+        """Computes the target assignment of `members`; stores the differences and the epoch."""
         settings, topics = self.world.settings, self.world.topics
         specs = {
             member_id: MemberSpec(
@@ -133,7 +133,7 @@ class ConsumerStep:
         self._timers.append(TimerChange(key=key, at_ms=at_ms))
 
     def set_foreign_timer(self, key: str) -> None:
-        """At once, of a kind whose times are kept by others."""
+        """A timer that fires at once and whose deadline is not tracked."""
         self._timers.append(TimerChange(key=key, at_ms=self.now_ms))
 
     def is_timer_set(self, kind: str, member_id: str) -> bool:

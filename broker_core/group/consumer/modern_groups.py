@@ -1,6 +1,6 @@
-"""What the coordinator of a partition asks of the groups of other protocols than the classic one: the seam to KIP-848.
+"""The group coordinator's interface to groups of other protocols than the classic one: KIP-848.
 
-A group id is of one protocol at a time. The coordinator asks `has` first, and hands the event over when it is said yes.
+A group id has one protocol at a time. The coordinator calls `has` first and hands the event over if it returns True.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ModernGroups(Protocol):
     def on_topics_changed(self, now_ms: int) -> GroupResult: ...
 
     def on_join(self, ticket: int, request: JoinRequest, now_ms: int) -> GroupResult:
-        """Of a group that is not empty: an empty one is deleted, and a classic one begins."""
+        """For a group that is not empty: an empty one is replaced by a classic group instead."""
         ...
 
     def on_sync(self, ticket: int, request: SyncRequest, now_ms: int) -> GroupResult: ...
@@ -51,11 +51,11 @@ class ModernGroups(Protocol):
     def fetch_refusal(self, request: FetchRequest) -> ErrorCode: ...
 
     def tombstones(self, group_id: str) -> tuple[AnyGroupRecord, ...]:
-        """What ends the group, its offsets apart."""
+        """The records that end the group, without its offsets."""
         ...
 
     def on_timer(self, key: str, now_ms: int) -> GroupResult:
-        """For every key that `timer_keys.classic_timer` does not know."""
+        """Handles every key that `timer_keys.classic_timer` does not know."""
         ...
 
     def on_loaded(self, now_ms: int) -> GroupResult: ...

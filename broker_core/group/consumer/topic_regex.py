@@ -1,4 +1,4 @@
-"""Regular expressions that members of KIP-848 groups are subscribed by: Google's RE2, as Kafka's coordinator has it.
+"""Regular expressions that members of KIP-848 groups subscribe by: Google's RE2, as in Kafka's coordinator.
 
 RE2's own library: what it accepts is what Kafka accepts (Kafka uses its Java twin), and it matches in time linear in
 the topic's name whatever the expression. Python's `re` would need a subset to be carved out of it, and an expression of
@@ -13,10 +13,10 @@ from typing import Final, Protocol, cast
 import re2
 
 MAX_REGEX_BYTES: Final = 2**15 - 1
-"""What the key of a record can hold."""
+"""The largest that fits a record's key."""
 
 _MAX_PROGRAM_BYTES: Final = 8 * 1024 * 1024
-"""RE2 refuses an expression that would take more, compiled."""
+"""RE2 refuses an expression whose compiled form would take more."""
 
 _CACHE_COUNT: Final = 256
 
@@ -26,7 +26,7 @@ class Pattern(Protocol):
 
 
 def refusal_of_regex(regex: str) -> str | None:
-    """What is wrong with it, for its author; None: nothing."""
+    """The error message for the expression; None if it is valid."""
     try:
         _compiled(regex)
     except (re2.error, UnicodeEncodeError) as error:
@@ -35,7 +35,7 @@ def refusal_of_regex(regex: str) -> str | None:
 
 
 def matches(regex: str, topic: str) -> bool:
-    """Whether the whole name matches. An expression that RE2 refuses matches nothing: an older version stored it."""
+    """Whether the whole name matches. An expression that RE2 refuses, stored by an older version, matches nothing."""
     try:
         return _compiled(regex).fullmatch(topic) is not None
     except (re2.error, UnicodeEncodeError):

@@ -1,12 +1,12 @@
-"""Partitions shared out among members that are not all subscribed to the same topics: balanced first, then sticky.
+"""Assigns partitions to members with different subscriptions: balanced first, then sticky.
 
-    1. every member keeps what it has of the topics that it is subscribed to
-    2. topic by topic, the one with the most partitions for each subscriber first, what is nobody's goes to the
-       subscribers that have the least
-    3. topic by topic, again and again: partitions go from the subscribers with the most to those with the least, until
-       no topic has two subscribers whose loads differ by more than one and who could help each other, or ROUNDS_COUNT
+    1. every member keeps its partitions of the topics that it subscribes to
+    2. topic by topic, the one with the most partitions per subscriber first, free partitions go to the least loaded
+       subscribers
+    3. topic by topic, repeatedly: partitions move from the most to the least loaded subscribers, until in no topic
+       two subscribers differ by more than one and could balance each other, or ROUNDS_COUNT is reached
 
-Where subscriptions overlap without being the same the end may be a little out of balance: a step looks at one topic.
+Where subscriptions overlap partly the result may be slightly unbalanced: each step looks at one topic.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from uuid import UUID
 from broker_core.group.consumer.consumer_group_records import Partitions
 
 ROUNDS_COUNT: Final = 16
-"""Each round about halves what is out of balance; most subscriptions need one."""
+"""Each round about halves the imbalance; most subscriptions need one."""
 
 
 def assign_uneven(
@@ -27,7 +27,7 @@ def assign_uneven(
     targets: Mapping[str, Partitions],
     partition_counts: Mapping[UUID, int],
 ) -> dict[str, Partitions]:
-    """By member id; `subscriptions` gives the order in which equals are served."""
+    """By member id; the order of `subscriptions` breaks ties."""
     share_out = _ShareOut(subscriptions, targets, partition_counts)
     share_out.hand_out_free()
     share_out.balance()
@@ -35,7 +35,7 @@ def assign_uneven(
 
 
 class _ShareOut:
-    """Members are numbers, in their order: `owners[topic][partition]` is one of them, or None."""
+    """Members are numbered in their order: `owners[topic][partition]` is such a number, or None."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class _ShareOut:
         return -len(self._owners[topic]) / subscribers, subscribers, topic
 
     def _balance_topic(self, topic: UUID) -> int:
-        """How many partitions were moved: from the most loaded that has one of the topic, its last, to the least."""
+        """Moves partitions of the topic from the most to the least loaded subscriber; returns how many were moved."""
         held: dict[int, list[int]] = {}
         for partition, owner in enumerate(self._owners[topic]):
             assert owner is not None, f"partition {partition} of topic {topic} is nobody's"
@@ -103,7 +103,7 @@ class _ShareOut:
             moved += 1
 
     def _load(self, number: int) -> tuple[int, int]:
-        """Orders members by what they have; equals by their number."""
+        """Orders members by load; ties by number."""
         return self._loads[number], number
 
     def _give(self, topic: UUID, partition: int, number: int) -> None:
@@ -115,7 +115,7 @@ class _ShareOut:
 
 
 class _LeastLoaded:
-    """The subscriber with the least, again and again; of equals the first. It counts on each being given one."""
+    """Yields the least loaded subscriber repeatedly, on ties the first. Assumes that each one is given a partition."""
 
     def __init__(self, subscribers: list[int], loads: list[int]) -> None:
         self._heap = [(loads[number], number) for number in subscribers]

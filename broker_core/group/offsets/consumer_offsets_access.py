@@ -1,7 +1,7 @@
 """Who may commit and fetch the offsets of a KIP-848 group.
 
-A member commits in its own epoch. In an older one it may too, for partitions that have been its own since then: the
-answer with the new epoch may be on its way to it (KIP-1251). In a newer one it may not.
+A member commits in its own epoch. An older epoch is accepted for partitions that the member has had since then: it may
+not have received the new epoch yet (KIP-1251). A newer epoch is refused.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker_core.group.topic_view import TopicView
 def commit_refusal(
     group: ConsumerGroup, request: CommitRequest, topics: TopicView, *, is_transactional: bool
 ) -> ErrorCode:
-    """Why none of the offsets may be committed; `none` if all may."""
+    """The error for all offsets of the commit; `none` if it is allowed."""
     if request.generation_id < 0 and not group.members:
         return ErrorCode.none
     is_nobody = request.member_id == UNKNOWN_MEMBER_ID and request.group_instance_id is None
@@ -31,12 +31,12 @@ def commit_refusal(
         return ErrorCode.unsupported_version
     if request.generation_id == member.epoch or _owned_since_then(member, request, topics):
         return ErrorCode.none
-    # Transactional producers know the error of the classic protocol alone.
+    # Transactional producers only know the error of the classic protocol.
     return ErrorCode.illegal_generation if is_transactional else _wrong_epoch(member)
 
 
 def fetch_refusal(group: ConsumerGroup, request: FetchRequest) -> ErrorCode:
-    """`none` for whoever names no member."""
+    """`none` for a request without a member id."""
     if request.member_id is None and request.member_epoch < 0:
         return ErrorCode.none
     member = group.members.get(request.member_id or UNKNOWN_MEMBER_ID)

@@ -1,16 +1,14 @@
-"""The committed offsets of consumer groups: what `__consumer_offsets` adds up to, and what is asked to be added.
+"""The committed offsets of consumer groups: the state that `__consumer_offsets` replays to, and plans to change it.
 
 Each `plan_*` looks at the state and returns records and a reply; `replay` and `replay_marker` alone change it
-(`coordinator.contract`). A plain commit counts as soon as it is replayed. One inside a transaction is written in a
-transactional batch: it waits with its producer, and counts when that producer's commit marker is replayed.
+(`coordinator.contract`). A plain commit is valid once it is replayed. A commit inside a transaction is written in a
+transactional batch: it is pending, and becomes valid when its producer's commit marker is replayed.
 
-Of two commits that count, the one that lies behind in the log does, however late the marker of the other one comes.
-That is why each is kept with its place in the log, and one that was rolled back too: an older one whose marker comes
-late must not revive it.
+Of two valid commits the later one in the log wins, however late the marker of the other one is written. That is why
+each is kept with its offset in the log, and a deleted one too: an older commit whose marker is late must not revive it.
 
-An offset that was committed for a topic of another id does not count: the topic was deleted, and who deleted it died
-before its offsets were rolled back. One recreated under the name begins without them.
-"""
+An offset that was committed for a topic of another id is not valid: that topic was deleted, and the process that
+deleted it died before it deleted the offsets. A topic recreated under the name begins without them."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ _MAX_INT32: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetentionLease:
-    """A live pin: what lies at and behind `offset` is kept until `until_ms`."""
+    """A live pin: records at and after `offset` are kept until `until_ms`."""
 
     group_id: str
     partition: TopicPartition
@@ -58,7 +56,7 @@ class _Slot(NamedTuple):
 
 
 class _Stored(NamedTuple):
-    """What a slot holds, and the offset of the record that says so. `value` None: it was rolled back."""
+    """A slot's value, and the offset of the record that set it. `value` None: deleted."""
 
     record_offset: int
     value: OffsetCommitValue | None
@@ -69,8 +67,8 @@ TopicIdOf = Callable[[str], UUID | None]
 
 
 class GroupOffsets:
-    """Of one partition of `__consumer_offsets`. Without `topic_id_of` nobody knows which topics there are, and all that
-    is stored counts."""
+    """The committed offsets in one partition of `__consumer_offsets`. Without `topic_id_of` the existing topics are
+    unknown and every stored offset is valid."""
 
     def __init__(self, topic_id_of: TopicIdOf | None = None) -> None:
         self._topic_id_of = topic_id_of
@@ -79,12 +77,12 @@ class GroupOffsets:
         self._pins: dict[TopicPartition, set[str]] = {}
         """Groups whose committed offset is a pin, live or not."""
 
-    # -- what is known --
+    # -- queries --
 
     def fetch(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, GroupOffset]:
-        """Committed offsets, of all partitions with None, ordered; what the group has none for is missing."""
+        """Committed offsets, ordered; None: of all partitions. Partitions without one are missing."""
         held = self._committed.get(group_id, {})
         return {
             partition: committed
@@ -95,7 +93,7 @@ class GroupOffsets:
     def stored(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, GroupOffset]:
-        """The same with what was committed for topics that are gone: for who rolls offsets back."""
+        """Like `fetch`, with the offsets of deleted topics; for callers that delete offsets."""
         held = self._committed.get(group_id, {})
         wanted = held if partitions is None else set(partitions)
         return {
@@ -115,7 +113,7 @@ class GroupOffsets:
         )
 
     def pending_partitions(self, group_id: str) -> frozenset[TopicPartition]:
-        """Where a transaction that has no marker yet may change the group's offset: it is open, or being ended."""
+        """Partitions whose offset a transaction without a marker may still change: it is open, or being ended."""
         return frozenset(
             slot.partition for held in self._pending.values() for slot in held if slot.group_id == group_id
         )
@@ -125,7 +123,7 @@ class GroupOffsets:
         return tuple(lease for partition in sorted(self._pins) for lease in self._leases_of(partition, now_ms))
 
     def pinned_offset(self, partition: TopicPartition, now_ms: int) -> int | None:
-        """The smallest offset that a live pin holds there: retention keeps it and what lies behind it."""
+        """The smallest offset that a live pin holds in the partition: retention keeps it and all later records."""
         return min((lease.offset for lease in self._leases_of(partition, now_ms)), default=None)
 
     # -- plans --
@@ -138,7 +136,7 @@ class GroupOffsets:
         now_ms: int,
         topic_ids: Mapping[str, UUID] | None = None,
     ) -> CoordinatorResult[GroupRecord, None]:
-        """One record per partition, all or none of them. `topic_ids`: stored beside the offset, as far as known.
+        """One record per partition, all or none of them. `topic_ids`: stored beside the offset where known.
 
         Within a transaction the runner writes the same records in a transactional batch of the producer.
         Raises InvalidGroupError, OffsetMetadataTooLargeError, and InvalidRequestError for what cannot be stored.
@@ -165,9 +163,9 @@ class GroupOffsets:
         )
 
     def plan_delete_group(self, group_id: str) -> CoordinatorResult[GroupRecord, None]:
-        """Rolls back all that is committed, and what open transactions may yet commit. Raises UnknownGroupError.
+        """Deletes all committed offsets, and those that open transactions may still commit. Raises UnknownGroupError.
 
-        As in Kafka the group's members are rolled back with it, whether any were stored or not.
+        As in Kafka this also writes a tombstone for the group's members, whether any were stored or not.
         """
         _check_group_id(group_id)
         slots = {slot for slot, _ in self._slots() if slot.group_id == group_id}
@@ -177,9 +175,9 @@ class GroupOffsets:
         return CoordinatorResult(records=records, reply=None)
 
     def plan_forget_topic(self, topic: str, *, topic_id: UUID | None = None) -> CoordinatorResult[GroupRecord, None]:
-        """Rolls back what all groups committed for a topic that was deleted: one recreated begins at offset 0.
+        """Deletes what all groups committed for a deleted topic: a recreated one begins at offset 0.
 
-        With `topic_id` what is known to have been committed for another one stays: it was recreated already.
+        With `topic_id`, commits that are known to belong to another topic id stay: the topic was recreated already.
         """
         gone: set[_Slot] = set()
         kept: set[_Slot] = set()
@@ -189,10 +187,10 @@ class GroupOffsets:
                 (kept if is_kept else gone).add(slot)
         return CoordinatorResult(records=_tombstones(gone - kept), reply=None)
 
-    # -- the ways in --
+    # -- replay --
 
     def replay(self, record: GroupRecord, *, record_offset: int, producer_id: int = NO_PRODUCER_ID) -> None:
-        """A record of the log at `record_offset`. `producer_id`: of its batch if that is transactional, else -1."""
+        """Applies the record at `record_offset`. `producer_id`: that of its batch if it is transactional, else -1."""
         if isinstance(record, GroupMetadataRecord):
             return
         slot, stored = _Slot(record.group_id, record.partition), _Stored(record_offset, record.value)
@@ -202,19 +200,19 @@ class GroupOffsets:
             self._pending.setdefault(producer_id, {})[slot] = stored
 
     def replay_marker(self, producer_id: int, *, is_commit: bool) -> None:
-        """The producer's transaction ends: what it wrote counts, or never did."""
+        """The producer's transaction ended: its pending offsets are committed or dropped."""
         pending = self._pending.pop(producer_id, {})
         if is_commit:
             for slot, stored in pending.items():
                 self._keep_newer(slot, stored)
 
     def held_group_ids(self) -> Iterable[str]:
-        """Of the groups that anything is remembered of, also that it was rolled back."""
+        """The ids of all groups with any state, deleted offsets included."""
         return self._committed.keys()
 
     def forget_rolled_back(self, group_id: str) -> None:
-        """What was rolled back is remembered only for commits that lie before it and whose marker comes later. Without
-        open transactions there are none; a log that lives long would remember every group that ever was."""
+        """Deleted offsets are remembered only for earlier commits whose marker is still to come. Without open
+        transactions there are none, and remembering them would keep every group that ever existed."""
         if self._pending or group_id not in self._committed:
             return
         held = self._committed[group_id]
@@ -231,7 +229,7 @@ class GroupOffsets:
         return self._topic_id_of(partition.topic) == value.topic_id
 
     def _slots(self) -> Iterator[tuple[_Slot, OffsetCommitValue]]:
-        """All that is committed, and all that open transactions may yet commit."""
+        """All committed offsets, and all that open transactions may still commit."""
         for group_id, held in self._committed.items():
             for partition, stored in held.items():
                 if stored.value is not None:
@@ -267,7 +265,7 @@ class GroupOffsets:
 
 
 def _group_offset(value: OffsetCommitValue | None) -> GroupOffset:
-    assert value is not None, "an offset that was rolled back"
+    assert value is not None, "a deleted offset"
     return GroupOffset(
         offset=value.offset,
         metadata=value.metadata,

@@ -1,15 +1,15 @@
-"""Which committed offsets are old enough to go, and which groups with them: Kafka's rule after KIP-211.
+"""Which committed offsets expire, and which groups with them: Kafka's rule after KIP-211.
 
-    group                                        an offset goes when offsets.retention.minutes have passed since
-    classic, of a protocol, Empty                the group became empty (a record of an old version does not say when:
-                                                 since the commit)
+    group                                        an offset expires offsets.retention.minutes after
+    classic, with a protocol, Empty              the group became empty (old records do not contain that time: after
+                                                 the commit)
     classic, of consumers, Stable                the commit, if no member subscribes to the topic
-    classic, without a protocol type             the commit: nobody but simple consumers use it
+    classic, without a protocol type             the commit: only simple consumers use it
     of KIP-848                                   the commit, if no member subscribes to the topic
     any other                                    never
 
-What an open transaction may change stays, and so does a live retention pin, and what a sink has decided. A group goes
-with its last offset, if it has no members, and nobody who was told an id is on his way to it.
+Offsets that an open transaction may change stay, and so do live retention pins and decisions of a sink. A group ends
+with its last offset if it has no members and no member id is assigned but unused.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from broker_core.model.retention_pin import pinned_until_ms
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiredOffsets:
-    """`leaves_nothing`: no offset of the group is left, and no transaction may bring one."""
+    """`leaves_nothing`: the group has no offset left, and no transaction may add one."""
 
     tombstones: tuple[OffsetCommitRecord, ...] = ()
     leaves_nothing: bool
 
 
 def expires_since_ms(group: ClassicGroup) -> Callable[[GroupOffset], int] | None:
-    """From when an offset of the group is old; None: not now."""
+    """Offsets of the group that were committed before this time expire; None: they do not expire now."""
     if group.protocol_type is None:
         return since_commit
     if group.is_empty:
@@ -48,7 +48,7 @@ def expires_since_ms(group: ClassicGroup) -> Callable[[GroupOffset], int] | None
 
 
 def since_commit(committed: GroupOffset) -> int:
-    """Of groups of KIP-848 always."""
+    """Always set for groups of KIP-848."""
     return committed.commit_time_ms
 
 

@@ -14,14 +14,14 @@ from broker_core.group.classic.classic_messages import NO_GENERATION, UNKNOWN_ME
 from broker_core.model.identifiers import TopicPartition
 
 NO_OFFSET: Final = GroupOffset(offset=-1)
-"""What is told of a partition that the group has no offset for."""
+"""The answer for a partition without a committed offset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitRequest:
-    """OffsetCommit or TxnOffsetCommit. `generation_id`: the member's epoch in a group of KIP-848; -1 with no member id
-    is somebody who uses the group for its offsets alone. `knows_missing_groups`: OffsetCommit version 9 and later.
-    """
+    """OffsetCommit or TxnOffsetCommit. `generation_id`: the member's epoch in a group of KIP-848; -1 without a member
+    id is a simple consumer, which uses only the group's offsets. `knows_missing_groups`: OffsetCommit version 9 and
+    later."""
 
     group_id: str
     generation_id: int = NO_GENERATION
@@ -34,14 +34,14 @@ class CommitRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitReply:
-    """An error for each partition that was asked for."""
+    """The error of each requested partition."""
 
     errors: Mapping[TopicPartition, ErrorCode]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
-    """`partitions` None: all that the group has offsets for. `member_epoch` -1: nobody checks it."""
+    """`partitions` None: all with offsets. `member_epoch` -1: it is not checked."""
 
     group_id: str
     partitions: tuple[TopicPartition, ...] | None = None
@@ -52,7 +52,7 @@ class FetchRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedOffset:
-    """`committed` is NO_OFFSET where there is none, and beside an error."""
+    """`committed` is NO_OFFSET if there is none, and beside an error."""
 
     committed: GroupOffset = NO_OFFSET
     error_code: ErrorCode = ErrorCode.none
@@ -60,7 +60,7 @@ class FetchedOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchReply:
-    """In the order in which the partitions were asked for, else ordered."""
+    """In the order of the request; ordered if it named no partitions."""
 
     error_code: ErrorCode = ErrorCode.none
     offsets: Mapping[TopicPartition, FetchedOffset] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class DeleteOffsetsRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteOffsetsReply:
-    """With an error of the group nothing is told of partitions."""
+    """With a group error there are no partitions."""
 
     error_code: ErrorCode = ErrorCode.none
     errors: Mapping[TopicPartition, ErrorCode] = field(default_factory=dict)

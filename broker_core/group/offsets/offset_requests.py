@@ -1,7 +1,7 @@
 """Requests about a group's committed offsets: OffsetCommit, TxnOffsetCommit, OffsetFetch, OffsetDelete.
 
-Who may commit is the group's to say, of whatever protocol it is; what may be stored is `group_offsets`'. Kafka accepts
-each partition of a commit by itself.
+The group, of either protocol, decides who may commit; `group_offsets` decides what can be stored. As in Kafka each
+partition of a commit is accepted by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from broker_core.model.identifiers import TopicPartition
 
 
 def missing_group_refusal(request: CommitRequest, *, is_transactional: bool) -> ErrorCode:
-    """Somebody who is no member makes the group by his commit; a member of a group that is not there is late."""
+    """A commit of a client that is not a member creates the group; a member of a missing group is refused."""
     if request.generation_id < 0:
         return ErrorCode.none
     if request.knows_missing_groups and not is_transactional:
@@ -34,9 +34,8 @@ def missing_group_refusal(request: CommitRequest, *, is_transactional: bool) -> 
 
 
 def classic_refusal(group: ClassicGroup, request: CommitRequest, *, is_transactional: bool) -> ErrorCode:
-    """Within a transaction the group's state is not asked for, nor does somebody without a member id need to be one:
-    producers of old versions name none.
-    """
+    """Within a transaction the group's state does not matter, and a request without a member id is accepted: producers
+    of old versions send none."""
     if request.generation_id < 0 and group.is_empty:
         return ErrorCode.none
     is_member = (
@@ -58,7 +57,7 @@ def classic_refusal(group: ClassicGroup, request: CommitRequest, *, is_transacti
 def plan_commit(
     offsets: GroupOffsets, request: CommitRequest, *, now_ms: int, max_record_bytes: int
 ) -> tuple[tuple[GroupRecord, ...], CommitReply]:
-    """Records of the partitions that can be stored; the others' errors."""
+    """Records for the partitions that can be stored, errors for the others."""
     records: list[GroupRecord] = []
     errors: dict[TopicPartition, ErrorCode] = {}
     for partition, asked in request.offsets.items():
@@ -81,7 +80,7 @@ def refused_commit(request: CommitRequest, error_code: ErrorCode) -> CommitReply
 
 
 def fetched(offsets: GroupOffsets, request: FetchRequest) -> FetchReply:
-    """With `require_stable` what an open transaction may yet change is an error, to be asked again (KIP-447)."""
+    """With `require_stable`, offsets that an open transaction may still change are a retriable error (KIP-447)."""
     held = offsets.fetch(request.group_id, request.partitions)
     unstable = offsets.pending_partitions(request.group_id) if request.require_stable else frozenset()
     wanted = tuple(held) if request.partitions is None else request.partitions
@@ -100,7 +99,7 @@ def fetched(offsets: GroupOffsets, request: FetchRequest) -> FetchReply:
 def plan_delete(
     offsets: GroupOffsets, group_id: str, partitions: tuple[TopicPartition, ...]
 ) -> tuple[OffsetCommitRecord, ...]:
-    """Tombstones where there is an offset, or an open transaction may commit one."""
+    """Tombstones for partitions with an offset, or where an open transaction may commit one."""
     known = offsets.stored(group_id, partitions).keys() | offsets.pending_partitions(group_id)
     return tuple(
         OffsetCommitRecord(group_id=group_id, partition=partition)

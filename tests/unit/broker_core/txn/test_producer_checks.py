@@ -171,7 +171,7 @@ def test_the_last_epoch_is_nobodys(runner):
     for what in ("commit", "abort", "add"):
         refusal = request(runner, what, producer_now(runner))
         assert isinstance(refusal, ProducerFencedError)
-        assert "which nobody was given" in refusal.message
+        assert "which was never assigned" in refusal.message
 
 
 @pytest.mark.parametrize("timeout_ms", [1, MAX_TRANSACTION_TIMEOUT_MS])

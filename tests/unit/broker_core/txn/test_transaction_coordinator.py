@@ -452,7 +452,7 @@ def test_only_an_open_transaction_with_the_partition_may_be_written_to(runner):
     check(producer.producer_id, 0, ORDERS[0])
     for kind, asked, said in (
         (InvalidTransactionStateError, (producer.producer_id, 0, ORDERS[2]), "orders-2 was not added"),
-        (ProducerFencedError, (producer.producer_id, 1, ORDERS[0]), "which nobody was given"),
+        (ProducerFencedError, (producer.producer_id, 1, ORDERS[0]), "which was never assigned"),
         (InvalidProducerIdMappingError, (77, 0, ORDERS[0]), "producer 77"),
     ):
         refusal = refusal_of(check, *asked)
