@@ -34,15 +34,18 @@ class ByteInput:
             return os.read(self._descriptor, PIECE_BYTES)
         return self._stream.read(PIECE_BYTES)
 
-    def is_idle(self, timeout_s: float) -> bool:
-        """True when nothing came in that time. False where that cannot be told."""
+    def wait(self, timeout_s: float | None, *, stop_descriptor: int) -> bool:
+        """Waits for data or the end of the input, no longer than the timeout and until `stop_descriptor` is readable.
+
+        Whether there is something to read. A regular file, and what has no descriptor, always has.
+        """
         if self._descriptor is None or self.total_bytes is not None:
-            return False
+            return True
         try:
-            readable, _, _ = select.select([self._descriptor], [], [], timeout_s)
+            readable, _, _ = select.select([self._descriptor, stop_descriptor], [], [], timeout_s)
         except (OSError, ValueError):
-            return False
-        return not readable
+            return True
+        return self._descriptor in readable
 
 
 @contextmanager

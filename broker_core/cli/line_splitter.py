@@ -26,6 +26,11 @@ class LineSplitter:
         self._unfinished_bytes = 0
         self.line_count = 0
 
+    @property
+    def unfinished_bytes(self) -> int:
+        """Of a line whose end has not come."""
+        return self._unfinished_bytes
+
     def receive_data(self, data: bytes) -> Any:
         end = data.rfind(b"\n")
         if end < 0:

@@ -6,17 +6,17 @@ import sys
 import time
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import pyarrow as pa
 import typer
 
-from broker_core.cli.byte_input import ByteInput, open_input
+from broker_core.cli.byte_input import open_input
 from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
 from broker_core.cli.error_sentence import UsageError
-from broker_core.cli.line_splitter import LineSplitter, split_keys
+from broker_core.cli.line_writer import LineRecords, LineWriter
 from broker_core.cli.log_directory import parse_pairs
 from broker_core.cli.screen import byte_progress, note, show_json
+from broker_core.cli.stop_signals import StopSignals
 from broker_core.cluster import Cluster, TopicDescription
 from broker_core.log_directory.system_ports import SystemClock
 from broker_core.model.identifiers import CompressionType
@@ -25,10 +25,8 @@ from broker_core.topic_producer import ProducerSettings, TopicProducer, describe
 
 EXAMPLE: Final = "Example: streamlog produce orders --path /data/log --file lines.txt"
 
-IDLE_SECONDS: Final = 0.1
-"""When the input is silent for so long, what has come is written: a slow pipe is not held back."""
-
-HEADERS_TYPE: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+DEFAULT_LINGER_SECONDS: Final = 1.0
+MAX_LINGER_SECONDS: Final = 3600.0
 
 
 class Codec(StrEnum):
@@ -37,29 +35,6 @@ class Codec(StrEnum):
     SNAPPY = "snappy"
     LZ4 = "lz4"
     ZSTD = "zstd"
-
-
-class LineRecords:
-    """Makes the columns for a block of lines; what the options say is the same for each."""
-
-    def __init__(self, *, key_separator: bytes | None, headers: list[tuple[str, str]], partition: int | None) -> None:
-        self._key_separator = key_separator
-        self._headers = [{"key": name, "value": value.encode("utf-8", "surrogateescape")} for name, value in headers]
-        self._partition = partition
-
-    def columns(self, lines: Any, *, first_line: int, source: str) -> Any:
-        columns: dict[str, Any] = {}
-        if self._key_separator is None:
-            columns["value"] = lines
-        else:
-            columns["key"], columns["value"] = split_keys(
-                lines, self._key_separator, first_line=first_line, source=source
-            )
-        if self._headers:
-            columns["headers"] = pa.repeat(pa.scalar(self._headers, HEADERS_TYPE), len(lines))
-        if self._partition is not None:
-            columns["partition"] = pa.repeat(pa.scalar(self._partition, pa.int32()), len(lines))
-        return pa.RecordBatch.from_pydict(columns)
 
 
 def produce(
@@ -85,12 +60,22 @@ def produce(
     compression: Annotated[
         Codec, typer.Option(help="Codec, unless the topic's compression.type names one.")
     ] = Codec.NONE,
+    linger: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=MAX_LINGER_SECONDS,
+            metavar="SECONDS",
+            help="Write a value at most this long after it was read.",
+        ),
+    ] = DEFAULT_LINGER_SECONDS,
     create: Annotated[bool, typer.Option("--create/--no-create", help="Make a missing topic, or refuse.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Say in JSON on stdout what was written.")] = False,
 ) -> None:
     """Write each line as a value.
 
-    Exit code 0 means that every value is durable. When a line is refused, the values before it may have been written.
+    Exit code 0 means that every value is durable. Ctrl-C and SIGTERM write what was read and then stop. When a line is
+    refused, the values before it may have been written.
     """
     if key_separator == "":
         raise UsageError("--key-separator is empty: give the text that stands between key and value")
@@ -106,33 +91,27 @@ def produce(
         if not create:
             describe_existing(cluster, topic)  # also for an input without a line
         producer = _producer(cluster, Codec(compression), create=create)
+        writer = LineWriter(topic, source, producer, records, linger_s=linger)
         if file is None and sys.stdin.isatty():
             note("Type values, one a line; Ctrl-D ends.")
-        with byte_progress(f"writing to {topic}", source.total_bytes) as progress:
-            for lines, first_line, count_bytes in _line_blocks(source, producer):
-                producer.add(topic, records.columns(lines, first_line=first_line, source=source.name))
-                progress.advance(count_bytes)
-            producer.flush()
-        written = producer.appended_record_count
+        with StopSignals() as stop:
+            try:
+                with byte_progress(f"writing to {topic}", source.total_bytes) as progress:
+                    writer.write_all(stop, progress)
+            except KeyboardInterrupt:
+                note(f"stopped at once: {writer.read_count - writer.written_count:,} values may not be written")
+                raise
+    _report(topic, writer, stop, as_json=as_json)
+    raise typer.Exit(stop.exit_code)
+
+
+def _report(topic: str, writer: LineWriter, stop: StopSignals, *, as_json: bool) -> None:
+    if stop.received is not None and writer.unfinished_bytes:
+        note(f"stopped by {stop.name}: the last line has no line end yet, it was not written")
     if as_json:
-        show_json({"topic": topic, "records": written})
+        show_json({"topic": topic, "records": writer.written_count})
     elif sys.stderr.isatty():
-        note(f"{written:,} values written to {topic}")
-
-
-def _line_blocks(source: ByteInput, producer: TopicProducer) -> Any:
-    """(lines, number of the first one, bytes read). Writes what the producer holds when the input falls silent."""
-    splitter = LineSplitter(source.name)
-    while True:
-        if producer.holds_rows and source.is_idle(IDLE_SECONDS):
-            producer.flush()
-        data = source.read()
-        first_line = splitter.line_count + 1
-        lines = splitter.receive_data(data) if data else splitter.finish()
-        if len(lines):
-            yield lines, first_line, len(data)
-        if not data:
-            return
+        note(f"{writer.written_count:,} values written to {topic}")
 
 
 def _producer(cluster: Cluster, codec: Codec, *, create: bool) -> TopicProducer:

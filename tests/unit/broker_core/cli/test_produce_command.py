@@ -3,10 +3,17 @@
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
+import threading
+import time
+from contextlib import contextmanager
 
 import pytest
+
+from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.model.identifiers import TopicPartition
 
 
 def records_of(streamlog, topic, *options):
@@ -132,3 +139,70 @@ def test_a_partition_that_no_topic_can_have_is_usage(streamlog):
     refused = streamlog("produce", "t", "--partition", 99_999_999_999, stdin=b"x\n")
     assert refused.status == 2
     assert "--partition" in refused.err
+
+
+@contextmanager
+def fed_steadily(log_path, *options):
+    """`streamlog produce t` with a line each 5 ms on its input; the process, and how many lines were sent so far."""
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-m", "broker_core.cli.main", "produce", "t", "--path", str(log_path), *options]
+    process = subprocess.Popen(command, stdin=read_end, stdout=subprocess.PIPE)
+    sent, is_over = [0], threading.Event()
+
+    def feed():
+        while not is_over.wait(0.005):
+            os.write(write_end, b"%07d\n" % sent[0])
+            sent[0] += 1
+
+    feeder = threading.Thread(target=feed)
+    feeder.start()
+
+    def stop_feeding():
+        """What was sent and is still in the pipe."""
+        is_over.set()
+        feeder.join(30)
+        os.close(write_end)
+        with os.fdopen(read_end, "rb") as rest:
+            return rest.read()
+
+    try:
+        yield process, sent, stop_feeding
+    finally:
+        is_over.set()
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def wait_until_visible(log_path, count):
+    deadline = time.monotonic() + 60
+    while True:
+        assert time.monotonic() < deadline, f"{count} values are not there after 60 s"
+        time.sleep(0.05)
+        if log_path.exists():
+            with open_embedded(log_path) as cluster:
+                if "t" in cluster.describe_topics() and cluster.bounds(TopicPartition("t", 0)).high_watermark >= count:
+                    return
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_steady_input_becomes_visible_and_a_signal_loses_nothing_that_was_read(streamlog, log_path, number):
+    # Of 621 values in 12 s none was visible, and Ctrl-C lost them all without a word.
+    streamlog("topic", "create", "t")
+    with fed_steadily(log_path, "--json") as (process, sent, stop_feeding):
+        wait_until_visible(log_path, 50)
+        process.send_signal(number)
+        out, _ = process.communicate(timeout=60)
+        unread = stop_feeding()
+        assert process.returncode == 128 + number
+    read = b"".join(b"%07d\n" % value for value in range(sent[0])).removesuffix(unread)
+    assert len(unread) < 8 * sent[0]
+    assert streamlog("consume", "t").out == read
+    assert json.loads(out) == {"topic": "t", "records": len(read) // 8}
+
+
+def test_the_linger_is_bounded(streamlog):
+    assert streamlog("produce", "t", "--linger", "0", stdin=b"a\n").status == 0
+    refused = streamlog("produce", "t", "--linger", "-1", stdin=b"a\n")
+    assert refused.status == 2
+    assert "--linger" in refused.err

@@ -1,0 +1,52 @@
+import os
+import select
+import signal
+
+import pytest
+
+from broker_core.cli.stop_signals import StopSignals
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that `StopSignals` sees."""
+    now = [0.0]
+    monkeypatch.setattr("broker_core.cli.stop_signals.time.monotonic", lambda: now[0])
+    return now
+
+
+def is_readable(descriptor):
+    return bool(select.select([descriptor], [], [], 0)[0])
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_the_first_signal_is_noted_and_the_exit_code_is_that_of_a_shell(number, exit_code):
+    with StopSignals() as stop:
+        assert (stop.received, stop.exit_code, is_readable(stop.descriptor)) == (None, 0, False)
+        os.kill(os.getpid(), number)
+        assert (stop.received, stop.exit_code, is_readable(stop.descriptor)) == (number, exit_code, True)
+        assert stop.name == number.name
+
+
+def test_the_same_signal_sent_twice_at_once_counts_once_and_a_later_one_interrupts(clock):
+    # `timeout` sends SIGTERM to the process and to its group: the second one ended what the first one had begun.
+    with StopSignals() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        clock[0] = 1.5
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        assert stop.received == signal.SIGTERM
+
+
+def test_what_the_parent_ignores_stays_ignored_and_handlers_are_put_back():
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopSignals() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop.received is None
+            assert signal.getsignal(signal.SIGINT) is not before
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
