@@ -30,12 +30,14 @@ class StreamlogBatchWriter(DataSourceArrowWriter):
             raise sink_error("STREAMLOG_UNSUPPORTED_SAVE_MODE")
         self._options = options
         self._columns = sink_columns(schema, topic_option=options.topic, formats=options.formats)
-        self._sink = plan_batch_write(options)
+        self._planned = plan_batch_write(options)
+        self._sink = self._planned.sink
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        log = self._planned.log
         if self._sink is None:
-            return write_at_least_once(self._options, self._columns, iterator)
-        return write_exactly_once(self._options, self._columns, iterator, self._sink)
+            return write_at_least_once(self._options, self._columns, iterator, log)
+        return write_exactly_once(self._options, self._columns, iterator, log, self._sink)
 
     @with_conditions()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

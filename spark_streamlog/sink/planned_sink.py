@@ -1,4 +1,5 @@
-"""Whose batch is written, as far as the driver knows when it plans: travels to the tasks, and back with their messages.
+"""What the driver knows when it plans a write: which log, and whose batch. It travels to the tasks, and whose batch it
+is comes back with their messages.
 
 A batch write knows all before its tasks start. A stream is planned anew for each micro-batch, in a process that is told
 neither the query nor the batch; the query's id stands in its checkpoint, if that is a local one. The tasks know both.
@@ -19,11 +20,12 @@ from spark_streamlog.exactly_once.sink_identity import (
     query_identity,
     single_write_identity,
 )
-from spark_streamlog.open_cluster import open_for_writing
+from spark_streamlog.open_cluster import open_existing
 from spark_streamlog.options.option_reader import LogTarget
 from spark_streamlog.options.write_options import Delivery, WriteOptions
 from spark_streamlog.sink.planned_driver import note_driver
 from spark_streamlog.wall_clock import wall_clock_ms
+from spark_streamlog.worker.planned_log import PlannedLog, planned_log_to_write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,9 +37,28 @@ class PlannedSink:
     batch: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedWrite:
+    """`log` is the one that tasks must find (see `planned_log`). `sink` is None with at-least-once delivery, and for a
+    stream whose query planning does not know."""
+
+    log: PlannedLog | None
+    sink: PlannedSink | None
+
+
 @with_conditions()
-def plan_batch_write(options: WriteOptions) -> PlannedSink | None:
-    """Before the tasks of a write start. None: nothing to plan, with at-least-once delivery."""
+def plan_batch_write(options: WriteOptions) -> PlannedWrite:
+    """Before the tasks of a write start. Makes the log if there is none."""
+    return PlannedWrite(log=planned_log_to_write(options.target), sink=_sink_of_batch_write(options))
+
+
+@with_conditions()
+def plan_micro_batch(options: WriteOptions) -> PlannedWrite:
+    """Before the tasks of a micro-batch start. Makes the log if there is none."""
+    return PlannedWrite(log=planned_log_to_write(options.target), sink=_sink_of_known_query(options))
+
+
+def _sink_of_batch_write(options: WriteOptions) -> PlannedSink | None:
     if options.delivery is not Delivery.EXACTLY_ONCE:
         return None
     application = options.application
@@ -48,9 +69,7 @@ def plan_batch_write(options: WriteOptions) -> PlannedSink | None:
     return PlannedSink(identity=identity, driver=sink_driver(options.target, identity).take_over(), batch=version)
 
 
-@with_conditions()
-def plan_micro_batch(options: WriteOptions) -> PlannedSink | None:
-    """Before the tasks of a micro-batch start. None: at-least-once, or the query is not known here."""
+def _sink_of_known_query(options: WriteOptions) -> PlannedSink | None:
     if options.delivery is not Delivery.EXACTLY_ONCE:
         return None
     query_id = query_id_of(options.checkpoint_location)
@@ -72,4 +91,5 @@ def sink_of_micro_batch(planned: PlannedSink | None, *, query_id: str, batch_id:
 
 
 def sink_driver(target: LogTarget, identity: SinkIdentity) -> SinkDriver:
-    return SinkDriver(open_for_writing(target), identity, now_ms=wall_clock_ms)
+    """Of a log that planning has found or made: if it is gone by now, none is made in its place."""
+    return SinkDriver(open_existing(target), identity, now_ms=wall_clock_ms)

@@ -47,9 +47,12 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
         self._planned = plan_micro_batch(options) if is_planning else None
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        planned = self._planned
+        assert planned is not None, "tasks get the writer of the process that planned the micro-batch"
         if self._options.delivery is Delivery.AT_LEAST_ONCE:
-            return write_at_least_once(self._options, self._columns, iterator)
-        return write_exactly_once(self._options, self._columns, iterator, _sink_of_this_task(self._planned))
+            return write_at_least_once(self._options, self._columns, iterator, planned.log)
+        sink = _sink_of_this_task(planned.sink)
+        return write_exactly_once(self._options, self._columns, iterator, planned.log, sink)
 
     @with_conditions()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

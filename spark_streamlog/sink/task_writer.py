@@ -12,20 +12,25 @@ from broker_core.topic_producer import ProducerTransaction, TopicProducer, descr
 from spark_streamlog.errors import with_conditions
 from spark_streamlog.exactly_once.steps import Step, log_step
 from spark_streamlog.exactly_once.task_transaction import TaskTransaction
-from spark_streamlog.open_cluster import open_for_writing
 from spark_streamlog.options.write_options import WriteOptions
 from spark_streamlog.rows.sink_columns import SinkColumns
 from spark_streamlog.rows.sink_rows import SinkRows
 from spark_streamlog.sink.planned_sink import PlannedSink
 from spark_streamlog.sink.task_commit_message import TaskCommitMessage
 from spark_streamlog.wall_clock import wall_clock_ms
+from spark_streamlog.worker.planned_log import PlannedLog, open_planned_log
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
 
 
 @with_conditions()
-def write_at_least_once(options: WriteOptions, columns: SinkColumns, batches: Iterator[Any]) -> TaskCommitMessage:
-    """Appends the rows with an idempotent producer of the task's own. A failed task may leave rows behind."""
-    writing = _Writing(options, columns)
+def write_at_least_once(
+    options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], log: PlannedLog | None
+) -> TaskCommitMessage:
+    """Appends the rows with an idempotent producer of the task's own. A failed task may leave rows behind.
+
+    Raises STREAMLOG_LOG_NOT_SHARED where the driver's log is not.
+    """
+    writing = _Writing(open_planned_log(options.target, log), options, columns)
     for _ in writing.write(batches):
         pass
     prepare_worker_for_reuse()
@@ -34,12 +39,16 @@ def write_at_least_once(options: WriteOptions, columns: SinkColumns, batches: It
 
 @with_conditions()
 def write_exactly_once(
-    options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], sink: PlannedSink
+    options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], log: PlannedLog | None, sink: PlannedSink
 ) -> TaskCommitMessage:
-    """Appends the rows in a transaction of the attempt's own and leaves it open. A failed attempt aborts it."""
+    """Appends the rows in a transaction of the attempt's own and leaves it open. A failed attempt aborts it.
+
+    Raises STREAMLOG_LOG_NOT_SHARED where the driver's log is not.
+    """
     context = TaskContext.get()
+    cluster = open_planned_log(options.target, log)
     transaction = TaskTransaction(
-        open_for_writing(options.target),
+        cluster,
         sink.identity,
         task=context.partitionId() if context is not None else 0,
         attempt=context.attemptNumber() if context is not None else 0,
@@ -48,7 +57,7 @@ def write_exactly_once(
     )
     if not transaction.may_write(sink.batch, sink.driver):
         return TaskCommitMessage(row_count=sum(batch.num_rows for batch in batches), sink=sink)
-    writing = _Writing(options, columns, transaction)
+    writing = _Writing(cluster, options, columns, transaction)
     with transaction.writing():
         for _ in writing.write(batches):
             log_step(Step.TASK_APPENDED, transactional_id=transaction.transactional_id)
@@ -61,10 +70,13 @@ class _Writing:
     """Rows to records to rounds of appends."""
 
     def __init__(
-        self, options: WriteOptions, columns: SinkColumns, transaction: ProducerTransaction | None = None
+        self,
+        cluster: Cluster,
+        options: WriteOptions,
+        columns: SinkColumns,
+        transaction: ProducerTransaction | None = None,
     ) -> None:
         context = TaskContext.get()
-        cluster = open_for_writing(options.target)
         self._producer = TopicProducer(
             cluster,
             find_topic=_topic_finder(cluster, options),

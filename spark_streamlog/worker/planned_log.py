@@ -54,8 +54,11 @@ def planned_log_to_write(target: LogTarget) -> PlannedLog | None:
     """On the driver, of a log to write. Raises DirectoryFormatError, DirectoryReadOnlyError, DirectoryLockedError."""
     if target.brokers is not None:
         return None
-    embedded = cast(DirectoryLog, open_for_writing(target))
-    return PlannedLog(host=socket.gethostname(), log_id=embedded.ensure_log())
+    try:
+        log_id = cast(DirectoryLog, open_existing(target)).ensure_log()
+    except DirectoryFormatError:
+        log_id = cast(DirectoryLog, open_for_writing(target)).ensure_log()
+    return PlannedLog(host=socket.gethostname(), log_id=log_id)
 
 
 def open_planned_log(target: LogTarget, planned: PlannedLog | None) -> Cluster:

@@ -59,6 +59,18 @@ def _run_to_the_end(writer, *path):
         raise TimeoutError(f"the query did not end within {WAIT_SECONDS} s")
 
 
+def copy_numbers(spark, *, directory, checkpoint, **options):
+    """A stream of one micro-batch into `out`, from files: no log is read."""
+    folder = f"{checkpoint}-source"
+    spark.range(0, 8, 1, 4).selectExpr("CAST(id AS STRING) AS value").write.mode("overwrite").text(folder)
+    writer = spark.readStream.text(folder).writeStream.format("streamlog").option("topic", "out").options(**options)
+    _run_to_the_end(writer.option("checkpointLocation", checkpoint), directory)
+
+
+def count_rows(spark, *, directory, topic):
+    return spark.read.format("streamlog").option("subscribe", topic).load(directory).count()
+
+
 def write_batch(spark, *, directory, count, word, tasks=3, **options):
     """A batch write of `count` rows whose values begin with `word`."""
     rows = spark.range(0, count, 1, tasks).selectExpr("CAST(id AS STRING) AS key", f"concat('{word}|', id) AS value")

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
@@ -28,13 +31,27 @@ def home_of_its_own(folder: Path) -> Path:
     return folder
 
 
-class StandaloneCluster:
-    """`folder` is that of the kills, in the executors too. `environment` is what a driver needs, besides `master`."""
+def why_no_mounts_of_their_own() -> str | None:
+    """The reason to skip where a process cannot have mounts that nobody else sees."""
+    if shutil.which("unshare") is None:
+        return "there is no unshare on the PATH"
+    tried = subprocess.run(
+        ["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt"], capture_output=True, text=True, check=False
+    )
+    return None if tried.returncode == 0 else f"no mounts of a process's own: {tried.stderr.strip()}"
 
-    def __init__(self, folder: Path) -> None:
+
+class StandaloneCluster:
+    """`folder` is that of the kills, in the executors too. `environment` is what a driver needs, besides `master`.
+
+    `not_shared` is a folder of the driver in whose place each worker, with its executors, has an empty one.
+    """
+
+    def __init__(self, folder: Path, *, not_shared: Path | None = None) -> None:
         self.environment = {"SPARK_LOCAL_IP": HOSTS[0], "SPARK_HOME": str(HOME)}
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
+        self._not_shared = not_shared
         self._processes: list[subprocess.Popen[bytes]] = []
         self.master = ""
 
@@ -45,7 +62,8 @@ class StandaloneCluster:
             for number, host in enumerate(HOSTS):
                 work = str(self._folder / f"work-{number}")
                 arguments = ("--cores", "1", "--memory", "1g", "--work-dir", work, self.master)
-                self._wait_for(self._start(f"worker-{number}", "worker.Worker", host, *arguments), "(registered with)")
+                log = self._start(f"worker-{number}", "worker.Worker", host, *arguments, prefix=self._own_mounts())
+                self._wait_for(log, "(registered with)")
         except BaseException:
             self._stop()
             raise
@@ -54,9 +72,17 @@ class StandaloneCluster:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    def _start(self, name: str, kind: str, host: str, *arguments: str) -> Path:
+    def _own_mounts(self) -> Sequence[str]:
+        """What is put before a command that shall not see the driver's folder."""
+        if self._not_shared is None:
+            return ()
+        mount = f"mount -t tmpfs none {shlex.quote(str(self._not_shared))}"
+        return ("unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', "sh")
+
+    def _start(self, name: str, kind: str, host: str, *arguments: str, prefix: Sequence[str] = ()) -> Path:
         path = self._folder / f"{name}.log"
         command = [
+            *prefix,
             str(HOME / "bin/spark-class"),
             f"org.apache.spark.deploy.{kind}",
             "--host",

@@ -8,9 +8,10 @@ from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.model.transaction_state import TransactionState
 from spark_streamlog.errors import ConditionError
 from spark_streamlog.exactly_once.sink_identity import application_identity, query_identity
-from spark_streamlog.options.option_reader import QueryKind
+from spark_streamlog.options.option_reader import LogTarget, QueryKind
 from spark_streamlog.options.write_options import parse_write_options
 from spark_streamlog.sink.planned_sink import plan_batch_write, plan_micro_batch, sink_of_micro_batch
+from spark_streamlog.worker.planned_log import planned_log
 
 QUERY_ID = "73186b39-922e-4208-9ce5-ca7bd052e63b"
 OTHER_ID = "00000000-0000-4000-8000-000000000000"
@@ -34,7 +35,7 @@ def transactional_ids(tmp_path):
 
 
 def test_a_write_without_a_pair_has_an_identity_of_its_own(tmp_path):
-    first, second = plan_batch_write(options(tmp_path)), plan_batch_write(options(tmp_path))
+    first, second = (plan_batch_write(options(tmp_path)).sink for _ in range(2))
     assert first.identity != second.identity
     assert first.batch is None
     assert transactional_ids(tmp_path) == {
@@ -43,40 +44,44 @@ def test_a_write_without_a_pair_has_an_identity_of_its_own(tmp_path):
 
 
 def test_a_write_with_a_pair_belongs_to_its_application_and_topic(tmp_path):
-    planned = plan_batch_write(options(tmp_path, txnAppId="orders", txnVersion="7"))
+    planned = plan_batch_write(options(tmp_path, txnAppId="orders", txnVersion="7")).sink
     assert planned.identity == application_identity("orders", topic="t")
     assert planned.batch == 7
     assert planned.driver.transactional_id == planned.identity.driver_id
 
 
 def test_a_micro_batch_is_taken_over_where_the_checkpoint_names_its_query(tmp_path, checkpoint):
-    planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint))
+    planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint)).sink
     assert planned.identity == query_identity(QUERY_ID)
-    following = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint))
+    following = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint)).sink
     assert following.driver.producer_epoch > planned.driver.producer_epoch
 
 
-def test_where_the_query_is_not_known_nothing_is_touched(tmp_path):
-    assert plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation="hdfs://h/c")) is None
-    assert plan_micro_batch(options(tmp_path, QueryKind.STREAM)) is None
-    assert not (tmp_path / "log").exists()
+def test_where_the_query_is_not_known_only_the_log_is_planned(tmp_path):
+    for given in ({"checkpointLocation": "hdfs://h/c"}, {}):
+        planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, **given))
+        assert planned.sink is None
+        assert planned.log == planned_log(LogTarget(path=str(tmp_path / "log")))
+    assert transactional_ids(tmp_path) == {}
 
 
-def test_at_least_once_plans_nothing(tmp_path, checkpoint):
-    assert plan_batch_write(options(tmp_path, delivery="at-least-once")) is None
+def test_at_least_once_plans_only_the_log(tmp_path, checkpoint):
+    planned = plan_batch_write(options(tmp_path, delivery="at-least-once"))
     stream = options(tmp_path, QueryKind.STREAM, delivery="at-least-once", checkpointLocation=checkpoint)
-    assert plan_micro_batch(stream) is None
-    assert not (tmp_path / "log").exists()
+    assert plan_micro_batch(stream) == planned
+    assert planned.sink is None
+    assert planned.log == planned_log(LogTarget(path=str(tmp_path / "log")))
+    assert transactional_ids(tmp_path) == {}
 
 
 def test_a_task_adds_its_batch_to_what_was_planned(tmp_path, checkpoint):
-    planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint))
+    planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint)).sink
     sink = sink_of_micro_batch(pickle.loads(pickle.dumps(planned)), query_id=QUERY_ID, batch_id=3)
     assert (sink.identity, sink.driver, sink.batch) == (planned.identity, planned.driver, 3)
 
 
 def test_a_plan_for_another_query_is_passed_over(tmp_path, checkpoint):
-    planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint))
+    planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint)).sink
     sink = sink_of_micro_batch(planned, query_id=OTHER_ID, batch_id=3)
     assert (sink.identity, sink.driver) == (query_identity(OTHER_ID), None)
     assert sink_of_micro_batch(None, query_id=OTHER_ID, batch_id=3) == sink
