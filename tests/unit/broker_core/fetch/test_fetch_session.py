@@ -110,9 +110,17 @@ def test_what_has_not_changed_since_it_was_told_is_not_told_again():
 def test_an_error_is_told_each_time_and_its_end_too():
     session = ask(a_cache(), 0, 0, ["a"]).session
     assert tell(session, "a", high_watermark=5)
-    assert tell(session, "a", high_watermark=-1, has_error=True)
-    assert tell(session, "a", high_watermark=-1, has_error=True)
+    for _ in range(3):
+        assert tell(session, "a", high_watermark=-1, log_start_offset=-1, has_error=True)
     assert tell(session, "a", high_watermark=5)
+
+
+def test_after_an_error_the_partition_is_told_though_its_bounds_are_those_that_the_error_came_with():
+    """An error that is found after the bounds were read is told with them."""
+    session = ask(a_cache(), 0, 0, ["a"]).session
+    assert tell(session, "a", high_watermark=5, has_error=True)
+    assert tell(session, "a", high_watermark=5)
+    assert not tell(session, "a", high_watermark=5)
 
 
 def test_partitions_that_gave_records_go_behind_the_others():

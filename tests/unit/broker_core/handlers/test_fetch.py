@@ -99,6 +99,39 @@ def test_a_fetch_that_waits_for_many_bytes_is_not_content_with_few(node):
     assert offsets(waiting.answer.responses[0].partitions[0].records) == [0, 1]
 
 
+def test_a_fetch_that_finds_less_than_it_wants_waits_for_the_rest(node):
+    size = len(a_batch(1))
+    produce(node, "t", a_batch(1))
+    waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=2 * size)
+    node.jobs.run_all()
+    assert (waiting.answer, len(node.purgatory)) == (None, 1)
+    produce(node, "t", a_batch(1))
+    assert offsets(waiting.answer.responses[0].partitions[0].records) == [0, 1]
+    exact = fetch(node, "t", run=False, max_wait=500, min_bytes=2 * size)
+    assert offsets(exact.answer.responses[0].partitions[0].records) == [0, 1]
+
+
+def test_a_fetch_that_is_woken_with_too_little_waits_on(node):
+    """What a transaction has blocked is not counted, so its end has the fetch look by itself, and find little."""
+    ask(node, ApiKey.INIT_PRODUCER_ID, 4, transactional_id="x", transaction_timeout=60_000)
+    ask(
+        node,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        3,
+        v3_and_below_transactional_id="x",
+        v3_and_below_producer_id=0,
+        v3_and_below_producer_epoch=0,
+        v3_and_below_topics=[{"name": "t", "partitions": [0]}],
+    )
+    produce(node, "t", a_batch(1, producer=(0, 0, 0), is_transactional=True), transactional_id="x")
+    waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=5_000, isolation_level=1)
+    ask(node, ApiKey.END_TXN, 3, transactional_id="x", producer_id=0, producer_epoch=0, committed=True)
+    assert (waiting.answer, len(node.purgatory)) == (None, 1)
+    produce(node, "t", a_batch(1_000))
+    found = waiting.answer.responses[0].partitions[0].records
+    assert (len(found) >= 5_000, offsets(found)) == (True, [0, 1, 2])
+
+
 def test_when_its_time_is_up_a_fetch_is_answered_with_what_there_is(node):
     waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=10_000)
     produce(node, "t", a_batch(1))

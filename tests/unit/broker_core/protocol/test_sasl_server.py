@@ -162,6 +162,38 @@ def test_a_proof_that_is_not_of_this_exchange_is_refused(change, to):
     assert refused(server, forged).message == INVALID
 
 
+def proven(mechanism, credential_salt, client_first, server_first, without_proof, password="secret"):
+    """The last message of somebody who knows the password, whatever else it says (RFC 5802, section 3)."""
+    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), credential_salt, 4096)
+    client_key = hmac.digest(salted, b"Client Key", mechanism.hash_name)
+    stored_key = hashlib.new(mechanism.hash_name, client_key).digest()
+    signature = hmac.digest(stored_key, b",".join([client_first, server_first, without_proof]), mechanism.hash_name)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    return without_proof + b",p=" + base64.b64encode(proof)
+
+
+@pytest.mark.parametrize(
+    ("without_proof", "is_taken"),
+    [
+        (b"c=biws,r=client-noncen", True),
+        (b"c=biws,r=client-nonce", False),
+        (b"c=biws,r=other-noncen", False),
+        (b"c=biws,r=client-noncenn", False),
+        (b"c=eSws,r=client-noncen", False),  # y,,: not the header that the first message had
+    ],
+)
+def test_the_password_alone_proves_nothing_about_another_exchange(without_proof, is_taken):
+    """RFC 5802, section 5.1: the server verifies that nonce and channel binding are those of its exchange."""
+    salt = b"a salt of some length"
+    server = sasl_server("SCRAM-SHA-256", users_with(salt=salt), nonce="n")
+    first = server.respond(b"n,,n=ann,r=client-nonce").answer
+    final = proven(ScramMechanism.SHA_256, salt, b"n=ann,r=client-nonce", first, without_proof)
+    if is_taken:
+        assert server.respond(final).principal == "User:ann"
+    else:
+        assert refused(server, final).message == INVALID
+
+
 def test_a_failed_exchange_is_not_taken_up_again():
     users = users_with(salt=b"a salt of some length")
     server, client = sasl_server("SCRAM-SHA-256", users, nonce="n"), scram()

@@ -19,10 +19,16 @@ def test_who_is_gone_is_not_told():
     memory = AnswerMemory(1)
     memory.change(1)
     told = []
-    memory.wait(told.clear)
-    memory.forget(told.clear)
-    memory.forget(told.clear)
+
+    def gone():
+        told.append("gone")
+
+    memory.wait(gone)
+    memory.wait(lambda: told.append("there"))
+    memory.forget(gone)
+    memory.forget(gone)
     memory.change(-1)
+    assert told == ["there"]
 
 
 def test_a_full_node_counts_as_no_room():

@@ -130,6 +130,34 @@ def test_damage_inside_the_published_range_is_named_and_not_served():
     assert reader.read(6, max_bytes=1 << 20).next_offset == 9
 
 
+@pytest.mark.parametrize("settings", [{}, {"index.interval.bytes": "0"}, SMALL_SEGMENTS], ids=str)
+@pytest.mark.parametrize("damaged", [0, 2, 5])
+def test_whatever_byte_of_a_batch_is_damaged_no_lookup_by_timestamp_believes_it(settings, damaged):
+    """Times, offsets and counts stand in the batch: a lookup that took one unchecked would find a wrong record."""
+    fs = a_disk()
+    store = a_store(fs, **settings)
+    size = len(a_batch(3))
+    for number in range(6):
+        append(store, a_batch([a_record(n, timestamp_ms=SOME_TIME_MS + 10 * number + n) for n in range(3)]))
+    asked_ms = SOME_TIME_MS + 10 * damaged + 1
+    assert store.find_offset_by_timestamp(asked_ms).offset == 3 * damaged + 1
+    last = store.find_max_timestamp()
+    logs = files_of(fs, "log")
+    base_offsets = [int(path[-24:-4]) for path in logs]
+    path, base_offset = max(each for each in zip(logs, base_offsets, strict=True) if each[1] <= 3 * damaged)
+    begin, whole = (3 * damaged - base_offset) // 3 * size, fs.content(path)
+    for at in set(range(size)) - set(range(12, 16)):  # the leader epoch has no checksum
+        fs.overwrite(path, whole[: begin + at] + bytes([whole[begin + at] ^ 0x81]) + whole[begin + at + 1 :])
+        reader = a_store(fs, writable=False)
+        with pytest.raises(CorruptBatchError):
+            pytest.fail(f"damage at {at} was believed: {reader.find_offset_by_timestamp(asked_ms)}")
+        try:
+            assert reader.find_max_timestamp() == last
+            assert damaged != 5, f"damage at {at} was believed"
+        except CorruptBatchError as error:
+            assert error.fields["file"] == path
+
+
 def test_a_missing_batch_in_the_middle_is_not_taken_for_a_gap():
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)

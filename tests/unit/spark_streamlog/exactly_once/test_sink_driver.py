@@ -6,7 +6,7 @@ import pytest
 from support.brokers.in_memory_cluster import InMemoryCluster
 from support.builders.committed_rows import committed_rows
 from support.spark.sink_actors import TOPIC, SinkKilled, steps, written
-from support.spark.sink_worlds import QUERY_ID, embedded_world, in_memory_world, world
+from support.spark.sink_worlds import QUERY_ID, embedded_world, in_memory_world, one_by_one_world, world
 
 from broker_core.model.exceptions import StorageError
 from broker_core.model.identifiers import TopicPartition
@@ -280,6 +280,30 @@ def test_error_with_the_markers_of_a_decided_batch_is_no_failure(failing_world, 
     assert failing_world.readable() == ["a"]
 
 
+def test_what_is_decided_and_could_not_be_ended_is_no_leftover(caplog):
+    """At brokers, where the tasks' transactions are ended one by one behind the decision."""
+    world = one_by_one_world()
+    sink = world.sink()
+    driver = sink.driver.take_over()
+    opened = written(*(sink.write([str(task)], batch=0, driver=driver, task=task) for task in range(3)))
+    lost = sink.write(["lost"], batch=0, driver=driver, task=0, attempt=1)
+    ends = []
+
+    def fail_once():
+        ends.append(len(ends))
+        if len(ends) == 1:
+            raise StorageError("the broker is gone")
+
+    world.cluster.between_ends = fail_once
+    sink.driver.decide(Decision(batch=0, task_count=3), opened, driver=driver)
+    assert ends
+    assert "is decided; not all of it is readable yet: the broker is gone" in caplog.text
+    assert lost.producer.transactional_id not in open_ids(world)
+    world.sink().driver.take_over()
+    assert world.readable() == ["0", "1", "2"]
+    assert open_ids(world) == []
+
+
 def test_error_before_the_decision_is_one(failing_world):
     sink = failing_world.sink()
     driver = sink.driver.take_over()
@@ -332,6 +356,54 @@ def test_without_planning_the_decision_ends_what_a_dead_run_left_open(world):
 
 
 # -- two drivers --
+
+
+class OvertakenCluster:
+    """Another cluster, where somebody else acts before the next list of transactions is made."""
+
+    def __init__(self, cluster, act):
+        self._cluster, self._act = cluster, act
+        self.was_overtaken = False
+
+    def __getattr__(self, name):
+        return getattr(self._cluster, name)
+
+    def list_transactions(self, **how):
+        if not self.was_overtaken:
+            self.was_overtaken = True
+            self._act()
+        return self._cluster.list_transactions(**how)
+
+
+@pytest.mark.parametrize("call", ["take_over", "decide", "decide again", "publish", "abandon"])
+def test_a_driver_that_is_overtaken_on_its_way_to_the_leftovers_leaves_them_to_the_newer_one(world, call):
+    """What it lists are the transactions of the newer driver's tasks, under the very names of its own."""
+    identity = single_write_identity(UUID(int=1)) if call == "publish" else None
+    older, newer = world.sink(identity), world.sink(identity)
+    batch = None if call == "publish" else 1
+    newer_opened = []
+
+    def overtake():
+        driver = newer.driver.take_over()
+        newer_opened.extend(written(newer.write(["newer"], batch=batch, driver=driver, task=9)))
+
+    cluster = OvertakenCluster(world.cluster, overtake)
+    if call == "decide again":
+        world.sink().run_batch(0, ["older"])
+    driver = None if call == "take_over" else older.driver.take_over()
+    opened = written(older.write(["older"], batch=None if call == "publish" else 0, driver=driver)) if driver else []
+    older.cluster = cluster
+    match call:
+        case "take_over":
+            older.driver.take_over()
+        case "decide" | "decide again":
+            older.driver.decide(Decision(batch=0), opened, driver=driver)
+        case "publish":
+            older.driver.publish(opened, driver=driver)
+        case "abandon":
+            older.driver.abandon(opened, driver=driver)
+    assert cluster.was_overtaken
+    assert newer_opened[0].producer.transactional_id in open_ids(world)
 
 
 def test_the_newer_driver_fences_the_older_one(world):

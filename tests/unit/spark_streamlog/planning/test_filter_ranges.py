@@ -80,15 +80,27 @@ def test_a_partition_is_read_when_its_topic_and_number_pass(by_number, by_topic)
             assert admits([*by_number, *by_topic], TopicPartition(topic, number)) == expected
 
 
-@given(filters_on("timestamp", st.integers(-5_000, 5_000)))
+MILLISECONDS = range(-6, 8)
+whole_ms_in_us = st.integers(-5, 5).map(lambda ms: ms * 1000)
+
+
+@given(filters_on("timestamp", whole_ms_in_us | st.integers(-5_000, 5_000)))
 def test_no_record_that_passes_is_below_the_least_timestamp(filters):
     filters = [one for one in filters if one.values]
     least = least_timestamp_ms(filters)
-    passing = [ms for ms in range(-6, 7) if all(passes(one, ms * 1000) for one in filters)]
-    assert least is None or all(ms >= least for ms in passing)
-    if len(filters) == 1 and filters[0].operator in (">", ">=", "="):
-        assert least is not None
-        assert not passes(filters[0], (least - 1) * 1000)
+    passing = [ms for ms in MILLISECONDS if all(passes(one, ms * 1000) for one in filters)]
+    assert [ms for ms in passing if least is not None and ms < least] == []
+
+
+@given(filters_on("timestamp", whole_ms_in_us))
+def test_the_least_timestamp_is_the_first_that_passes_the_strictest_of_the_filters_that_bound_it(filters):
+    filters = [one for one in filters if one.values]
+    firsts = [
+        min(ms for ms in MILLISECONDS if passes(one, ms * 1000))
+        for one in filters
+        if one.operator in ("=", ">", ">=", "in")
+    ]
+    assert least_timestamp_ms(filters) == max(firsts, default=None)
 
 
 @pytest.mark.parametrize(

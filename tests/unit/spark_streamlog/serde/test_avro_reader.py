@@ -47,6 +47,8 @@ SAME_AS_FASTAVRO = [
     ),
     (record(field("a", "int")), record(field("a", "int"), field("b", "string", default="?")), {"a": 1}),
     (record(field("a", "int")), record(field("b", "int", aliases=["a"])), {"a": 1}),
+    (record(field("a", "int")), record(field("b", "int", aliases=["a"], default=9), field("a", "int")), {"a": 1}),
+    (record(field("a", "int")), record(field("a", "int"), field("b", "int", aliases=["a"], default=9)), {"a": 1}),
     (record(field("a", "int")), record(field("a", ["null", "int"])), {"a": 1}),
     (record(field("a", ["null", "int"])), record(field("a", ["null", "long"])), {"a": None}),
     (record(field("a", ["null", "int"])), record(field("a", "int")), {"a": 7}),

@@ -217,7 +217,7 @@ def test_a_deleted_topic_is_lost(cluster):
 
 
 @pytest.mark.parametrize("fetch_number", [0, 1, 2])
-def test_rows_of_a_topic_recreated_are_never_given_out_for_the_old_one(cluster, monkeypatch, fetch_number):
+def test_rows_of_a_topic_recreated_are_never_given_out_for_the_old_one(cluster, monkeypatch, caplog, fetch_number):
     monkeypatch.setattr(range_reader, "FETCH_BYTES", 1)
     fill(cluster, 9)
     one = planned(cluster, 0, 9)
@@ -232,6 +232,7 @@ def test_rows_of_a_topic_recreated_are_never_given_out_for_the_old_one(cluster, 
         recreate()
     expected = ["0", "1", "2"] if fetch_number == 2 else []
     assert values_of(read_range(cluster, one, read_options(failOnDataLoss=False))) == expected
+    assert ["TOPIC_RECREATED" in record.message for record in caplog.records] == [True], "the one loss, once"
     with pytest.raises(ConditionError, match=r"KAFKA_DATA_LOSS\.TOPIC_RECREATED"):
         list(read_range(cluster, one, read_options()))
     assert called or fetch_number == 0

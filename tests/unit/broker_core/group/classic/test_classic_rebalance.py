@@ -61,6 +61,20 @@ def test_a_rebalance_is_over_when_everybody_has_joined(runner):
     assert (reply.generation_id, reply.member_id, reply.leader) == (2, member_id, leader)
 
 
+@pytest.mark.parametrize("slow_first", [True, False])
+def test_a_rebalance_waits_as_long_as_its_most_patient_member_asked_for(runner, slow_first):
+    timeouts = [50_000, 20_000] if slow_first else [20_000, 50_000]
+    for timeout_ms in timeouts:
+        runner.new_member(session_timeout_ms=600_000, rebalance_timeout_ms=timeout_ms)
+    runner.pass_ms(6_000)
+    runner.share_out("g", [reply for reply in runner.answers.values() if reply.generation_id == 1])
+    newcomer = runner.new_member(session_timeout_ms=600_000, rebalance_timeout_ms=1_000)[1]
+    runner.pass_ms(49_999)
+    assert runner.reply(newcomer) is None
+    runner.pass_ms(1)
+    assert (runner.reply(newcomer).generation_id, len(runner.reply(newcomer).members)) == (2, 1)
+
+
 def test_who_was_told_an_id_is_waited_for(runner):
     leader, follower = runner.stable_group(2)
     told = runner.reply(runner.join()).member_id
