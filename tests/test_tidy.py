@@ -126,7 +126,7 @@ def test_no_two_classes_have_the_same_name():
         for node in ast.walk(syntax_tree(path)):
             if isinstance(node, ast.ClassDef):
                 places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
-    assert "PartitionStore" in places, "no classes were found"
+    assert "WritablePartition" in places, "no classes were found"
     assert not {name: found for name, found in places.items() if len(found) > 1}
 
 

@@ -33,7 +33,7 @@ from broker_core.model.exceptions import DirectoryReadOnlyError, StreamlogError,
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
 from broker_core.ports import Clock, Entropy, FileSystem, Jobs
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.writable_partition import WritablePartition
 
 RecoveryProgress = Callable[[int, int], None]
 """Called on the loop with how many partitions are recovered, and how many there are."""
@@ -209,5 +209,5 @@ class _Recovery:
             self._next()
 
 
-def _is_there(store: PartitionStore) -> None:
+def _is_there(store: WritablePartition) -> None:
     """The store was refreshed, as before every write: that was it."""

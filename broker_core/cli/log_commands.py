@@ -30,7 +30,7 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import partition_folder
 from broker_core.storage.os_file_system import OsFileSystem
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.unfinished_swaps import SwapsFinished
 from broker_core.storage.verification import Finding
 from broker_core.topic_producer import describe_existing
@@ -138,19 +138,18 @@ def maintain(path: LogPath, topic: AnyTopic = None, as_json: AsJson = False) -> 
         raise typer.Exit(ERROR)
 
 
-def _stores(path: Path, topic: str | None, only: int | None) -> Iterator[tuple[TopicPartition, PartitionStore]]:
+def _stores(path: Path, topic: str | None, only: int | None) -> Iterator[tuple[TopicPartition, ReadablePartition]]:
     """Each partition opened for reading, and closed again. The log stays open, so that no broker takes it meanwhile."""
     fs = SwapsFinished(OsFileSystem())
     with open_log(path) as cluster:
         for description in _topics(cluster, topic):
             for where in _partitions(description, only):
-                store = PartitionStore.open(
+                store = ReadablePartition.open(
                     fs,
                     str(path.absolute() / partition_folder(where)),
                     where,
                     config=TopicConfig.from_stored(description.configs),
                     topic_id=description.topic_id,
-                    writable=False,
                 )
                 try:
                     yield where, store

@@ -22,7 +22,8 @@ from broker_core.log_directory.topic_catalog import TopicCatalog, topic_of
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 from broker_core.ports import Clock
-from broker_core.storage.partition_store import AppendOutcome, PartitionStore
+from broker_core.storage.append_group import AppendOutcome
+from broker_core.storage.writable_partition import WritablePartition
 
 _log: Final = logging.getLogger(__name__)
 
@@ -72,7 +73,7 @@ class ConsumerOffsets:
             is_transactional=True,
         )
 
-        def append(store: PartitionStore) -> AppendOutcome:
+        def append(store: WritablePartition) -> AppendOutcome:
             return store.append_control(batch, now_ms=now_ms)
 
         writer = ProducerIdAndEpoch(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)

@@ -23,7 +23,8 @@ from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.model.exceptions import UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import Clock
-from broker_core.storage.partition_store import AppendOutcome, PartitionStore
+from broker_core.storage.append_group import AppendOutcome
+from broker_core.storage.writable_partition import WritablePartition
 
 Machine = TypeVar("Machine")
 Planned = TypeVar("Planned")
@@ -91,7 +92,7 @@ class CoordinatorLog(Generic[Machine, Planned]):
         self,
         plan: Callable[[Machine], CoordinatorResult[Planned, Reply]],
         may_be_lost: Callable[[Reply], bool],
-        store: PartitionStore,
+        store: WritablePartition,
     ) -> tuple[Reply, AppendOutcome | None]:
         self.state.follow(store)
         result = self.state.look(plan)

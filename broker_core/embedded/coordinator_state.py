@@ -28,7 +28,7 @@ from broker_core.coordinator.stored_records import (
     events_of,
     is_dense,
 )
-from broker_core.log_directory.partition_access import OpenStore, PartitionAccess
+from broker_core.log_directory.partition_access import OpenReader, PartitionAccess
 from broker_core.log_directory.topic_catalog import TopicCatalog
 from broker_core.model.exceptions import (
     CorruptDataError,
@@ -38,7 +38,7 @@ from broker_core.model.exceptions import (
     UnknownTopicError,
 )
 from broker_core.model.identifiers import TopicPartition
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 
 Machine = TypeVar("Machine")
 Answer = TypeVar("Answer")
@@ -71,7 +71,7 @@ class CoordinatorState(Generic[Machine]):
         self._begin = begin
         self._replay = replay
         self._mutex = threading.Lock()
-        self._held: OpenStore | None = None
+        self._held: OpenReader[ReadablePartition] | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -97,7 +97,7 @@ class CoordinatorState(Generic[Machine]):
         with self._mutex:
             self._forget()
 
-    def follow(self, store: PartitionStore) -> None:
+    def follow(self, store: ReadablePartition) -> None:
         """Learns what `store` holds, which is open on this partition."""
         with self._mutex:
             self._follow(store)
@@ -151,7 +151,7 @@ class CoordinatorState(Generic[Machine]):
         if held is not None:
             held.close()
 
-    def _follow(self, store: PartitionStore) -> None:
+    def _follow(self, store: ReadablePartition) -> None:
         bounds = store.bounds()
         end_offset = bounds.log_end_offset
         if self._is_loaded and store.topic_id == self._topic_id and self._next_offset == end_offset:
@@ -165,7 +165,7 @@ class CoordinatorState(Generic[Machine]):
         if not (is_followed and self._replay_up_to(store, end_offset)):
             self._load(store)
 
-    def _replay_up_to(self, store: PartitionStore, end_offset: int) -> bool:
+    def _replay_up_to(self, store: ReadablePartition, end_offset: int) -> bool:
         """False: offsets are missing, so the state is not known."""
         try:
             while self._next_offset < end_offset:
@@ -179,7 +179,7 @@ class CoordinatorState(Generic[Machine]):
             raise
         return True
 
-    def _load(self, store: PartitionStore) -> None:
+    def _load(self, store: ReadablePartition) -> None:
         self._is_loaded = False
         bounds = store.bounds()
         offset = bounds.log_start_offset

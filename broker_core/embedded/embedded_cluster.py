@@ -58,8 +58,10 @@ from broker_core.model.limits import KEY_FILTER_UPKEEP_BYTES
 from broker_core.model.log_location import local_directory
 from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC, is_internal_topic
 from broker_core.ports import Clock, Entropy, FileSystem
+from broker_core.storage.append_group import AppendOutcome
 from broker_core.storage.os_file_system import OsFileSystem
-from broker_core.storage.partition_store import AppendOutcome, PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.writable_partition import WritablePartition
 
 TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, TopicDescription]]
 
@@ -219,9 +221,9 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
 
     def bounds(self, partition: TopicPartition) -> PartitionBounds:
         opened = self._opened()
-        bounds = opened.access.read(partition, PartitionStore.bounds)
+        bounds = opened.access.read(partition, ReadablePartition.bounds)
         if opened.own is not None and opened.own.blocked.maybe_settle(bounds):
-            return opened.access.read(partition, PartitionStore.bounds)
+            return opened.access.read(partition, ReadablePartition.bounds)
         return bounds
 
     def fetch(
@@ -233,7 +235,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
         topic_id: UUID | None = None,
     ) -> FetchedBatches:
-        def read(store: PartitionStore) -> FetchedBatches:
+        def read(store: ReadablePartition) -> FetchedBatches:
             return store.read(from_offset, max_bytes=max_bytes, isolation=isolation)
 
         opened = self._opened()
@@ -250,7 +252,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         require_no_internal_topic(partition.topic, "append to")
         own = self._own()
 
-        def append(store: PartitionStore) -> AppendOutcome:
+        def append(store: WritablePartition) -> AppendOutcome:
             return store.append(batches, now_ms=self._clock.now_ms())
 
         writer = transactional_writer(batches)
@@ -384,7 +386,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
 
 
 def _find_offset(
-    store: PartitionStore, *, spec: int, isolation: IsolationLevel, on_bounds: Callable[[PartitionBounds], None]
+    store: ReadablePartition, *, spec: int, isolation: IsolationLevel, on_bounds: Callable[[PartitionBounds], None]
 ) -> OffsetAndTimestamp | None:
     if spec == OffsetSpec.MAX_TIMESTAMP:
         return store.find_max_timestamp()

@@ -35,7 +35,7 @@ from broker_core.model.topic_name import (
 )
 from broker_core.ports import FileSystem
 from broker_core.storage.checkpoints import read_partition_metadata, read_small_file
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.storage_errors import translated
 
 _log: Final = logging.getLogger(__name__)
@@ -122,9 +122,7 @@ class ForeignTopics:
         return int(newest[:20])
 
     def _replay_log(self, image: MetadataImage, folder: str, next_offset: int) -> None:
-        store = PartitionStore.open(
-            self._fs, folder, METADATA_PARTITION, config=METADATA_CONFIG, topic_id=None, writable=False
-        )
+        store = ReadablePartition.open(self._fs, folder, METADATA_PARTITION, config=METADATA_CONFIG, topic_id=None)
         try:
             bounds = store.bounds()
             next_offset = max(next_offset, bounds.log_start_offset)

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from broker_core.cluster import KeyRanges, SegmentDescription
 from broker_core.embedded.open_log import OpenLog
 from broker_core.model.identifiers import TopicPartition
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 
 
 class LookupMethods(ABC):
@@ -17,7 +17,7 @@ class LookupMethods(ABC):
     def _opened(self) -> OpenLog: ...
 
     def describe_segments(self, partition: TopicPartition) -> tuple[SegmentDescription, ...]:
-        return self._opened().access.read(partition, PartitionStore.segments)
+        return self._opened().access.read(partition, ReadablePartition.segments)
 
     def find_offset_within_bytes(
         self, partition: TopicPartition, from_offset: int, until_offset: int, max_bytes: int

@@ -31,7 +31,8 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import Clock
 from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker
-from broker_core.storage.partition_store import AppendOutcome, PartitionStore
+from broker_core.storage.append_group import AppendOutcome
+from broker_core.storage.writable_partition import WritablePartition
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
 from broker_core.txn.transaction_replies import EndingTransaction
 
@@ -91,7 +92,7 @@ class MarkerWriter:
         if outcome is not None and outcome.rolled:
             self._on_rolled(partition)
 
-    def _append_missing(self, store: PartitionStore, *, endings: list[EndingTransaction]) -> AppendOutcome | None:
+    def _append_missing(self, store: WritablePartition, *, endings: list[EndingTransaction]) -> AppendOutcome | None:
         still_ending = set(self._state.look_held(TransactionCoordinator.ending))
         now_ms = self._clock.now_ms()
         batches = bytearray()

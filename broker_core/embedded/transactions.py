@@ -35,7 +35,7 @@ from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC
 from broker_core.model.transaction_state import TransactionState
 from broker_core.ports import Clock
 from broker_core.record.batch_header import HEADER_BYTES, read_header
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.writable_partition import WritablePartition
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
 from broker_core.txn.transaction_replies import EndingTransaction, InitReply
 from broker_core.txn.txn_records import TransactionRecord
@@ -173,14 +173,14 @@ class Transactions:
         self,
         partition: TopicPartition,
         producer: ProducerIdAndEpoch,
-        operation: Callable[[PartitionStore], Answer],
+        operation: Callable[[WritablePartition], Answer],
     ) -> Answer:
         """`operation` under the partition's lock, if the producer has a transaction open that holds the partition.
 
         Raises InvalidTransactionStateError, ProducerFencedError, and what the operation raises.
         """
 
-        def verified(store: PartitionStore) -> Answer:
+        def verified(store: WritablePartition) -> Answer:
             self._log.state.look_held(
                 lambda coordinator: coordinator.check_append(producer.producer_id, producer.producer_epoch, partition)
             )

@@ -16,7 +16,9 @@ from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.model.exceptions import CorruptDataError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import is_internal_topic
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.partition_rebuilder import PartitionRebuilder
+from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.writable_partition import WritablePartition
 
 KEY_FILTER_LOCK_FILE_NAME: Final = ".keyfilter.lock"
 
@@ -33,7 +35,7 @@ class KeyFilterMaintenance:
         A damaged segment gets none: who reads it is told, and so is who verifies it.
         """
 
-        def plan(store: PartitionStore) -> tuple[ClosedSegment, ...]:
+        def plan(store: ReadablePartition) -> tuple[ClosedSegment, ...]:
             return store.plan_key_filters(max_bytes)
 
         if is_internal_topic(partition.topic) or not self._access.read(partition, plan):
@@ -45,14 +47,14 @@ class KeyFilterMaintenance:
             with closing(self._access.open_apart(partition)) as source:
                 return sum(self._build_one(partition, source, segment) for segment in plan(source))
 
-    def _build_one(self, partition: TopicPartition, source: PartitionStore, segment: ClosedSegment) -> bool:
+    def _build_one(self, partition: TopicPartition, source: PartitionRebuilder, segment: ClosedSegment) -> bool:
         try:
             if not source.write_key_filter(segment):
                 return False
         except CorruptDataError:
             return False
 
-        def place(store: PartitionStore) -> bool:
+        def place(store: WritablePartition) -> bool:
             # The topic may have been deleted and made again while its old segment was read.
             return store.topic_id == source.topic_id and store.place_key_filter(segment)
 

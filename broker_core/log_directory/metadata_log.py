@@ -36,8 +36,9 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC, partition_folder
 from broker_core.ports import Clock, FileSystem
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.storage_errors import translated
+from broker_core.storage.writable_partition import WritablePartition
 
 Reply = TypeVar("Reply")
 
@@ -50,7 +51,7 @@ _READ_BYTES: Final = 1024 * 1024
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Writer:
     lock: PartitionLock
-    store: PartitionStore
+    store: WritablePartition
 
 
 class MetadataLog:
@@ -65,7 +66,7 @@ class MetadataLog:
         self._making = threading.Lock()
         self._image = MetadataImage()
         self._next_offset = 0
-        self._reader: PartitionStore | None = None
+        self._reader: ReadablePartition | None = None
         self._writer: _Writer | None = None
         self._durable_end_offset = -1
         """Up to here the published bounds are known to be on the device."""
@@ -174,13 +175,12 @@ class MetadataLog:
 
     def _open_reader(self) -> bool:
         try:
-            self._reader = PartitionStore.open(
+            self._reader = ReadablePartition.open(
                 self._fs,
                 self._folder,
                 METADATA_PARTITION,
                 config=METADATA_CONFIG,
                 topic_id=CLUSTER_METADATA_TOPIC_ID,
-                writable=False,
             )
         except UnknownPartitionError:
             return False
@@ -196,16 +196,15 @@ class MetadataLog:
     def _open_writer(self) -> _Writer:
         lock = PartitionLock(f"{self._folder}/{LOCK_FILE_NAME}")
         with lock.exclusive():
-            PartitionStore.create(
+            WritablePartition.create(
                 self._fs, self._folder, METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, keeps_unpublished=False
             )
-        store = PartitionStore.open(
+        store = WritablePartition.open(
             self._fs,
             self._folder,
             METADATA_PARTITION,
             config=METADATA_CONFIG,
             topic_id=CLUSTER_METADATA_TOPIC_ID,
-            writable=True,
             keeps_unpublished=False,
         )
         return _Writer(lock=lock, store=store)

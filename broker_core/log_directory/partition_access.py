@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 from uuid import UUID
 
 from broker_core.cluster import TopicDescription
@@ -42,10 +42,13 @@ from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import partition_folder
 from broker_core.ports import FileSystem
 from broker_core.storage.checkpoints import PARTITION_METADATA_FILE_NAME
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.partition_rebuilder import PartitionRebuilder
+from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.storage_errors import storage_error
+from broker_core.storage.writable_partition import WritablePartition
 
 Answer = TypeVar("Answer")
+Store = TypeVar("Store", bound=ReadablePartition)
 
 logger = logging.getLogger(__name__)
 
@@ -64,31 +67,37 @@ class _StaleFolderError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OpenStore:
-    """A store and the folder that it was opened on; for writing, the lock that must be held besides."""
+class OpenReader(Generic[Store]):
+    """A partition that is open for reading, and the folder that it was opened on."""
 
-    store: PartitionStore
+    store: Store
     identity: FolderIdentity | None
-    lock: PartitionLock | None = None
-
-    def require_folder(self, path: str) -> None:
-        if _identity_of(path) != self.identity:
-            raise _StaleFolderError
 
     def close(self) -> None:
         self.store.close()
-        if self.lock is not None:
-            self.lock.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenWriter:
+    """The same for writing, and the lock that must be held besides."""
+
+    store: WritablePartition
+    identity: FolderIdentity | None
+    lock: PartitionLock
+
+    def close(self) -> None:
+        self.store.close()
+        self.lock.close()
 
 
 class HeldPartition:
-    """A store under its lock. What is released is used by others at once."""
+    """A partition under its lock. What is released is used by others at once."""
 
     __slots__ = ("_lock", "_taken", "store")
 
-    def __init__(self, store: PartitionStore, lock: PartitionLock, taken: Taken[OpenStore]) -> None:
-        self.store = store
-        self._lock = lock
+    def __init__(self, taken: Taken[OpenWriter]) -> None:
+        self.store = taken.opened.store
+        self._lock = taken.opened.lock
         self._taken = taken
 
     def release(self) -> None:
@@ -118,10 +127,10 @@ class PartitionAccess:
         self._folders = folders
         self._configs = TopicConfigs(catalog.topic, topic_defaults)
         self._readers = OpenPartitions(
-            open_partition=self._open_reader, close_partition=OpenStore.close, max_count=max_open_count
+            open_partition=self._open_reader, close_partition=OpenReader.close, max_count=max_open_count
         )
         self._writers = OpenPartitions(
-            open_partition=self._open_writer, close_partition=OpenStore.close, max_count=max_open_count
+            open_partition=self._open_writer, close_partition=OpenWriter.close, max_count=max_open_count
         )
 
     def path_of(self, partition: TopicPartition) -> str:
@@ -137,7 +146,7 @@ class PartitionAccess:
         topic = self._catalog.topic(partition.topic)
         return None if topic is None or partition.partition >= topic.partition_count else topic.topic_id
 
-    def read(self, partition: TopicPartition, operation: Callable[[PartitionStore], Answer]) -> Answer:
+    def read(self, partition: TopicPartition, operation: Callable[[ReadablePartition], Answer]) -> Answer:
         """The operation's answer, of the topic that exists when it returns.
 
         Raises UnknownTopicError, UnknownPartitionError, StorageError, and what the operation raises.
@@ -147,7 +156,7 @@ class PartitionAccess:
             topic = topic_of(self._catalog, partition)
             try:
                 with self._readers.use(partition, topic) as reader:
-                    reader.require_folder(self.path_of(partition))
+                    self._require_folder(partition, reader.identity)
                     answer = operation(reader.store)
             except _StaleFolderError:
                 continue
@@ -167,29 +176,27 @@ class PartitionAccess:
                     return answer
         raise self._restless(partition)
 
-    def write(self, partition: TopicPartition, operation: Callable[[PartitionStore], Answer]) -> Answer:
+    def write(self, partition: TopicPartition, operation: Callable[[WritablePartition], Answer]) -> Answer:
         """The same under the partition's lock, on a store that has learnt what other processes did. Who has the whole
         directory for himself need not learn; the lock he needs as well, for his own threads delete topics and make them
         again: see the module."""
         for attempts_left in reversed(range(_ATTEMPT_COUNT)):
             topic = topic_of(self._catalog, partition)
             try:
-                with self._writers.use(partition, topic) as writer:
-                    assert writer.lock is not None, f"{partition} is open for reading"
-                    with writer.lock.exclusive():
-                        is_alone = self._directory.is_held_alone
-                        if not is_alone:
-                            self._catalog.refresh()
-                        current = self._catalog.topic(topic.name)
-                        # Settings that change all the time do not keep it for ever: then those of just now hold.
-                        is_altered = current is not None and current.topic_id == topic.topic_id and not attempts_left
-                        if current == topic or is_altered:
-                            if is_alone:
-                                writer.store.load()
-                            else:
-                                writer.require_folder(self.path_of(partition))
-                                writer.store.refresh()
-                            return operation(writer.store)
+                with self._writers.use(partition, topic) as writer, writer.lock.exclusive():
+                    is_alone = self._directory.is_held_alone
+                    if not is_alone:
+                        self._catalog.refresh()
+                    current = self._catalog.topic(topic.name)
+                    # Settings that change all the time do not keep it for ever: then those of just now hold.
+                    is_altered = current is not None and current.topic_id == topic.topic_id and not attempts_left
+                    if current == topic or is_altered:
+                        if is_alone:
+                            writer.store.load()
+                        else:
+                            self._require_folder(partition, writer.identity)
+                            writer.store.refresh()
+                        return operation(writer.store)
             except _StaleFolderError:
                 continue
             except (UnknownTopicError, UnknownPartitionError):
@@ -210,11 +217,9 @@ class PartitionAccess:
         taken = None if topic is None else self._writers.maybe_take(partition, topic)
         if topic is None or taken is None:
             return None
-        lock, store = taken.opened.lock, taken.opened.store
-        assert lock is not None, f"{partition} is open for reading"
         is_locked = False
         try:
-            is_locked = lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
+            is_locked = taken.opened.lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
         except OSError:
             pass  # what the system says of it `write` will meet as well, and say
         finally:
@@ -222,23 +227,23 @@ class PartitionAccess:
                 taken.give_back()
         if not is_locked:
             return None
-        held = HeldPartition(store, lock, taken)
+        held = HeldPartition(taken)
         now = self._catalog.topic(partition.topic)
-        if not store.is_loaded or (now is not topic and now != topic):
+        if not held.store.is_loaded or (now is not topic and now != topic):
             held.release()
             return None
         return held
 
-    def open_apart(self, partition: TopicPartition) -> PartitionStore:
-        """A store for reading that the caller alone uses, for as long as it takes, and closes."""
-        return self._open_reader(partition, topic_of(self._catalog, partition)).store
+    def open_apart(self, partition: TopicPartition) -> PartitionRebuilder:
+        """One that the caller alone uses, for as long as it takes, and closes."""
+        return self._open_to_read(PartitionRebuilder, partition, topic_of(self._catalog, partition)).store
 
-    def open_held(self, partition: TopicPartition) -> OpenStore:
+    def open_held(self, partition: TopicPartition) -> OpenReader[ReadablePartition]:
         """The same with the folder that it was opened on, for who asks it while holding another partition's lock:
         opening may make a folder, which takes the metadata log's lock, so it comes before."""
         return self._open_reader(partition, topic_of(self._catalog, partition))
 
-    def is_in_place(self, held: OpenStore, partition: TopicPartition) -> bool:
+    def is_in_place(self, held: OpenReader[ReadablePartition], partition: TopicPartition) -> bool:
         """Whether the folder is still the partition's. Takes no lock."""
         return _identity_of(self.path_of(partition)) == held.identity
 
@@ -251,16 +256,23 @@ class PartitionAccess:
         self._readers.close()
         self._writers.close()
 
-    def _open_reader(self, partition: TopicPartition, topic: TopicDescription) -> OpenStore:
-        store, identity = self._open_store(partition, topic, writable=False)
+    def _open_reader(self, partition: TopicPartition, topic: TopicDescription) -> OpenReader[ReadablePartition]:
+        return self._open_to_read(ReadablePartition, partition, topic)
+
+    def _open_to_read(self, kind: type[Store], partition: TopicPartition, topic: TopicDescription) -> OpenReader[Store]:
+        store, identity = self._open_store(kind, partition, topic)
         if self._may_recover() and store.has_unpublished():
             self._recover_for_reading(partition, topic, wait_seconds=0)
-        return OpenStore(store=store, identity=identity)
+        return OpenReader(store=store, identity=identity)
 
-    def _open_writer(self, partition: TopicPartition, topic: TopicDescription) -> OpenStore:
-        store, identity = self._open_store(partition, topic, writable=True)
+    def _open_writer(self, partition: TopicPartition, topic: TopicDescription) -> OpenWriter:
+        store, identity = self._open_store(WritablePartition, partition, topic)
         lock = PartitionLock(f"{self.path_of(partition)}/{LOCK_FILE_NAME}")
-        return OpenStore(store=store, identity=identity, lock=lock)
+        return OpenWriter(store=store, identity=identity, lock=lock)
+
+    def _require_folder(self, partition: TopicPartition, identity: FolderIdentity | None) -> None:
+        if _identity_of(self.path_of(partition)) != identity:
+            raise _StaleFolderError
 
     def _may_recover(self) -> bool:
         return self._folders is not None and self._directory.is_writable
@@ -270,27 +282,26 @@ class PartitionAccess:
         power failure the bounds on the device may be older than the batches, or newer than unsynced ones. Not while a
         living writer has the lock."""
         with closing(self._open_writer(partition, topic)) as writer:
-            assert writer.lock is not None, f"{partition} is open for reading"
             try:
                 with writer.lock.maybe_exclusive(timeout_seconds=wait_seconds) as is_held:
                     if is_held:
-                        writer.require_folder(self.path_of(partition))
+                        self._require_folder(partition, writer.identity)
                         writer.store.refresh()
             except (CorruptDataError, StorageError, _StaleFolderError) as error:
                 # The reader can still have what was published; what is damaged it will find where it lies.
                 logger.warning("partition=%s could not be recovered for reading: %s", partition, error)
 
     def _open_store(
-        self, partition: TopicPartition, topic: TopicDescription, *, writable: bool
-    ) -> tuple[PartitionStore, FolderIdentity | None]:
+        self, kind: type[Store], partition: TopicPartition, topic: TopicDescription
+    ) -> tuple[Store, FolderIdentity | None]:
         path = self.path_of(partition)
         may_make = self._folders is not None and self._directory.is_writable
         config = self._configs.of(topic)
         # Topics of an old Kafka have no id, and a real Kafka's folder is taken for what it says it is.
         topic_id = None if self._folders is None else topic.topic_id
 
-        def open_it() -> tuple[PartitionStore, FolderIdentity | None]:
-            store = PartitionStore.open(self._fs, path, partition, config=config, topic_id=topic_id, writable=writable)
+        def open_it() -> tuple[Store, FolderIdentity | None]:
+            store = kind.open(self._fs, path, partition, config=config, topic_id=topic_id)
             return store, _identity_of(path)
 
         try:

@@ -37,8 +37,8 @@ from broker_core.model.topic_name import (
 )
 from broker_core.ports import Entropy, FileSystem
 from broker_core.storage.checkpoints import PARTITION_METADATA_FILE_NAME, read_partition_metadata
-from broker_core.storage.partition_store import PartitionStore
 from broker_core.storage.storage_errors import translated
+from broker_core.storage.writable_partition import WritablePartition
 
 _log: Final = logging.getLogger(__name__)
 _MADE_TOGETHER_COUNT: Final = 50
@@ -165,7 +165,7 @@ class PartitionFolders:
         lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}")
         try:
             with lock.exclusive():
-                PartitionStore.create(self._fs, path, partition, topic.topic_id, is_folder_durable=True)
+                WritablePartition.create(self._fs, path, partition, topic.topic_id, is_folder_durable=True)
         finally:
             lock.close()
 

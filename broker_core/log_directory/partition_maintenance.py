@@ -21,7 +21,8 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import COMPACTION_MEMORY_BYTES
 from broker_core.ports import Clock, Entropy
 from broker_core.storage.compaction_run import CleanedSegments, CompactionReport
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.writable_partition import WritablePartition
 
 COMPACTION_LOCK_FILE_NAME: Final = ".compaction.lock"
 
@@ -67,7 +68,7 @@ class PartitionMaintenance:
         config = self._access.config_of(partition)
         now_ms, pinned_offset = self._clock.now_ms(), self._pinned_offset(partition)
 
-        def look(store: PartitionStore) -> bool:
+        def look(store: ReadablePartition) -> bool:
             bounds, segments = store.bounds(), store.segments()
             if config.is_compacted and len(segments) > 1:
                 return True
@@ -122,7 +123,7 @@ class PartitionMaintenance:
             error=error,
         )
 
-    def _retain(self, store: PartitionStore, pinned_offset: int | None) -> tuple[int, int]:
+    def _retain(self, store: WritablePartition, pinned_offset: int | None) -> tuple[int, int]:
         """(segments deleted, offsets deleted)."""
         start = store.bounds().log_start_offset
         segment_count = store.apply_retention(self._clock.now_ms(), pinned_offset=pinned_offset)
@@ -157,7 +158,7 @@ class PartitionMaintenance:
                     raise
                 is_full = cleaned.is_full
 
-                def swap(store: PartitionStore, cleaned: CleanedSegments = cleaned) -> CompactionReport:
+                def swap(store: WritablePartition, cleaned: CleanedSegments = cleaned) -> CompactionReport:
                     # The topic may have been deleted and made again while its old segments were read.
                     return store.swap_compaction(cleaned) if store.topic_id == source.topic_id else CompactionReport()
 

@@ -41,7 +41,7 @@ _Answer = TypeVar("_Answer")
 
 
 class PartitionReader:
-    """Reads for `PartitionStore`; see there for what the methods promise."""
+    """Reads for `ReadablePartition`; see there for what the methods promise."""
 
     def __init__(self, fs: FileSystem, directory: str, topic_partition: TopicPartition, config: TopicConfig) -> None:
         self._fs = fs

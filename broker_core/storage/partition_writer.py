@@ -3,7 +3,7 @@
 What it keeps in memory is a cache of the folder; `refresh` brings it up to date every time the lock was taken. How the
 log grows stands in `append_group`, how it is shortened in `maintenance`, how it is compacted in `compaction_run`: each
 ends with `publish`, before which nothing is visible. If the process dies, `refresh` of the next writer finds the log
-longer than was published and keeps what is whole of it, or cuts it: see `PartitionStore.open`.
+longer than was published and keeps what is whole of it, or cuts it: see `WritablePartition.open`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from broker_core.storage.storage_errors import translated
 
 
 class PartitionWriter:
-    """Writes for `PartitionStore`; see there for what the methods promise."""
+    """Writes for `WritablePartition`; see there for what the methods promise."""
 
     def __init__(
         self,

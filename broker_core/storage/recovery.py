@@ -6,7 +6,7 @@
 With published bounds, everything up to the flushed position is known to be on the device: a bad header there is
 corruption and raised (contents are checked when they are read). Behind it batches are kept as long as they are whole,
 CRC-true and in order, also in segments that a dead writer had begun; the first that is not, and all behind it, is cut.
-With `keeps_unpublished` False everything behind the published end is cut: see `PartitionStore.open`.
+With `keeps_unpublished` False everything behind the published end is cut: see `WritablePartition.open`.
 
 Without published bounds (a real Kafka's directory, a lost file) only the last segment can have a torn tail. It is read
 whole. If good batches follow the first bad one, that is damage and raised; else the bad bytes are a tail.

@@ -12,10 +12,11 @@ from functools import cache
 from fuzz.batches import a_batch_of, a_marker
 from fuzz.log_machine import START_MS, read_everything
 from fuzz.plain_log import Content, Row
-from fuzz.store_machine import DIRECTORY, PARTITION, TOPIC_ID, PartitionStore, StoreLog
+from fuzz.store_machine import DIRECTORY, PARTITION, TOPIC_ID, StoreLog
 from support.files.faulty_file_system import FaultyFileSystem
 
 from broker_core.model.identifiers import CompressionType, IsolationLevel
+from broker_core.storage.writable_partition import WritablePartition
 
 CONFIGS = {
     "internal.segment.bytes": "700",
@@ -111,7 +112,7 @@ def prepared(fs: FaultyFileSystem) -> FaultyFileSystem:
 
 
 def create(fs: FaultyFileSystem) -> None:
-    PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+    WritablePartition.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
 
 
 def run(fs: FaultyFileSystem, on_step: Callable[[int], None]) -> StoreLog:

@@ -1,9 +1,10 @@
-"""The machine on `PartitionStore`: several stores over one in-memory disk, each of them what a process would hold."""
+"""The machine on `WritablePartition`: several over one in-memory disk, each what a process would hold."""
 
 from __future__ import annotations
 
 import itertools
 import random
+from typing import Any
 from uuid import UUID
 
 import hypothesis.strategies as st
@@ -23,7 +24,8 @@ from broker_core.model.topic_config import TopicConfig
 from broker_core.record.batch_header import BatchHeader
 from broker_core.record.batch_reader import iter_headers
 from broker_core.storage.compaction_run import CompactionReport
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.writable_partition import WritablePartition
 
 DIRECTORY = "/log/t-0"
 PARTITION = TopicPartition("t", 0)
@@ -35,7 +37,7 @@ def an_empty_disk() -> FaultyFileSystem:
     fs = FaultyFileSystem()
     fs.make_directory("/log")
     fs.sync_directory("")
-    PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+    WritablePartition.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
     return fs
 
 
@@ -50,10 +52,9 @@ class StoreLog:
         self.config = TopicConfig.from_strings(configs)
         self.store = self._opened()
 
-    def _opened(self) -> PartitionStore:
-        return PartitionStore.open(
-            self.fs, DIRECTORY, PARTITION, config=self.config, topic_id=TOPIC_ID, writable=self.writable
-        )
+    def _opened(self) -> Any:
+        kind = WritablePartition if self.writable else ReadablePartition
+        return kind.open(self.fs, DIRECTORY, PARTITION, config=self.config, topic_id=TOPIC_ID)
 
     def append(self, batches: bytearray, now_ms: int) -> AppendResult:
         self.store.refresh()

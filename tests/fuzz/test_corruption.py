@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
 
 import pytest
 from fuzz.batches import a_batch_of, rows_of
@@ -22,7 +23,8 @@ from broker_core.model.exceptions import CorruptBatchError, CorruptDataError, Di
 from broker_core.model.identifiers import CompressionType, IsolationLevel
 from broker_core.model.topic_config import TopicConfig
 from broker_core.record import columns
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.writable_partition import WritablePartition
 
 CONFIGS = {"internal.segment.bytes": "800", "index.interval.bytes": "0", "retention.ms": "-1"}
 KINDS = [
@@ -47,7 +49,7 @@ class Truth:
 @cache
 def truth() -> Truth:
     fs = prepared(FaultyFileSystem())
-    PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+    WritablePartition.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
     log = StoreLog(fs, CONFIGS)
     steps = [
         appending(0, [3], CompressionType.NONE), appending(3, [2, 4], CompressionType.ZSTD),
@@ -84,7 +86,7 @@ def batches_in(content: bytes) -> list[tuple[int, int, int]]:
     return found
 
 
-def seen_by(store: PartitionStore, isolation: IsolationLevel, into: list[Row] | None = None) -> list[Row]:
+def seen_by(store: ReadablePartition, isolation: IsolationLevel, into: list[Row] | None = None) -> list[Row]:
     """What a reader gets; `into` keeps what came before a refusal."""
     found = [] if into is None else into
     bounds = store.bounds()
@@ -110,10 +112,11 @@ def a_disk_with(path: str, damaged: bytes | None) -> FaultyFileSystem:
     return fs
 
 
-def opened(fs: FaultyFileSystem, *, writable: bool) -> PartitionStore:
-    return PartitionStore.open(
-        fs, DIRECTORY, PARTITION, config=TopicConfig.from_strings(CONFIGS), topic_id=TOPIC_ID, writable=writable
-    )
+Opened = TypeVar("Opened", ReadablePartition, WritablePartition)
+
+
+def opened(fs: FaultyFileSystem, kind: type[Opened]) -> Opened:
+    return kind.open(fs, DIRECTORY, PARTITION, config=TopicConfig.from_strings(CONFIGS), topic_id=TOPIC_ID)
 
 
 def what_goes_wrong(path: str, damaged: bytes | None, at: int | None, kind: str) -> str | None:
@@ -130,7 +133,7 @@ def what_goes_wrong(path: str, damaged: bytes | None, at: int | None, kind: str)
 
 def _reader(fs: FaultyFileSystem, path: str, kind: str, at: int | None) -> str | None:
     before = fs.snapshot()
-    store = opened(fs, writable=False)
+    store = opened(fs, ReadablePartition)
     whole = truth()
     wrong = None
     for isolation in IsolationLevel:
@@ -162,7 +165,7 @@ def _reader(fs: FaultyFileSystem, path: str, kind: str, at: int | None) -> str |
 
 def _writer(fs: FaultyFileSystem, path: str, kind: str, at: int | None) -> str | None:
     before = fs.snapshot()
-    store = opened(fs, writable=True)
+    store = opened(fs, WritablePartition)
     refused = None
     try:
         store.refresh()
@@ -301,9 +304,9 @@ def test_garbage_behind_the_flushed_range_is_cut_and_nothing_else():
     whole = truth().files[path]
     for garbage in (b"\0" * 100, b"\xff" * 30, whole[:61], random.Random(3).randbytes(5000), whole[: len(whole) // 2]):
         fs = a_disk_with(path, whole + garbage)
-        reader = opened(fs, writable=False)
+        reader = opened(fs, ReadablePartition)
         assert seen_by(reader, IsolationLevel.READ_UNCOMMITTED) == truth().rows[IsolationLevel.READ_UNCOMMITTED]
-        writer = opened(fs, writable=True)
+        writer = opened(fs, WritablePartition)
         writer.refresh()
         assert fs.content(path) == whole
         assert writer.verify() == []

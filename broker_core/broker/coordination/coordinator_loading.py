@@ -18,7 +18,7 @@ from broker_core.coordinator.stored_records import NewestRecords, StoredRecord
 from broker_core.model.exceptions import CorruptDataError, StreamlogError
 from broker_core.model.identifiers import IsolationLevel
 from broker_core.ports import Jobs
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.writable_partition import WritablePartition
 
 State = TypeVar("State")
 Record = TypeVar("Record")
@@ -87,5 +87,5 @@ class CoordinatorLoading(Generic[State, Record]):
         self._on_loaded(state, self._end_offset)
 
 
-def _put_in_order(store: PartitionStore) -> None:
+def _put_in_order(store: WritablePartition) -> None:
     """Opening the partition for a change does it."""

@@ -18,7 +18,7 @@ from broker_core.model.exceptions import InvalidRequestError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import KEY_FILTER_UPKEEP_BYTES
 from broker_core.ports import Clock, Entropy, Jobs
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 
 PinnedOffset = Callable[[TopicPartition], int | None]
 """From where on somebody still wants a partition's records, however old they are; None: nobody. Asked on the loop."""
@@ -115,7 +115,7 @@ class MaintenanceSchedule:
         report = None
         if self._maintenance.is_due(partition):
             report = self._maintenance.maintain(partition, max_filter_bytes=KEY_FILTER_UPKEEP_BYTES)
-        return _Looked(report=report, bounds=self._access.read(partition, PartitionStore.bounds))
+        return _Looked(report=report, bounds=self._access.read(partition, ReadablePartition.bounds))
 
     def _end(self) -> None:
         self._is_working = False

@@ -13,7 +13,7 @@ from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.ports import FileSystem
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 
 
 class OpenReaders:
@@ -23,23 +23,22 @@ class OpenReaders:
         self._fs = fs
         self._access = access
         self._max_count = max_count
-        self._stores: OrderedDict[TopicPartition, PartitionStore] = OrderedDict()
+        self._stores: OrderedDict[TopicPartition, ReadablePartition] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._stores)
 
-    def get(self, partition: TopicPartition, *, topic_id: UUID, config: TopicConfig) -> PartitionStore:
+    def get(self, partition: TopicPartition, *, topic_id: UUID, config: TopicConfig) -> ReadablePartition:
         """Good until the next call. Raises UnknownPartitionError without the folder, StorageError when it cannot be
         opened."""
         store = self._stores.get(partition)
         if store is None:
-            store = PartitionStore.open(
+            store = ReadablePartition.open(
                 self._fs,
                 self._access.path_of(partition),
                 partition,
                 config=config,
                 topic_id=topic_id,
-                writable=False,
             )
             self._stores[partition] = store
             if len(self._stores) > self._max_count:

@@ -21,12 +21,9 @@ from broker_core.log_directory.partition_access import HeldPartition, PartitionA
 from broker_core.model.exceptions import StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_header import ATTRIBUTES_POSITION, COMPRESSION_MASK
-from broker_core.storage.partition_store import (
-    AppendOutcome,
-    GroupedAppend,
-    PartitionStore,
-    StartedAppends,
-)
+from broker_core.storage.append_group import AppendOutcome, GroupedAppend, StartedAppends
+from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.writable_partition import WritablePartition
 
 Answer = TypeVar("Answer")
 
@@ -58,7 +55,7 @@ class QueuedAppend(NamedTuple):
 class QueuedChange:
     """Any other change of the partition."""
 
-    work: Callable[[PartitionStore], Any]
+    work: Callable[[WritablePartition], Any]
     on_done: Callable[[Any], None]
     on_error: OnError
 
@@ -157,7 +154,7 @@ class PartitionTarget:
     def append(self, queued: Sequence[QueuedAppend], *, now_ms: int, wants_all_producers: bool) -> Changed:
         """One group. Raises what `PartitionAccess.write` does: then nothing was appended."""
 
-        def write(store: PartitionStore) -> Changed:
+        def write(store: WritablePartition) -> Changed:
             self._require_topic(store)
             outcomes = store.append_group(_accepted(queued), now_ms=now_ms, is_synced=True)
             return _changed(store, _answers(queued, outcomes), wants_all_producers=wants_all_producers)
@@ -178,7 +175,7 @@ class PartitionTarget:
     def change(self, queued: QueuedChange) -> Changed:
         """What the change raises is its answer."""
 
-        def write(store: PartitionStore) -> Changed:
+        def write(store: WritablePartition) -> Changed:
             self._require_topic(store)
             try:
                 answer = queued.work(store)
@@ -193,16 +190,16 @@ class PartitionTarget:
 
         return self.access.write(self.topic_partition, write)
 
-    def ask(self, question: Callable[[PartitionStore], Answer]) -> Answer:
+    def ask(self, question: Callable[[ReadablePartition], Answer]) -> Answer:
         """The answer of the partition as it is published. Raises what the question and `PartitionAccess.read` do."""
 
-        def asked(store: PartitionStore) -> Answer:
+        def asked(store: ReadablePartition) -> Answer:
             self._require_topic(store)
             return question(store)
 
         return self.access.read(self.topic_partition, asked)
 
-    def _require_topic(self, store: PartitionStore) -> None:
+    def _require_topic(self, store: ReadablePartition) -> None:
         if store.topic_id != self.topic_id:
             raise self.unknown_topic()
 
@@ -225,7 +222,7 @@ def _answers(
     return [each.refusal or next(of_accepted) for each in queued]
 
 
-def _changed(store: PartitionStore, answers: Sequence[Any], *, wants_all_producers: bool) -> Changed:
+def _changed(store: WritablePartition, answers: Sequence[Any], *, wants_all_producers: bool) -> Changed:
     has_rolled = False
     changed_ids: set[int] = set()
     for each in answers:

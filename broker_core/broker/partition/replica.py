@@ -41,7 +41,9 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
 from broker_core.record.batch_header import BatchHeader, WritableBytes
-from broker_core.storage.partition_store import GroupedAppend, PartitionStore
+from broker_core.storage.append_group import GroupedAppend
+from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.writable_partition import WritablePartition
 
 Answer = TypeVar("Answer")
 
@@ -106,7 +108,7 @@ class Replica:
         unless the topic's flush.policy leaves that to the operating system. `header`: of the only batch, if it was
         read.
 
-        `on_error` has what `PartitionStore.append` raises, UnknownTopicError, or StorageError. From a client the
+        `on_error` has what `WritablePartition.append` raises, UnknownTopicError, or StorageError. From a client the
         batch must claim no offset, as in Kafka: else InvalidRecordError.
         """
         refusal = None
@@ -126,7 +128,7 @@ class Replica:
         )
 
     def change(
-        self, work: Callable[[PartitionStore], Answer], on_done: Callable[[Answer], None], on_error: OnError
+        self, work: Callable[[WritablePartition], Answer], on_done: Callable[[Answer], None], on_error: OnError
     ) -> None:
         """Runs `work(store)` in a job under the partition's lock, behind what is queued."""
         self._queue.add_change(QueuedChange(work=work, on_done=on_done, on_error=on_error))
@@ -142,7 +144,7 @@ class Replica:
             self.is_dirty = False
             on_done(None)
 
-        self.change(PartitionStore.flush, flushed, on_error)
+        self.change(WritablePartition.flush, flushed, on_error)
 
     def learn_bounds(self, bounds: PartitionBounds) -> None:
         """Somebody else changed the partition: its maintenance."""
@@ -176,7 +178,7 @@ class Replica:
     def read(
         self, from_offset: int, *, max_bytes: int, isolation: IsolationLevel, until_offset: int | None = None
     ) -> FetchedBatches:
-        """See `PartitionStore.read`; ends at `bounds`. Raises OffsetOutOfRangeError, CorruptBatchError and
+        """See `ReadablePartition.read`; ends at `bounds`. Raises OffsetOutOfRangeError, CorruptBatchError and
         StorageError."""
         bounds = self.bounds
         bounds.require(from_offset, self.topic_partition)
@@ -204,7 +206,7 @@ class Replica:
         if bounds.log_start_offset == bounds.log_end_offset:
             return lambda: None
         if spec == OffsetSpec.MAX_TIMESTAMP:
-            find_newest = self.asked_of_store(PartitionStore.find_max_timestamp)
+            find_newest = self.asked_of_store(ReadablePartition.find_max_timestamp)
 
             def newest() -> OffsetAndTimestamp | None:
                 found = find_newest()
@@ -213,7 +215,7 @@ class Replica:
             return newest
         return self.asked_of_store(lambda store: store.find_offset_by_timestamp(spec, until_offset=readable_end))
 
-    def asked_of_store(self, question: Callable[[PartitionStore], Answer]) -> Callable[[], Answer]:
+    def asked_of_store(self, question: Callable[[ReadablePartition], Answer]) -> Callable[[], Answer]:
         """What puts the question to the partition's store, in a job. Raises what the question raises, and
         UnknownTopicError when the topic is gone by then, or another one."""
         target = self._target
@@ -237,7 +239,7 @@ class Replica:
         end = self._reader().leader_epochs().end_of(leader_epoch, log_end_offset=self.bounds.log_end_offset)
         return end.leader_epoch, end.end_offset
 
-    def _reader(self) -> PartitionStore:
+    def _reader(self) -> ReadablePartition:
         return self._services.readers.get(self.topic_partition, topic_id=self.topic_id, config=self.config)
 
     def _look_at_bounds(self) -> None:
@@ -337,5 +339,5 @@ class Replica:
         self._call(self._services.on_advanced, self.topic_partition)
 
 
-def _nothing(store: PartitionStore) -> None:
+def _nothing(store: WritablePartition) -> None:
     """A job that changes nothing brings back all that the loop is to know."""

@@ -32,7 +32,7 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.identifiers import TopicPartition
 from broker_core.ports import Clock, Entropy, Jobs, LoopWrites
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 
 _log: Final = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class ReplicaManager:
             found = {}
             for partition in wanted:
                 with suppress(StreamlogError):
-                    segments = access.read(partition, PartitionStore.segments)
+                    segments = access.read(partition, ReadablePartition.segments)
                     found[partition] = sum(segment.size_bytes for segment in segments)
             return found
 

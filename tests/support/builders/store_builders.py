@@ -10,7 +10,9 @@ from support.files.faulty_file_system import FaultyFileSystem
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.record.batch_reader import iter_headers, records_of
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.partition_rebuilder import PartitionRebuilder
+from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.writable_partition import WritablePartition
 
 DIRECTORY = "/log/t-0"
 PARTITION = TopicPartition("t", 0)
@@ -22,20 +24,19 @@ def a_disk(fs: FaultyFileSystem | None = None) -> FaultyFileSystem:
     fs = fs or FaultyFileSystem()
     fs.make_directory("/log")
     fs.sync_directory("")
-    PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+    WritablePartition.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
     return fs
 
 
-def a_store(fs=None, *, writable=True, **configs) -> PartitionStore:
+def a_store(fs=None, *, writable=True, **configs):
     """`a_store(fs, segment_bytes=...)` is not how settings are named: pass them as a dict by **{"a.b": "c"}."""
-    return PartitionStore.open(
-        fs or a_disk(),
-        DIRECTORY,
-        PARTITION,
-        config=TopicConfig.from_strings(configs),
-        topic_id=TOPIC_ID,
-        writable=writable,
-    )
+    kind = WritablePartition if writable else ReadablePartition
+    config = TopicConfig.from_strings(configs)
+    return kind.open(fs or a_disk(), DIRECTORY, PARTITION, config=config, topic_id=TOPIC_ID)
+
+
+def a_rebuilder(fs) -> PartitionRebuilder:
+    return PartitionRebuilder.open(fs, DIRECTORY, PARTITION, config=TopicConfig(), topic_id=TOPIC_ID)
 
 
 def append(store, batches=None, *, now_ms=SOME_TIME_MS):

@@ -16,7 +16,7 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OFFSET_METADATA_BYTES
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.writable_partition import WritablePartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -155,7 +155,7 @@ def test_error_with_the_offsets_does_not_keep_a_topic_from_being_deleted(cluster
 
     hits = []
     with monkeypatch.context() as patched:
-        patched.setattr(PartitionStore, "append_control", refuse)
+        patched.setattr(WritablePartition, "append_control", refuse)
         cluster.delete_topic("t")
     assert hits
     assert "offsets committed for deleted topic t are still there" in caplog.text

@@ -344,7 +344,7 @@ def test_a_segment_that_begins_starts_retention_by_itself(cluster):
 
 
 def test_error_in_maintenance_fails_no_append(cluster, caplog, monkeypatch):
-    from broker_core.storage.partition_store import PartitionStore
+    from broker_core.storage.writable_partition import WritablePartition
 
     hits = []
 
@@ -352,7 +352,7 @@ def test_error_in_maintenance_fails_no_append(cluster, caplog, monkeypatch):
         hits.append(now_ms)
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(PartitionStore, "apply_retention", refuse)
+    monkeypatch.setattr(WritablePartition, "apply_retention", refuse)
     cluster.create_topic("t", configs={"internal.segment.bytes": "300"})
     assert [append(cluster, b"v" * 200).base_offset for _ in range(5)] == [0, 1, 2, 3, 4]
     cluster._maintenance.stop()

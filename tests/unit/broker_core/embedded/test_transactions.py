@@ -43,7 +43,8 @@ from broker_core.model.limits import (
 from broker_core.model.transaction_state import TransactionState
 from broker_core.record.batch_reader import records_of
 from broker_core.storage.os_file_system import OsFileSystem
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.writable_partition import WritablePartition
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
 from broker_core.txn.transaction_replies import InitReply
 
@@ -260,7 +261,7 @@ def test_what_a_dead_process_decided_is_finished_by_who_next_looks(cluster, othe
 
 def is_settled_for_a_stranger(cluster, partition):
     """Without the help that a reader gives."""
-    bounds = cluster._opened().access.read(partition, PartitionStore.bounds)
+    bounds = cluster._opened().access.read(partition, ReadablePartition.bounds)
     return bounds.last_stable_offset == bounds.high_watermark
 
 
@@ -588,7 +589,7 @@ def test_error_with_expiring_the_transactions_of_others_fails_nobody(cluster, ot
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(PartitionStore, "append_control", refuse)
+        patched.setattr(WritablePartition, "append_control", refuse)
         assert state_of(other, "late") is TransactionState.ONGOING
     assert hits
     assert "not finished yet" in caplog.text

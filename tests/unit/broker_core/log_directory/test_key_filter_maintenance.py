@@ -10,7 +10,7 @@ from broker_core.log_directory.key_filter_maintenance import KEY_FILTER_LOCK_FIL
 from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_reader import Record
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.partition_rebuilder import PartitionRebuilder
 
 T0 = TopicPartition("t", 0)
 SMALL = {"internal.segment.bytes": "300", "retention.ms": "-1"}
@@ -103,7 +103,7 @@ def test_what_a_builder_that_died_left_is_removed(cluster, tmp_path):
 
 def test_a_topic_made_again_while_its_old_segment_was_read_gets_no_filter_of_it(cluster, tmp_path, monkeypatch):
     fill(cluster)
-    written = PartitionStore.write_key_filter
+    written = PartitionRebuilder.write_key_filter
     hits = []
 
     def write_slowly(store, segment):
@@ -115,7 +115,7 @@ def test_a_topic_made_again_while_its_old_segment_was_read_gets_no_filter_of_it(
             fill(cluster, first=100)
         return result
 
-    monkeypatch.setattr(PartitionStore, "write_key_filter", write_slowly)
+    monkeypatch.setattr(PartitionRebuilder, "write_key_filter", write_slowly)
     cluster.maintain()
     assert hits
     assert filters_in(tmp_path) == []

@@ -22,7 +22,7 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.checkpoints import read_partition_metadata
 from broker_core.storage.os_file_system import OsFileSystem
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 
 ENTROPY = SystemEntropy()
 T0 = TopicPartition("t", 0)
@@ -55,7 +55,7 @@ class Door:
         ).result.base_offset
 
     def end(self, partition=T0):
-        return self.access.read(partition, PartitionStore.bounds).log_end_offset
+        return self.access.read(partition, ReadablePartition.bounds).log_end_offset
 
 
 @pytest.fixture
@@ -431,7 +431,7 @@ def test_a_partition_of_a_topic_that_was_deleted_recreated_or_altered_is_not_hel
 
 def test_a_partition_that_forgot_what_it_knew_is_not_held_until_a_write_has_loaded_it(alone):
     held = alone.access.maybe_hold(T0)
-    held.store._loaded().forget()
+    held.store._writer.forget()
     held.release()
     assert alone.access.maybe_hold(T0) is None
     assert alone.append() == 1

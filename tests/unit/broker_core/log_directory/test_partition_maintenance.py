@@ -166,17 +166,17 @@ def test_maintenance_of_a_deleted_topic_touches_nothing_of_the_one_that_was_made
 
 
 def test_records_that_are_deleted_while_they_are_compacted_are_no_error(cluster, monkeypatch):
-    from broker_core.storage.partition_store import PartitionStore
+    from broker_core.storage.partition_rebuilder import PartitionRebuilder
 
     cluster.create_topic("t", configs={**COMPACTED, "cleanup.policy": "compact,delete"})
     fill(cluster, 20)
-    clean, hits = PartitionStore.clean_compaction, []
+    clean, hits = PartitionRebuilder.clean_compaction, []
 
     def clean_late(store, job, **arguments):
         hits.append(cluster.delete_records(T0, 10))
         return clean(store, job, **arguments)
 
-    monkeypatch.setattr(PartitionStore, "clean_compaction", clean_late)
+    monkeypatch.setattr(PartitionRebuilder, "clean_compaction", clean_late)
     [report] = cluster.maintain(["t"])
     assert hits == [10]
     assert report.error is None
@@ -186,11 +186,11 @@ def test_records_that_are_deleted_while_they_are_compacted_are_no_error(cluster,
 
 
 def test_a_topic_made_again_while_its_old_segments_were_cleaned_is_left_alone(cluster, monkeypatch):
-    from broker_core.storage.partition_store import PartitionStore
+    from broker_core.storage.partition_rebuilder import PartitionRebuilder
 
     cluster.create_topic("t", configs=COMPACTED)
     fill(cluster, 21)
-    cleaned = PartitionStore.clean_compaction
+    cleaned = PartitionRebuilder.clean_compaction
     hits = []
 
     def clean_slowly(store, job, **arguments):
@@ -201,7 +201,7 @@ def test_a_topic_made_again_while_its_old_segments_were_cleaned_is_left_alone(cl
         fill(cluster, 21)
         return result
 
-    monkeypatch.setattr(PartitionStore, "clean_compaction", clean_slowly)
+    monkeypatch.setattr(PartitionRebuilder, "clean_compaction", clean_slowly)
     [report] = cluster.maintain()
     assert hits
     assert report.compaction == CompactionReport()

@@ -22,7 +22,7 @@ from broker_core.model.exceptions import (
     StreamlogError,
 )
 from broker_core.model.identifiers import IsolationLevel
-from broker_core.storage.partition_store import AppendOutcome, GroupedAppend
+from broker_core.storage.append_group import AppendOutcome, GroupedAppend
 
 
 def append_group(store, *batches, now_ms=SOME_TIME_MS, is_synced=True):

@@ -9,7 +9,7 @@ from support.files.faulty_file_system import Killed
 
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import DiskFullError, StorageError, StreamlogError
-from broker_core.storage.partition_store import AppendOutcome, GroupedAppend
+from broker_core.storage.append_group import AppendOutcome, GroupedAppend
 
 
 def grouped(batches):

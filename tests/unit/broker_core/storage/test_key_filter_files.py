@@ -8,6 +8,7 @@ from support.builders.store_builders import (
     DIRECTORY,
     SMALL_SEGMENTS,
     a_disk,
+    a_rebuilder,
     a_store,
     append,
     append_control,
@@ -19,7 +20,7 @@ from support.builders.store_builders import (
 from support.files.faulty_file_system import Killed
 
 from broker_core.log.key_filter import KEY_FILTER_HEADER_BYTES, ClosedSegment, KeyFilterBuilder
-from broker_core.model.exceptions import CorruptBatchError, DirectoryReadOnlyError
+from broker_core.model.exceptions import CorruptBatchError
 from broker_core.model.identifiers import CompressionType
 from broker_core.model.limits import KEY_FILTER_SPARE_BYTES
 from broker_core.record.key_places import BLOCK_BYTES
@@ -175,7 +176,7 @@ def test_a_damaged_segment_gets_no_filter():
     content[100] ^= 1
     fs.overwrite(path, bytes(content))
     with pytest.raises(CorruptBatchError) as caught:
-        a_store(fs, writable=False).write_key_filter(segment)
+        a_rebuilder(fs).write_key_filter(segment)
     assert (caught.value.file, caught.value.position) == (path, 0)
     assert files_of(fs, "keyfilter") == []
 
@@ -190,15 +191,6 @@ def test_a_segment_that_is_gone_or_another_one_gets_no_filter():
     assert not store.place_key_filter(second)
     assert not store.write_key_filter(first)
     assert not any(path.endswith(".tmp") for path in fs.snapshot())
-
-
-def test_a_store_for_reading_places_nothing():
-    fs = a_disk()
-    segment = a_log(fs).plan_key_filters()[0]
-    reader = a_store(fs, writable=False)
-    assert reader.write_key_filter(segment)
-    with pytest.raises(DirectoryReadOnlyError):
-        reader.place_key_filter(segment)
 
 
 def test_a_filter_goes_with_its_segment():

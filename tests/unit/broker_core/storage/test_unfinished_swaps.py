@@ -3,7 +3,7 @@ from support.builders.builders import a_batch
 from support.builders.store_builders import DIRECTORY, PARTITION, SMALL_SEGMENTS, a_disk, a_store, append, offsets_in
 
 from broker_core.model.topic_config import TopicConfig
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.segment_names import FolderListing, segment_path
 from broker_core.storage.unfinished_swaps import SwapsFinished
 
@@ -34,9 +34,7 @@ def rename(fs, base, *, from_suffix="", to_suffix=""):
 
 
 def read(fs):
-    store = PartitionStore.open(
-        SwapsFinished(fs), DIRECTORY, PARTITION, config=TopicConfig(), topic_id=None, writable=False
-    )
+    store = ReadablePartition.open(SwapsFinished(fs), DIRECTORY, PARTITION, config=TopicConfig(), topic_id=None)
     try:
         return offsets_in(store)
     finally:

@@ -22,7 +22,7 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import CompressionType, IsolationLevel, TopicPartition
 from broker_core.model.limits import MAX_LOOP_APPEND_BYTES
 from broker_core.record.batch_header import read_header
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
@@ -295,8 +295,8 @@ def test_where_a_segment_begins_the_loop_stops_and_a_job_goes_on_in_order(tmp_pa
     node.jobs.run_next()
     assert answers == [(first, first + 2) for first in range(1, 25, 3)]
     assert offsets_read(node.replica()) == list(range(25))
-    assert len(node.directory.access.read(T0, PartitionStore.segments)) == 3
-    assert node.directory.access.read(T0, PartitionStore.verify) == []
+    assert len(node.directory.access.read(T0, ReadablePartition.segments)) == 3
+    assert node.directory.access.read(T0, ReadablePartition.verify) == []
     assert node.replica().producer_entries()[5].last_sequence == 23
     node.stop()
 
@@ -314,7 +314,7 @@ def test_an_append_that_is_left_to_a_job_is_judged_as_it_came(tmp_path, kind):
         node.append(batch, header=read_header(batch), into=answers)
         node.settle()
     assert answers == [(1, 1), (2, 2)]
-    assert node.directory.access.read(T0, PartitionStore.verify) == []
+    assert node.directory.access.read(T0, ReadablePartition.verify) == []
     node.stop()
 
 

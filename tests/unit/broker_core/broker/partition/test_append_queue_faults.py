@@ -13,7 +13,8 @@ from support.nodes.replica_builders import T0, RefusingFileSystem, ReplicaNode, 
 from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.model.exceptions import DiskFullError, StorageError, StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.writable_partition import WritablePartition
 
 LOG = "t-0/00000000000000000000.log"
 
@@ -87,7 +88,7 @@ def test_a_disk_that_refuses_takes_the_whole_group_back_and_the_next_one_lands_w
     again = reopened(tmp_path / "log")
     assert content(again).startswith(appended)
     assert offsets_read(again.replica()) == [0, 1, 2, 3]
-    assert again.directory.access.read(T0, PartitionStore.verify) == []
+    assert again.directory.access.read(T0, ReadablePartition.verify) == []
     again.crash()
 
 
@@ -142,7 +143,7 @@ def test_a_refused_sync_of_one_partition_leaves_the_others_of_the_turn_alone(tmp
 def test_a_bug_is_an_unknown_error_to_the_client_and_the_partition_goes_on(node, monkeypatch, caplog):
     answers = appends_in_one_turn(node, a_batch(1), a_batch(1))
     with monkeypatch.context() as patched:
-        patched.setattr(PartitionStore, "written_bounds", lambda store: 1 // 0)
+        patched.setattr(WritablePartition, "written_bounds", lambda store: 1 // 0)
         node.writes.syncs.run_next()
     assert "ZeroDivisionError" in caplog.text
     assert [type(each) for each in answers] == [StreamlogError, StreamlogError]

@@ -18,7 +18,7 @@ from broker_core.model.exceptions import StorageError
 from broker_core.model.identifiers import CompressionType, TopicPartition
 from broker_core.model.limits import MAX_LOOP_APPEND_BYTES
 from broker_core.record.batch_header import read_header
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 
 PARTITIONS = [TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("os", 0)]
 PRODUCERS = 2
@@ -212,7 +212,7 @@ def test_the_loop_and_jobs_come_to_the_same_answers_and_the_same_logs(plan):
         assert logs_of(f"{folder}/loop") == logs_of(f"{folder}/jobs")
         for node in (world.node, twin):
             for partition in world.asked:
-                assert node.directory.access.read(partition, PartitionStore.verify) == []
+                assert node.directory.access.read(partition, ReadablePartition.verify) == []
         for partition in world.asked:
             found = [offsets_read(node.replica(partition)) for node in (world.node, twin)]
             assert found[0] == found[1]

@@ -4,7 +4,8 @@ from support.nodes.replica_builders import T0, ReplicaNode
 
 from broker_core.broker.partition.partition_target import PartitionTarget, QueuedAppend, QueuedChange
 from broker_core.model.exceptions import InvalidRecordError, OffsetOutOfRangeError, UnknownTopicError
-from broker_core.storage.partition_store import GroupedAppend, PartitionStore
+from broker_core.storage.append_group import GroupedAppend
+from broker_core.storage.writable_partition import WritablePartition
 
 
 @pytest.fixture
@@ -65,5 +66,5 @@ def test_a_topic_that_was_made_again_is_not_the_one_that_was_meant(node):
     with pytest.raises(UnknownTopicError, match="was deleted"):
         append(target, queued(a_batch(1)))
     with pytest.raises(UnknownTopicError):
-        target.change(QueuedChange(work=PartitionStore.flush, on_done=pytest.fail, on_error=pytest.fail))
+        target.change(QueuedChange(work=WritablePartition.flush, on_done=pytest.fail, on_error=pytest.fail))
     assert node.replica().bounds.log_end_offset == 0

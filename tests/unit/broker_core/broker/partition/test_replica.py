@@ -17,7 +17,7 @@ from broker_core.model.exceptions import (
 )
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
 from broker_core.model.limits import MAX_APPEND_GROUP_BYTES
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
 
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
@@ -209,7 +209,7 @@ def test_a_group_rolls_and_reports_it_and_all_of_it_is_read(node):
     node.jobs.run_all()
     assert [each[0][0] for each in answers] == list(range(0, 60, 3))
     assert offsets_read(node.replica(small)) == list(range(60))
-    assert len(node.directory.access.read(small, PartitionStore.segments)) > 3
+    assert len(node.directory.access.read(small, ReadablePartition.segments)) > 3
 
 
 def test_bounds_never_go_back_whatever_comes_back_late(node):

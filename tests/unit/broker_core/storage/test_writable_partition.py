@@ -19,7 +19,6 @@ from support.files.faulty_file_system import FaultyFileSystem, Killed
 
 from broker_core.model.exceptions import (
     DirectoryFormatError,
-    DirectoryReadOnlyError,
     DiskFullError,
     OffsetOutOfRangeError,
     RecordTooLargeError,
@@ -28,7 +27,8 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.record.batch_header import read_header
-from broker_core.storage.partition_store import PartitionStore
+from broker_core.storage.readable_partition import ReadablePartition
+from broker_core.storage.writable_partition import WritablePartition
 
 
 def test_what_is_appended_is_read_and_its_bytes_are_kafkas():
@@ -47,7 +47,7 @@ def test_a_new_partition_is_empty_and_making_it_again_changes_nothing():
     fs = a_disk()
     append(a_store(fs))
     before = fs.snapshot()
-    PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+    WritablePartition.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
     assert fs.snapshot() == before
     assert a_store(a_disk()).bounds().log_end_offset == 0
 
@@ -58,10 +58,10 @@ def test_a_partition_whose_making_was_cut_off_anywhere_is_made_by_the_next_attem
         fs.make_directory("/log")
         fs.kill_at_call(call, torn_bytes=3)
         try:
-            PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+            WritablePartition.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
         except Killed:
             fs.restart()
-            PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+            WritablePartition.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
             store = a_store(fs)
             append(store)
             assert offsets_in(store) == [0, 1, 2]
@@ -73,7 +73,7 @@ def test_a_partition_whose_making_was_cut_off_anywhere_is_made_by_the_next_attem
 def test_the_first_append_to_a_partition_syncs_its_log_once():
     fs = FaultyFileSystem()
     fs.make_directory("/log")
-    PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+    WritablePartition.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
     fs.calls.clear()
     append(a_store(fs))
     synced = [path.rpartition("/")[2] for kind, path in fs.calls if kind == "sync"]
@@ -83,7 +83,7 @@ def test_the_first_append_to_a_partition_syncs_its_log_once():
 def test_a_partition_is_made_with_few_syncs_and_has_an_id_only_when_all_of_it_is_on_the_device():
     fs = FaultyFileSystem()
     fs.make_directory("/log")
-    PartitionStore.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
+    WritablePartition.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
     kinds = [kind for kind, _ in fs.calls]
     assert (kinds.count("sync"), kinds.count("sync_directory")) == (3, 3)
     assert fs.calls[-2:] == [("rename", f"{DIRECTORY}/partition.metadata"), ("sync_directory", DIRECTORY)]
@@ -105,16 +105,9 @@ def test_a_made_partition_survives_the_loss_of_power():
 def test_a_folder_of_another_topic_id_is_refused():
     fs = a_disk()
     with pytest.raises(DirectoryFormatError, match=r"partition\.metadata names topic id"):
-        PartitionStore.open(fs, DIRECTORY, PARTITION, config=TopicConfig(), topic_id=UUID(int=9), writable=False)
+        ReadablePartition.open(fs, DIRECTORY, PARTITION, config=TopicConfig(), topic_id=UUID(int=9))
     with pytest.raises(UnknownPartitionError):
-        PartitionStore.open(fs, "/log/x-0", TopicPartition("x", 0), config=TopicConfig(), topic_id=None, writable=False)
-
-
-def test_a_store_open_for_reading_refuses_every_write():
-    store = a_store(writable=False)
-    for write in (store.refresh, lambda: store.append(a_batch(), now_ms=0), lambda: store.delete_records(0)):
-        with pytest.raises(DirectoryReadOnlyError):
-            write()
+        ReadablePartition.open(fs, "/log/x-0", TopicPartition("x", 0), config=TopicConfig(), topic_id=None)
 
 
 def test_reads_begin_at_the_batch_that_holds_the_offset_and_keep_to_their_bounds():

@@ -1,0 +1,264 @@
+"""One topic-partition's folder, as its writer sees it: see `readable_partition`.
+
+A writable partition takes no lock; the door does. Every method here wants the partition's exclusive lock, those of its
+base classes want none. `refresh` comes first every time the lock was taken; `load`, only once, where nobody else
+writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final, Self
+from uuid import UUID
+
+from broker_core.cluster import PartitionBounds
+from broker_core.log.key_filter import ClosedSegment
+from broker_core.log.producer_state import AppendOrigin, ProducerEntry
+from broker_core.model.exceptions import StorageError, StreamlogError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_config import TopicConfig
+from broker_core.ports import FileSystem
+from broker_core.storage import maintenance
+from broker_core.storage.append_group import (
+    AppendOutcome,
+    GroupedAppend,
+    StartedAppends,
+    append_group,
+    begin_append,
+    roll_segment,
+)
+from broker_core.storage.checkpoints import (
+    LEADER_EPOCH_FILE_NAME,
+    LOG_START_OFFSET_FILE_NAME,
+    PARTITION_METADATA_FILE_NAME,
+    put_in_place,
+    write_partition_metadata,
+)
+from broker_core.storage.compaction_run import (
+    CleanedSegments,
+    CompactionJob,
+    CompactionReport,
+    plan_partition_compaction,
+    swap_segments,
+)
+from broker_core.storage.key_filter_files import place_key_filter, remove_unfinished_filters
+from broker_core.storage.partition_bounds import BOUNDS_FILE_NAME
+from broker_core.storage.partition_reader import partition_bounds
+from broker_core.storage.partition_rebuilder import PartitionRebuilder
+from broker_core.storage.partition_writer import PartitionWriter
+from broker_core.storage.readable_partition import find_topic_id
+from broker_core.storage.segment_names import LOG, FolderListing, segment_path
+from broker_core.storage.storage_errors import translated
+
+_TELL_WHERE_THE_LOG_BEGINS: Final = frozenset({BOUNDS_FILE_NAME, LOG_START_OFFSET_FILE_NAME})
+
+
+class WritablePartition(PartitionRebuilder):
+    """Made by `open`; then `refresh()` under the lock comes before any write."""
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        topic_partition: TopicPartition,
+        *,
+        config: TopicConfig,
+        topic_id: UUID | None,
+        keeps_unpublished: bool = True,
+    ) -> None:
+        super().__init__(fs, directory, topic_partition, config=config, topic_id=topic_id)
+        self._writer = PartitionWriter(fs, directory, topic_partition, config, keeps_unpublished=keeps_unpublished)
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        topic_partition: TopicPartition,
+        *,
+        config: TopicConfig,
+        topic_id: UUID | None,
+        keeps_unpublished: bool = True,
+    ) -> Self:
+        """As `ReadablePartition.open`. `keeps_unpublished` False: `refresh` cuts what a dead writer left behind the
+        published end, where it would keep whole batches. For a log whose bounds are on the device (`flush`) before an
+        append is acknowledged."""
+        found_id = find_topic_id(fs, directory, topic_partition, topic_id)
+        return cls(
+            fs, directory, topic_partition, config=config, topic_id=found_id, keeps_unpublished=keeps_unpublished
+        )
+
+    @classmethod
+    def create(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: UUID,
+        *,
+        is_folder_durable: bool = False,
+        keeps_unpublished: bool = True,
+    ) -> None:
+        """Makes the folder with an empty first segment, bounds and, last, partition.metadata: it says that all names
+        before it are on the device. Durable when it returns. `is_folder_durable`: the folder's name is there already.
+        `keeps_unpublished`: as in `open`.
+
+        Calling it again on a half-made or whole folder finishes it and changes no data. The caller holds the lock that
+        guards the creation of topics.
+        """
+        with translated("creating a partition", directory):
+            if not is_folder_durable and not fs.exists(directory):
+                fs.make_directory(directory)
+            listing = FolderListing.of(fs.list_directory(directory))
+            if LEADER_EPOCH_FILE_NAME not in listing.others:
+                put_in_place(fs, f"{directory}/{LEADER_EPOCH_FILE_NAME}", b"0\n1\n0 0\n")
+            if not listing.logs and not listing.others & _TELL_WHERE_THE_LOG_BEGINS:
+                # Found missing, it would be synced on its own; here all names are, together and at the end.
+                fs.open(segment_path(directory, 0, LOG), writable=True, create=True).close()
+            writer = PartitionWriter(fs, directory, topic_partition, TopicConfig(), keeps_unpublished=keeps_unpublished)
+            try:
+                writer.refresh()
+            finally:
+                writer.close()
+            fs.sync_directory(directory)
+            if not is_folder_durable:
+                fs.sync_directory(directory.rpartition("/")[0])
+            if PARTITION_METADATA_FILE_NAME not in listing.others:
+                write_partition_metadata(fs, directory, topic_id)
+
+    def refresh(self) -> None:
+        """Learns what other processes did, finishes what a dead one left.
+
+        Whole CRC-true batches behind the published end are kept, synced and published, unless the partition was opened
+        otherwise; the first invalid byte and all behind it is cut. A bad batch below the published end is corruption:
+        CorruptBatchError, nothing cut.
+        """
+        self._writer.refresh()
+
+    def load(self) -> None:
+        """The same where nobody else writes: only once, and after an error."""
+        self._writer.loaded()
+
+    def append(self, batches: bytearray, *, now_ms: int) -> AppendOutcome:
+        """Validates, places (in `batches`, in place), writes, syncs, publishes: all of it or nothing.
+
+        Raises what `log.PartitionLog.plan_append` raises (RecordTooLargeError, InvalidRecordError, CorruptBatchError,
+        OutOfOrderSequenceError, ProducerFencedError, ...) and DiskFullError. After any of them the store goes on.
+        """
+        return self._append(batches, now_ms, AppendOrigin.CLIENT)
+
+    def append_control(self, batches: bytearray, *, now_ms: int, is_synced: bool = True) -> AppendOutcome:
+        """Appends batches that a coordinator made: end-transaction markers, offset commits, its own log's records.
+
+        `is_synced` False: visible to all processes, on the device with the next append that is synced.
+        """
+        return self._append(batches, now_ms, AppendOrigin.COORDINATOR, is_synced=is_synced)
+
+    def append_group(
+        self, appends: Sequence[GroupedAppend], *, now_ms: int, is_synced: bool
+    ) -> list[AppendOutcome | StreamlogError]:
+        """Several appends with one sync and one publish, see `append_group`. What became of each, in order: a refused
+        one fails alone; when the disk refuses, nothing of any of them is kept and each has that StorageError."""
+        try:
+            return append_group(self._writer.loaded(), appends, now_ms=now_ms, is_synced=is_synced)
+        except StorageError as error:
+            return [error] * len(appends)
+
+    def begin_append(self, appends: Sequence[GroupedAppend], *, now_ms: int) -> StartedAppends:
+        """The same up to the sync, of as many of them as get an outcome: those before the first that begins a segment.
+
+        The exclusive lock is held until the rest was done. Raises StorageError: then nothing of any of them is kept.
+        """
+        return begin_append(self._writer.loaded(), appends, now_ms=now_ms, is_synced=True, may_roll=False)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether a write can begin without reading the folder."""
+        return self._writer.is_loaded
+
+    def written_bounds(self) -> PartitionBounds:
+        """The published bounds as of the last refresh or append: what `bounds` would read under the lock."""
+        return partition_bounds(self._writer.published)
+
+    def flush(self) -> None:
+        """Puts what is published on the device, and the bounds that name it."""
+        self._writer.loaded().flush()
+
+    def producer_entries(self) -> dict[int, ProducerEntry]:
+        """All producers that the partition remembers, as of the last refresh or append; a copy."""
+        return dict(self._writer.loaded().log.producers.entries)
+
+    def producer_entry(self, producer_id: int) -> ProducerEntry | None:
+        """What the partition remembers of a producer, as of the last refresh or append."""
+        return self._writer.loaded().log.producers.entries.get(producer_id)
+
+    def open_transactions(self) -> dict[int, int]:
+        """Producer id to first offset of its open transaction, as of the last refresh or append."""
+        return dict(self._writer.loaded().log.producers.open_transactions())
+
+    def delete_records(self, before_offset: int) -> int:
+        """Moves the log start offset up (-1: to the end), drops segments wholly below it. Returns the log start offset.
+
+        Raises OffsetOutOfRangeError above the high watermark.
+        """
+        return maintenance.delete_records(self._writer.loaded(), before_offset)
+
+    def apply_retention(self, now_ms: int, *, pinned_offset: int | None = None) -> int:
+        """Drops segments by retention.ms, retention.bytes and log start. Returns how many.
+
+        Neither time nor size takes a record at or above `pinned_offset`.
+        """
+        return maintenance.apply_retention(self._writer.loaded(), now_ms, pinned_offset=pinned_offset)
+
+    def roll(self, now_ms: int) -> bool:
+        """Begins a new segment; False when the active one is empty."""
+        return roll_segment(self._writer.loaded(), now_ms)
+
+    def truncate_to(self, offset: int) -> None:
+        """Removes every batch that reaches `offset` or begins behind it."""
+        maintenance.truncate_to(self._writer.loaded(), offset)
+
+    def plan_compaction(self, now_ms: int) -> CompactionJob | None:
+        """None: nothing to do now, by min.cleanable.dirty.ratio and the compaction lags."""
+        job = plan_partition_compaction(self._writer.loaded(), now_ms)
+        return job if job is not None and job.plan.is_due else None
+
+    def swap_compaction(self, cleaned: CleanedSegments) -> CompactionReport:
+        """Puts the result in place; a report of zeros when segments have changed meanwhile and it was thrown away."""
+        return swap_segments(self._writer.loaded(), cleaned)
+
+    def compact(self, now_ms: int, memory_bytes: int, *, digest_key: bytes | None = None) -> CompactionReport:
+        """All three parts, as often as the key table fills up, under one lock. `digest_key`: 16 random bytes."""
+        digest_key = digest_key or blake2b(f"{self.topic_id} {now_ms}".encode(), digest_size=16).digest()
+        total = CompactionReport()
+        job = self.plan_compaction(now_ms)
+        while job is not None:
+            cleaned = self.clean_compaction(job, memory_bytes=memory_bytes, digest_key=digest_key)
+            total = total.plus(self.swap_compaction(cleaned))
+            job = plan_partition_compaction(self._writer.loaded(), now_ms) if cleaned.is_full else None
+        return total
+
+    def place_key_filter(self, segment: ClosedSegment) -> bool:
+        """Puts what was written beside its segment; False, and it is thrown away, when that is not there any more as it
+        was."""
+        with translated("placing a key filter", self.directory):
+            if segment in self._reader.closed_segments():
+                place_key_filter(self._fs, self.directory, segment)
+                return True
+            remove_unfinished_filters(self._fs, self.directory)
+            return False
+
+    def close(self) -> None:
+        """Closes all files. What was appended is durable already."""
+        super().close()
+        self._writer.close()
+
+    def _append(
+        self, batches: bytearray, now_ms: int, origin: AppendOrigin, *, is_synced: bool = True
+    ) -> AppendOutcome:
+        appends = [GroupedAppend(batches=batches, origin=origin)]
+        (outcome,) = append_group(self._writer.loaded(), appends, now_ms=now_ms, is_synced=is_synced)
+        if isinstance(outcome, StreamlogError):
+            raise outcome
+        return outcome
