@@ -22,7 +22,7 @@ from broker_core.broker.partition.replica import Replica
 from broker_core.cluster import AppendResult
 from broker_core.handlers.call import Call
 from broker_core.handlers.produced_batch import NO_OFFSET, Refused, only_batch, refusal_of_all
-from broker_core.log.producer_state import AppendOrigin
+from broker_core.log.append_request import AppendRequest
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.durations import milliseconds_of
 from broker_core.model.exceptions import StreamlogError
@@ -199,9 +199,7 @@ class _Produce:
             )
             self._maybe_respond()
 
-        batch.replica.append(
-            batch.records, origin=AppendOrigin.CLIENT, header=batch.header, on_done=done, on_error=failed
-        )
+        batch.replica.append(AppendRequest(batches=batch.records, header=batch.header, on_done=done, on_error=failed))
 
     def _time_is_up(self) -> None:
         for place in self._places:

@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 from broker_core.cluster import AppendResult
 from broker_core.log.append_plan import AppendPlan
+from broker_core.log.append_request import AppendRequest
 from broker_core.log.leader_epochs import LeaderEpochs
 from broker_core.log.producer_snapshot import encode_snapshot
-from broker_core.log.producer_state import AppendOrigin, ProducerState
+from broker_core.log.producer_state import ProducerState
 from broker_core.log.sparse_index import TimestampOffset
 from broker_core.model.exceptions import StorageError, StreamlogError
-from broker_core.record.batch_header import BatchHeader, WritableBytes
 from broker_core.storage.checkpoints import LEADER_EPOCH_FILE_NAME, write_atomically
 from broker_core.storage.partition_writer import PartitionWriter
 from broker_core.storage.segment_appender import SegmentAppender
@@ -35,15 +35,6 @@ PRODUCER_ID_EXPIRATION_MS = 86_400_000
 """Kafka's producer.id.expiration.ms: a producer silent for a day, without an open transaction, is forgotten."""
 
 _DOING = "appending"
-
-
-class GroupedAppend(NamedTuple):
-    """One append of a group: its batches, which get their offsets in place, and who asks for it. `header`: of the only
-    batch, if it was read already."""
-
-    batches: WritableBytes
-    origin: AppendOrigin = AppendOrigin.CLIENT
-    header: BatchHeader | None = None
 
 
 class AppendOutcome(NamedTuple):
@@ -149,9 +140,9 @@ class UnpublishedTail:
         write_atomically(self._writer.fs, path, epochs.encode().encode())
 
 
-class StartedAppends:
-    """Appends that are written behind the published end. What is left: `sync` if it `needs_sync`, in any thread, then
-    `publish`; or `rollback`. Until then nobody else may use the writer."""
+class PendingAppends:
+    """Appends that are written behind the published end, and wait for the sync and the answer. What is left: `sync` if
+    it `needs_sync`, in any thread, then `publish`; or `rollback`. Until then nobody else may use the writer."""
 
     def __init__(self, writer: PartitionWriter, *, now_ms: int, is_synced: bool) -> None:
         self.outcomes: list[AppendOutcome | StreamlogError] = []
@@ -163,12 +154,12 @@ class StartedAppends:
         self._tail: UnpublishedTail | None = None
         self._translated = translated(_DOING, writer.directory)
 
-    def write(self, appends: Sequence[GroupedAppend], *, may_roll: bool) -> None:
+    def write(self, requests: Sequence[AppendRequest], *, may_roll: bool) -> None:
         """Judges and writes them in order, up to the first that begins a segment, if it may not."""
         with self._translated:
             try:
-                for append in appends:
-                    if not self._write_one(append, may_roll=may_roll):
+                for request in requests:
+                    if not self._write_one(request, may_roll=may_roll):
                         break
             except BaseException:
                 self.rollback()
@@ -207,19 +198,20 @@ class StartedAppends:
         if self._tail is not None:
             self._tail.rollback()
 
-    def _write_one(self, append: GroupedAppend, *, may_roll: bool) -> bool:
+    def _write_one(self, request: AppendRequest, *, may_roll: bool) -> bool:
         writer = self._writer
-        as_it_came = None if may_roll else bytes(append.batches)
+        as_it_came = None if may_roll else bytes(request.batches)
         try:
+            request.require_no_claimed_offset(writer.log.name)
             plan = writer.log.plan_append(
-                append.batches, now_ms=self._now_ms, origin=append.origin, header=append.header
+                request.batches, now_ms=self._now_ms, origin=request.origin, header=request.header
             )
         except StreamlogError as refusal:
             self.outcomes.append(refusal)
             return True
         if as_it_came is not None and (plan.has_roll or plan.is_new_leader_epoch):
             # It will be judged once more, and a plan has put offsets, times and a checksum in place.
-            append.batches[:] = as_it_came
+            request.batches[:] = as_it_came
             return False
         if plan.runs:
             self._tail = self._tail or UnpublishedTail(writer)
@@ -229,29 +221,29 @@ class StartedAppends:
 
 
 def append_group(
-    writer: PartitionWriter, appends: Sequence[GroupedAppend], *, now_ms: int, is_synced: bool
+    writer: PartitionWriter, requests: Sequence[AppendRequest], *, now_ms: int, is_synced: bool
 ) -> list[AppendOutcome | StreamlogError]:
     """What became of each, in order: what was done, or why it was refused. Raises StorageError when the disk refuses:
     then nothing of any of them is in the log."""
-    started = begin_append(writer, appends, now_ms=now_ms, is_synced=is_synced, may_roll=True)
-    if started.needs_sync:
+    pending = begin_append(writer, requests, now_ms=now_ms, is_synced=is_synced, may_roll=True)
+    if pending.needs_sync:
         try:
-            started.sync()
+            pending.sync()
         except BaseException:
-            started.rollback()
+            pending.rollback()
             raise
-    started.publish()
-    return started.outcomes
+    pending.publish()
+    return pending.outcomes
 
 
 def begin_append(
-    writer: PartitionWriter, appends: Sequence[GroupedAppend], *, now_ms: int, is_synced: bool, may_roll: bool
-) -> StartedAppends:
+    writer: PartitionWriter, requests: Sequence[AppendRequest], *, now_ms: int, is_synced: bool, may_roll: bool
+) -> PendingAppends:
     """Everything but the sync and the publishing, of as many of them as there are outcomes. Raises StorageError when
     the disk refuses: then nothing of any of them is in the log."""
-    started = StartedAppends(writer, now_ms=now_ms, is_synced=is_synced)
-    started.write(appends, may_roll=may_roll)
-    return started
+    pending = PendingAppends(writer, now_ms=now_ms, is_synced=is_synced)
+    pending.write(requests, may_roll=may_roll)
+    return pending
 
 
 def roll_segment(writer: PartitionWriter, now_ms: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Final, Self
 from uuid import UUID
 
 from broker_core.cluster import PartitionBounds
+from broker_core.log.append_request import AppendRequest
 from broker_core.log.key_filter import ClosedSegment
 from broker_core.log.producer_state import AppendOrigin, ProducerEntry
 from broker_core.model.exceptions import StorageError, StreamlogError
@@ -22,8 +23,7 @@ from broker_core.ports import FileSystem
 from broker_core.storage import maintenance
 from broker_core.storage.append_group import (
     AppendOutcome,
-    GroupedAppend,
-    StartedAppends,
+    PendingAppends,
     append_group,
     begin_append,
     roll_segment,
@@ -156,21 +156,21 @@ class WritablePartition(PartitionRebuilder):
         return self._append(batches, now_ms, AppendOrigin.COORDINATOR, is_synced=is_synced)
 
     def append_group(
-        self, appends: Sequence[GroupedAppend], *, now_ms: int, is_synced: bool
+        self, requests: Sequence[AppendRequest], *, now_ms: int, is_synced: bool
     ) -> list[AppendOutcome | StreamlogError]:
         """Several appends with one sync and one publish, see `append_group`. What became of each, in order: a refused
         one fails alone; when the disk refuses, nothing of any of them is kept and each has that StorageError."""
         try:
-            return append_group(self._writer.loaded(), appends, now_ms=now_ms, is_synced=is_synced)
+            return append_group(self._writer.loaded(), requests, now_ms=now_ms, is_synced=is_synced)
         except StorageError as error:
-            return [error] * len(appends)
+            return [error] * len(requests)
 
-    def begin_append(self, appends: Sequence[GroupedAppend], *, now_ms: int) -> StartedAppends:
+    def begin_append(self, requests: Sequence[AppendRequest], *, now_ms: int) -> PendingAppends:
         """The same up to the sync, of as many of them as get an outcome: those before the first that begins a segment.
 
         The exclusive lock is held until the rest was done. Raises StorageError: then nothing of any of them is kept.
         """
-        return begin_append(self._writer.loaded(), appends, now_ms=now_ms, is_synced=True, may_roll=False)
+        return begin_append(self._writer.loaded(), requests, now_ms=now_ms, is_synced=True, may_roll=False)
 
     @property
     def is_loaded(self) -> bool:
@@ -257,8 +257,8 @@ class WritablePartition(PartitionRebuilder):
     def _append(
         self, batches: bytearray, now_ms: int, origin: AppendOrigin, *, is_synced: bool = True
     ) -> AppendOutcome:
-        appends = [GroupedAppend(batches=batches, origin=origin)]
-        (outcome,) = append_group(self._writer.loaded(), appends, now_ms=now_ms, is_synced=is_synced)
+        requests = [AppendRequest(batches=batches, origin=origin, ignores_claimed_offset=True)]
+        (outcome,) = append_group(self._writer.loaded(), requests, now_ms=now_ms, is_synced=is_synced)
         if isinstance(outcome, StreamlogError):
             raise outcome
         return outcome

@@ -34,6 +34,7 @@ from broker_core.broker.timer_queue import TimerQueue
 from broker_core.cluster import AppendResult
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.coordinator.coordinator_batch import build_coordinator_batch
+from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
     CoordinatorFencedError,
@@ -258,9 +259,10 @@ class CoordinatorRuntime(Generic[State, Record]):
         if self._writing is not None or not self._waiting:
             return
         assert self._replica is not None
-        self._writing = self._waiting.popleft()
+        writing = self._writing = self._waiting.popleft()
+        origin = AppendOrigin.COORDINATOR
         self._replica.append(
-            self._writing.batches, origin=AppendOrigin.COORDINATOR, on_done=self._appended, on_error=self._failed
+            AppendRequest(batches=writing.batches, origin=origin, on_done=self._appended, on_error=self._failed)
         )
 
     def _appended(self, result: AppendResult) -> None:

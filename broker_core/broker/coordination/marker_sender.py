@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from broker_core.broker.callback_errors import OnError
 from broker_core.broker.partition.replica import Replica
 from broker_core.broker.timer_queue import TimerQueue
+from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import (
@@ -113,7 +114,14 @@ class MarkerSender:
             producer_epoch=producer.producer_epoch,
             timestamp_ms=self._clock.now_ms(),
         )
-        replica.append(batch, origin=AppendOrigin.COORDINATOR, on_done=lambda result: on_done(), on_error=on_error)
+        replica.append(
+            AppendRequest(
+                batches=batch,
+                origin=AppendOrigin.COORDINATOR,
+                on_done=lambda result: on_done(),
+                on_error=on_error,
+            )
+        )
 
     def _send_to(
         self, partition: TopicPartition, ending: EndingTransaction, on_written: Callable[[EndingTransaction], None]

@@ -20,14 +20,15 @@ from typing import Protocol
 from broker_core.broker.partition.partition_target import (
     Changed,
     PartitionTarget,
-    QueuedAppend,
     QueuedChange,
-    StartedGroup,
 )
 from broker_core.broker.partition.replica_services import ReplicaServices
+from broker_core.log.append_request import AppendRequest
+from broker_core.log_directory.partition_access import HeldPartition
 from broker_core.model.exceptions import StorageError
 from broker_core.model.limits import MAX_APPEND_GROUP_BYTES, MAX_LOOP_APPEND_BYTES
 from broker_core.model.topic_config import TopicConfig
+from broker_core.storage.append_group import PendingAppends
 
 
 class QueueOwner(Protocol):
@@ -38,13 +39,13 @@ class QueueOwner(Protocol):
     @property
     def knows_producers(self) -> bool: ...
 
-    def on_changed(self, group: Sequence[QueuedAppend | QueuedChange], changed: Changed) -> None: ...
+    def on_changed(self, group: Sequence[AppendRequest | QueuedChange], changed: Changed) -> None: ...
 
-    def on_failed(self, group: Sequence[QueuedAppend | QueuedChange], error: Exception) -> None:
+    def on_failed(self, group: Sequence[AppendRequest | QueuedChange], error: Exception) -> None:
         """The job did nothing: the topic is gone, or the partition could not be opened."""
         ...
 
-    def on_disk_refusal(self, group: Sequence[QueuedAppend], error: Exception) -> None:
+    def on_disk_refusal(self, group: Sequence[AppendRequest], error: Exception) -> None:
         """Everything was rolled back, and the next append may find the disk well."""
         ...
 
@@ -56,35 +57,34 @@ class AppendQueue:
         self._owner = owner
         self._target = target
         self._services = services
-        self._queue: deque[QueuedAppend | QueuedChange] = deque()
+        self._queue: deque[AppendRequest | QueuedChange] = deque()
         self._is_writing = False
         self._is_waiting = False
         self._is_turn_awaited = False
-        self._started: StartedGroup | None = None
+        self._held: HeldPartition | None = None
 
     @property
     def is_idle(self) -> bool:
         return not self._is_writing and not self._queue
 
-    def add_append(self, queued: QueuedAppend) -> None:
+    def add(self, queued: AppendRequest | QueuedChange) -> None:
         self._queue.append(queued)
         self._start_soon()
 
-    def add_change(self, queued: QueuedChange) -> None:
-        self._queue.append(queued)
-        self._start_soon()
-
-    def take_all(self) -> list[QueuedAppend | QueuedChange]:
+    def take_all(self) -> list[AppendRequest | QueuedChange]:
         """What nobody has begun with: it will not be written any more."""
         taken = list(self._queue)
         self._queue.clear()
         return taken
 
     def abandon(self) -> None:
-        """Nothing comes back any more: lets go of the partition as it is."""
-        started, self._started = self._started, None
-        if started is not None:
-            started.release()
+        """Nothing comes back any more: releases the partition as it is."""
+        self._release()
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        if held is not None:
+            held.release()
 
     def _start_soon(self) -> None:
         """At the end of the turn where the loop writes: what else comes in it is of the same group."""
@@ -116,9 +116,9 @@ class AppendQueue:
             self._begin(group)
             self._start_group(group, size_bytes)
 
-    def _next_group(self) -> tuple[list[QueuedAppend], int]:
+    def _next_group(self) -> tuple[list[AppendRequest], int]:
         """(the appends that the next job takes, their bytes): all up to the next other change, within the bound."""
-        group: list[QueuedAppend] = []
+        group: list[AppendRequest] = []
         size_bytes = 0
         for queued in self._queue:
             if isinstance(queued, QueuedChange) or (group and size_bytes + queued.size_bytes > MAX_APPEND_GROUP_BYTES):
@@ -131,12 +131,12 @@ class AppendQueue:
         self._is_waiting = False
         self._maybe_start()
 
-    def _begin(self, group: Sequence[QueuedAppend | QueuedChange]) -> None:
+    def _begin(self, group: Sequence[AppendRequest | QueuedChange]) -> None:
         for _ in group:
             self._queue.popleft()
         self._is_writing = True
 
-    def _maybe_write_here(self, group: list[QueuedAppend], size_bytes: int) -> bool:
+    def _maybe_write_here(self, group: list[AppendRequest], size_bytes: int) -> bool:
         """Writes the group, or its beginning, on the loop: small batches that need not be inflated, of a partition that
         is open and that nothing else uses. The lock is released when they are synced and published; maintenance that
         wants it waits in its own thread until then."""
@@ -150,57 +150,63 @@ class AppendQueue:
         ):
             return False
         try:
-            started = self._target.maybe_begin(group, now_ms=self._services.clock.now_ms())
+            begun = self._target.maybe_begin(group, now_ms=self._services.clock.now_ms())
         except Exception as error:
             self._begin(group)
             self._fail(group, error)
             self._finish(size_bytes)
             return True
-        if started is None:
+        if begun is None:
             return False
-        del group[started.count :]
+        self._held, pending = begun
+        del group[len(pending.outcomes) :]
         self._begin(group)
-        self._started = started
-        if started.needs_sync:
+        if pending.needs_sync:
             loop_writes.sync(
-                started.sync,
-                lambda: self._publish(started, group, size_bytes),
-                lambda error: self._rollback(started, group, size_bytes, started.refusal_of(error)),
-                descriptor=started.descriptor,
+                pending.sync,
+                lambda: self._publish(pending, group, size_bytes),
+                lambda error: self._rollback(pending, group, size_bytes, pending.refusal_of(error)),
+                descriptor=pending.descriptor,
             )
         else:
-            self._publish(started, group, size_bytes)
+            self._publish(pending, group, size_bytes)
         return True
 
-    def _publish(self, started: StartedGroup, group: list[QueuedAppend], size_bytes: int) -> None:
-        self._started = None
+    def _publish(self, pending: PendingAppends, group: list[AppendRequest], size_bytes: int) -> None:
+        held, self._held = self._held, None
+        assert held is not None, "only the loop's own writes are published here"
         try:
-            changed = started.finish()
+            changed = self._target.publish(held, pending)
         except Exception as error:
             self._fail(group, error)
         else:
             self._owner.on_changed(group, changed)
         self._finish(size_bytes)
 
-    def _rollback(self, started: StartedGroup, group: list[QueuedAppend], size_bytes: int, error: Exception) -> None:
+    def _rollback(self, pending: PendingAppends, group: list[AppendRequest], size_bytes: int, error: Exception) -> None:
         """The disk refused the sync: off the loop, because it is slow then, and not behind jobs that wait for the
         partition."""
 
+        def roll_back() -> None:
+            try:
+                pending.rollback()
+            finally:
+                self._release()
+
         def over() -> None:
-            self._started = None
             self._owner.on_disk_refusal(group, error)
             self._finish(size_bytes)
 
         assert self._services.loop_writes is not None, "only the loop's own writes are rolled back here"
-        self._services.loop_writes.sync(started.rollback, over, lambda _: over())
+        self._services.loop_writes.sync(roll_back, over, lambda _: over())
 
-    def _fail(self, group: list[QueuedAppend], error: Exception) -> None:
+    def _fail(self, group: list[AppendRequest], error: Exception) -> None:
         if isinstance(error, StorageError):
             self._owner.on_disk_refusal(group, error)
         else:
             self._owner.on_failed(group, error)
 
-    def _start_group(self, group: list[QueuedAppend], size_bytes: int) -> None:
+    def _start_group(self, group: list[AppendRequest], size_bytes: int) -> None:
         target, clock = self._target, self._services.clock
         wants_all = not self._owner.knows_producers
         self._submit(
@@ -208,7 +214,7 @@ class AppendQueue:
         )
 
     def _submit(
-        self, work: Callable[[], Changed], group: Sequence[QueuedAppend | QueuedChange], size_bytes: int = 0
+        self, work: Callable[[], Changed], group: Sequence[AppendRequest | QueuedChange], size_bytes: int = 0
     ) -> None:
         def done(changed: Changed) -> None:
             self._owner.on_changed(group, changed)

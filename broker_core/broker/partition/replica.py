@@ -20,19 +20,18 @@ from typing import Any, Final, TypeVar
 
 from broker_core.broker.callback_errors import OnError, log_callback_errors
 from broker_core.broker.partition.append_queue import AppendQueue
-from broker_core.broker.partition.partition_target import Changed, PartitionTarget, QueuedAppend, QueuedChange
+from broker_core.broker.partition.partition_target import Changed, PartitionTarget, QueuedChange
 from broker_core.broker.partition.replica_services import ReplicaServices
 from broker_core.cluster import (
-    AppendResult,
     FetchedBatches,
     OffsetAndTimestamp,
     PartitionBounds,
     TopicDescription,
 )
-from broker_core.log.producer_state import AppendOrigin, ProducerEntry
+from broker_core.log.append_request import AppendRequest
+from broker_core.log.producer_state import ProducerEntry
 from broker_core.model.exceptions import (
     DirectoryFormatError,
-    InvalidRecordError,
     InvalidRequestError,
     StorageError,
     StreamlogError,
@@ -40,8 +39,6 @@ from broker_core.model.exceptions import (
     UnknownPartitionError,
 )
 from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
-from broker_core.record.batch_header import BatchHeader, WritableBytes
-from broker_core.storage.append_group import GroupedAppend
 from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.writable_partition import WritablePartition
 
@@ -49,7 +46,6 @@ Answer = TypeVar("Answer")
 
 _log: Final = logging.getLogger(__name__)
 _NOTHING: Final = PartitionBounds(log_start_offset=0, last_stable_offset=0, high_watermark=0, log_end_offset=0)
-_BASE_OFFSET: Final = slice(0, 8)
 
 
 class Replica:
@@ -95,43 +91,20 @@ class Replica:
 
     # -- changes --
 
-    def append(
-        self,
-        batches: WritableBytes,
-        *,
-        origin: AppendOrigin,
-        header: BatchHeader | None = None,
-        on_done: Callable[[AppendResult], None],
-        on_error: OnError,
-    ) -> None:
+    def append(self, request: AppendRequest) -> None:
         """Appends all of the batches or none, in the order of the calls. `on_done` when they are published: durable,
-        unless the topic's flush.policy leaves that to the operating system. `header`: of the only batch, if it was
-        read.
+        unless the topic's flush.policy leaves that to the operating system.
 
-        `on_error` has what `WritablePartition.append` raises, UnknownTopicError, or StorageError. From a client the
-        batch must claim no offset, as in Kafka: else InvalidRecordError.
+        `on_error` has what `WritablePartition.append` raises, UnknownTopicError, or StorageError.
         """
-        refusal = None
-        if origin is AppendOrigin.CLIENT and any(batches[_BASE_OFFSET]):
-            claimed = int.from_bytes(batches[_BASE_OFFSET], "big", signed=True)
-            refusal = InvalidRecordError(
-                f"{self.topic_partition}: the base offset of a produced batch is 0; this one's is {claimed}"
-            )
-        self._services.budget.hold(len(batches))
-        self._queue.add_append(
-            QueuedAppend(
-                append=GroupedAppend(batches=batches, origin=origin, header=header),
-                refusal=refusal,
-                on_done=on_done,
-                on_error=on_error,
-            )
-        )
+        self._services.budget.hold(request.size_bytes)
+        self._queue.add(request)
 
     def change(
         self, work: Callable[[WritablePartition], Answer], on_done: Callable[[Answer], None], on_error: OnError
     ) -> None:
         """Runs `work(store)` in a job under the partition's lock, behind what is queued."""
-        self._queue.add_change(QueuedChange(work=work, on_done=on_done, on_error=on_error))
+        self._queue.add(QueuedChange(work=work, on_done=on_done, on_error=on_error))
 
     def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_error: OnError) -> None:
         """Moves the log start offset up, -1: to the high watermark. `on_done` has the new log start offset."""
@@ -254,11 +227,11 @@ class Replica:
 
     # -- what the queue says --
 
-    def on_changed(self, group: Sequence[QueuedAppend | QueuedChange], changed: Changed) -> None:
+    def on_changed(self, group: Sequence[AppendRequest | QueuedChange], changed: Changed) -> None:
         if self.error is not None:
             _log.warning("partition=%s is online again", self.topic_partition)
             self.error = None
-        if isinstance(group[0], QueuedAppend):
+        if isinstance(group[0], AppendRequest):
             self.is_dirty = True
         self._learn_producers(changed)
         has_advanced = self._advance(changed.bounds)
@@ -273,17 +246,17 @@ class Replica:
         if changed.has_rolled:
             self._services.on_rolled(self.topic_partition)
 
-    def on_disk_refusal(self, group: Sequence[QueuedAppend], error: Exception) -> None:
+    def on_disk_refusal(self, group: Sequence[AppendRequest], error: Exception) -> None:
         """Everything was rolled back, and the next append may find the disk well."""
         self._log_disk_refusal(error)
         known = error if isinstance(error, StreamlogError) else StreamlogError(f"{self.topic_partition}: {error}")
         for queued in group:
-            self._refuse(queued, queued.refusal or known)
+            self._refuse(queued, known)
 
     def _log_disk_refusal(self, error: Exception) -> None:
         _log.error("partition=%s: the disk refused: %s", self.topic_partition, error)
 
-    def on_failed(self, group: Sequence[QueuedAppend | QueuedChange], error: Exception) -> None:
+    def on_failed(self, group: Sequence[AppendRequest | QueuedChange], error: Exception) -> None:
         """The job did nothing: the topic is gone, or the partition could not be opened."""
         if isinstance(error, InvalidRequestError | TooManyOpenFilesError):
             known: StreamlogError = error
@@ -296,18 +269,18 @@ class Replica:
         for queued in group:
             self._refuse(queued, known)
 
-    def _answer(self, queued: QueuedAppend | QueuedChange, answer: Any) -> None:
+    def _answer(self, queued: AppendRequest | QueuedChange, answer: Any) -> None:
         if isinstance(answer, StreamlogError):
             self._refuse(queued, answer)
-        elif isinstance(queued, QueuedAppend):
+        elif isinstance(queued, AppendRequest):
             self._services.budget.release(queued.size_bytes)
             self.appended_bytes += queued.size_bytes
             self._call(queued.on_done, answer.result)
         else:
             self._call(queued.on_done, answer)
 
-    def _refuse(self, queued: QueuedAppend | QueuedChange, error: StreamlogError) -> None:
-        if isinstance(queued, QueuedAppend):
+    def _refuse(self, queued: AppendRequest | QueuedChange, error: StreamlogError) -> None:
+        if isinstance(queued, AppendRequest):
             self._services.budget.release(queued.size_bytes)
         self._call(queued.on_error, error)
 

@@ -15,6 +15,7 @@ from broker_core.broker.node_directory import NodeDirectory
 from broker_core.broker.partition.replica_manager import ReplicaManager
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.broker.topic_store import TopicStore
+from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.log_directory.system_ports import SystemEntropy
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
@@ -143,11 +144,13 @@ class ReplicaNode:
         the batch, as who has read it passes it on."""
         answers = [] if into is None else into
         (replica or self.replica(partition)).append(
-            bytearray(a_batch(1) if batch is None else batch),
-            origin=origin,
-            header=header,
-            on_done=lambda result: answers.append((result.base_offset, result.last_offset)),
-            on_error=answers.append,
+            AppendRequest(
+                batches=bytearray(a_batch(1) if batch is None else batch),
+                origin=origin,
+                header=header,
+                on_done=lambda result: answers.append((result.base_offset, result.last_offset)),
+                on_error=answers.append,
+            )
         )
         return answers
 

@@ -6,7 +6,7 @@ import pytest
 from support.builders.builders import a_batch
 from support.nodes.replica_builders import T0, ReplicaNode
 
-from broker_core.log.producer_state import AppendOrigin
+from broker_core.log.append_request import AppendRequest
 from broker_core.server import thread_syncs
 from broker_core.server.thread_jobs import ThreadJobs
 from broker_core.server.thread_syncs import CHEAP_SYNC_SECONDS, ThreadSyncs
@@ -290,7 +290,7 @@ def test_jobs_that_all_wait_for_a_partition_do_not_hold_up_the_sync_that_gives_i
 
         def append():
             node.replica().append(
-                a_batch(1), origin=AppendOrigin.CLIENT, on_done=lambda done: told(done.base_offset), on_error=told
+                AppendRequest(batches=a_batch(1), on_done=lambda done: told(done.base_offset), on_error=told)
             )
 
         append()

@@ -12,6 +12,7 @@ from support.builders.builders import (
 from support.builders.store_builders import SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
 from support.files.faulty_file_system import Killed
 
+from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
     CorruptBatchError,
@@ -22,12 +23,12 @@ from broker_core.model.exceptions import (
     StreamlogError,
 )
 from broker_core.model.identifiers import IsolationLevel
-from broker_core.storage.append_group import AppendOutcome, GroupedAppend
+from broker_core.storage.append_group import AppendOutcome
 
 
 def append_group(store, *batches, now_ms=SOME_TIME_MS, is_synced=True):
     store.refresh()
-    appends = [each if isinstance(each, GroupedAppend) else GroupedAppend(batches=bytearray(each)) for each in batches]
+    appends = [each if isinstance(each, AppendRequest) else AppendRequest(batches=bytearray(each)) for each in batches]
     return store.append_group(appends, now_ms=now_ms, is_synced=is_synced)
 
 
@@ -77,7 +78,7 @@ def test_appends_of_one_group_see_each_others_producers():
 
 def test_a_marker_may_follow_its_transaction_in_a_group():
     store = a_store()
-    marker = GroupedAppend(batches=bytearray(a_commit_marker()), origin=AppendOrigin.COORDINATOR)
+    marker = AppendRequest(batches=bytearray(a_commit_marker()), origin=AppendOrigin.COORDINATOR)
     assert places(append_group(store, a_transactional_batch(2), marker)) == [(0, 1), (2, 2)]
     assert store.bounds().last_stable_offset == 3
     assert offsets_in(store, isolation=IsolationLevel.READ_COMMITTED) == [0, 1]
@@ -220,7 +221,7 @@ def group_of_a_crash():
     return [
         a_batch(3, producer=(1, 0, 0)),
         a_transactional_batch(2),
-        GroupedAppend(batches=bytearray(a_commit_marker()), origin=AppendOrigin.COORDINATOR),
+        AppendRequest(batches=bytearray(a_commit_marker()), origin=AppendOrigin.COORDINATOR),
         a_log(a_batch(3), a_batch(3)),
         a_batch(3, producer=(1, 0, 3)),
     ]

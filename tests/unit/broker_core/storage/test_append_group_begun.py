@@ -7,13 +7,14 @@ from support.builders.builders import SOME_TIME_MS, a_batch, a_transactional_bat
 from support.builders.store_builders import SMALL_SEGMENTS, a_disk, a_store, append, files_of, offsets_in
 from support.files.faulty_file_system import Killed
 
+from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import DiskFullError, StorageError, StreamlogError
-from broker_core.storage.append_group import AppendOutcome, GroupedAppend
+from broker_core.storage.append_group import AppendOutcome
 
 
 def grouped(batches):
-    return [each if isinstance(each, GroupedAppend) else GroupedAppend(batches=bytearray(each)) for each in batches]
+    return [each if isinstance(each, AppendRequest) else AppendRequest(batches=bytearray(each)) for each in batches]
 
 
 def append_group(store, *batches):
@@ -166,7 +167,7 @@ def begin_a_turn(store):
         store,
         a_batch(1, producer=(1, 0, 0)),
         a_transactional_batch(2),
-        GroupedAppend(batches=bytearray(an_abort_marker()), origin=AppendOrigin.COORDINATOR),
+        AppendRequest(batches=bytearray(an_abort_marker()), origin=AppendOrigin.COORDINATOR),
         a_batch(1, producer=(1, 0, 1)),
     )
     assert places(started.outcomes) == [(3, 3), (4, 5), (6, 6), (7, 7)]

@@ -11,6 +11,7 @@ from support.files.queued_writes import QueuedWrites
 from support.nodes.replica_builders import T0, ReplicaNode, offsets_read
 
 from broker_core.broker.partition.append_budget import AppendBudget
+from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
     CorruptBatchError,
@@ -148,9 +149,7 @@ def test_nothing_is_answered_or_seen_before_the_sync_has_come_back(node):
 def test_who_follows_is_told_after_the_answers(node):
     replica, told = node.replica(), []
     replica.on_advance(lambda: told.append(replica.bounds.high_watermark))
-    replica.append(
-        a_batch(2), origin=AppendOrigin.CLIENT, on_done=lambda result: told.append("done"), on_error=told.append
-    )
+    replica.append(AppendRequest(batches=a_batch(2), on_done=lambda result: told.append("done"), on_error=told.append))
     node.writes.run_all()
     assert told == ["done", 3]
 
@@ -158,7 +157,7 @@ def test_who_follows_is_told_after_the_answers(node):
 def test_an_append_of_an_answer_goes_into_the_next_group(node):
     answers = []
     node.replica().append(
-        a_batch(1), origin=AppendOrigin.CLIENT, on_done=lambda _: node.append(into=answers), on_error=answers.append
+        AppendRequest(batches=a_batch(1), on_done=lambda _: node.append(into=answers), on_error=answers.append)
     )
     node.writes.end_turn()
     node.writes.syncs.run_next()
@@ -534,10 +533,9 @@ def test_log_append_time_is_that_of_the_turn(tmp_path):
     node.clock.ms = SOME_TIME_MS + 77
     times = []
     node.replica().append(
-        a_batch(2),
-        origin=AppendOrigin.CLIENT,
-        on_done=lambda result: times.append(result.log_append_time_ms),
-        on_error=times.append,
+        AppendRequest(
+            batches=a_batch(2), on_done=lambda result: times.append(result.log_append_time_ms), on_error=times.append
+        )
     )
     node.writes.run_all()
     assert times == [SOME_TIME_MS + 77]

@@ -2,9 +2,9 @@ import pytest
 from support.builders.builders import SOME_TIME_MS, a_batch
 from support.nodes.replica_builders import T0, ReplicaNode
 
-from broker_core.broker.partition.partition_target import PartitionTarget, QueuedAppend, QueuedChange
+from broker_core.broker.partition.partition_target import PartitionTarget, QueuedChange
+from broker_core.log.append_request import AppendRequest
 from broker_core.model.exceptions import InvalidRecordError, OffsetOutOfRangeError, UnknownTopicError
-from broker_core.storage.append_group import GroupedAppend
 from broker_core.storage.writable_partition import WritablePartition
 
 
@@ -16,8 +16,8 @@ def node(tmp_path):
     node.crash()
 
 
-def queued(batch, refusal=None):
-    return QueuedAppend(append=GroupedAppend(batches=batch), refusal=refusal, on_done=pytest.fail, on_error=pytest.fail)
+def queued(batch):
+    return AppendRequest(batches=batch, on_done=pytest.fail, on_error=pytest.fail)
 
 
 def target_of(node):
@@ -31,10 +31,9 @@ def append(target, *appends, wants_all_producers=False):
 
 
 def test_each_append_has_its_answer_in_its_place(node):
-    refusal = InvalidRecordError("no")
-    changed = append(target_of(node), queued(a_batch(1)), queued(a_batch(1), refusal), queued(a_batch(2)))
-    assert [getattr(each, "result", each) and True for each in changed.answers] == [True] * 3
-    assert changed.answers[1] is refusal
+    changed = append(target_of(node), queued(a_batch(1)), queued(a_batch(1, base_offset=5)), queued(a_batch(2)))
+    assert changed.answers[0].result.base_offset == 0
+    assert isinstance(changed.answers[1], InvalidRecordError)
     assert changed.answers[2].result.base_offset == 1
     assert changed.bounds.log_end_offset == 3
 

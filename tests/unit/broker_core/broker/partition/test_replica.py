@@ -6,6 +6,7 @@ from support.nodes.replica_builders import RefusingFileSystem, ReplicaNode, offs
 
 from broker_core.broker.partition.append_budget import AppendBudget
 from broker_core.cluster import PartitionBounds
+from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
     CorruptBatchError,
@@ -115,9 +116,7 @@ def test_who_follows_is_told_after_the_answers_and_sees_the_new_bounds(node):
     replica, told = node.replica(), []
     replica.on_advance(lambda: told.append(("advance", replica.bounds.high_watermark)))
     node.replicas.on_advance(lambda partition: told.append((str(partition), replica.bounds.high_watermark)))
-    replica.append(
-        a_batch(2), origin=AppendOrigin.CLIENT, on_done=lambda result: told.append("done"), on_error=told.append
-    )
+    replica.append(AppendRequest(batches=a_batch(2), on_done=lambda result: told.append("done"), on_error=told.append))
     node.jobs.run_all()
     assert told == ["done", ("advance", 2), ("t-0", 2)]
     node.append(b"no batch")
@@ -128,7 +127,7 @@ def test_who_follows_is_told_after_the_answers_and_sees_the_new_bounds(node):
 def test_an_append_of_an_answer_goes_into_the_next_group(node):
     replica, answers = node.replica(), []
     replica.append(
-        a_batch(1), origin=AppendOrigin.CLIENT, on_done=lambda _: node.append(into=answers), on_error=answers.append
+        AppendRequest(batches=a_batch(1), on_done=lambda _: node.append(into=answers), on_error=answers.append)
     )
     node.jobs.run_next()
     assert answers == []
@@ -143,7 +142,7 @@ def test_an_answer_that_fails_keeps_no_other_from_its_own(node):
     def fail(result):
         raise RuntimeError("the connection is gone")
 
-    node.replica().append(a_batch(1), origin=AppendOrigin.CLIENT, on_done=fail, on_error=fail)
+    node.replica().append(AppendRequest(batches=a_batch(1), on_done=fail, on_error=fail))
     answers = node.append()
     node.jobs.run_all()
     assert answers == [(1, 1)]

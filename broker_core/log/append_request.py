@@ -1,0 +1,56 @@
+"""One append, as one value from whoever asks for it to the store that carries it out.
+
+handlers/produce ─┐
+coordinators ─────┼─► Replica ─► AppendQueue ─► WritablePartition ─► PartitionLog.plan_append
+embedded ─────────┘            (a group of them)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from broker_core.cluster import AppendResult
+from broker_core.log.producer_state import AppendOrigin
+from broker_core.model.exceptions import InvalidRecordError, StreamlogError
+from broker_core.record.batch_header import ATTRIBUTES_POSITION, COMPRESSION_MASK, BatchHeader, WritableBytes
+
+_BASE_OFFSET: Final = slice(0, 8)
+_CODEC_POSITION: Final = ATTRIBUTES_POSITION + 1
+"""The lower byte of a batch's attributes."""
+
+
+def _tell_nobody(_: object) -> None:
+    return None
+
+
+class AppendRequest(NamedTuple):
+    """`batches` get their offsets in place. `header`: of the only batch, if it was read already.
+
+    A broker calls one of `on_done` and `on_error` on its loop; callers of a store get the outcome instead. A client's
+    batch must claim no offset, as in Kafka, unless `ignores_claimed_offset`.
+    """
+
+    batches: WritableBytes
+    origin: AppendOrigin = AppendOrigin.CLIENT
+    header: BatchHeader | None = None
+    on_done: Callable[[AppendResult], None] = _tell_nobody
+    on_error: Callable[[StreamlogError], None] = _tell_nobody
+    ignores_claimed_offset: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.batches)
+
+    @property
+    def is_plain(self) -> bool:
+        """The first batch is not compressed: of a client's, which has no other, the records can be looked at as they
+        are. What coordinators write is never compressed."""
+        batches = self.batches
+        return len(batches) > _CODEC_POSITION and not batches[_CODEC_POSITION] & COMPRESSION_MASK
+
+    def require_no_claimed_offset(self, log_name: str) -> None:
+        """Raises InvalidRecordError."""
+        if self.origin is AppendOrigin.CLIENT and not self.ignores_claimed_offset and any(self.batches[_BASE_OFFSET]):
+            claimed = int.from_bytes(self.batches[_BASE_OFFSET], "big", signed=True)
+            raise InvalidRecordError(f"{log_name}: the base offset of a produced batch is 0; this one's is {claimed}")
