@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import select
 import sys
-import time
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -11,11 +11,14 @@ import typer
 
 from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
 from broker_core.cli.error_sentence import UsageError
+from broker_core.cli.group_commits import GroupCommits
 from broker_core.cli.last_records import start_of_last
 from broker_core.cli.partition_consumer import PartitionConsumer
-from broker_core.cli.record_text import Format, Renderer, columns_of, renderer
-from broker_core.cli.screen import SILENT, ByteProgress, byte_progress
+from broker_core.cli.record_text import Format, columns_of, renderer
+from broker_core.cli.record_writer import RecordWriter
+from broker_core.cli.screen import SILENT, byte_progress
 from broker_core.cli.start_offsets import FORMS, parse_start, resolve_start
+from broker_core.cli.stop_signals import STOP_SIGNALS, StopSignals
 from broker_core.cluster import Cluster
 from broker_core.model.exceptions import UnknownPartitionError
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
@@ -41,6 +44,15 @@ def consume(
         str | None, typer.Option("--from", metavar="WHERE", help=f"{FORMS}.", show_default="earliest")
     ] = None,
     last: Annotated[int | None, typer.Option(min=0, help="The last N records of each partition.")] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GROUP",
+            help="Begin where this consumer group stands, and commit behind what was written. --from counts where the "
+            "group has no offset.",
+            show_default=False,
+        ),
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end, until Ctrl-C.")] = False,
     partition: Annotated[int | None, typer.Option(min=0, help="This partition only.")] = None,
     form: Annotated[
@@ -59,12 +71,17 @@ def consume(
     """
     if start is not None and last is not None:
         raise UsageError("--from and --last both say where to begin: give one of them")
+    if group is not None and last is not None:
+        raise UsageError("--group and --last both say where to begin: give one of them")
     beginning = parse_start(start or "earliest")
     level = IsolationLevel[Isolation(isolation).name]
     form = Format(form)
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         partitions = _partitions(cluster, topic, partition)
-        if last is None:
+        commits = GroupCommits(cluster, group) if group is not None else None
+        if commits is not None:
+            starts = commits.begin(partitions, beginning, level)
+        elif last is None:
             starts = resolve_start(cluster, partitions, beginning, level)
         else:
             starts = {found: start_of_last(cluster, found, last, level) for found in partitions}
@@ -72,13 +89,20 @@ def consume(
             PartitionConsumer(cluster, found, offset, isolation=level, columns=columns_of(form))
             for found, offset in starts.items()
         ]
-        render = renderer(form, to_terminal=sys.stdout.isatty())
-        # A bar over text that scrolls by would tear both; into a pipe or file it is welcome.
-        with byte_progress(f"reading {topic}", is_shown=not sys.stdout.isatty()) as progress:
-            _write_present(cluster, readers, level, render, progress)
-        while follow:
-            time.sleep(POLL_SECONDS)
-            _write_present(cluster, readers, level, render, SILENT)
+        writer = RecordWriter(cluster, readers, renderer(form, to_terminal=sys.stdout.isatty()), level, commits)
+        with _stop_signals(commits) as stop:
+            # A bar over text that scrolls by would tear both; into a pipe or file it is welcome.
+            with byte_progress(f"reading {topic}", is_shown=not sys.stdout.isatty()) as progress:
+                writer.write_present(stop, progress)
+            while follow and stop.received is None:
+                select.select([stop.descriptor], [], [], POLL_SECONDS)
+                writer.write_present(stop, SILENT)
+    raise typer.Exit(stop.exit_code)
+
+
+def _stop_signals(commits: GroupCommits | None) -> StopSignals:
+    """Without a group there is nothing to finish: Ctrl-C ends the command at once."""
+    return StopSignals(() if commits is None else STOP_SIGNALS)
 
 
 def _partitions(cluster: Cluster, topic: str, only: int | None) -> list[TopicPartition]:
@@ -92,20 +116,3 @@ def _partitions(cluster: Cluster, topic: str, only: int | None) -> list[TopicPar
             partition=only,
         )
     return [TopicPartition(topic, only)]
-
-
-def _write_present(
-    cluster: Cluster,
-    readers: list[PartitionConsumer],
-    isolation: IsolationLevel,
-    render: Renderer,
-    progress: ByteProgress,
-) -> None:
-    """What there is from where the readers stand up to the end as it is now, flushed."""
-    output = sys.stdout.buffer
-    for reader in readers:
-        end = cluster.bounds(reader.partition).readable_end(isolation)
-        for batch, count_bytes in reader.read(end):
-            output.write(render(reader.partition, batch))
-            progress.advance(count_bytes)
-    output.flush()

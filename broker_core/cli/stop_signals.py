@@ -16,12 +16,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any, Final
 
 from broker_core.cli.exit_status import OK, exit_status_of_signal
 
-_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+STOP_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 _SAME_SECONDS: Final = 1.0
@@ -31,7 +32,9 @@ _SAME_SECONDS: Final = 1.0
 class StopSignals:
     """Notes the first signal and makes `descriptor` readable; a second one raises KeyboardInterrupt."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Sequence[int] = STOP_SIGNALS) -> None:
+        """`numbers`: of the signals to note; the others do what they do."""
+        self._numbers = numbers
         self.received: int | None = None
         self.descriptor, self._write_end = os.pipe()
         self._received_at_s = 0.0
@@ -50,7 +53,7 @@ class StopSignals:
 
     def __enter__(self) -> StopSignals:
         if threading.current_thread() is threading.main_thread():
-            for number in _SIGNALS:
+            for number in self._numbers:
                 if signal.getsignal(number) is not signal.SIG_IGN:
                     self._previous[number] = signal.signal(number, self._on_signal)
         return self

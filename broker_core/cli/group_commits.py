@@ -1,0 +1,102 @@
+"""Where `consume --group` begins, and its commits: always behind what was written to the output.
+
+    start      the group's committed offset; --from where it has none
+    commit     all partitions together: at the start, each COMMIT_SECONDS while records are written, at the end
+
+At least once: the output is flushed before each commit. A process that dies writes some records again and skips none.
+The command is no member of the group: it reads every partition, whoever else reads with the same group.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import BinaryIO, Final
+
+from broker_core.cli.partition_consumer import PartitionConsumer
+from broker_core.cli.screen import note
+from broker_core.cli.start_offsets import Start, resolve_start
+from broker_core.cluster import Cluster, GroupOffset
+from broker_core.model.exceptions import InvalidGroupError, OffsetOutOfRangeError
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
+
+COMMIT_SECONDS: Final = 1.0
+"""Between two commits, each of which is synced: so much is written again at most after a kill."""
+
+
+class GroupCommits:
+    """Of one group, for the partitions that one run reads."""
+
+    def __init__(self, cluster: Cluster, group_id: str) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._committed: dict[TopicPartition, int] = {}
+        self._committed_at_s = 0.0
+
+    def begin(
+        self, partitions: Sequence[TopicPartition], start: Start, isolation: IsolationLevel
+    ) -> dict[TopicPartition, int]:
+        """The first offset to read of each partition. They are committed, so that what forbids it is known before
+        anything is written.
+
+        Raises InvalidGroupError while the group has members, OffsetOutOfRangeError for an offset beyond the end.
+        """
+        self._require_no_members()
+        found = self._cluster.fetch_offsets(self._group_id, partitions)
+        starts = {partition: self._checked(partition, found[partition].offset) for partition in found}
+        missing = [partition for partition in partitions if partition not in starts]
+        if missing:
+            starts |= resolve_start(self._cluster, missing, start, isolation)
+        self._commit(starts)
+        return starts
+
+    def maybe_commit(self, readers: Sequence[PartitionConsumer], output: BinaryIO) -> None:
+        """When the last commit is long enough ago."""
+        if time.monotonic() - self._committed_at_s >= COMMIT_SECONDS:
+            self.commit(readers, output)
+
+    def commit(self, readers: Sequence[PartitionConsumer], output: BinaryIO) -> None:
+        """Everything up to where the readers stand must have been given to `output`."""
+        output.flush()
+        moved = {
+            reader.partition: reader.next_offset
+            for reader in readers
+            if self._committed.get(reader.partition) != reader.next_offset
+        }
+        self._committed_at_s = time.monotonic()
+        if moved:
+            self._commit(moved)
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._cluster.commit_offsets(
+            self._group_id, {partition: GroupOffset(offset=offset) for partition, offset in offsets.items()}
+        )
+        self._committed |= offsets
+        self._committed_at_s = time.monotonic()
+
+    def _require_no_members(self) -> None:
+        members = self._cluster.describe_group(self._group_id).members
+        if members:
+            raise InvalidGroupError(
+                f"group {self._group_id!r} has running consumers ({len(members)}), which commit for it: stop them, or "
+                "give --group another name",
+                group_id=self._group_id,
+            )
+
+    def _checked(self, partition: TopicPartition, offset: int) -> int:
+        bounds = self._cluster.bounds(partition)
+        if offset > bounds.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"group {self._group_id!r} stands at offset {offset} of {partition}, which ends at "
+                f"{bounds.log_end_offset}: the topic was deleted and created again. Delete the group's offsets with "
+                f"'streamlog group delete {self._group_id}', or give --group another name",
+                offset=offset,
+                log_start_offset=bounds.log_start_offset,
+                log_end_offset=bounds.log_end_offset,
+            )
+        if offset < bounds.log_start_offset:
+            note(
+                f"{partition}: offsets {offset} to {bounds.log_start_offset - 1} were removed before group "
+                f"{self._group_id} read them; going on at {bounds.log_start_offset}"
+            )
+        return max(offset, bounds.log_start_offset)
