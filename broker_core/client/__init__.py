@@ -1,1 +1,1 @@
-"""The door to a broker: `Cluster` over sockets, blocking, with retries, TLS and SASL."""
+"""The remote door: `Cluster` at a broker, over blocking sockets, with retries, TLS and SASL."""

@@ -1,9 +1,9 @@
-"""One connection to a broker, ready for requests: versions agreed on, logged in.
+"""One connection to a broker, ready for requests: versions negotiated, logged in.
 
     connection = BrokerConnection(address, settings, deadline)
-    answer, = connection.ask([request], deadline)             several requests go out together, answers come in order
+    answer, = connection.ask([request], deadline)             several requests are pipelined, answers come in order
 
-Threads may share it: one exchange at a time. After an exception of the transport it is broken and must be thrown away.
+Thread-safe: one exchange at a time. After an exception of the transport the connection is broken and must be dropped.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from broker_core.protocol.api_table import ApiKey, api_label
 from broker_core.protocol.connection import ClientSide
 
 DISTRIBUTION: Final = "spark-streamlog"
-"""The package, and what brokers are told for the client's software."""
+"""The package, also the client software name that brokers see."""
 
 _LOGIN_RENEWED_AT: Final = 0.85
-"""Part of a login's lifetime after which the connection is given up, before the broker does it."""
+"""The part of a login's lifetime after which the client closes the connection, before the broker does."""
 
 
 class BrokerConnection:
-    """Raises BrokerUnavailableError, RequestTimedOutError, AuthenticationError, UnsupportedVersionError and
-    MalformedMessageError when made."""
+    """The constructor raises BrokerUnavailableError, RequestTimedOutError, AuthenticationError, UnsupportedVersionError
+    and MalformedMessageError."""
 
     def __init__(self, address: BrokerAddress, settings: ClientSettings, deadline: Deadline) -> None:
         self.address = address
@@ -64,9 +64,9 @@ class BrokerConnection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the next request has a chance."""
+        """Whether the connection can be used for another request."""
         if not self._lock.acquire(blocking=False):
-            # Somebody is using it.
+            # Another thread is using it.
             return not self._is_broken
         try:
             now = time.monotonic()
@@ -79,7 +79,7 @@ class BrokerConnection:
         return api_version in self._versions.get(api_key, range(0))
 
     def feature_level(self, name: str) -> int:
-        """What the cluster has agreed on for a feature such as `transaction.version`; 0 where it says nothing."""
+        """The cluster's finalized level of a feature such as `transaction.version`; 0 if it has none."""
         return self._features.get(name, 0)
 
     def ask(self, requests: Sequence[RequestPayload], deadline: Deadline) -> list[Any]:
@@ -104,7 +104,7 @@ class BrokerConnection:
                 self._socket.send(self._protocol.data_to_send(), self._limited(deadline))
             answers = [self._receive(self._limited(deadline)) for _ in requests]
         except BaseException:
-            # Also what another thread throws in: an answer that comes too late would be taken for the next one.
+            # Also for asynchronous exceptions: a late answer would be taken for that of the next request.
             self.close()
             raise
         self._last_use = time.monotonic()
@@ -137,7 +137,7 @@ class BrokerConnection:
 
         request = ApiVersionsRequest(client_software_name=DISTRIBUTION, client_software_version=_own_version())
         (answer,) = self._exchange([request], deadline)
-        # A broker that does not know version 3 says so in version 0, and often which versions it knows.
+        # A broker without version 3 answers in version 0, often with the versions that it supports.
         if answer.error_code not in (ErrorCode.none, ErrorCode.unsupported_version):
             raise broker_error(answer.error_code, f"{self.address}: ApiVersions")
         self._versions = {key.api_key: range(key.min_version, key.max_version + 1) for key in answer.api_keys}
@@ -148,7 +148,7 @@ class BrokerConnection:
         from kio.schema.sasl_authenticate.v1.request import SaslAuthenticateRequest
         from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
-        # What it needs is loaded by nobody else, and takes a while.
+        # Imported here: only logins need it, and loading it takes a while.
         from broker_core.protocol.sasl import sasl_client
 
         what = f"{self.address}: login of {sasl.username!r} by {sasl.mechanism}"
@@ -175,8 +175,8 @@ class BrokerConnection:
 
 @cache
 def _own_version() -> str:
-    """`0` where the package is not installed. `importlib.metadata.version` would look into archives as well, and Spark
-    has one on the path whose directory takes 0.05 s to read."""
+    """`0` if the package is not installed. `importlib.metadata.version` would also read archives on the path, and that
+    of Spark takes 0.05 s."""
     from importlib.metadata import Distribution
 
     found = Distribution.discover(name=DISTRIBUTION, path=folders_on_path())

@@ -1,4 +1,4 @@
-"""What a broker's error codes mean to us."""
+"""A broker's error codes as exceptions, with advice; which of them are worth a retry."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ _KINDS: Final[dict[ErrorCode, type[StreamlogError]]] = {
     ErrorCode.invalid_group_id: InvalidGroupError,
     ErrorCode.group_id_not_found: UnknownGroupError,
     ErrorCode.non_empty_group: GroupNotEmptyError,
-    # A commit of somebody outside a group that has members.
+    # A commit by a client that is not a member of a group with members.
     ErrorCode.unknown_member_id: GroupNotEmptyError,
     ErrorCode.illegal_generation: GroupNotEmptyError,
     ErrorCode.rebalance_in_progress: GroupNotEmptyError,
@@ -81,7 +81,8 @@ _KINDS: Final[dict[ErrorCode, type[StreamlogError]]] = {
 }
 
 _NEVER_RETRIED: Final = (CorruptBatchError, AuthenticationError)
-"""Kafka calls a corrupt message retriable; ours had a true checksum when it left, so a second try would end alike."""
+"""Kafka calls a corrupt message retriable; ours had a valid checksum when sent, so a retry would fail in the same
+way."""
 
 _BUSY: Final = frozenset(
     {
@@ -91,7 +92,7 @@ _BUSY: Final = frozenset(
         ErrorCode.throttling_quota_exceeded,
     }
 )
-"""The right broker, at the wrong moment."""
+"""Errors of the right broker that a short wait may resolve."""
 
 
 _ADVICE: Final[dict[ErrorCode, str]] = {
@@ -113,7 +114,7 @@ _ADVICE: Final[dict[ErrorCode, str]] = {
 
 
 def broker_error(code: ErrorCode, what: str, message: str | None = None, **fields: Any) -> StreamlogError:
-    """The exception for a code. `what` is the request in words, `message` the broker's own, where it gave one."""
+    """The exception for a code. `what` describes the request, `message` is the broker's own text if it sent one."""
     kind = _KINDS.get(code, BrokerError)
     advice = f" ({_ADVICE[code]})" if code in _ADVICE else ""
     reason = message or f"the broker answers {code.name.upper()}{advice}"
@@ -124,7 +125,7 @@ def broker_error(code: ErrorCode, what: str, message: str | None = None, **field
 
 
 def is_worth_a_retry(error: StreamlogError) -> bool:
-    """Whether the same request may succeed a moment later."""
+    """Whether the same request may succeed later."""
     if isinstance(error, _NEVER_RETRIED):
         return False
     if isinstance(error, BrokerUnavailableError | RequestTimedOutError):
@@ -133,5 +134,5 @@ def is_worth_a_retry(error: StreamlogError) -> bool:
 
 
 def is_about_the_route(error: StreamlogError) -> bool:
-    """Whether another broker might be the one to ask."""
+    """Whether the request may have gone to the wrong broker."""
     return error.error_code not in _BUSY

@@ -1,10 +1,10 @@
-"""Who is asked what: any broker, a partition's leader, a coordinator; and again, when it fails for a moment.
+"""Routes requests: to any broker, to a partition's leader, to a coordinator; with retries.
 
-    router.run("what, in words", lambda deadline: …)      a call with retries; the function asks anew each time
+    router.run("what, in words", lambda deadline: …)      a call with retries; the function is called for each try
     router.ask_any / ask_leader / ask_coordinator          one try
 
-A try raises what went wrong; `run` decides by the error whether it is worth another, forgets what may be stale
-(leaders, coordinators), waits a little longer each time, and gives up at the deadline with the last error.
+A failed try raises; `run` decides by the error whether to retry, drops routes that may be stale (leaders,
+coordinators), backs off, and at the deadline raises the last error.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from broker_core.model.identifiers import TopicPartition
 Answer = TypeVar("Answer")
 
 _BUSY_BACKOFF_MS: Final = 10
-"""The first pause where the right broker only needs a moment; then longer."""
+"""The first backoff where the right broker only needs a moment; it grows."""
 
 
 class BrokerRouter:
@@ -55,7 +55,8 @@ class BrokerRouter:
     # -- calls --
 
     def run(self, what: str, attempt: Callable[[Deadline], Answer], *, timeout_ms: int | None = None) -> Answer:
-        """Tries until it succeeds, fails for good or time is up: `default.api.timeout.ms` unless said otherwise."""
+        """Retries until success, a fatal error or the deadline: `default.api.timeout.ms` unless `timeout_ms` is
+        given."""
         if timeout_ms is None:
             deadline = Deadline(self.settings.api_timeout_ms, setting="default.api.timeout.ms")
         else:
@@ -70,7 +71,7 @@ class BrokerRouter:
                 if not is_worth_a_retry(error):
                     raise
                 if told is None or not deadline.is_over:
-                    # That time ran out in the middle of a try says nothing; what failed before it does.
+                    # A timeout in the middle of a try explains nothing; the error before it does.
                     told = error
                 if is_about_the_route(error):
                     self.forget_routes()
@@ -81,7 +82,7 @@ class BrokerRouter:
                     raise _out_of_time(what, deadline, told) from error
 
     def forget_routes(self) -> None:
-        """Leaders and coordinators are looked up again before they are used."""
+        """Leaders and coordinators are looked up again before their next use."""
         with self._lock:
             self._is_stale = True
             self._coordinators.clear()
@@ -89,7 +90,7 @@ class BrokerRouter:
     # -- one try --
 
     def ask_any(self, request: RequestPayload, deadline: Deadline) -> Any:
-        """The first broker that can be reached: connected ones first, the bootstrap addresses last."""
+        """Asks the first reachable broker: connected ones first, the bootstrap addresses last."""
         return self.ask_first_of(self._candidates(), [request], deadline)[0]
 
     def ask_node(self, node_id: int, requests: Sequence[RequestPayload], deadline: Deadline) -> list[Any]:
@@ -103,7 +104,7 @@ class BrokerRouter:
     def ask_first_of(
         self, addresses: Iterable[BrokerAddress], requests: Sequence[RequestPayload], deadline: Deadline
     ) -> list[Any]:
-        """Goes on to the next address where one cannot be reached. Raises BrokerUnavailableError that tells of all."""
+        """Tries the addresses in order. Raises a BrokerUnavailableError with the errors of all."""
         errors = []
         for address in addresses:
             try:
@@ -115,7 +116,7 @@ class BrokerRouter:
         raise BrokerUnavailableError(f"no broker can be reached: {'; '.join(errors)}")
 
     def node(self, node_id: int, deadline: Deadline) -> BrokerConnection:
-        """The connection to a broker by its number."""
+        """The connection to a broker by node id."""
         address = self.view(deadline).brokers.get(node_id)
         if address is None:
             raise BrokerUnavailableError(f"broker {node_id} is not in the cluster at the moment")
@@ -130,10 +131,10 @@ class BrokerRouter:
                 address=str(address),
             ) from error
 
-    # -- what is known --
+    # -- the cluster's metadata --
 
     def view(self, deadline: Deadline) -> ClusterView:
-        """The cluster; asked for if nothing is known or it is old."""
+        """The cluster's metadata, requested if it is missing or stale."""
         with self._lock:
             is_old = (time.monotonic() - self._renewed_at) * 1000 > self.settings.metadata_max_age_ms
             if self._view.brokers and not self._is_stale and not is_old:
@@ -142,7 +143,7 @@ class BrokerRouter:
         return self.refresh([], deadline)
 
     def refresh(self, names: Collection[str], deadline: Deadline) -> ClusterView:
-        """Asks about these topics and about the brokers; and about all known topics, if those may be stale."""
+        """Requests metadata of the brokers and of these topics, and of all known topics if that may be stale."""
         with self._lock:
             wanted = {*names, *self._view.topics} if self._is_stale else set(names)
         answer = self.ask_any(metadata_request(wanted), deadline)
@@ -153,7 +154,7 @@ class BrokerRouter:
             return self._view
 
     def topic(self, name: str, deadline: Deadline) -> TopicMetadata:
-        """Raises UnknownTopicError when a broker that was asked just now does not know it."""
+        """Raises UnknownTopicError if a broker that was asked just now does not know it."""
         found = self.view(deadline).topics.get(name)
         if found is not None:
             return found
@@ -166,7 +167,7 @@ class BrokerRouter:
         raise broker_error(code, f"topic {name!r}", topic=name)
 
     def leader_of(self, partition: TopicPartition, deadline: Deadline) -> int:
-        """The number of the broker. Raises UnknownTopicError, UnknownPartitionError."""
+        """The node id of the leader. Raises UnknownTopicError, UnknownPartitionError."""
         topic = self.topic(partition.topic, deadline)
         if partition.partition >= len(topic.partitions):
             self.refresh([partition.topic], deadline)
@@ -183,15 +184,15 @@ class BrokerRouter:
         return leader_id
 
     def refusal(self, code: ErrorCode, what: str, partition: TopicPartition, deadline: Deadline) -> StreamlogError:
-        """The exception for what a coordinator says of a partition. UNKNOWN_TOPIC_OR_PARTITION may only mean that it
-        has not heard of it yet: raises UnknownTopicError and UnknownPartitionError when no broker knows it."""
+        """The exception for a coordinator's error code for a partition. UNKNOWN_TOPIC_OR_PARTITION may only mean that
+        its metadata is stale: UnknownTopicError and UnknownPartitionError are raised only if no broker knows it."""
         if code == ErrorCode.unknown_topic_or_partition:
             self.refresh([partition.topic], deadline)
             self.leader_of(partition, deadline)
         return broker_error(code, f"{what}: {partition}")
 
     def by_leader(self, partitions: Iterable[TopicPartition], deadline: Deadline) -> dict[int, list[TopicPartition]]:
-        """The partitions of each broker. Raises as `leader_of`, for the first that has none."""
+        """The partitions by leader. Raises like `leader_of`, for the first one without a leader."""
         partitions = list(partitions)
         unknown = {partition.topic for partition in partitions} - self.view(deadline).topics.keys()
         if len(unknown) > 1:
@@ -205,7 +206,7 @@ class BrokerRouter:
         return self.coordinators(kind, [key], deadline)[key]
 
     def coordinators(self, kind: CoordinatorType, keys: Collection[str], deadline: Deadline) -> dict[str, int]:
-        """The number of the broker for each key. Raises what the broker answers, if only for one of them."""
+        """The coordinator's node id for each key. Raises the broker's error if there is one for any key."""
         with self._lock:
             known = {key: self._coordinators[kind, key] for key in keys if (kind, key) in self._coordinators}
         missing = sorted(set(keys) - known.keys())

@@ -1,4 +1,4 @@
-"""A socket to a broker, with TLS or without: bytes out and in, every wait bounded."""
+"""A socket to a broker, with or without TLS; every wait is bounded."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from broker_core.model.client_settings import BrokerAddress, ClientSettings, Tls
 from broker_core.model.exceptions import AuthenticationError, BrokerUnavailableError, RequestTimedOutError
 
 _JOINED_BYTES: Final = 64 * 1024
-"""Below it the parts of a TLS message are sent together: each write is a record of its own."""
+"""Smaller parts of a TLS message are joined before sending: each write is a TLS record of its own."""
 
 _LEAST_WAIT_SECONDS: Final = 0.001
-"""A timeout of 0 would make the socket one that never waits."""
+"""A timeout of 0 would make the socket non-blocking."""
 
 
 class BrokerSocket:
-    """Connected when made. Raises BrokerUnavailableError, RequestTimedOutError and AuthenticationError (TLS)."""
+    """The constructor connects. Raises BrokerUnavailableError, RequestTimedOutError and AuthenticationError (TLS)."""
 
     def __init__(self, address: BrokerAddress, settings: ClientSettings, deadline: Deadline) -> None:
         self._address = address
@@ -40,13 +40,14 @@ class BrokerSocket:
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing has come, as it should be between an answer and the next request. An end is no silence."""
+        """Whether nothing was received, as expected between an answer and the next request. A closed connection is not
+        quiet."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         return not poll.poll(0)
 
     def send(self, parts: Sequence[Buffer], deadline: Deadline) -> None:
-        """All of it. After an exception nobody knows how much was sent."""
+        """Sends all of it. After an exception it is unknown how much was sent."""
         try:
             self._wait_at_most(deadline)
             if isinstance(self._socket, ssl.SSLSocket):
@@ -60,7 +61,7 @@ class BrokerSocket:
             raise self._broken(error) from error
 
     def receive_into(self, target: memoryview, deadline: Deadline) -> int:
-        """How many bytes came, at least one."""
+        """Returns the number of bytes received, at least one."""
         try:
             self._wait_at_most(deadline)
             count = self._socket.recv_into(target)
@@ -73,7 +74,7 @@ class BrokerSocket:
         return count
 
     def close(self) -> None:
-        """Without a farewell: in a forked child it would be the parent's connection that ends."""
+        """Closes without a TLS shutdown: in a forked child that would end the parent's connection."""
         self._socket.close()
 
     def _wait_at_most(self, deadline: Deadline) -> None:
@@ -91,7 +92,7 @@ class BrokerSocket:
 
 
 def reason_of(error: OSError) -> str:
-    """In words, without the number."""
+    """The error text without the number."""
     return error.strerror or str(error) or type(error).__name__
 
 

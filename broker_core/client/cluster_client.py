@@ -1,17 +1,17 @@
-"""`Cluster` at a broker, or at several: blocking, over Kafka's wire protocol.
+"""`Cluster` at one or more brokers: blocking, over Kafka's wire protocol.
 
     cluster = open_remote(parse_client_settings({"bootstrap.servers": "localhost:9092"}))
 
-Works with every cluster that speaks the protocol as Kafka 3.0 and later do. Threads may share a client. A forked child
-may use the one it inherited: it begins there with connections of its own.
+Works with every cluster that supports the protocol of Kafka 3.0 or later. Thread-safe. A forked child may use the
+client that it inherited; it opens connections of its own.
 
-What a directory can tell and a broker cannot:
+Differences from a directory:
 
-- `bounds` and `fetch` give the high watermark for the log end;
-- `append` of several batches makes each durable by itself: when it fails, those before the failed one are written;
+- `bounds` and `fetch` return the high watermark as the log end;
+- `append` of several batches makes each durable by itself: if one fails, those before it are written;
 - `end_transaction` decides the first transaction, then the others;
-- `bytes_between` and `find_offset_within_bytes` are estimated from samples, `ranges_with_key` rules nothing out;
-- `list_groups` also has groups with members and no offset yet, and a commit's time is not told;
+- `bytes_between` and `find_offset_within_bytes` are estimated from samples, `ranges_with_key` excludes nothing;
+- `list_groups` includes groups with members and no offset yet, and has no commit times;
 - `describe_segments` is refused.
 """
 
@@ -59,10 +59,10 @@ def open_remote(settings: ClientSettings) -> ClusterClient:
 
 
 class ClusterClient:
-    """`broker_core.cluster.Cluster`; see there for what the methods promise.
+    """Implements `broker_core.cluster.Cluster`, which documents the methods.
 
-    Besides what stands there every call may raise BrokerUnavailableError, RequestTimedOutError, AuthenticationError,
-    AuthorizationError, UnsupportedVersionError, MalformedMessageError and BrokerError.
+    Every call may also raise BrokerUnavailableError, RequestTimedOutError, AuthenticationError, AuthorizationError,
+    UnsupportedVersionError, MalformedMessageError and BrokerError.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -133,14 +133,14 @@ class ClusterClient:
         return delete_records(self._router, partition, before_offset)
 
     def describe_segments(self, partition: TopicPartition) -> tuple[SegmentDescription, ...]:
-        """Raises NotAvailableRemotelyError: no request tells how a broker keeps a partition."""
+        """Raises NotAvailableRemotelyError: the protocol has no request for a partition's segments."""
         raise NotAvailableRemotelyError(
-            f"{partition}: a broker does not tell its segments; they can be seen in its log directory, with path",
+            f"{partition}: a broker does not list its segments; read its log directory instead, with path",
             topic=partition.topic,
             partition=partition.partition,
         )
 
-    # -- where to cut --
+    # -- splitting ranges --
 
     def find_offset_within_bytes(
         self, partition: TopicPartition, from_offset: int, until_offset: int, max_bytes: int

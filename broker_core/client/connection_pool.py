@@ -1,7 +1,7 @@
-"""The connections that a client has open, one for each broker, made when they are needed.
+"""A client's connections, one per broker, opened on demand.
 
-A forked child begins with none: connections, locks and TLS states belong to the process that made them. The process id
-is looked at on each use, so nothing has to be registered.
+A forked child starts without any: connections, locks and TLS states belong to the process that created them. Each use
+compares the process id, so no fork handler is needed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from broker_core.model.exceptions import BrokerUnavailableError, RemoteError, Re
 
 @dataclass(slots=True)
 class _Open:
-    """What belongs to one process."""
+    """The state of one process."""
 
     process_id: int = field(default_factory=os.getpid)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -57,7 +57,7 @@ class ConnectionPool:
             raise self._closed()
 
     def connected(self) -> list[BrokerAddress]:
-        """Where a connection stands."""
+        """The slot of one broker's connection."""
         return list(self._own().connections)
 
     def close(self) -> None:
@@ -86,7 +86,7 @@ class ConnectionPool:
         state = self._state
         if state.process_id != os.getpid():
             for connection in state.connections.values():
-                # The child's copy of the descriptor; the parent's connection lives on.
+                # Closes the child's copy of the descriptor; the parent's connection stays open.
                 connection.close()
             self._state = state = _Open()
         return state

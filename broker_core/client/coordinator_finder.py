@@ -1,4 +1,4 @@
-"""Which broker coordinates a group or a transactional id."""
+"""Finds the coordinator of a group or a transactional id."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def coordinator_request(kind: CoordinatorType, keys: Collection[str]) -> FindCoo
 
 
 def coordinators_of(kind: CoordinatorType, keys: Collection[str], answer: FindCoordinatorResponse) -> dict[str, int]:
-    """The broker's number for each key. Raises what the broker answers for the first key that it has none for."""
+    """The coordinator's node id for each key. Raises the broker's error for the first key without one."""
     found = {}
     for entry in answer.coordinators:
         if entry.error_code != ErrorCode.none:

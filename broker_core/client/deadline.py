@@ -1,4 +1,4 @@
-"""How long a call may take, and how long to wait before the next try."""
+"""The deadline of a call, and the backoff between its tries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class Deadline:
-    """The end of a call. `setting` is what makes it later, for messages."""
+    """The end of a call. `setting` names the setting that extends it, for messages."""
 
     def __init__(self, timeout_ms: int, *, setting: str) -> None:
         self.timeout_ms = timeout_ms
@@ -23,13 +23,13 @@ class Deadline:
         return time.monotonic() >= self._end
 
     def pause(self, seconds: float) -> bool:
-        """Sleeps, but not beyond the end. False if that is reached."""
+        """Sleeps, at most until the deadline. Returns False if that is reached."""
         time.sleep(min(seconds, self.remaining_seconds))
         return not self.is_over
 
 
 class Backoff:
-    """Longer and longer pauses, each between 80 and 120 % of its length, so that many clients do not come at once."""
+    """Growing pauses, each with a jitter of 20 %, so that many clients do not retry at the same instant."""
 
     def __init__(self, *, first_ms: int, longest_ms: int) -> None:
         self._next_ms = float(min(first_ms, longest_ms))

@@ -1,7 +1,7 @@
-"""A group's state and members, by its coordinator: asked as a group of KIP-848 first, then as a classic one.
+"""A group's state and members, from its coordinator: requested as a KIP-848 group first, then as a classic one.
 
-As Kafka's own clients do it: no request tells which of the two it is and what it does at once. Groups of other kinds,
-of streams for one, are known to neither request: they show themselves by their offsets.
+Kafka's own clients do the same: no single request returns both the group's protocol and its description. Neither
+request finds groups of other kinds, for example of Kafka Streams: only their offsets are visible.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.protocol.api_table import ApiKey
 
 _IS_CLASSIC: Final = frozenset({ErrorCode.group_id_not_found, ErrorCode.unsupported_version})
-"""What a broker says of a group that is not one of KIP-848, and one where that protocol is switched off."""
+"""A broker's errors for a group that is not of KIP-848, and for any group if that protocol is disabled."""
 
 
 def describe_group(router: BrokerRouter, group_id: str) -> GroupDescription:
@@ -103,7 +103,7 @@ def _member(member: Any, instance_id: str | None, assigned: Iterable[tuple[str, 
 
 
 def _assigned(member: Any) -> Iterable[tuple[str, Iterable[int]]]:
-    """None where the member was assigned what cannot be read: its group's leader wrote that, not the broker."""
+    """None if the assignment cannot be parsed: the group's leader wrote it, not the broker."""
     from broker_core.group.consumer.consumer_protocol import decode_assignment
 
     try:

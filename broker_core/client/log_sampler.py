@@ -1,7 +1,7 @@
-"""How many bytes lie in a range of offsets, where only records can be asked for: estimated from samples.
+"""Estimates the bytes in a range of offsets from samples.
 
-A broker has no request for it. A piece of the log is fetched here and there, twice SAMPLE_COUNT times at most, and what
-lies between two samples is taken to be as dense as the first of them. Ranges that one sample covers are exact.
+The protocol has no request for it. At most twice SAMPLE_COUNT pieces of the log are fetched; the part between two
+samples is assumed to be as dense as the first of them. Ranges that one sample covers are exact.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SAMPLE_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sample:
-    """Whole batches from an offset on: their bytes, and the offset behind them."""
+    """Whole batches from an offset on: their bytes, and the offset after them."""
 
     from_offset: int
     next_offset: int
@@ -39,9 +39,10 @@ class LogSampler:
     def find_offset_within_bytes(
         self, partition: TopicPartition, from_offset: int, until_offset: int, max_bytes: int
     ) -> int:
-        """See `Cluster`. Exact when one sample holds `max_bytes`, else estimated, and a batch's end all the same."""
+        """See `Cluster`. Exact if one sample holds `max_bytes`, else estimated; the result is always the end of a
+        batch."""
         here, left = from_offset, max_bytes
-        # What is sparse here may be dense further on: no step is taken to hold for more than a part of the range.
+        # A sparse part may be followed by a dense one, so a step covers only a part of the range.
         longest_step = max(1, -(-(until_offset - from_offset) // SAMPLE_COUNT))
         for number in range(2 * SAMPLE_COUNT):
             if here >= until_offset:
@@ -51,7 +52,8 @@ class LogSampler:
                 return until_offset
             is_first = number == 0
             if left <= SAMPLE_BYTES:
-                # What is left may end within the sample; a batch that does not fit is taken only as the first one.
+                # The remaining bytes may end within the sample; a batch that does not fit is accepted only as the first
+                # one.
                 return sample.next_offset if is_first or sample.size_bytes <= left else here
             wanted_bytes = max(sample.size_bytes, left // max(1, SAMPLE_COUNT - number))
             step = min(longest_step, int(wanted_bytes / sample.bytes_per_offset))
@@ -76,7 +78,7 @@ class LogSampler:
         return int(total)
 
     def _sample(self, partition: TopicPartition, from_offset: int, until_offset: int, max_bytes: int) -> _Sample | None:
-        """At least one whole batch; None when there is none before `until_offset`."""
+        """At least one whole batch; None if there is none before `until_offset`."""
         fetched = self._fetch.fetch(partition, from_offset, max(1, max_bytes), IsolationLevel.READ_UNCOMMITTED)
         size_bytes, next_offset = 0, from_offset
         for _, header in iter_headers(fetched.buffer):
@@ -90,7 +92,8 @@ class LogSampler:
         return _Sample(from_offset=from_offset, next_offset=next_offset, size_bytes=size_bytes)
 
     def _start_of_batch(self, partition: TopicPartition, offset: int, until_offset: int, *, at_least: int) -> int:
-        """Where the batch that holds the offset begins, or ends if it holds `at_least` - 1 too."""
+        """The first offset of the batch that holds the offset, or the offset after it if it also holds `at_least` -
+        1."""
         if offset >= until_offset:
             return until_offset
         fetched = self._fetch.fetch(partition, offset, 1, IsolationLevel.READ_UNCOMMITTED)

@@ -1,4 +1,4 @@
-"""Offsets of partitions: by place, by time, and their bounds."""
+"""Looks up offsets of partitions: by spec, by time, and their bounds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CONSUMER = BrokerId(-1)
 
 
 class OffsetLookup:
-    """See `Cluster` for what the methods promise. A broker does not tell the log end: the high watermark stands in."""
+    """`Cluster` documents the methods. The log end is the high watermark: brokers do not return more."""
 
     def __init__(self, router: BrokerRouter) -> None:
         self._router = router
@@ -35,7 +35,7 @@ class OffsetLookup:
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
 
         def attempt(deadline: Deadline) -> None:
-            # What was answered is not asked again.
+            # Partitions that were answered are not requested again.
             missing = [partition for partition in partitions if partition not in found]
             error: StreamlogError | None = None
             for node_id, of_node in self._router.by_leader(missing, deadline).items():
@@ -56,7 +56,7 @@ class OffsetLookup:
         return {partition: found[partition] for partition in partitions}
 
     def bounds(self, partition: TopicPartition) -> PartitionBounds:
-        """Asked for in ascending order, one after the other, so they are in order whatever is written meanwhile."""
+        """Requested in ascending order, one after the other, so the bounds are consistent under concurrent writes."""
         return self._router.run(f"the bounds of {partition}", lambda deadline: self.try_bounds(partition, deadline))
 
     def try_bounds(self, partition: TopicPartition, deadline: Deadline) -> PartitionBounds:
@@ -111,7 +111,7 @@ def _entries(answer: Any) -> Iterable[tuple[TopicPartition, Any]]:
 
 
 def _offset_of(entry: Any, spec: OffsetSpec | int) -> OffsetAndTimestamp | None:
-    """A broker says -1 where no record is."""
+    """A broker returns -1 if there is no such record."""
     if entry.offset < 0:
         return None
     is_by_time = spec >= 0 or spec == OffsetSpec.MAX_TIMESTAMP

@@ -8,7 +8,7 @@ from types import TracebackType
 
 
 class ProcessLock:
-    """As `threading.Lock` in a `with`, and free in a forked child, whatever another thread of the parent was doing."""
+    """Like `threading.Lock` in a `with`; it is free in a forked child even if a thread of the parent held it."""
 
     def __init__(self) -> None:
         self._process_id = os.getpid()

@@ -1,14 +1,13 @@
-"""Record batches into a partition, at its leader.
+"""Appends record batches to a partition, at its leader.
 
-A broker takes one batch of a partition in a request. An append of several goes out in windows: up to
-MAX_IN_FLIGHT_REQUEST_COUNT requests are on their way at once, and come to the leader in order. Each batch is durable or
-not by itself; when an append fails, those before the failed one are written.
+A produce request has one batch per partition. Several batches are sent in windows: up to MAX_IN_FLIGHT_REQUEST_COUNT
+requests are in flight, and reach the leader in order. Each batch becomes durable by itself; if one fails, those before
+it are written.
 
-Nothing is written twice: what a producer with an id sends again has its sequence numbers, by which the leader
-recognises it and answers with the offsets of the first time. The first batch of such a producer goes alone: a leader
-that knows nothing of it would take any sequence for its first. Batches without a producer id may be written twice when
-an answer is lost, as by every Kafka producer without idempotence.
-"""
+Nothing is written twice: a retry by a producer with an id has the same sequence numbers, so the leader recognises it
+and answers with the original offsets. The first batch of such a producer is sent alone: a leader without state for it
+would accept any sequence as the first. Batches without a producer id may be written twice if an answer is lost, as with
+every Kafka producer without idempotence."""
 
 from __future__ import annotations
 
@@ -34,21 +33,21 @@ _ALL_IN_SYNC: Final = i16(-1)
 
 
 class RecordAppend:
-    """See `Cluster.append`; transactional ids of producers are remembered here, for a request must name them."""
+    """See `Cluster.append`. Remembers the producers' transactional ids, which produce requests contain."""
 
     def __init__(self, router: BrokerRouter) -> None:
         self._router = router
         self._transactional_ids: dict[int, str] = {}
 
     def remember(self, producer_id: int, transactional_id: str) -> None:
-        """Whose batches these will be: a batch itself holds only the producer id."""
+        """Registers the producer's transactional id: a batch only holds the producer id."""
         self._transactional_ids[producer_id] = transactional_id
 
     def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
         found = list(iter_headers(batches))
         _check(partition, batches, found)
         for position, _ in found:
-            # A leader refuses a batch that seems to know its offset.
+            # A leader refuses a batch whose base offset is not 0.
             write_placement(batches, position, base_offset=0, leader_epoch=NO_LEADER_EPOCH)
         view = memoryview(batches)
         results: list[Any] = []
@@ -75,7 +74,8 @@ class RecordAppend:
         results: list[Any],
         deadline: Deadline,
     ) -> None:
-        """Sends the next batches, and notes the answers of those that were written. Raises for the first other one."""
+        """Sends the next batches and notes the answers of the written ones. Raises for the first that was not
+        written."""
         done = len(results)
         is_first_of_producer = found[done][1].base_sequence == 0
         is_idempotent = found[done][1].producer_id >= 0

@@ -1,4 +1,4 @@
-"""Moving a partition's log start up, at its leader."""
+"""Deletes records below an offset, at the partition's leader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from broker_core.model.identifiers import TopicPartition
 
 
 def delete_records(router: BrokerRouter, partition: TopicPartition, before_offset: int) -> int:
-    """The new log start offset; see `Cluster`. It only moves up, so a request sent again does no harm."""
+    """The new log start offset; see `Cluster`. It only increases, so a retry is harmless."""
     from kio.schema.delete_records.v2 import request as schema
 
     what = f"delete records of {partition} before offset {before_offset}"

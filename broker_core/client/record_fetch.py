@@ -1,11 +1,11 @@
-"""Record batches out of a partition, as its leader sends them.
+"""Fetches record batches of a partition from its leader.
 
-A leader fills an answer up to the byte, so the last batch may be cut off: it is left out, and comes first next time.
-The first one always fits; should a leader cut it off too, it is asked for again with room enough. What is handed on is
+A leader fills an answer to the byte, so the last batch may be cut off: it is dropped, and is the first one of the next
+fetch. The first batch always fits; if a leader cuts it off too, it is fetched again with a larger limit. The result is
 a view of the received bytes.
 
-Where the caller knows the topic's id, it is asked for by that (KIP-516, Kafka 3.1): a topic recreated under the same
-name is refused by the leader itself. A broker that speaks names only is asked for the id after each fetch.
+If the caller knows the topic's id, the request uses it (KIP-516, Kafka 3.1): the leader itself refuses a topic that was
+recreated under the same name. For a broker that only supports names the id is checked after each fetch.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from broker_core.protocol.api_table import ApiKey
 from broker_core.record.batch_header import HEADER_BYTES, LENGTH_PREFIX_BYTES, read_header
 
 NO_SESSION: Final = (0, -1)
-"""Session id and epoch of a fetch that stands for itself."""
+"""Session id and epoch of a fetch without a session."""
 
 BY_ID: Final = 13
-"""The first version of Fetch that has ids for topics; the one before it is the last that names them."""
+"""The first version of Fetch with topic ids; older ones have names."""
 
 _NO_ID: Final = UUID(int=0)
-"""Of a topic in a cluster that gives out none."""
+"""The topic id in a cluster without topic ids."""
 _OTHER_TOPIC: Final = (ErrorCode.unknown_topic_id, ErrorCode.inconsistent_topic_id)
 _MAX_INT32: Final = 2**31 - 1
 _SECOND_LOOK_MS: Final = 500
@@ -45,7 +45,7 @@ _LENGTH_POSITION: Final = 8
 
 
 class RecordFetch:
-    """See `Cluster.fetch`. As at any broker the log end is not told; `bounds` has the high watermark in its place."""
+    """See `Cluster.fetch`. `bounds` has the high watermark as the log end: brokers do not return more."""
 
     def __init__(self, router: BrokerRouter, offsets: OffsetLookup) -> None:
         self._router = router
@@ -65,8 +65,8 @@ class RecordFetch:
             found = self._ask(partition, from_offset, max_bytes, isolation, wanted_id, deadline)
             if len(found.buffer) or found.bounds.readable_end(isolation) <= from_offset:
                 return found
-            # Nothing, though the end lies ahead: a gap up to there. Or it was read just before the end moved, so the
-            # leader is asked once more and may wait for a record.
+            # No records below the end: a gap. Or the end moved just after the read, so fetch once more, and the
+            # leader may wait for a record.
             again = self._ask(
                 partition, from_offset, max_bytes, isolation, wanted_id, deadline, max_wait_ms=_SECOND_LOOK_MS
             )
@@ -91,7 +91,7 @@ class RecordFetch:
         *,
         max_wait_ms: int = 0,
     ) -> FetchedBatches:
-        """One answer with records, or with none because there are none."""
+        """One answer, with records if there are any."""
         leader = self._router.leader_of(partition, deadline)
         while True:
             connection = self._router.node(leader, deadline)
@@ -115,9 +115,9 @@ class RecordFetch:
             if entry.error_code != ErrorCode.none:
                 raise broker_error(entry.error_code, f"fetch {partition}")
             if topic_id is not None and asked_id is None:
-                # After the fetch, so that a topic recreated meanwhile is noticed before its records are handed on.
+                # After the fetch, so that a recreated topic is noticed before its records are returned.
                 self._require_topic(partition.topic, topic_id, deadline)
-            # A broker whose quota is spent sends nothing and says how long it will not.
+            # A broker sends no records while the quota is exceeded, and returns the throttle time.
             throttle_ms = milliseconds(answer.throttle_time)
             if not entry.records and throttle_ms and deadline.pause(throttle_ms / 1000):
                 continue
@@ -129,8 +129,8 @@ class RecordFetch:
     def _refusal_of_id(
         self, partition: TopicPartition, topic_id: UUID | None, code: ErrorCode, deadline: Deadline
     ) -> StreamlogError:
-        """What may be asked again: the leader has not heard of the topic yet. Raises UnknownTopicError when it is gone,
-        or another one."""
+        """A retriable error: the leader does not know the topic yet. Raises UnknownTopicError if the topic was deleted
+        or recreated."""
         if topic_id is not None:
             self._require_topic(partition.topic, topic_id, deadline)
         return broker_error(code, f"fetch {partition}")
@@ -161,7 +161,7 @@ def _request(
     isolation: IsolationLevel,
     max_wait_ms: int,
 ) -> Any:
-    """By the topic's id, or by its name without one."""
+    """Requests by the topic's id, or by its name if there is no id."""
     schema: Any
     named: dict[str, Any]
     if topic_id is not None:
@@ -209,7 +209,7 @@ def _fetched(entry: Any, from_offset: int) -> FetchedBatches:
 
 
 def _room_for_first_batch(partition: TopicPartition, records: memoryview, max_bytes: int) -> int:
-    """What a fetch must allow, after one that brought a piece of a batch and nothing whole."""
+    """The byte limit that the next fetch needs, after one that returned only a part of a batch."""
     length = _LENGTH.unpack_from(records, _LENGTH_POSITION)[0] if len(records) >= LENGTH_PREFIX_BYTES else 0
     if length + LENGTH_PREFIX_BYTES <= max_bytes:
         raise CorruptBatchError(f"{partition}: the broker sent {len(records)} bytes and no whole batch in them")
@@ -217,7 +217,7 @@ def _room_for_first_batch(partition: TopicPartition, records: memoryview, max_by
 
 
 def whole_batches(records: memoryview, from_offset: int) -> tuple[memoryview, int]:
-    """(the batches up to the last whole one, the offset behind them).
+    """(the batches up to the last whole one, the offset after them).
 
     Raises CorruptBatchError for a length that no batch has, UnsupportedFormatError for messages older than v2.
     """

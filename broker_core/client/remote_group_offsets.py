@@ -1,4 +1,4 @@
-"""Committed offsets of consumer groups, by somebody who is no member of them."""
+"""Committed offsets of consumer groups, for clients that are not members."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STABLE_PAUSE_SECONDS: Final = 0.02
 
 
 class RemoteGroupOffsets:
-    """See `Cluster` for what the methods promise. `list_groups` also has groups with members and no offset yet."""
+    """`Cluster` documents the methods. `list_groups` includes groups with members and no offset yet."""
 
     def __init__(self, router: BrokerRouter) -> None:
         self._router = router
@@ -58,8 +58,8 @@ class RemoteGroupOffsets:
         self._router.run(what, attempt)
 
     def fetch(self, group_id: str, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, GroupOffset]:
-        """Offsets in a transaction that is decided and has no markers yet are waited for; those in one that is open are
-        passed over, which a broker cannot tell apart: so the wait is short."""
+        """Waits for offsets in a transaction that is decided but has no markers yet, and ignores those in an open one.
+        A broker does not distinguish the two, so the wait is short."""
         if partitions is not None and not partitions:
             return {}
 

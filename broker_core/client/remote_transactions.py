@@ -1,15 +1,15 @@
-"""Transactions at a broker, by the requests that every Kafka since 3.0 takes.
+"""Transactions at a broker, with the requests that every Kafka since 3.0 supports.
 
     init_producer ──► add_partitions ──► appends, commit_offsets ──► end
 
-A broker answers EndTxn when the decision is written; markers follow. `end` returns when they stand in every partition:
-it asks the coordinator until the transaction is complete. Where the cluster has transactions version 2 (Kafka 4.0 and
-later, KIP-890) each end raises the producer's epoch, as the embedded coordinator does; an older one leaves it, and an
-abort of nothing then fences nobody.
+A broker answers EndTxn when the decision is written; markers follow. `end` returns when every partition has its marker:
+it polls the coordinator until the transaction is complete. With transactions version 2 (Kafka 4.0 and later, KIP-890)
+each end bumps the producer's epoch, as in the embedded coordinator; older clusters do not, and an abort without an open
+transaction then fences no producer.
 
-Several transactions cannot be decided at once: `end` first
-sees that each could be ended so, decides the first, and then the others, each until it is done or somebody else took
-its transactional id. What could not be ended after the first one was is reported when all were tried.
+A broker cannot decide several transactions at once: `end` first checks that each one can be ended, then decides the
+first and after it the others, each until it is done or another producer took its transactional id. Transactions that
+could not be ended after the first are reported when all were tried.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from broker_core.model.transaction_state import TransactionState
 from broker_core.protocol.api_table import ApiKey
 
 _EPOCH_RAISING_END_VERSION: Final = 5
-"""Of EndTxn, where the feature `transaction.version` is at level 2."""
+"""The version of EndTxn if the feature `transaction.version` is at level 2."""
 
 _LAST_EPOCH: Final = 32_766
-"""Behind it a producer gets a new id, which starts at epoch 0."""
+"""The last epoch: after it a producer gets a new id, which starts at epoch 0."""
 
 _TWO_PHASE_VERSION: Final = 6
-"""Of InitProducerId: the first that knows transactions without a timeout. Kafka 4.3 does not offer it yet."""
+"""The first version of InitProducerId with transactions without a timeout. Kafka 4.3 does not offer it yet."""
 
 _MARKERS_BACKOFF_MS: Final = 2
 _ENDED_ALIKE: Final = {
@@ -64,14 +64,14 @@ _ENDED_ALIKE: Final = {
 
 
 class RemoteTransactions:
-    """See `Cluster` for what the methods promise."""
+    """`Cluster` documents the methods."""
 
     def __init__(self, router: BrokerRouter, listing: TransactionListing) -> None:
         self._router = router
         self._listing = listing
 
     def init_producer(self, transactional_id: str | None, timeout_ms: int, *, is_two_phase: bool) -> ProducerIdAndEpoch:
-        """A broker that has no two-phase transactions gives an ordinary one, with the timeout that was asked for."""
+        """A broker without two-phase transactions opens an ordinary one with the requested timeout."""
         what = f"init producer {transactional_id!r}" if transactional_id is not None else "init producer"
 
         def attempt(deadline: Deadline) -> ProducerIdAndEpoch:
@@ -95,7 +95,7 @@ class RemoteTransactions:
             answer = self._ask_coordinator(producer, request, deadline)
             for topic in answer.results_by_topic_v3_and_below:
                 for result in topic.results_by_partition:
-                    # All or none: those that were not tried only say that another one failed.
+                    # All or none: OPERATION_NOT_ATTEMPTED only says that another partition failed.
                     if result.partition_error_code not in (ErrorCode.none, ErrorCode.operation_not_attempted):
                         partition = TopicPartition(topic.name, result.partition_index)
                         raise self._router.refusal(result.partition_error_code, what, partition, deadline)
@@ -149,7 +149,7 @@ class RemoteTransactions:
             ) from first
 
     def abort(self, transactional_id: str) -> bool:
-        """By taking the transactional id over, which is how Kafka has it."""
+        """Aborts by taking over the transactional id, as Kafka's tools do."""
         described = self._listing.describe([transactional_id]).get(transactional_id)
         if described is None:
             raise UnknownTransactionalIdError(
@@ -191,7 +191,7 @@ class RemoteTransactions:
         self._run(producer, what, attempt, timeout_ms=self._router.settings.delivery_timeout_ms)
 
     def _has_nothing_open(self, producer: TransactionalProducer) -> bool:
-        """A broker refuses to abort what was never opened; here it is harmless."""
+        """A broker refuses to abort a transaction that was never opened; here that is harmless."""
         found = self._listing.describe([producer.transactional_id]).get(producer.transactional_id)
         mine = (producer.producer_id, producer.producer_epoch)
         return (
@@ -201,7 +201,7 @@ class RemoteTransactions:
         )
 
     def _require_endable(self, producers: Sequence[TransactionalProducer], *, commit: bool) -> None:
-        """So that nothing is decided when one of them is gone already."""
+        """Checks all of them first, so that nothing is decided if one has ended already."""
         described = self._listing.describe([producer.transactional_id for producer in producers])
         for producer in producers:
             found = described.get(producer.transactional_id)
@@ -242,7 +242,8 @@ class RemoteTransactions:
         return self._router.ask_coordinator(CoordinatorType.TRANSACTION, name, [request], deadline)[0]
 
     def _run(self, producer: TransactionalProducer, what: str, attempt: Any, *, timeout_ms: int | None = None) -> None:
-        """A broker says of an unknown transactional id that it has another producer id: told apart here."""
+        """A broker answers INVALID_PRODUCER_ID_MAPPING also for an unknown transactional id; this distinguishes the
+        two."""
         try:
             self._router.run(what, attempt, timeout_ms=timeout_ms)
         except InvalidProducerIdMappingError as error:
@@ -264,13 +265,13 @@ def _is_open_or_ending(described: TransactionDescription) -> bool:
 
 
 def _is_being_ended(found: TransactionDescription | None) -> bool:
-    """Whether its markers may be missing."""
+    """Whether markers of the transaction may be missing."""
     return found is not None and found.state in (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 
 
 def _is_same_producer(found: TransactionDescription, producer: TransactionalProducer, *, may_be_ended: bool) -> bool:
-    """Whether the coordinator knows the producer, or what its end has made of it: the next epoch, or behind the last
-    one a new id."""
+    """Whether the coordinator has this producer, or its successor after an end: the next epoch, or after the last epoch
+    a new id."""
     if found.producer_id != producer.producer_id:
         return may_be_ended and found.producer_epoch == 0 and producer.producer_epoch >= _LAST_EPOCH - 1
     return found.producer_epoch == producer.producer_epoch or (

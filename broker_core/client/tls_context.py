@@ -1,4 +1,4 @@
-"""The TLS side of a connection, made of `TlsSettings`."""
+"""Builds a TLS context from `TlsSettings`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from broker_core.model.exceptions import AuthenticationError
 
 @cache
 def tls_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Raises AuthenticationError that names the setting whose certificates or key cannot be used."""
+    """Raises an AuthenticationError that names the setting whose certificates or key cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = settings.verifies_host_name
-    # Without the host's name the chain is verified all the same, as Kafka's clients do.
+    # Without host name verification the chain is still verified, as in Kafka's clients.
     context.verify_mode = ssl.CERT_REQUIRED
     context.minimum_version = ssl.TLSVersion.TLSv1_2 if "TLSv1.2" in settings.versions else ssl.TLSVersion.TLSv1_3
     context.maximum_version = ssl.TLSVersion.TLSv1_3 if "TLSv1.3" in settings.versions else ssl.TLSVersion.TLSv1_2
@@ -42,7 +42,7 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def _load_identity(context: ssl.SSLContext, settings: TlsSettings) -> None:
-    # A function, so that openssl never asks the terminal.
+    # A function, so that openssl never prompts on the terminal.
     password = settings.key_password or ""
     try:
         if settings.key_path is not None:
@@ -58,7 +58,7 @@ def _load_identity(context: ssl.SSLContext, settings: TlsSettings) -> None:
 
 
 def _load_identity_from_memory(context: ssl.SSLContext, key: str, certificates: str, password: str) -> None:
-    """The library takes files only: one that nobody else may read, gone when this returns."""
+    """The ssl module only reads files: writes one that only this user may read, and removes it at the end."""
     descriptor, path = tempfile.mkstemp(suffix=".pem")
     try:
         with os.fdopen(descriptor, "w") as file:

@@ -1,9 +1,9 @@
 """Topics at a broker: describe, create, delete, more partitions, settings.
 
-A broker answers when the controller has decided; brokers hear of it a moment later. So each change is waited for until
-a broker shows it, and what was made can be used when the call returns.
+A broker answers when the controller has decided; the brokers' metadata follows a moment later. So each call waits until
+a broker shows the change, and a new topic can be used when the call returns.
 
-A request whose answer was lost is sent again; what the first one did is then no error.
+A request whose answer was lost is sent again; the effect of the first one is then no error.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from broker_core.model.exceptions import (
 from broker_core.model.topic_settings import shown_topic_configs
 
 _BROKERS_CHOICE: Final = -1
-"""For a number of partitions or replicas: what the broker is set to."""
+"""The number of partitions or replicas that means the broker's default."""
 
 _TOPIC_RESOURCE: Final = 2
 _SET, _DELETE = 0, 1
 
 
 class TopicAdmin:
-    """See `Cluster` for what the methods promise. `configs` of a description also hold what a broker is set to for all
-    its topics, since it counts for this one."""
+    """`Cluster` documents the methods. `configs` of a description include the broker's defaults for all topics, because
+    they apply to this one."""
 
     def __init__(self, router: BrokerRouter) -> None:
         self._router = router
@@ -70,7 +70,7 @@ class TopicAdmin:
         try:
             self._change(what, request, lambda answer: answer.topics[0], done=ErrorCode.topic_already_exists)
         except TopicExistsError as error:
-            # Whoever is told that it exists will use it next.
+            # The caller will use the existing topic next, so it must be visible.
             self._await(what, name, lambda found: found is not None and found.has_all_leaders)
             raise TopicExistsError(f"Topic '{name}' already exists.", topic=name) from error
         return self._shown(what, name, lambda found: found.has_all_leaders)
@@ -95,7 +95,7 @@ class TopicAdmin:
             return schema.CreatePartitionsRequest(topics=(topic,), timeout=self._timeout(deadline), validate_only=False)
 
         what = f"add partitions to topic {name!r}"
-        # Sent a second time it would say that there are so many already.
+        # A retry is answered that the topic has that many partitions already.
         done = ErrorCode.invalid_partitions
         self._change(what, request, lambda answer: answer.results[0], done=done, topic=name)
         return self._shown(what, name, lambda found: len(found.partitions) >= total_count and found.has_all_leaders)
@@ -129,8 +129,8 @@ class TopicAdmin:
         done: ErrorCode | None,
         topic: str | None = None,
     ) -> None:
-        """Sends it to the controller. `done` is the refusal that means, of a request sent again, that the first one was
-        carried out. `topic` is one that must exist."""
+        """Sends it to the controller. `done` is the error that means, for a retry, that the first request succeeded.
+        `topic` must exist."""
         is_sent_again = False
 
         def attempt(deadline: Deadline) -> None:
@@ -163,7 +163,7 @@ class TopicAdmin:
     def _timeout(self, deadline: Deadline) -> Any:
         return remaining(deadline, self._router.settings.request_timeout_ms)
 
-    # -- what there is --
+    # -- metadata --
 
     def _describe(self, names: Collection[str] | None, deadline: Deadline) -> dict[str, TopicDescription]:
         if names is None:
@@ -176,7 +176,7 @@ class TopicAdmin:
         return {name: _description(topic, configs[name]) for name, topic in found.items()}
 
     def _await(self, what: str, name: str, is_so: Callable[[TopicMetadata | None], bool]) -> None:
-        """Until a broker shows it."""
+        """Waits until a broker shows the change."""
         settings = self._router.settings
 
         def attempt(deadline: Deadline) -> None:
@@ -198,7 +198,7 @@ class TopicAdmin:
         return described[name]
 
     def _altered(self, name: str, changes: Mapping[str, str | None], deadline: Deadline) -> TopicDescription:
-        """Waits a little for the broker to show the change. A broker tells parsed values."""
+        """Waits a little for the broker to show the change. A broker returns parsed values."""
         backoff, latest = Backoff(first_ms=5, longest_ms=50), time.monotonic() + 2
         expected = shown_topic_configs({key: value for key, value in changes.items() if value is not None})
         while True:

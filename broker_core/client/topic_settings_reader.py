@@ -1,6 +1,6 @@
-"""The settings of topics, as a broker tells them: those that are not defaults.
+"""Reads the settings of topics from a broker: those that differ from the defaults.
 
-They are remembered for a few seconds: a stream asks for its topics at each trigger, and their settings hardly change.
+They are cached for a few seconds: a stream reads its topics at each trigger, and settings rarely change.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _TOPIC_RESOURCE: Final = 2
 _TOPICS_OWN_SOURCE, _DEFAULT_SOURCE = 1, 5
 _NOT_TOLD: Final = frozenset(
     {
-        # It was deleted in between, or this broker has not heard of it yet.
+        # It was deleted in between, or this broker does not know it yet.
         ErrorCode.unknown_topic_or_partition,
-        # Who may read a topic need not be allowed to see its settings.
+        # A user that may read a topic may lack the right to see its settings.
         ErrorCode.topic_authorization_failed,
         ErrorCode.cluster_authorization_failed,
     }
@@ -33,14 +33,14 @@ _NOT_TOLD: Final = frozenset(
 
 
 class TopicSettingsReader:
-    """Thread-safe: what two threads do at once is done twice."""
+    """Thread-safe; concurrent calls may send the same request twice."""
 
     def __init__(self, router: BrokerRouter) -> None:
         self._router = router
         self._remembered: dict[str, tuple[float, Mapping[str, str]]] = {}
 
     def of(self, names: Collection[str], deadline: Deadline) -> dict[str, Mapping[str, str]]:
-        """By name, for every name; empty where a broker does not tell."""
+        """By name, for every name; empty if the broker does not return any."""
         now = time.monotonic()
         remembered = {name: self._remembered.get(name, (float("-inf"), {})) for name in names}
         found = {name: configs for name, (at, configs) in remembered.items() if now - at < REMEMBERED_SECONDS}
@@ -79,8 +79,8 @@ class TopicSettingsReader:
 
 
 def _is_set(entry: Any) -> bool:
-    """By the topic, or by the broker for all its topics to something else than everybody's default. What a broker has
-    in another unit (log.roll.hours) Kafka calls a default, too."""
+    """Whether the topic sets it, or the broker sets it for all topics to something other than Kafka's default. Kafka
+    also calls a broker setting in another unit (log.roll.hours) a default."""
     if entry.config_source == _TOPICS_OWN_SOURCE:
         return True
     if entry.name not in SETTINGS:

@@ -1,4 +1,4 @@
-"""Which transactions there are, and how they stand."""
+"""Lists and describes transactions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from broker_core.model.transaction_state import TransactionState
 from broker_core.protocol.api_table import ApiKey
 
 _PATTERN_VERSION: Final = 2
-"""Of ListTransactions: the first that lets the broker choose by id."""
+"""The first version of ListTransactions with a filter by transactional id."""
 
 _STATES: Final = {state.label: state for state in TransactionState}
 
 
 class TransactionListing:
-    """See `Cluster` for what the methods promise."""
+    """`Cluster` documents the methods."""
 
     def __init__(self, router: BrokerRouter) -> None:
         self._router = router
@@ -47,14 +47,14 @@ class TransactionListing:
             return self._describe(ids, deadline)
 
         found = self._router.run("list transactions", attempt)
-        # One may have gone on since it was listed.
+        # It may have ended since it was listed.
         chosen = [one for one in found.values() if states is None or one.state in states]
         return tuple(sorted(chosen, key=lambda one: one.transactional_id))
 
     def _ids_at(
         self, node_id: int, prefix: str, states: Collection[TransactionState] | None, deadline: Deadline
     ) -> set[str]:
-        """Those that this broker coordinates."""
+        """The transactions that this broker coordinates."""
         labels = () if states is None else tuple(sorted(state.label for state in states))
         connection = self._router.node(node_id, deadline)
         if connection.supports(ApiKey.LIST_TRANSACTIONS, _PATTERN_VERSION):
@@ -94,7 +94,7 @@ class TransactionListing:
 def _request_by_pattern(prefix: str, labels: tuple[str, ...]) -> Any:
     from kio.schema.list_transactions.v2.request import ListTransactionsRequest
 
-    # The broker's expressions are RE2's; an escaped character means itself in both.
+    # The broker uses RE2; escaped characters mean the same there.
     pattern = f"{re.escape(prefix)}.*" if prefix else None
     return ListTransactionsRequest(state_filters=labels, transactional_id_pattern=pattern)
 

@@ -1,4 +1,4 @@
-"""The requests of a transactional producer, in the versions that every Kafka since 3.0 takes."""
+"""The requests of a transactional producer, in versions that every Kafka since 3.0 supports."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def add_offsets_request(producer: TransactionalProducer, group_id: str) -> Any:
 
 
 def end_request(producer: TransactionalProducer, *, commit: bool, raises_epoch: bool) -> Any:
-    """With `raises_epoch` of version 5, by which each end makes the producer's epoch an old one (KIP-890)."""
+    """With `raises_epoch` version 5, with which each end bumps the producer's epoch (KIP-890)."""
     from kio.schema.end_txn.v3.request import EndTxnRequest
     from kio.schema.end_txn.v5.request import EndTxnRequest as EpochRaisingEndTxnRequest
 

@@ -1,7 +1,7 @@
-"""A line in the log for whoever waits and wonders: from the first connection that fails on, and then now and then.
+"""Logs a warning at the first failed connection, and repeats it from time to time.
 
-Kafka's clients wait as long, and say as early "Connection to node -1 could not be established. Node may not be
-available." Where logging is not set up, Python shows a warning on stderr.
+Kafka's clients also keep trying, and log "Connection to node -1 could not be established. Node may not be available."
+Without a logging configuration Python shows the warning on stderr.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from broker_core.model.client_settings import BrokerAddress, ClientSettings
 from broker_core.model.exceptions import StreamlogError
 
 PAUSE_SECONDS: Final = 5.0
-"""Between two lines about the same address; connections are tried several times a second."""
+"""The pause between two lines about the same address; connections are tried several times a second."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class UnreachableWarning:
-    """Of one client. Two threads at once may say the same twice."""
+    """The warnings of one client. Concurrent threads may log the same line twice."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings = settings
         self._said_at: dict[BrokerAddress, float] = {}
 
     def on_failure(self, address: BrokerAddress, error: StreamlogError, deadline: Deadline) -> None:
-        """A connection could not be made. Says nothing when time is up: the call itself fails with the same words."""
+        """A connection failed. Logs nothing at the deadline: the call itself fails with the same text."""
         now = time.monotonic()
         if deadline.is_over or now - self._said_at.get(address, -PAUSE_SECONDS) < PAUSE_SECONDS:
             return

@@ -1,4 +1,4 @@
-"""Our values as the types of kio's schemas, and back."""
+"""Converts our values to the types of kio's schemas, and back."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def duration(ms: int) -> i32Timedelta:
 
 
 def remaining(deadline: Deadline, at_most_ms: int) -> i32Timedelta:
-    """What a broker may take for its part of a call."""
+    """The timeout that a request gives the broker."""
     return duration(min(at_most_ms, int(deadline.remaining_seconds * 1000)))
 
 
 def milliseconds(value: datetime | timedelta | None) -> int:
-    """An instant since 1970, or a length of time; -1 for none."""
+    """A time since 1970 or a duration; -1 for none."""
     if value is None:
         return -1
     return (value - _EPOCH if isinstance(value, datetime) else value) // _MILLISECOND
 
 
 def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """As most messages have them: the numbers of the partitions under their topics."""
+    """Partition numbers grouped by topic, as most messages have them."""
     found: dict[str, list[int]] = {}
     for partition in sorted(partitions):
         found.setdefault(partition.topic, []).append(partition.partition)
