@@ -1,1 +1,1 @@
-"""What every coordinator has in common: it answers with records to append and a reply, and only replay changes it."""
+"""The basis of every coordinator: it returns records to append and a reply, and only replay changes its state."""

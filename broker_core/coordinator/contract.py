@@ -1,14 +1,14 @@
-"""The contract between a coordinator and whoever runs it.
+"""The contract between a coordinator and its runner.
 
     runner                                coordinator
-    plan_*(request, ...)            ->    looks at its state, changes nothing
+    plan_*(request, ...)            ->    reads its state, changes nothing
                                     <-    CoordinatorResult(records, reply)
     appends `records` to the log as ONE batch, so that a crash leaves all of them or none
     replay(record) for each         ->    the only place where state changes
     sends `reply`
 
-A restart is the same replay from the log's start, so what a coordinator knows can never differ from what the log says.
-When the append fails nothing was replayed, the reply is dropped and the caller hears of the failure instead.
+A restart is the same replay from the log's start, so a coordinator's state never differs from its log. If the append
+fails, nothing is replayed, the reply is dropped and the caller gets the error instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Replayed = TypeVar("Replayed", contravariant=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorResult(Generic[Record, Reply]):
-    """Records to append, in order, and the reply that holds once they are durable. No records: nothing changes."""
+    """Records to append, in order, and the reply that is valid once they are durable. No records: no change."""
 
     records: tuple[Record, ...] = ()
     reply: Reply
@@ -33,5 +33,5 @@ class Replaying(Protocol[Replayed]):
     """State that is a fold over its log's records."""
 
     def replay(self, record: Replayed) -> None:
-        """Changes the state by one committed record. Never fails on a record that `plan_*` produced."""
+        """Applies one committed record. Never fails for a record from `plan_*`."""
         ...

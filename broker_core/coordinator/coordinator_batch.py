@@ -16,7 +16,7 @@ _COMPRESSED_FROM_BYTES: Final = 256 * 1024
 
 
 class Encoding(Protocol[Encoded]):
-    """Makes a planned record one of the log's."""
+    """Turns a planned record into a record of the log."""
 
     def __call__(self, record: Encoded, /, *, timestamp_ms: int) -> Record: ...
 
@@ -24,7 +24,7 @@ class Encoding(Protocol[Encoded]):
 def build_coordinator_batch(
     records: list[Record], *, producer_id: int = -1, producer_epoch: int = -1, is_transactional: bool = False
 ) -> bytearray:
-    """The records as one batch, deflated when it is a large one."""
+    """The records as one batch, compressed if it is large."""
     build = partial(
         build_batch,
         records,

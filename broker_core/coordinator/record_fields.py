@@ -1,4 +1,4 @@
-"""Fields of a coordinator's records in Kafka's two encodings, read with a bound on everything and written.
+"""Reads and writes fields of coordinator records in Kafka's two encodings; everything that is read is bounded.
 
            plain                                 flexible (KIP-482)
 string     int16 bytes, UTF-8                    unsigned varint bytes + 1, UTF-8
@@ -26,7 +26,7 @@ from kio.serial.readers import (
 from broker_core.model.exceptions import CorruptBatchError
 
 MAX_STRING_BYTES: Final = 2**15 - 1
-"""Of a plain string, whose length is a signed 16-bit number: what a key of a coordinator's record can hold."""
+"""The largest plain string, whose length is a signed 16-bit number: the limit for keys of coordinator records."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -34,7 +34,7 @@ _T = TypeVar("_T")
 
 
 class FieldReader:
-    """One key or value and how far it was read. `what` names it in messages. Every misfit is a CorruptBatchError."""
+    """One key or value with the read position. `what` names it in messages. Every error is a CorruptBatchError."""
 
     __slots__ = ("_buffer", "_position", "_what")
 
@@ -44,7 +44,7 @@ class FieldReader:
         self._what = what
 
     def take(self, read: Callable[[Any, int], tuple[_T, int]]) -> _T:
-        """A field by one of kio's readers."""
+        """Reads a field with one of kio's readers."""
         try:
             item, size = read(self._buffer, self._position)
         except (SerialError, ValueError, IndexError, OverflowError) as error:
@@ -53,7 +53,7 @@ class FieldReader:
         return item
 
     def take_fixed(self, fields: struct.Struct) -> tuple[Any, ...]:
-        """Fields of a fixed size, at once."""
+        """Reads fields of fixed size at once."""
         if fields.size > len(self._buffer) - self._position:
             raise self.corrupt(f"breaks off where {fields.size} more are needed")
         found = fields.unpack_from(self._buffer, self._position)
@@ -67,7 +67,7 @@ class FieldReader:
         return self.take(read_compact_string if is_flexible else read_legacy_string)
 
     def take_count(self, *, is_flexible: bool, item_bytes: int) -> int | None:
-        """Items of the array that begins here, held against the bytes that remain. None is a null array."""
+        """The count of the array that begins here, checked against the remaining bytes. None is a null array."""
         count = self.take(read_compact_array_length if is_flexible else read_legacy_array_length)
         if count is None or count < 0:
             return None
@@ -95,13 +95,13 @@ class FieldReader:
 
 
 def string_bytes(text: str) -> bytes:
-    """A plain string. The caller has made sure that it fits, by `fits_string`."""
+    """Encodes a plain string. The caller has checked it with `fits_string`."""
     content = text.encode()
     return _INT16.pack(len(content)) + content
 
 
 def fits_string(text: str) -> bool:
-    """Whether the text is UTF-8 of at most MAX_STRING_BYTES: a lone surrogate is not."""
+    """Whether the text is valid UTF-8 of at most MAX_STRING_BYTES; a lone surrogate is not."""
     try:
         return len(text.encode()) <= MAX_STRING_BYTES
     except UnicodeEncodeError:
@@ -114,14 +114,14 @@ def compact_string_bytes(text: str) -> bytes:
 
 
 def array_count_bytes(count: int | None, *, is_flexible: bool) -> bytes:
-    """What stands before an array's items; None is a null array."""
+    """The count before an array's items; None is a null array."""
     if is_flexible:
         return unsigned_varint(0 if count is None else count + 1)
     return _INT32.pack(-1 if count is None else count)
 
 
 def tagged_fields_bytes(fields: Mapping[int, bytes]) -> bytes:
-    """Fields by tag, in ascending order as the format wants them; none is one zero byte."""
+    """Encodes fields by tag, in ascending order as the format requires; no fields are one zero byte."""
     parts = (unsigned_varint(tag) + unsigned_varint(len(content)) + content for tag, content in sorted(fields.items()))
     return unsigned_varint(len(fields)) + b"".join(parts)
 

@@ -1,13 +1,13 @@
-"""A coordinator's log read back: what is to be replayed of its batches, in one of two ways.
+"""Reads a coordinator's log: the records to replay from its batches, in one of two ways.
 
-`events_of`       every record and every marker, in order: for the few batches that were appended since the last look
-`NewestRecords`   of a whole log only what its state hangs on: the newest committed record of each key, and then what
-                  open transactions hold. Keys are told apart natively, and no record of the rest becomes an object
+`events_of`       every record and every marker, in order: for the few batches appended since the last read
+`NewestRecords`   for a whole log only the records that determine its state: the newest committed record of each key,
+then
+                  those of open transactions. Keys are compared natively; other records never become objects
 
-Both lead to the same state, since a coordinator's state holds for each key what its newest committed record says: that
-is what lets its log be compacted. Of two committed records the one that lies behind counts, however late the marker of
-the other one comes.
-"""
+Both give the same state, because a coordinator's state per key is that of its newest committed record: that is why its
+log can be compacted. Of two committed records the later one in the log wins, however late the other's marker is
+written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from broker_core.record.control_records import ControlType, EndTransactionMarker
 from broker_core.record.kernel_protocol import Cell
 
 if TYPE_CHECKING:
-    # Loaded where a log is read: a broker that has none has no use for pyarrow.
+    # Imported where a log is read: a broker without one does not need pyarrow.
     import pyarrow as pa
 
 _COLUMNS: Final = frozenset({"key", "value", "offset"})
@@ -35,7 +35,7 @@ _MARKER_KEY: Final = b"\x08\x00\x00\x00"
 
 
 class StoredRecord(NamedTuple):
-    """One record. `producer_id` -1: it counts at once; otherwise only if that producer's transaction commits."""
+    """One record. `producer_id` -1: it is valid at once; otherwise only if that producer's transaction commits."""
 
     key: bytes
     value: bytes | None
@@ -44,7 +44,7 @@ class StoredRecord(NamedTuple):
 
 
 class EndedTransaction(NamedTuple):
-    """A marker: what the producer wrote since its last one counts, or never did."""
+    """A marker: the producer's records since its previous marker are committed or aborted."""
 
     producer_id: int
     is_commit: bool
@@ -54,7 +54,7 @@ StoredEvent = StoredRecord | EndedTransaction
 
 
 def is_dense(buffer: Buffer, *, from_offset: int) -> bool:
-    """Whether every offset from `from_offset` on is there: nothing was compacted away in between."""
+    """Whether every offset from `from_offset` on is present: no record was compacted away."""
     for _, header in iter_headers(buffer):
         if header.base_offset > from_offset or header.record_count != header.last_offset_delta + 1:
             return False
@@ -63,9 +63,9 @@ def is_dense(buffer: Buffer, *, from_offset: int) -> bool:
 
 
 def events_of(buffer: Buffer, *, from_offset: int) -> Iterator[StoredEvent]:
-    """All that the whole batches in `buffer` say at and above `from_offset`. Raises CorruptBatchError.
+    """All records and markers of the whole batches in `buffer` at and above `from_offset`. Raises CorruptBatchError.
 
-    Records without a key and control records that are no markers say nothing.
+    Records without a key and control records other than markers are skipped.
     """
     for position, header in iter_headers(buffer):
         if header.next_offset <= from_offset:
@@ -82,12 +82,12 @@ def events_of(buffer: Buffer, *, from_offset: int) -> Iterator[StoredEvent]:
 
 
 def load_decoder() -> None:
-    """What `NewestRecords` loads at its first batch otherwise: for who knows that there will be one."""
+    """Loads what `NewestRecords` would load at its first batch; for callers that expect one."""
     import broker_core.record.columns  # noqa: F401
 
 
 class NewestRecords:
-    """Takes a log's buffers in order, from its first offset on; then gives what to replay."""
+    """Takes a log's buffers in order, from its first offset on; then returns what to replay."""
 
     def __init__(self, *, from_offset: int = 0) -> None:
         self._from_offset = from_offset
@@ -96,7 +96,7 @@ class NewestRecords:
         self._aborted: list[_OffsetRange] = []
 
     def add(self, buffer: Buffer) -> None:
-        """Whole batches, CRC-true. Raises CorruptBatchError for content that is damaged."""
+        """Whole batches with valid CRCs. Raises CorruptBatchError for damaged content."""
         from broker_core.record.columns import decode
 
         self._follow_transactions(buffer)
@@ -109,7 +109,7 @@ class NewestRecords:
             view = view[decoded.bytes_consumed :]
 
     def events(self) -> Iterator[StoredEvent]:
-        """The newest committed record of each key, in the log's order; then those of open transactions."""
+        """Yields the newest committed record of each key, in log order; then those of open transactions."""
         open_ranges = sorted(written for of_one in self._open.values() for written in of_one)
         not_committed = sorted([*self._aborted, *open_ranges])
         newest: dict[bytes | None, int] = {}
@@ -171,7 +171,7 @@ class _OffsetRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Offsets:
-    """A chunk's offsets as what `bisect` can search."""
+    """A chunk's offsets as a sequence for `bisect`."""
 
     column: pa.Int64Array
 
@@ -183,7 +183,7 @@ class _Offsets:
 
 
 def _index_array(rows: list[int]) -> pa.Int64Array:
-    """By way of a buffer: `pa.array` of a list would import all of pandas first, if that is installed."""
+    """Goes through a buffer: `pa.array` of a list would first import pandas if that is installed."""
     import pyarrow as pa
 
     return pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(array("q", rows))])
@@ -218,7 +218,7 @@ def _fields_of(rows: pa.RecordBatch, producer_id: int) -> Iterator[tuple[bytes |
 
 
 def _marker_at(buffer: Buffer, position: int, bits: int) -> EndTransactionMarker | None:
-    """The marker in the control batch there; the usual form is taken apart by hand: a log holds thousands of them."""
+    """The marker in the control batch; the usual form is parsed by hand, because a log holds thousands of them."""
     view = memoryview(buffer)
     at = position + HEADER_BYTES + 2  # behind the record's length, one byte, and its attributes
     try:

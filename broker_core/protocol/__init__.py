@@ -1,1 +1,1 @@
-"""Kafka's wire protocol without sockets: frames, messages over kio's schemas, both sides of a connection, SASL."""
+"""Kafka's wire protocol without sockets: frames, messages by kio's schemas, both sides of a connection, SASL."""

@@ -1,6 +1,6 @@
-"""Kafka's API keys, and the messages that belong to a key and version, loaded at first use.
+"""Kafka's API keys, and the messages of a key and version, loaded at first use.
 
-kio has a module for each version of each message, six hundred in all; whoever reads a topic needs eight of them.
+kio has a module for each version of each message, six hundred in all; reading a topic needs eight of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker_core.model.exceptions import UnsupportedVersionError
 
 
 class ApiKey(enum.IntEnum):
-    """What a request is about, by Kafka's numbers. Those of brokers among themselves are left out."""
+    """Kafka's API keys, without those between brokers."""
 
     PRODUCE = 0
     FETCH = 1
@@ -70,13 +70,13 @@ class ApiKey(enum.IntEnum):
 
     @property
     def label(self) -> str:
-        """Kafka's name for it, as its documentation and tools write it."""
+        """Kafka's name of the API, as in its documentation and tools."""
         return "".join(word.capitalize() for word in self.name.split("_"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageTypes:
-    """Both messages of one API in one version, with the headers that go before them."""
+    """Both messages of one API in one version, with their headers."""
 
     request: type[RequestPayload]
     response: type[ResponsePayload]
@@ -87,13 +87,13 @@ class MessageTypes:
 
     @property
     def response_header(self) -> Any:
-        """Of ApiVersions it is the oldest one, in every version: the reader may not know yet what the broker speaks."""
+        """For ApiVersions always the oldest header: the reader may not know the broker's versions yet."""
         return self.response.__header_schema__
 
 
 @cache
 def message_types(api_key: int, version: int) -> MessageTypes:
-    """Raises UnsupportedVersionError for a key or a version that there are no schemas for."""
+    """Raises UnsupportedVersionError for a key or version without a schema."""
     try:
         return MessageTypes(
             request=load_request_schema(api_key, version), response=load_response_schema(api_key, version)

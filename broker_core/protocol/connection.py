@@ -5,11 +5,11 @@
       data_to_send()                     ──── bytes ────►      next_request() -> Request or None
       next_response() -> Response        ◄─── bytes ────       send_response(request, message); data_to_send()
 
-Answers come in the order of the requests. After MalformedMessageError a connection is good for nothing but closing;
-what came whole before the mistake was given before it.
+Answers come in the order of the requests. After MalformedMessageError a connection can only be closed; complete
+messages before the malformed one are returned first.
 
-A header's version follows from that of its message; the answer to ApiVersions has the oldest header in all versions. A
-broker that does not speak the version of an ApiVersions request answers in version 0 with UNSUPPORTED_VERSION.
+A header's version follows from that of its message; the answer to ApiVersions always has the oldest header. A broker
+that does not support the version of an ApiVersions request answers in version 0 with UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MAX_CORRELATION_ID: Final = 2**31 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """An answer. `message` is of the version of its request, but for a refused ApiVersions, which is of version 0.
+    """An answer. `message` has the version of its request, except a refused ApiVersions, which has version 0.
 
     `records` in it are views of the received frame.
     """
@@ -52,8 +52,7 @@ class Response:
 
 
 class Request(NamedTuple):
-    """A request. `message` is None where there is no schema for its key and version: then nothing behind these fields
-    could be read."""
+    """A request. `message` is None if there is no schema for its key and version: then only these fields were read."""
 
     api_key: int
     api_version: int
@@ -61,7 +60,7 @@ class Request(NamedTuple):
     client_id: str | None
     message: Any | None
     size_bytes: int = 0
-    """Of its frame, without the size before it."""
+    """The size of its frame, without the length prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +72,7 @@ class _Expected:
 
 
 class _Side:
-    """What both sides do: receive frames, gather what is to be sent."""
+    """Common to both sides: receives frames, collects the buffers to send."""
 
     def __init__(self, *, max_frame_bytes: int) -> None:
         self.frames = FrameReader(max_frame_bytes=max_frame_bytes)
@@ -83,7 +82,7 @@ class _Side:
         self.frames.receive_data(data)
 
     def data_to_send(self) -> Sequence[Buffer]:
-        """Buffers to be sent one behind the other, each given once."""
+        """Buffers to send in this order; each is returned once."""
         outgoing, self._outgoing = self._outgoing, []
         return outgoing
 
@@ -99,11 +98,11 @@ class ClientSide(_Side):
 
     @property
     def in_flight_count(self) -> int:
-        """Requests without an answer yet."""
+        """The number of requests without an answer."""
         return len(self._expected)
 
     def send_request(self, message: RequestPayload, *, is_answered: bool = True) -> int:
-        """The correlation id. A produce request with acks=0 is the one that is not answered."""
+        """Returns the correlation id. Only a produce request with acks=0 has no answer."""
         api_key, version = message.__api_key__, message.__version__
         types = message_types(api_key, version)
         correlation_id = self._next_correlation_id
@@ -127,7 +126,7 @@ class ClientSide(_Side):
         if frame is None:
             return None
         if not self._expected:
-            raise MalformedMessageError(f"an answer of {len(frame)} bytes that nobody asked for")
+            raise MalformedMessageError(f"an answer of {len(frame)} bytes without a request")
         expected = self._expected.popleft()
         types = expected.types
         header, position = decode(types.response_header, frame)
@@ -143,7 +142,7 @@ class ClientSide(_Side):
 
 
 class ServerSide(_Side):
-    """The side that answers."""
+    """The answering side."""
 
     def next_request(self) -> Request | None:
         """None: more bytes are needed. Raises MalformedMessageError."""
@@ -164,7 +163,7 @@ class ServerSide(_Side):
             )
         types = message_types(api_key, version)
         client_id, position = _read_client_id(types, frame)
-        # Bytes behind it are passed over, as in Kafka: librdkafka 2.16 sends some behind its Metadata requests.
+        # Bytes after it are ignored, as in Kafka: librdkafka 2.16 sends some after its Metadata requests.
         message, _ = decode(types.request, frame, position)
         return Request(
             api_key=api_key,
@@ -176,13 +175,13 @@ class ServerSide(_Side):
         )
 
     def send_response(self, request: Request, message: ResponsePayload) -> None:
-        """Answers must be given in the order of the requests. `message` is of the request's version, or version 0 of
-        ApiVersions for one of a version that is not spoken."""
+        """Answers must be sent in the order of the requests. `message` has the request's version, or is version 0 of
+        ApiVersions for an unsupported version."""
         self._outgoing.extend(response_frame(request, message)[0])
 
 
 def response_frame(request: Request, message: ResponsePayload) -> tuple[Sequence[Buffer], int]:
-    """(buffers to be sent one behind the other, their bytes). See `ServerSide.send_response`."""
+    """(buffers to send in this order, their size in bytes). See `ServerSide.send_response`."""
     header = _CORRELATION_ID.pack(request.correlation_id)
     if message.__header_schema__.__flexible__:
         header += _NO_TAGGED_FIELDS
@@ -190,8 +189,8 @@ def response_frame(request: Request, message: ResponsePayload) -> tuple[Sequence
 
 
 def _read_client_id(types: MessageTypes, frame: memoryview) -> tuple[str | None, int]:
-    """(it, the position behind the header). Headers with tagged fields, and those that are not right, are rare enough
-    to be left to the reader of all structures."""
+    """(the header, the position after it). Headers with tagged fields and malformed ones are rare: the general reader
+    handles them."""
     header_type = types.request_header
     if len(frame) >= _CLIENT_ID_AT + _TEXT_SIZE.size:
         start = _CLIENT_ID_AT + _TEXT_SIZE.size

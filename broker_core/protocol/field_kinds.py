@@ -1,7 +1,7 @@
-"""What kio's schemas say of a field, as reader, writer and builder need it: its kind on the wire, its default.
+"""A field of kio's schemas as reader, writer and builder need it: its kind on the wire, its default.
 
-A dataclass of kio is a structure; `__flexible__` says in which of Kafka's two formats. A field's `kafka_type` stands in
-its metadata, its nullability and whether it is an array in its type, the number of a tagged one as `tag`.
+A dataclass of kio is a structure; `__flexible__` selects one of Kafka's two formats. A field's `kafka_type` and `tag`
+are in its metadata; its type tells whether it is nullable and whether it is an array.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _bytes_of_uuid(value: UUID | None) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedKind:
-    """A type of a fixed size: its letter for `struct`, and how the number becomes the field's value and back."""
+    """A type of a fixed size: its `struct` code, and the conversions between number and field value."""
 
     letter: str
     convert: Callable[[Any], Any] | None = None
@@ -108,20 +108,20 @@ def without_none(type_: Any) -> Any:
 
 
 def array_of(type_: Any) -> Any:
-    """The type of the elements; None for what is no array."""
+    """The element type; None if the field is no array."""
     inner = without_none(type_)
     return get_args(inner)[0] if get_origin(inner) is tuple else None
 
 
 def is_compact(owner: type[Entity], field: Field[Any]) -> bool:
-    """Whether sizes are of variable length. A client's id keeps its old form in a flexible structure: a broker must
-    read it before it knows more."""
+    """Whether lengths are varints. A client id keeps its old form in a flexible structure: a broker must read it before
+    it knows the version."""
     is_client_id = owner.__name__ == "RequestHeader" and field.name == "client_id"
     return owner.__flexible__ and not is_client_id
 
 
 def default_of(field: Field[Any]) -> Any:
-    """What Kafka's generated code gives a field that nobody sets."""
+    """The value that Kafka's generated code gives an unset field."""
     if field.default is not MISSING:
         return field.default
     inner = without_none(field.type)

@@ -1,12 +1,12 @@
-"""Frames: every message on the wire has its size before it, four bytes.
+"""Frames: every message on the wire has a length prefix of four bytes.
 
-    frames.receive_data(data)                     whatever came, in whatever pieces
-    frames.buffer_to_fill() / .bytes_received(n)  the same without a copy: large frames are received where they stay
-    frames.next_frame()                           a whole frame without its size, or None
+    frames.receive_data(data)                     received bytes, in any pieces
+    frames.buffer_to_fill() / .bytes_received(n)  the same without a copy: large frames are received in place
+    frames.next_frame()                           a whole frame without its prefix, or None
 
-A size is judged before anything is allocated, and memory follows what has come, not what was announced: a hundred
-clients that announce the largest frame and send nothing cost next to nothing. A frame is a writable view of memory of
-its own. Frames that came whole before a size that cannot be are given before that is told.
+A size is checked before anything is allocated, and memory grows with the received bytes, not with the announced ones: a
+hundred clients that announce the largest frame and send nothing cost almost nothing. A frame is a writable view of its
+own memory. Whole frames before an invalid size are returned before the error is raised.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from broker_core.model.exceptions import MalformedMessageError
 
 SIZE_BYTES: Final = 4
 SCRATCH_BYTES: Final = 64 * 1024
-"""What is received at a time as long as nothing large is expected."""
+"""The receive buffer for small frames."""
 
 TRUSTED_BYTES: Final = 256 * 1024
-"""A frame of this size gets its memory at once; a larger one twice as much each time that it has filled what it has."""
+"""A frame up to this size is allocated at once; a larger one doubles its buffer whenever that is full."""
 
 _SIZE: Final = struct.Struct(">i")
 _HTTP_REQUESTS: Final = frozenset({b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"CONN", b"PRI "})
 
 
 class FrameReader:
-    """Cuts a stream into frames. Behind a size that cannot be the stream is lost: nobody knows where a frame begins."""
+    """Splits a stream into frames. After an invalid size the stream is lost: the next frame cannot be found."""
 
     def __init__(self, *, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
-        """May be changed at any time; counts for frames whose size has not come yet."""
+        """May be changed at any time; applies to frames whose size was not received yet."""
         self._size = bytearray()
         self._frame: memoryview | None = None
         self._frame_bytes = 0
@@ -47,17 +47,17 @@ class FrameReader:
 
     @property
     def is_in_a_frame(self) -> bool:
-        """Whether the stream would be cut off in the middle if it ended now."""
+        """Whether the stream would end in the middle of a frame if it ended now."""
         return bool(self._size) or self._frame is not None
 
     def receive_data(self, data: Buffer) -> None:
-        """What comes behind a size that is negative or above `max_frame_bytes` is passed over."""
+        """Bytes after a size that is negative or above `max_frame_bytes` are ignored."""
         view = memoryview(data).cast("B")
         while len(view) and self._lost is None:
             view = view[self._take_whole_frame(view) or self._take(view) :]
 
     def buffer_to_fill(self) -> memoryview:
-        """Where the next bytes should go: never empty. Followed by `bytes_received`."""
+        """The buffer for the next bytes, never empty. Call `bytes_received` afterwards."""
         if self._frame is not None and self._frame_bytes - self._filled >= SCRATCH_BYTES:
             return self._frame[self._filled :]
         if self._scratch is None:
@@ -65,7 +65,7 @@ class FrameReader:
         return memoryview(self._scratch)
 
     def bytes_received(self, count: int) -> None:
-        """`count` bytes stand at the start of what `buffer_to_fill` gave."""
+        """`count` bytes were written to the start of the buffer from `buffer_to_fill`."""
         if self._frame is not None and self._frame_bytes - self._filled >= SCRATCH_BYTES:
             self._filled += count
             self._finish_if_full()
@@ -83,7 +83,7 @@ class FrameReader:
         return None
 
     def _take_whole_frame(self, view: memoryview) -> int:
-        """The same for a frame that has come at once, as nearly every small one has; 0: it is none, or not allowed."""
+        """The same for a frame that arrived at once, as nearly every small one does; 0: it is none, or not allowed."""
         if self._frame is not None or self._size or len(view) < SIZE_BYTES:
             return 0
         (size,) = _SIZE.unpack_from(view)
@@ -94,7 +94,7 @@ class FrameReader:
         return int(end)
 
     def _take(self, view: memoryview) -> int:
-        """How many bytes were taken: at least one."""
+        """Returns the number of consumed bytes, at least one."""
         if self._frame is None:
             taken = min(SIZE_BYTES - len(self._size), len(view))
             self._size += view[:taken]
@@ -134,7 +134,7 @@ class FrameReader:
         self._frame = None
 
     def _foreign_protocol(self) -> str:
-        """What the four bytes look like, if it is not Kafka."""
+        """A hint if the four bytes look like another protocol."""
         start = bytes(self._size)
         if start == b"HTTP":
             return ": the other side answers in HTTP, which is not a Kafka port"
@@ -146,6 +146,6 @@ class FrameReader:
 
 
 def framed(parts: Iterable[Buffer]) -> Sequence[Buffer]:
-    """The parts of one message with their size before them."""
+    """The parts of one message after their length prefix."""
     listed = list(parts)
     return [_SIZE.pack(sum(memoryview(part).nbytes for part in listed)), *listed]

@@ -1,4 +1,4 @@
-"""One connection of a listener that asks who its clients are: what may be said on it, until it is known, and after.
+"""The login state of one connection: which requests a listener with SASL accepts before, during and after a login.
 
     answer = login.on_request(api_key, version, message, now_ms)     None: handle the request as any other
     answer = login.on_raw_token(frame, now_ms)                       while login.expects_raw_token
@@ -10,15 +10,15 @@
     TOKEN            SaslAuthenticate; after a handshake  TOKEN, or OPEN once the exchange is over and good
                      of version 0: bare tokens
     OPEN             everything; with a lifetime, a       TOKEN (at most once a second, KIP-368)
-                     SaslHandshake begins the login anew
+                     SaslHandshake starts another login
     OTHER_MECHANISM  nothing: the new login names another mechanism than the old one; its token closes the connection
     CLOSED           nothing
 
-Everything else closes the connection, as Kafka does it: where Kafka answers first, the answer is there. A refused login
-is answered, and closed, only after `connection.failed.authentication.delay.ms`: `LoginAnswer.delays`. With a lifetime
-(connections.max.reauth.ms) a login is worth nothing once it has passed, and the next request closes the connection.
+As in Kafka, everything else closes the connection, with an answer before it where Kafka sends one. A refused login is
+answered and closed only after `connection.failed.authentication.delay.ms`: `LoginAnswer.delays`. With a lifetime
+(connections.max.reauth.ms) an expired login is invalid, and the next request closes the connection.
 
-Requests are to be given one at a time, in their order: the meaning of a frame hangs on the one before it. `api_key` and
+Pass the requests one at a time, in their order: the meaning of a frame depends on the previous one. `api_key` and
 `version` are the header's; `message` may be None for a version that cannot be read.
 """
 
@@ -68,7 +68,7 @@ class LoginAnswer:
 
 @dataclass(slots=True)
 class _Exchange:
-    """The login that is going on. `is_bare`: its tokens are frames without headers."""
+    """The login in progress. `is_bare`: its tokens are frames without headers."""
 
     mechanism: str
     server: SaslServer
@@ -81,7 +81,7 @@ class _Exchange:
 
 
 class LoginState:
-    """`mechanisms`: those enabled, in the order that clients are told. `max_reauth_ms` 0: a login has no end."""
+    """`mechanisms`: the enabled ones, in the order that clients see. `max_reauth_ms` 0: logins do not expire."""
 
     def __init__(
         self,
@@ -108,32 +108,32 @@ class LoginState:
 
     @property
     def principal(self) -> str | None:
-        """Like "User:alice"; None as long as it is not known. During a renewal it is the one known so far."""
+        """Like "User:alice"; None before the login. During a re-authentication it is the current one."""
         return self._principal
 
     @property
     def is_authenticated(self) -> bool:
-        """Requests of every kind may come now, and frames may be large."""
+        """Whether the login is complete: all requests are accepted, and frames may be large."""
         return self._stage == LoginStage.OPEN
 
     @property
     def expects_raw_token(self) -> bool:
-        """The next frame is no request: give it to `on_raw_token`."""
+        """Whether the next frame is no request: pass it to `on_raw_token`."""
         is_bare = self._exchange is not None and self._exchange.is_bare
         return is_bare and self._stage in (LoginStage.TOKEN, LoginStage.OTHER_MECHANISM)
 
     def has_expired(self, now_ms: int) -> bool:
-        """The login's lifetime is over: any request but a SaslHandshake closes the connection."""
+        """Whether the login has expired: any request except a SaslHandshake closes the connection."""
         return self._stage == LoginStage.OPEN and self._expires_ms is not None and now_ms > self._expires_ms
 
     def on_api_versions_answered(self) -> None:
-        """Not to be called for an answer with an error: the client may ask again, in another version."""
+        """Do not call this for an answer with an error: the client may retry in another version."""
         if self._stage == LoginStage.FIRST:
             self._stage = LoginStage.VERSIONS_KNOWN
 
     def on_request(self, api_key: int, version: int, message: Any | None, now_ms: int) -> LoginAnswer | None:
-        """None: the request is allowed and none of ours; whoever handles requests answers it. That may be a login
-        where none is due: its handler says ILLEGAL_SASL_STATE."""
+        """None: the request is allowed and belongs to its handler. That may be an unexpected login request, which its
+        handler answers with ILLEGAL_SASL_STATE."""
         match self._stage:
             case LoginStage.OPEN:
                 return self._on_request_when_open(api_key, version, message, now_ms)
@@ -145,7 +145,7 @@ class LoginState:
                 return self._on_nothing_allowed()
 
     def on_raw_token(self, token: bytes, now_ms: int) -> LoginAnswer:
-        """A frame that is a token. A refusal has no answer: there is no room for one."""
+        """A frame that is a token. A refusal has no answer: the format has no field for it."""
         if self._stage != LoginStage.TOKEN or self._exchange is None:
             return self._on_nothing_allowed()
         try:
@@ -272,7 +272,7 @@ def _name_of_exchange(is_renewal: bool) -> str:
 
 
 def _dotted(principal: str | None) -> str:
-    """As Kafka writes it in this one message."""
+    """The principal as Kafka writes it in this one message."""
     return str(principal).replace(":", ".", 1)
 
 

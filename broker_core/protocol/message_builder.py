@@ -1,11 +1,10 @@
-"""Answers out of plain values: the dataclass of whatever version was asked for, from one description.
+"""Builds answers from plain values: the dataclass of any requested version, from one description.
 
     build(types.response, {"topics": [{"name": "t", "error_code": ErrorCode.none, "partitions": [...]}]})
 
-Names are those of kio's dataclasses. What the version does not have is left out, what is not given takes the schema's
-default, or the zero of its type as in Kafka's generated code. Structures are mappings, arrays any iterables; durations
-and instants may be ints in ms. A name that no version has is a mistake of ours and raises.
-"""
+Names are those of kio's dataclasses. Fields that the version lacks are dropped; missing fields get the schema's
+default, or the zero of their type as in Kafka's generated code. Structures are mappings, arrays any iterables;
+durations and instants may be ints in ms. A name that no version has is a programming error and raises."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ Convert = Callable[[Any], Any]
 
 
 def build(message_type: type[Message], values: Mapping[str, Any]) -> Message:
-    """Raises TypeError for a name that the message has in no version."""
+    """Raises TypeError for a name that no version of the message has."""
     return cast(Message, _builder_of(message_type)(values))
 
 
@@ -49,7 +48,7 @@ def _builder_of(message_type: type[Entity]) -> Convert:
             for name in values:
                 if name not in own_names and not _is_known(message_type, name):
                     raise TypeError(f"{message_type.__name__} has no field {name!r} in any version")
-        # As `message_reader` does: what a frozen dataclass does to set its fields takes twice as long.
+        # As in `message_reader`: the generated __init__ of a frozen dataclass takes twice as long.
         entity = object.__new__(message_type)
         for name, set_field, convert, default in own:
             value = values.get(name, MISSING)
@@ -63,7 +62,7 @@ def _builder_of(message_type: type[Entity]) -> Convert:
 
 
 def _conversion(field: Field[Any]) -> Convert | None:
-    """None: the value is taken as it is."""
+    """None: the value is used as it is."""
     inner = without_none(field.type)
     if get_origin(inner) is tuple:
         element = get_args(inner)[0]

@@ -1,14 +1,13 @@
-"""Messages out of bytes: one reader for every structure of kio's schemas, made from its dataclass at first use.
+"""Reads messages from bytes: one reader for every structure of kio's schemas, built from its dataclass at first use.
 
     value, next_position = reader_of(MetadataResponse)(view, position)
 
-kio's schemas say what stands where; its own reader is the twin that tests compare with. It cannot read from a network:
-it allocates what an array's length says before it looks how many bytes there are, and what does not fit in memory ends
-the process; a tagged field or an error code that is newer than kio, and a timestamp of -1, which an idle transaction
-has, are errors. Here
+kio's schemas define the layout; kio's own reader is the twin that tests compare with. That reader is not safe for input
+from a network: it allocates by an array's length before it checks how many bytes there are, and fails for a tagged
+field or error code that is newer than kio and for a timestamp of -1, which an idle transaction has. Here
 
-- a count is held against the bytes that remain, by the least size of an element, before anything is made;
-- unknown tagged fields are passed over (KIP-482), unknown error codes are UNKNOWN_SERVER_ERROR;
+- a count is checked against the remaining bytes, by the smallest size of an element, before anything is allocated;
+- unknown tagged fields are skipped (KIP-482), unknown error codes are UNKNOWN_SERVER_ERROR;
 - `records` are views of the buffer and never copied;
 - null where a schema allows none is refused, as Kafka does.
 
@@ -41,7 +40,7 @@ from broker_core.protocol.field_kinds import (
 Reader = Callable[[memoryview, int], tuple[Any, int]]
 _Setter = Callable[[Any, Any], None]
 _Step = Callable[[Any, memoryview, int], int]
-"""Reads one or more fields into the structure; gives the position behind them."""
+"""Reads one or more fields into the structure; returns the position after them."""
 
 Message = TypeVar("Message", bound=Entity)
 
@@ -51,7 +50,7 @@ _INT32: Final = struct.Struct(">i")
 
 
 def decode(message_type: type[Message], buffer: memoryview, position: int = 0) -> tuple[Message, int]:
-    """(the message, the position behind it). Raises MalformedMessageError that names the type and the position."""
+    """(the message, the position after it). Raises a MalformedMessageError that names the type and the position."""
     try:
         return reader_of(message_type)(buffer, position)
     except (struct.error, IndexError):
@@ -69,7 +68,7 @@ def decode(message_type: type[Message], buffer: memoryview, position: int = 0) -
 
 @cache
 def reader_of(message_type: type[Entity]) -> Reader:
-    """Reads one structure. Raises besides MalformedMessageError what `decode` catches."""
+    """Reads one structure. Raises MalformedMessageError and the exceptions that `decode` catches."""
     steps: list[_Step] = []
     run: list[tuple[Field[Any], FixedKind]] = []
     tagged: dict[int, tuple[_Setter, Reader]] = {}
@@ -115,7 +114,7 @@ def _field_step(set_field: _Setter, reader: Reader) -> _Step:
 
 
 def _run_step(message_type: type[Entity], run: list[tuple[Field[Any], FixedKind]]) -> _Step:
-    """Neighbours of fixed sizes, read at once."""
+    """Consecutive fields of fixed size, read at once."""
     layout = struct.Struct(">" + "".join(fixed.letter for _, fixed in run))
     unpack_from, size_bytes = layout.unpack_from, layout.size
     setters: list[_Setter] = [getattr(message_type, field.name).__set__ for field, _ in run]
@@ -138,7 +137,7 @@ def _field_reader(field: Field[Any], owner: type[Entity], *, is_tagged: bool = F
     is_flexible = is_compact(owner, field)
     name = f"{owner.__name__}.{field.name}"
     element = array_of(field.type)
-    # A tagged field that is null is not there at all.
+    # A null tagged field is absent.
     may_be_null = is_nullable(field.type) and not (is_tagged and element is None)
     if element is not None:
         read_length = _array_length_reader(is_flexible, may_be_null, name)
@@ -191,7 +190,7 @@ def _read_unsigned_varint(view: memoryview, position: int) -> tuple[int, int]:
 
 
 def _sized_reader(kafka_type: str, is_flexible: bool, may_be_null: bool, name: str) -> Reader:
-    """Strings and bytes, which have their size before them; -1 (0 where sizes are compact) is null."""
+    """Strings and bytes with a length prefix; -1 (0 for compact lengths) is null."""
     layout = _INT16 if kafka_type == "string" else _INT32
     is_string, is_copied = kafka_type == "string", kafka_type == "bytes"
 
@@ -295,7 +294,7 @@ def _read_tagged_fields(
 
 @cache
 def least_bytes(message_type: type[Entity]) -> int:
-    """What the smallest structure of this type takes."""
+    """The size of the smallest structure of this type."""
     total = 1 if message_type.__flexible__ else 0
     for field in fields(message_type):
         if "tag" in field.metadata:

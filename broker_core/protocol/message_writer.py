@@ -1,11 +1,11 @@
-"""Messages to bytes, without a copy of what is large: one writer for every structure, made from its dataclass at first
-use, the counterpart of `message_reader`. kio's own writer is the twin that tests compare with; it takes five times as
-long, and answering is half of what a small request costs a broker.
+"""Writes messages to bytes without copying large fields: one writer for every structure, built from its dataclass at
+first use, the counterpart of `message_reader`. kio's own writer is the twin that tests compare with; it takes five
+times as long, and encoding the answer is half the cost of a small request.
 
-    parts = encode(header, request)         buffers to be sent one behind the other
+    parts = encode(header, request)         buffers to send in this order
 
-Small fields are put together; a large one (the `records` of a produce request, which may be a memoryview) becomes a
-part of its own, as it is. It must not change until it was sent.
+Small fields are joined; a large one (the `records` of a produce request, which may be a memoryview) becomes a part of
+its own, without a copy. It must not change until it was sent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from broker_core.protocol.field_kinds import (
 )
 
 _LARGE_BYTES: Final = 4096
-"""From here on a part of its own costs less than a copy."""
+"""From this size on a part of its own is cheaper than a copy."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
@@ -43,7 +43,7 @@ _STRUCTURE: Final = b"\x01"
 
 
 class _Parts:
-    """What writers write to: `small` is open for more."""
+    """The output of writers; the last part, `small`, still grows."""
 
     __slots__ = ("done", "small")
 
@@ -68,8 +68,7 @@ Writer = Callable[[Any, _Parts], None]
 
 
 def encode_frame(header: bytes, entity: Entity) -> tuple[Sequence[Buffer], int]:
-    """(buffers to be sent one behind the other: the size that every message has before it, the header, the structure;
-    their bytes). Raises as `encode`."""
+    """(buffers to send in this order: length prefix, header, structure; their size in bytes). Raises like `encode`."""
     parts = _Parts()
     first = parts.small
     first += _NO_SIZE
@@ -82,7 +81,7 @@ def encode_frame(header: bytes, entity: Entity) -> tuple[Sequence[Buffer], int]:
 
 
 def encode(*entities: Entity) -> Sequence[Buffer]:
-    """The structures one behind the other. Raises struct.error for a number that its field cannot hold."""
+    """Encodes the structures in order. Raises struct.error for a number that its field cannot hold."""
     parts = _Parts()
     for entity in entities:
         writer_of(type(entity))(entity, parts)
@@ -131,7 +130,7 @@ def _field_writer(name: str, write_value: Writer) -> Writer:
 
 
 def _run_writer(run: list[tuple[Field[Any], FixedKind]]) -> Writer:
-    """Neighbours of fixed sizes, written at once."""
+    """Consecutive fields of fixed size, written at once."""
     pack = struct.Struct(">" + "".join(fixed.letter for _, fixed in run)).pack
     givers = [(place, fixed.give) for place, (_, fixed) in enumerate(run) if fixed.give is not None]
     get = attrgetter(*(field.name for field, _ in run))
@@ -150,7 +149,7 @@ def _run_writer(run: list[tuple[Field[Any], FixedKind]]) -> Writer:
 
 
 def _tagged_fields_writer(tagged: dict[int, tuple[str, Any, Writer]]) -> Writer:
-    """In order of their tags; those that have their default are left out."""
+    """In order of their tags; fields with their default value are omitted."""
     if not tagged:
         return lambda entity, parts: parts.small.append(0)
 
@@ -172,7 +171,7 @@ def _tagged_fields_writer(tagged: dict[int, tuple[str, Any, Writer]]) -> Writer:
 
 
 def _value_writer(field: Field[Any], owner: type[Entity], *, is_tagged: bool = False) -> Writer:
-    """Of a field that is no run's: an array, a structure, text or bytes; or a tagged one of any kind."""
+    """The writer of a field that belongs to no run: an array, a structure, text or bytes; or any tagged field."""
     is_flexible = is_compact(owner, field)
     element = array_of(field.type)
     if element is not None:
@@ -181,7 +180,7 @@ def _value_writer(field: Field[Any], owner: type[Entity], *, is_tagged: bool = F
     inner = without_none(field.type)
     if is_dataclass(inner):
         writer = writer_of(cast(type[Entity], inner))
-        # A tagged field that is null is not there at all.
+        # A null tagged field is absent.
         return _nullable_structure_writer(writer) if is_nullable(field.type) and not is_tagged else writer
     fixed = fixed_kind_of(field)
     return _fixed_writer(fixed) if fixed is not None else _sized_writer(field, is_flexible=is_flexible)
@@ -235,7 +234,7 @@ def _array_writer(write_count: Callable[[int, _Parts], None], write_element: Wri
 
 
 def _sized_writer(field: Field[Any], *, is_flexible: bool) -> Writer:
-    """Text and bytes, their size before them; null is -1, or 0 where sizes are compact."""
+    """Text and bytes with a length prefix; null is -1, or 0 for compact lengths."""
     is_text = field.metadata["kafka_type"] == "string"
     write_plain_size = _plain_text_size if is_text else _plain_count
     write_size: Callable[[int, _Parts], None] = _compact_size if is_flexible else write_plain_size

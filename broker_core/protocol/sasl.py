@@ -1,12 +1,12 @@
-"""SASL, the client's side: what is said to prove who we are.
+"""SASL, the client's side.
 
     mechanism = sasl_client("SCRAM-SHA-512", username=…, password=…, nonce=…)
     to_send = mechanism.first_message()
     while to_send is not None: to_send = mechanism.respond(the server's answer)
 
-PLAIN (RFC 4616) says the password itself, so it belongs inside TLS. SCRAM (RFC 5802, by `scramp`) never does, and
-proves the server too: `respond` to its last message raises unless the server knows the password. The work that a server
-may ask for is bounded by MAX_SCRAM_ITERATION_COUNT.
+PLAIN (RFC 4616) sends the password itself, so use it with TLS. SCRAM (RFC 5802, by `scramp`) never sends it, and also
+authenticates the server: `respond` to its last message raises unless the server knows the password. The work that a
+server can demand is bounded by MAX_SCRAM_ITERATION_COUNT.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _SERVER_ERROR: Final = re.compile(r"(?:^|,)e=([^,]*)")
 
 
 class SaslClient(Protocol):
-    """One login. Raises AuthenticationError for an answer that proves nothing."""
+    """One login. Raises AuthenticationError for an invalid answer."""
 
     def first_message(self) -> bytes: ...
 
     def respond(self, answer: bytes) -> bytes | None:
-        """The next message, or None when the exchange is over and good."""
+        """The next message, or None after a successful exchange."""
         ...
 
 
 def sasl_client(mechanism: str, *, username: str, password: str, nonce: str) -> SaslClient:
-    """`nonce`: printable characters that were never used before; PLAIN needs none."""
+    """`nonce`: printable characters, used only once; PLAIN needs none."""
     if mechanism == PLAIN:
         return PlainClient(username=username, password=password)
     if mechanism in SCRAM_MECHANISMS:
@@ -49,7 +49,7 @@ def sasl_client(mechanism: str, *, username: str, password: str, nonce: str) -> 
 
 
 class PlainClient:
-    """One message, answered by nothing."""
+    """One message; the answer is empty."""
 
     def __init__(self, *, username: str, password: str) -> None:
         if "\0" in username or "\0" in password:
@@ -90,7 +90,7 @@ class ScramClient:
             self._refuse_endless_work(text)
             self._exchange.set_server_first(text)
             return str(self._exchange.get_client_final()).encode()
-        # scramp raises other things too for what it did not expect.
+        # scramp also raises other exceptions for unexpected input.
         except (scramp.ScramException, ValueError, LookupError, TypeError) as error:
             raise AuthenticationError(
                 f"{self._mechanism}: the broker's answer does not prove that it knows the password ({error})"

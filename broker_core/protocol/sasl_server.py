@@ -1,17 +1,16 @@
-"""SASL, the server's side: who is it that wants to log in?
+"""SASL, the server's side.
 
     exchange = sasl_server("SCRAM-SHA-512", credentials, nonce=…)
-    step = exchange.respond(token)      step.answer goes back; until step.principal is there, another token follows
+    step = exchange.respond(token)      send step.answer; until step.principal is set, another token follows
 
-PLAIN (RFC 4616) is one token with the password in it. SCRAM (RFC 5802) is two: the client's name, then its proof. It is
-written out here rather than left to `scramp`, whose server refuses what Kafka takes: salts below 12 bytes, names that
-are not in SASLprep's form, extensions.
+PLAIN (RFC 4616) is one token with the password. SCRAM (RFC 5802) is two: the client's name, then its proof. It is
+implemented here and not by `scramp`, whose server refuses what Kafka accepts: salts below 12 bytes, names that are not
+in SASLprep's form, extensions.
 
-A refusal is an AuthenticationError. Its message is what Kafka tells the client, and never says whether there is such a
-user. An unknown user costs the same work as a known one: his password is compared with one that nobody has, and a SCRAM
-exchange goes on to the proof with a salt that is his for as long as the process lives. Fields of the error: `username`,
-for the log, as far as it was said.
-"""
+A refusal is an AuthenticationError. Its message is Kafka's message for the client, and never reveals whether the user
+exists. An unknown user costs the same work as a known one: the password is compared with a random one, and a SCRAM
+exchange continues to the proof, with a salt that stays the same while the process runs. Fields of the error:
+`username`, for the log, if it was received."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from broker_core.model.scram import SCRAM_BY_LABEL, ScramCredential, ScramMechan
 from broker_core.protocol.sasl import PLAIN
 
 SERVER_MECHANISMS: Final = (PLAIN, *SCRAM_BY_LABEL)
-"""What `sasl.enabled.mechanisms` may hold."""
+"""The valid values of `sasl.enabled.mechanisms`."""
 
 _VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
 _SASL_NAME: Final = r"(?:[^\x00,=]|=2C|=3D)+"
@@ -45,12 +44,12 @@ _CLIENT_FINAL: Final = re.compile(
 )
 _SALT_CHARACTERS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 _DECOY_SALT_BYTES: Final = 26
-"""As Kafka's own tools make them: a decoy should not stand out."""
+"""The value of Kafka's own tools, so that a decoy does not stand out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslStep:
-    """What goes back to the client; `principal`, like "User:alice", once it is known who he is."""
+    """The answer to the client; `principal`, like "User:alice", after a successful login."""
 
     answer: bytes
     principal: str | None
@@ -65,7 +64,7 @@ class CredentialLookup(Protocol):
 
     @property
     def decoy_key(self) -> bytes:
-        """Random bytes that only this process knows: the salts of unknown users are made of them."""
+        """Random bytes of this process, from which the salts of unknown users are derived."""
         ...
 
 
@@ -80,8 +79,8 @@ class SaslServer(Protocol):
 def sasl_server(
     mechanism: str, credentials: CredentialLookup, *, nonce: str, during: str = "authentication"
 ) -> SaslServer:
-    """`nonce`: printable characters without a comma that were never used before; PLAIN needs none. `during` is what
-    messages call the exchange. Raises AuthenticationError for a mechanism that there is not."""
+    """`nonce`: printable characters without a comma, used only once; PLAIN needs none. `during` names the exchange in
+    messages. Raises AuthenticationError for an unknown mechanism."""
     if mechanism == PLAIN:
         return PlainServer(credentials)
     if mechanism in SCRAM_BY_LABEL:
@@ -116,7 +115,7 @@ class PlainServer:
 
 
 class ScramServer:
-    """Two tokens. The second answer proves to the client that the server knows him."""
+    """Two tokens. The second answer proves to the client that the server knows the user."""
 
     def __init__(
         self, mechanism: ScramMechanism, credentials: CredentialLookup, *, nonce: str, during: str = "authentication"
@@ -132,7 +131,7 @@ class ScramServer:
         _refuse_long(token)
         if self._is_over:
             raise self._refusal(None)
-        # Whatever comes of this token, an exchange that failed is not taken up again.
+        # A failed exchange cannot be continued, so it ends before the token is checked.
         self._is_over = True
         try:
             text = token.decode()
@@ -186,7 +185,7 @@ class ScramServer:
         return SaslStep(answer=b"v=" + base64.b64encode(signature), principal=f"User:{begun.username}")
 
     def _decoy(self, username: str) -> ScramCredential:
-        """What is shown for a user who does not exist: the same whenever he is asked for."""
+        """The decoy credential of a user that does not exist, the same for each request."""
         made_of = f"{self._mechanism.label}\0{username}".encode()
         random_bytes = hmac.digest(self._credentials.decoy_key, made_of, "sha256")[:_DECOY_SALT_BYTES]
         salt = bytes(_SALT_CHARACTERS[byte % len(_SALT_CHARACTERS)] for byte in random_bytes)
@@ -203,7 +202,7 @@ class ScramServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _BegunExchange:
-    """After the client's first message. `said`: what both sides have said so far, as the proof covers it."""
+    """After the client's first message. `said`: the messages so far, which the proof covers."""
 
     username: str
     credential: ScramCredential
@@ -233,6 +232,6 @@ def _unescaped(name: str) -> str:
 
 
 def _are_equal(given: str, known: str) -> bool:
-    """Compared by their hashes, so that not even the length of the known one shows in the time."""
+    """Compares the hashes, so that the time does not even reveal the length of the stored one."""
     hashes = (hashlib.sha256(text.encode("utf-8", errors="surrogatepass")).digest() for text in (given, known))
     return hmac.compare_digest(*hashes)

@@ -1,8 +1,7 @@
-"""Which requests a broker takes, in which versions: the one table that ApiVersions is made from.
+"""The requests that a broker supports, with their versions: the table behind ApiVersions.
 
-The ranges are Kafka 4.3's. Produce is announced from version 0 as Kafka does it: librdkafka before 2.11 looks for
-versions 0 to 2 to find out what else a broker can do, and never sends them.
-"""
+The ranges are Kafka 4.3's. As in Kafka, Produce is announced from version 0: librdkafka before 2.11 looks for versions
+0 to 2 to detect other features, and never sends them."""
 
 from __future__ import annotations
 
@@ -74,7 +73,7 @@ SERVED_VERSIONS: Final[Mapping[ApiKey, range]] = MappingProxyType(
 
 @cache
 def is_served(api_key: int, version: int) -> bool:
-    """Announced, and with a schema: what can be read and answered."""
+    """Versions that are announced and have a schema: requests that can be read and answered."""
     try:
         announced = SERVED_VERSIONS[ApiKey(api_key)]
     except (ValueError, KeyError):
