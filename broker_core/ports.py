@@ -6,7 +6,8 @@ FileSystem; tests put a faulty twin in its place (disk full, torn write, lost un
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from typing_extensions import Buffer
@@ -129,3 +130,95 @@ class FileSystem(Protocol):
     def total_bytes(self, path: str) -> int:
         """Of the device that holds the path."""
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """One object as it was read. `etag` names this version of it for `put_if_matches`."""
+
+    data: memoryview
+    etag: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectEntry:
+    """One object in a listing. `modified_ms` is by the store's clock, in ms since 1970."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+
+
+class ObjectUpload(Protocol):
+    """One object that is written in parts. It does not exist before `finish` returns."""
+
+    def write(self, data: Buffer) -> None:
+        """Takes the bytes; at most some parts of them are held in memory. Raises as `ObjectStore` does."""
+        ...
+
+    def finish(self) -> None:
+        """The object exists when it returns. After an error it may or may not exist."""
+        ...
+
+    def abort(self) -> None:
+        """Removes the parts that the store holds. Never raises; harmless after `finish`."""
+        ...
+
+
+class ObjectStore(Protocol):
+    """The requests that a log on object storage needs. Paths are relative to the log, with `/`.
+
+    Each write is atomic, and what a write has made is seen by every request that starts after it returned. Every call
+    raises ObjectPermissionError, ObjectThrottledError and ObjectStoreUnavailableError; a write raises
+    ObjectOutcomeUnknownError where it may have been applied.
+    """
+
+    @property
+    def url(self) -> str:
+        """For messages. Holds no secret."""
+        ...
+
+    def get(self, path: str) -> StoredObject:
+        """Raises ObjectNotFoundError."""
+        ...
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        """(position, length) pairs, in bytes. A range is short only where the object ends. Raises ObjectNotFoundError.
+
+        Ranges that adjoin are read by one request.
+        """
+        ...
+
+    def put(self, path: str, data: Buffer) -> None:
+        """Makes or replaces the object, whatever is there."""
+        ...
+
+    def put_if_absent(self, path: str, data: Buffer) -> str:
+        """Makes the object and returns its etag. Raises ObjectPreconditionError if it exists.
+
+        Where a client library repeats a request whose answer was lost, the object that exists may be this one: read it.
+        """
+        ...
+
+    def put_if_matches(self, path: str, data: Buffer, etag: str) -> str:
+        """Replaces this version of the object and returns the new etag. Raises ObjectPreconditionError if it is gone or
+        another one; as above it may be this very one."""
+        ...
+
+    def upload(self, path: str) -> ObjectUpload:
+        """Begins an object that is written in parts. The path must be one that nobody else writes."""
+        ...
+
+    def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectEntry]:
+        """Objects under `prefix`, which ends with `/`, whose path is above `after`, ordered by path."""
+        ...
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Objects that do not exist are no error."""
+        ...
+
+    def remove_abandoned(self, before_ms: int) -> int:
+        """Removes what uploads that died before that time left behind, where a client can see it. Returns how many."""
+        ...
+
+    def close(self) -> None: ...

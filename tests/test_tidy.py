@@ -21,6 +21,7 @@ ENTRY_MODULES = {
     "spark_streamlog.functions",  # for users
     "spark_streamlog.java_check",  # for the examples and the tests, before there is a session
     "broker_core.cli.main",
+    "broker_core.object_cluster.open_objects",  # for users, as the other doors are
     "broker_core.server.pytest_plugin",  # for pytest, by its entry point
 }
 TOP_LEVEL = {
@@ -29,7 +30,9 @@ TOP_LEVEL = {
 }  # fmt: skip
 
 BANNED_BELOW_THE_DOORS = {"open", "print", "input", "exec", "eval", "breakpoint"}
-FLOORS_WITHOUT_FILES = ("model", "record", "protocol", "log", "coordinator", "metadata", "group", "txn", "storage")
+FLOORS_WITHOUT_FILES = (
+    *("model", "record", "protocol", "log", "coordinator", "metadata", "group", "txn", "object_log", "storage"),
+)
 
 
 def source_files(*suffixes):

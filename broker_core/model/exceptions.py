@@ -20,9 +20,12 @@
     │   ├── UnknownGroupError
     │   ├── GroupNotEmptyError           members are in the group: they decide about its offsets
     │   ├── OffsetMetadataTooLargeError
-    │   └── NotAvailableRemotelyError    a directory could tell, a broker cannot
+    │   ├── NotAvailableRemotelyError    a directory could tell, a broker cannot
+    │   ├── NotAvailableOnObjectsError   a directory or a broker can do it, a log on object storage cannot
+    │   └── UploadExpiredError           data that was uploaded too long ago to be committed: write it again
     ├── CorruptDataError                 bytes that are not what was written; served never
     │   ├── CorruptBatchError              names file, position and offset
+    │   ├── CorruptObjectError             names the object of the log on object storage
     │   └── UnsupportedFormatError         magic 0/1 batches, unknown codec or version
     ├── ProducerError                    idempotence and fencing
     │   ├── OutOfOrderSequenceError
@@ -39,7 +42,16 @@
     │   ├── TooManyOpenFilesError          of the process or the machine: nothing is wrong with what was to be opened
     │   ├── DirectoryLockedError           a broker holds the directory
     │   ├── DirectoryReadOnlyError         no write access, or a directory that another system owns
-    │   └── DirectoryFormatError           not a log directory, or written by a newer version
+    │   ├── DirectoryFormatError           not a log directory, or written by a newer version
+    │   └── ObjectStoreError               a log on object storage, or the store
+    │       ├── ObjectNotFoundError
+    │       ├── ObjectPreconditionError      the object exists already, or is not the version that was named
+    │       ├── ObjectThrottledError         the store asks for fewer requests, after all retries
+    │       ├── ObjectPermissionError        credentials are missing, expired or not allowed to do it
+    │       ├── ObjectOutcomeUnknownError    a write was sent and its answer did not come
+    │       ├── ObjectStoreUnavailableError  no answer, or a server error, after all retries
+    │       ├── ObjectStoreUnsuitableError   no such bucket, no conditional writes, no client library
+    │       └── ObjectLogFormatError         not a log, or written by a newer version
     └── RemoteError                      between a client and a broker
         ├── BrokerUnavailableError         no address answers, or the connection broke
         ├── RequestTimedOutError           the answer did not come in time
@@ -163,12 +175,24 @@ class NotAvailableRemotelyError(InvalidRequestError):
     error_code = ErrorCode.unsupported_version
 
 
+class NotAvailableOnObjectsError(InvalidRequestError):
+    error_code = ErrorCode.unsupported_version
+
+
+class UploadExpiredError(InvalidRequestError):
+    """Fields: `object`, `horizon_ms`."""
+
+
 class CorruptDataError(StreamlogError):
     error_code = ErrorCode.corrupt_message
 
 
 class CorruptBatchError(CorruptDataError):
     """Fields, as far as they are known where it is found: `file`, `position` (bytes), `offset` (base offset)."""
+
+
+class CorruptObjectError(CorruptDataError):
+    """Fields: `object`, and `position` (bytes) where it is known."""
 
 
 class UnsupportedFormatError(CorruptDataError):
@@ -236,6 +260,42 @@ class DirectoryReadOnlyError(StorageError):
 
 
 class DirectoryFormatError(StorageError):
+    pass
+
+
+class ObjectStoreError(StorageError):
+    """Fields, as far as they are known: `url` of the log, `object`."""
+
+
+class ObjectNotFoundError(ObjectStoreError):
+    pass
+
+
+class ObjectPreconditionError(ObjectStoreError):
+    pass
+
+
+class ObjectThrottledError(ObjectStoreError):
+    pass
+
+
+class ObjectPermissionError(ObjectStoreError):
+    pass
+
+
+class ObjectOutcomeUnknownError(ObjectStoreError):
+    pass
+
+
+class ObjectStoreUnavailableError(ObjectStoreError):
+    pass
+
+
+class ObjectStoreUnsuitableError(ObjectStoreError):
+    pass
+
+
+class ObjectLogFormatError(ObjectStoreError):
     pass
 
 

@@ -1,0 +1,214 @@
+"""Reads batches of planned ranges and puts them in their place in the log.
+
+A reader that goes on where its last read ended begins at that byte; one that begins in the middle of a range, for the
+first time, reads the range from its start, since only the batches say where offsets are.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_log.read_plan import PlannedRead
+from broker_core.object_log.stored_batches import place
+from broker_core.record.batch_header import HEADER_BYTES, LENGTH_PREFIX_BYTES
+from broker_core.record.batch_reader import scan_batches
+from broker_core.record.faults import corrupt_batch
+from broker_core.record.kernel_protocol import Cell
+
+_KEPT_PLACE_COUNT: Final = 1024
+_LEAST_READ_BYTES: Final = 64 * 1024
+
+
+class FetchedRanges(NamedTuple):
+    """Whole batches, and where reading goes on. The buffer is empty where no offset of the ranges is left."""
+
+    buffer: memoryview
+    next_offset: int
+
+
+class BatchFetcher:
+    """Threads may share it."""
+
+    def __init__(self, means: LogMeans) -> None:
+        self._means = means
+        self._lock = threading.Lock()
+        self._places: OrderedDict[tuple[str, int, int], int] = OrderedDict()
+        """(object, position of the range, offset) -> byte in the range where the batch begins that holds the offset."""
+
+    def fetch(self, reads: Sequence[PlannedRead], from_offset: int, *, max_bytes: int) -> FetchedRanges:
+        """Batches from the one that holds `from_offset` on, or the first one behind it; at least one whole batch even
+        above `max_bytes`. `reads` are whole ranges in offset order, the first one ends above `from_offset`.
+
+        Raises ObjectNotFoundError, CorruptBatchError with object and position.
+        """
+        remaining = list(reads)
+        while remaining:
+            first = remaining.pop(0)
+            found = self._from_first(first, from_offset, max_bytes)
+            if not found.buffer and found.next_offset >= first.end_offset:
+                continue  # compaction has removed what was left of the range
+            more = []
+            size_bytes = found.buffer.nbytes
+            while (
+                remaining
+                and found.next_offset >= first.end_offset
+                and size_bytes + remaining[0].size_bytes <= max_bytes
+            ):
+                more.append(remaining.pop(0))
+                size_bytes += more[-1].size_bytes
+            if not more:
+                return found
+            return self._joined(found, more)
+        return FetchedRanges(memoryview(b""), reads[-1].end_offset if reads else from_offset)
+
+    def read_range(self, read: PlannedRead) -> bytearray:
+        """All batches of one range, in place. Raises as `fetch` does, and for a range that is cut off."""
+        (data,) = self._read_whole([read])
+        return data
+
+    def batch_ends(self, read: PlannedRead, from_offset: int) -> list[tuple[int, int]]:
+        """(bytes up to there from the batch that holds `from_offset` on, next offset) of each batch of one range."""
+        table = scan_batches(self.read_range(read), check_crc=False).table
+        total, ends = 0, []
+        for base, last_delta, size in zip(
+            table.column(Cell.BASE_OFFSET).tolist(),
+            table.column(Cell.LAST_OFFSET_DELTA).tolist(),
+            table.column(Cell.SIZE_BYTES).tolist(),
+            strict=True,
+        ):
+            if base + last_delta >= from_offset:
+                total += size
+                ends.append((total, base + last_delta + 1))
+        return ends
+
+    # -- one range --
+
+    def _from_first(self, read: PlannedRead, from_offset: int, max_bytes: int) -> FetchedRanges:
+        start = self._known_place(read, from_offset)
+        # Without a known place the batch may lie anywhere in the range.
+        length = read.size_bytes - (start or 0)
+        if start is not None:
+            length = min(length, max(max_bytes, _LEAST_READ_BYTES))
+        start = start or 0
+        while True:
+            data = bytearray(self._get(read, start, length))
+            placed = place(
+                data,
+                base_offset=read.base_offset,
+                offset_count=read.offset_count,
+                file=self._file(read),
+                file_position=read.position + start,
+            )
+            needed = _needed_bytes(data, placed.size_bytes)
+            if placed.batch_count == 0 and start + length < read.size_bytes:
+                length = min(needed, read.size_bytes - start)
+                continue
+            if start + length >= read.size_bytes and placed.size_bytes < read.size_bytes - start:
+                raise self._cut_off(read, start + placed.size_bytes)
+            break
+        is_whole = start + placed.size_bytes >= read.size_bytes
+        next_offset = read.end_offset if is_whole else placed.next_offset
+        skipped, kept = _window(data, placed.size_bytes, from_offset, max_bytes)
+        if kept < placed.size_bytes:
+            is_whole = False
+            next_offset = int.from_bytes(data[kept : kept + 8], "big")
+        if not is_whole:
+            self._remember(read, next_offset, start + kept)
+        return FetchedRanges(memoryview(data)[skipped:kept], next_offset)
+
+    def _known_place(self, read: PlannedRead, offset: int) -> int | None:
+        if offset <= read.base_offset:
+            return 0
+        with self._lock:
+            return self._places.get((read.object, read.position, offset))
+
+    def _remember(self, read: PlannedRead, offset: int, start: int) -> None:
+        with self._lock:
+            self._places[(read.object, read.position, offset)] = start
+            while len(self._places) > _KEPT_PLACE_COUNT:
+                self._places.popitem(last=False)
+
+    def _get(self, read: PlannedRead, start: int, length: int) -> memoryview:
+        return self._means.store.get_ranges(read.object, [(read.position + start, length)])[0]
+
+    # -- whole ranges --
+
+    def _joined(self, first: FetchedRanges, more: Sequence[PlannedRead]) -> FetchedRanges:
+        joined = bytearray(first.buffer)
+        for data in self._read_whole(more):
+            joined += data
+        return FetchedRanges(memoryview(joined), more[-1].end_offset)
+
+    def _read_whole(self, reads: Sequence[PlannedRead]) -> list[bytearray]:
+        """Ranges of one object by one call, which reads adjoining ones at once; objects side by side."""
+        by_object: dict[str, list[int]] = {}
+        for slot, read in enumerate(reads):
+            by_object.setdefault(read.object, []).append(slot)
+
+        def get(name: str) -> list[memoryview]:
+            spans = [(reads[slot].position, reads[slot].size_bytes) for slot in by_object[name]]
+            return self._means.store.get_ranges(name, spans)
+
+        answers = self._means.requests.gather([partial(get, name) for name in by_object])
+        found: list[bytearray] = [bytearray()] * len(reads)
+        for slots, datas in zip(by_object.values(), answers, strict=True):
+            for slot, data in zip(slots, datas, strict=True):
+                found[slot] = self._placed(reads[slot], bytearray(data))
+        return found
+
+    def _placed(self, read: PlannedRead, data: bytearray) -> bytearray:
+        placed = place(
+            data,
+            base_offset=read.base_offset,
+            offset_count=read.offset_count,
+            file=self._file(read),
+            file_position=read.position,
+        )
+        if placed.size_bytes != read.size_bytes:
+            raise self._cut_off(read, placed.size_bytes)
+        return data
+
+    def _file(self, read: PlannedRead) -> str:
+        return f"{self._means.store.url}/{read.object}"
+
+    def _cut_off(self, read: PlannedRead, position: int) -> Exception:
+        return corrupt_batch(
+            f"the batches of a range of {read.size_bytes} bytes end after {position}",
+            position=read.position + position,
+            offset=read.base_offset,
+            file=self._file(read),
+        )
+
+
+def _window(data: bytearray, size_bytes: int, from_offset: int, max_bytes: int) -> tuple[int, int]:
+    """(first byte, end) of the batches that hold `from_offset` or what follows it and fit `max_bytes`; one always."""
+    table = scan_batches(memoryview(data)[:size_bytes], check_crc=False).table
+    start = end = size_bytes
+    for position, base, last_delta, size in zip(
+        table.column(Cell.POSITION).tolist(),
+        table.column(Cell.BASE_OFFSET).tolist(),
+        table.column(Cell.LAST_OFFSET_DELTA).tolist(),
+        table.column(Cell.SIZE_BYTES).tolist(),
+        strict=True,
+    ):
+        if base + last_delta < from_offset:
+            continue
+        if start == size_bytes:
+            start = position
+        elif position + size - start > max_bytes:
+            end = position
+            break
+    return start, end
+
+
+def _needed_bytes(data: bytearray, position: int) -> int:
+    """Up to the end of the batch at `position`, as far as its header says."""
+    left = len(data) - position
+    if left < LENGTH_PREFIX_BYTES:
+        return position + HEADER_BYTES
+    return position + LENGTH_PREFIX_BYTES + int.from_bytes(data[position + 8 : position + 12], "big")

@@ -1,0 +1,142 @@
+"""Committed offsets of consumer groups: one object a group, replaced under the condition that nobody else did
+meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Final
+from uuid import UUID
+
+from broker_core.cluster import GroupOffset, TopicDescription
+from broker_core.group.offsets.group_offsets import GroupOffsets
+from broker_core.model.exceptions import (
+    ObjectNotFoundError,
+    ObjectOutcomeUnknownError,
+    ObjectPreconditionError,
+    ObjectThrottledError,
+    UnknownGroupError,
+)
+from broker_core.model.identifiers import TopicPartition
+from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.shared_log import Proposal, SharedLog
+from broker_core.object_log.group_codec import GroupObject, decode_group, encode_group
+from broker_core.object_log.log_image import LogImage
+from broker_core.object_log.object_names import GROUP_PREFIX, group_path
+from broker_core.object_log.pin_plan import plan_pins
+
+MAX_ATTEMPT_COUNT: Final = 50
+"""At replacing one group's object, each beaten by another writer or not answered."""
+
+Offsets = Mapping[tuple[UUID, int], GroupOffset]
+
+
+class GroupStore:
+    """Threads may share it."""
+
+    def __init__(self, means: LogMeans, log: SharedLog) -> None:
+        self._means = means
+        self._log = log
+        self._own_etags: dict[str, str] = {}
+        """Of the groups' versions that this process wrote last."""
+
+    def list_groups(self) -> tuple[str, ...]:
+        paths = [entry.path for entry in self._means.store.list_after(GROUP_PREFIX)]
+        found = self._means.requests.gather([partial(self._group_at, path) for path in paths])
+        topics = self._topics_by_id()
+        return tuple(sorted(group.group_id for group in found if _named(group, topics)))
+
+    def fetch(self, group_id: str, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, GroupOffset]:
+        group, _ = self._get(group_path(group_id), group_id)
+        named = _named(group, self._topics_by_id())
+        wanted = sorted(named) if partitions is None else sorted(set(partitions) & named.keys())
+        return {partition: named[partition] for partition in wanted}
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
+        """Pins first: what they keep is kept before anybody is told so."""
+        now_ms = self._means.clock.now_ms()
+        topics = self._log.read(lambda image: image.topics)
+        # Checks everything as at any other door: names, numbers, lengths.
+        records = GroupOffsets().plan_commit(group_id, offsets, now_ms=now_ms).records
+        assert len(records) == len(offsets)
+        asked = {
+            (topics[partition.topic].topic_id, partition.partition): GroupOffset(
+                offset=offset.offset,
+                metadata=offset.metadata,
+                leader_epoch=offset.leader_epoch,
+                commit_time_ms=now_ms,
+            )
+            for partition, offset in offsets.items()
+            if partition.topic in topics
+        }
+        self._change(group_id, lambda known: {**known, **asked})
+
+    def delete(self, group_id: str) -> None:
+        """Raises UnknownGroupError."""
+        GroupOffsets().plan_commit(group_id, {}, now_ms=0)
+        group, _ = self._get(group_path(group_id), group_id)
+        if not group.offsets:
+            raise UnknownGroupError(f"Group {group_id!r} has no committed offsets.", group_id=group_id)
+        self._change(group_id, lambda known: {})
+
+    def _change(self, group_id: str, change: Callable[[Offsets], Offsets]) -> None:
+        path = group_path(group_id)
+        writer = self._means.entropy.random_bytes(16).hex()
+        for _ in range(MAX_ATTEMPT_COUNT):
+            known, etag = self._get(path, group_id)
+            if known.writer == writer:
+                return  # its answer was lost
+            offsets = change(known.offsets)
+            self._pin(group_id, offsets, is_only_writer=etag is not None and etag == self._own_etags.get(group_id))
+            data = encode_group(GroupObject(group_id=group_id, writer=writer, offsets=offsets))
+            try:
+                self._own_etags[group_id] = (
+                    self._means.store.put_if_absent(path, data)
+                    if etag is None
+                    else self._means.store.put_if_matches(path, data, etag)
+                )
+                return
+            except ObjectPreconditionError:
+                self._means.sleep_ms(20 * self._means.dice())
+            except (ObjectOutcomeUnknownError, ObjectThrottledError):
+                self._means.sleep_ms(200 * self._means.dice())
+        raise ObjectOutcomeUnknownError(
+            f"{self._means.store.url}/{path} could not be replaced in {MAX_ATTEMPT_COUNT} attempts: others write it"
+            " all the time, or the store does not answer.",
+            url=self._means.store.url,
+            object=path,
+        )
+
+    def _pin(self, group_id: str, offsets: Offsets, *, is_only_writer: bool) -> None:
+        """What is known here of the group's pins is right as long as nobody else has written the group."""
+
+        def plan(image: LogImage) -> Proposal | None:
+            alive = {place: offset for place, offset in offsets.items() if image.partition(*place) is not None}
+            pins = plan_pins(image, group_id, alive, now_ms=self._means.clock.now_ms())
+            return None if pins is None else Proposal(changes=(pins,))
+
+        if self._log.read(plan, fresh=not is_only_writer) is not None:
+            self._log.commit(plan)
+
+    def _group_at(self, path: str) -> GroupObject:
+        return self._get(path)[0]
+
+    def _get(self, path: str, group_id: str = "") -> tuple[GroupObject, str | None]:
+        """The group and its etag; without offsets and etag where there is none."""
+        try:
+            stored = self._means.store.get(path)
+        except ObjectNotFoundError:
+            return GroupObject(group_id=group_id, writer=""), None
+        return decode_group(stored.data, path=path, url=self._means.store.url), stored.etag
+
+    def _topics_by_id(self) -> dict[UUID, TopicDescription]:
+        return self._log.read(lambda image: {topic.topic_id: topic for topic in image.topics.values()})
+
+
+def _named(group: GroupObject, topics: Mapping[UUID, TopicDescription]) -> dict[TopicPartition, GroupOffset]:
+    """What was committed for topics that are still there: one that was made again begins without offsets."""
+    return {
+        TopicPartition(topics[topic_id].name, partition): offset
+        for (topic_id, partition), offset in group.offsets.items()
+        if topic_id in topics and partition < topics[topic_id].partition_count
+    }

@@ -1,0 +1,107 @@
+"""From a store to the image of a log: at most three requests, and those for the commits behind the checkpoint.
+
+    GET checkpoints/latest ──► GET checkpoints/<number> ──► the commits behind it
+         not there, or not readable
+    GET streamlog.json ──► the newest checkpoint in the listing, or else all commits from the first on
+
+A checkpoint that is damaged or gone is worked around with an older one, or with none: the commits are what counts.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+from uuid import UUID
+
+from broker_core.metadata.controller import random_id
+from broker_core.model.exceptions import (
+    CorruptObjectError,
+    ObjectLogFormatError,
+    ObjectNotFoundError,
+    ObjectPreconditionError,
+    ObjectStoreUnsuitableError,
+)
+from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_log.checkpoint_codec import decode_checkpoint
+from broker_core.object_log.log_identity import decode_identity, decode_latest, encode_identity
+from broker_core.object_log.log_image import LogImage
+from broker_core.object_log.object_names import (
+    CHECKPOINT_PREFIX,
+    LATEST_CHECKPOINT,
+    LOG_OBJECT,
+    checkpoint_path,
+    number_of,
+)
+
+logger: Final = logging.getLogger(__name__)
+
+
+def load_image(means: LogMeans) -> LogImage | None:
+    """An image to begin with, maybe an old one; None when there is no log. Raises ObjectStoreError,
+    CorruptObjectError."""
+    latest = _latest(means)
+    if latest is not None:
+        image = _checkpoint(means, *latest)
+        if image is not None:
+            return image
+    try:
+        log_id = decode_identity(means.store.get(LOG_OBJECT).data, url=means.store.url)
+    except ObjectNotFoundError:
+        if latest is None:
+            return None
+        raise ObjectLogFormatError(
+            f"{means.store.url} has checkpoints and no {LOG_OBJECT}: it was removed, or never belonged to them.",
+            url=means.store.url,
+        ) from None
+    listed = (number_of(entry.path) for entry in means.store.list_after(CHECKPOINT_PREFIX))
+    for number in sorted((number for number in listed if number is not None), reverse=True):
+        image = _checkpoint(means, log_id, number)
+        if image is not None:
+            return image
+    return LogImage(log_id)
+
+
+def create_log(means: LogMeans) -> LogImage:
+    """Makes the log unless somebody else has just done so. Raises ObjectStoreUnsuitableError for a store that does not
+    keep its word about conditional writes, found by asking it to make the same object again."""
+    log_id = random_id(means.entropy)
+    content = encode_identity(log_id)
+    try:
+        means.store.put_if_absent(LOG_OBJECT, content)
+    except ObjectPreconditionError:
+        return LogImage(decode_identity(means.store.get(LOG_OBJECT).data, url=means.store.url))
+    try:
+        means.store.put_if_absent(LOG_OBJECT, content)
+    except ObjectPreconditionError:
+        return LogImage(log_id)
+    raise ObjectStoreUnsuitableError(
+        f"{means.store.url}: the store has no conditional writes: it made {LOG_OBJECT} a second time where it was asked"
+        " to make it only if it did not exist (If-None-Match). A log needs them; use another store or a newer version"
+        " of it.",
+        url=means.store.url,
+    )
+
+
+def no_log(means: LogMeans) -> ObjectLogFormatError:
+    return ObjectLogFormatError(
+        f"There is no log at {means.store.url}: it holds no {LOG_OBJECT}.", url=means.store.url, object=LOG_OBJECT
+    )
+
+
+def _latest(means: LogMeans) -> tuple[UUID, int] | None:
+    try:
+        return decode_latest(means.store.get(LATEST_CHECKPOINT).data)
+    except ObjectNotFoundError:
+        return None
+
+
+def _checkpoint(means: LogMeans, log_id: UUID, number: int) -> LogImage | None:
+    path = checkpoint_path(number)
+    try:
+        data = means.store.get(path).data
+        return decode_checkpoint(data, log_id=log_id, number=number, url=means.store.url)
+    except ObjectNotFoundError:
+        return None
+    except CorruptObjectError as error:
+        logger.warning("A checkpoint is left aside, an older one or the commits serve as well: %s", error)
+        return None

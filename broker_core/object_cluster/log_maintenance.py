@@ -1,0 +1,274 @@
+"""What keeps an object log small and quick: retention, merging, compaction, checkpoints, and removal of garbage.
+
+Anybody may do it, any number at a time, and be killed anywhere: each step is one commit that is judged against the
+newest image, or removes what no commit can ever refer to again (`garbage_plan`). What a step has uploaded in vain is
+garbage.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from broker_core.model.exceptions import StreamlogError, UnknownTopicError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.object_cluster.batch_fetcher import BatchFetcher
+from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.range_rewriter import RangeRewriter, RewrittenRanges
+from broker_core.object_cluster.shared_log import Proposal, SharedLog
+from broker_core.object_log.checkpoint_codec import encode_checkpoint
+from broker_core.object_log.commit import AdvanceHorizon, Change
+from broker_core.object_log.garbage_plan import garbage_horizon_ms, garbage_of
+from broker_core.object_log.log_identity import encode_latest
+from broker_core.object_log.log_image import LogImage
+from broker_core.object_log.maintenance_plan import (
+    RewriteJob,
+    plan_compactions,
+    plan_expired_pins,
+    plan_log_starts,
+    plan_merges,
+    plan_replacement,
+)
+from broker_core.object_log.object_names import (
+    CHECKPOINT_PREFIX,
+    COMMIT_PREFIX,
+    DATA_PREFIX,
+    LATEST_CHECKPOINT,
+    begun_ms_of,
+    checkpoint_path,
+    commit_path,
+    number_of,
+)
+from broker_core.ports import ObjectEntry
+
+logger: Final = logging.getLogger(__name__)
+
+DEFAULT_GRACE_MS: Final = 24 * 3600 * 1000
+COMMITS_BETWEEN_CHECKPOINTS: Final = 100
+KEPT_CHECKPOINT_COUNT: Final = 5
+MAX_REWRITTEN_BYTES_BEHIND_COMMIT: Final = 512 * 1024 * 1024
+"""Of merges and compactions that one turn behind a commit begins; the command does all there is to do."""
+MAX_REWRITE_COUNT: Final = 10_000
+"""Of one call, which ends also where others write faster than it merges."""
+DELETED_AT_ONCE: Final = 1000
+"""Objects that one request may remove, by S3's bound."""
+
+
+@dataclass(slots=True, kw_only=True)
+class LogMaintenanceReport:
+    """What one call did. `errors`: what stopped it at single partitions or steps."""
+
+    removed_offset_count: int = 0
+    merged_range_count: int = 0
+    compacted_range_count: int = 0
+    rewritten_bytes: int = 0
+    checkpoint_number: int | None = None
+    removed_object_count: int = 0
+    removed_bytes: int = 0
+    errors: list[str] = field(default_factory=list)
+
+
+class LogMaintenance:
+    """Threads may share it."""
+
+    def __init__(self, means: LogMeans, log: SharedLog, fetcher: BatchFetcher) -> None:
+        self._means = means
+        self._log = log
+        self._rewriter = RangeRewriter(means, fetcher)
+        self._checkpoint_number = 0
+        self._swept_ms = 0
+
+    def maintain(self, topics: Collection[str] | None = None, *, grace_ms: int | None = None) -> LogMaintenanceReport:
+        """All there is to do. Raises UnknownTopicError, ObjectLogFormatError."""
+        known = self._log.read(lambda image: image.topics)
+        for name in topics or ():
+            if name not in known:
+                raise UnknownTopicError(f"Topic '{name}' does not exist.", topic=name)
+        report = LogMaintenanceReport()
+        wanted = None if topics is None else frozenset(topics)
+        self._guarded(report, lambda: self._retain(report, wanted))
+        self._rewrite(report, wanted, max_bytes=None)
+        self._guarded(report, lambda: self._checkpoint(report, least_behind=1))
+        if topics is None:
+            self._guarded(report, lambda: self._remove_garbage(report, grace_ms or DEFAULT_GRACE_MS))
+        return report
+
+    def maintain_behind_commit(self) -> LogMaintenanceReport:
+        """A bounded part of it. Garbage is looked for once in a quarter of the grace time."""
+        report = LogMaintenanceReport()
+        self._guarded(report, lambda: self._checkpoint(report, least_behind=COMMITS_BETWEEN_CHECKPOINTS))
+        self._guarded(report, lambda: self._retain(report, None))
+        self._rewrite(report, None, max_bytes=MAX_REWRITTEN_BYTES_BEHIND_COMMIT)
+        now_ms = self._means.clock.now_ms()
+        if now_ms - self._swept_ms > DEFAULT_GRACE_MS // 4:
+            self._swept_ms = now_ms
+            self._guarded(report, lambda: self._remove_garbage(report, DEFAULT_GRACE_MS))
+        for error in report.errors:
+            logger.warning("maintenance of %s: %s", self._means.store.url, error)
+        return report
+
+    def _guarded(self, report: LogMaintenanceReport, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except StreamlogError as error:
+            report.errors.append(f"{type(error).__name__}: {error}")
+
+    # -- retention --
+
+    def _retain(self, report: LogMaintenanceReport, topics: frozenset[str] | None) -> None:
+        removed: list[int] = []
+
+        def plan(image: LogImage) -> Proposal | None:
+            now_ms = self._means.clock.now_ms()
+            names = {topic.topic_id: topic.name for topic in image.topics.values()}
+            planned = plan_log_starts(image, now_ms)
+            moves = [move for move in planned if topics is None or names[move.topic_id] in topics]
+            removed.append(0)
+            for move in moves:
+                partition = image.partition(move.topic_id, move.partition)
+                assert partition is not None, "a plan about a partition that is not there"
+                removed[-1] += move.offset - partition.log_start_offset
+            changes: list[Change] = [*moves, *plan_expired_pins(image, now_ms - DEFAULT_GRACE_MS)]
+            return Proposal(changes=changes) if changes else None
+
+        if self._log.commit(plan) is not None:
+            report.removed_offset_count += removed[-1]
+
+    # -- merging and compaction --
+
+    def _rewrite(self, report: LogMaintenanceReport, topics: frozenset[str] | None, *, max_bytes: int | None) -> None:
+        """Compaction first: what it removes is not to be merged."""
+        failed: set[TopicPartition] = set()
+        for jobs_of, rewrite in ((self._compactions, self._compact), (self._merges, self._merge)):
+            for _ in range(MAX_REWRITE_COUNT):
+                job = self._log.read(partial(_first_job, jobs_of, topics, failed))
+                if job is None or (max_bytes is not None and report.rewritten_bytes + job.size_bytes > max_bytes):
+                    break
+                try:
+                    if not rewrite(report, job):
+                        failed.add(TopicPartition(job.topic, job.partition))
+                except StreamlogError as error:
+                    report.errors.append(f"{job.topic}-{job.partition}: {type(error).__name__}: {error}")
+                    failed.add(TopicPartition(job.topic, job.partition))
+
+    def _compactions(self, image: LogImage) -> Iterator[RewriteJob]:
+        return plan_compactions(image, self._means.clock.now_ms())
+
+    def _merges(self, image: LogImage) -> Iterator[RewriteJob]:
+        return plan_merges(image)
+
+    def _merge(self, report: LogMaintenanceReport, job: RewriteJob) -> bool:
+        rewritten = self._rewriter.merge(job)
+        if not self._replace(report, rewritten):
+            return False
+        report.merged_range_count += len(job.inputs)
+        return True
+
+    def _compact(self, report: LogMaintenanceReport, job: RewriteJob) -> bool:
+        """One pass; while the keys do not fit into memory the partition is due again."""
+        rewritten, _ = self._rewriter.compact(job)
+        if not self._replace(report, rewritten):
+            return False
+        report.compacted_range_count += len(rewritten.job.inputs)
+        return True
+
+    def _replace(self, report: LogMaintenanceReport, rewritten: RewrittenRanges) -> bool:
+        """Whether the inputs were still there."""
+
+        def plan(image: LogImage) -> Proposal | None:
+            changes = plan_replacement(image, rewritten.job, rewritten.outputs, clean_until=rewritten.clean_until)
+            return None if changes is None else Proposal(changes=changes)
+
+        report.rewritten_bytes += rewritten.job.size_bytes
+        return self._log.commit(plan) is not None
+
+    # -- checkpoints --
+
+    def _checkpoint(self, report: LogMaintenanceReport, *, least_behind: int) -> None:
+        self._checkpoint_number = max(self._checkpoint_number, self._newest_checkpoint())
+
+        def encode(image: LogImage) -> tuple[int, bytes, bytes] | None:
+            if image.number < self._checkpoint_number + least_behind:
+                return None
+            return image.number, encode_checkpoint(image), encode_latest(image.log_id, image.number)
+
+        encoded = self._log.read(encode)
+        if encoded is None:
+            return
+        number, checkpoint, latest = encoded
+        self._means.store.put(checkpoint_path(number), checkpoint)
+        self._means.store.put(LATEST_CHECKPOINT, latest)
+        self._checkpoint_number = report.checkpoint_number = number
+        old = [entry.path for entry in self._means.store.list_after(CHECKPOINT_PREFIX) if number_of(entry.path)]
+        self._means.store.delete(sorted(old)[:-KEPT_CHECKPOINT_COUNT])
+
+    def _newest_checkpoint(self) -> int:
+        numbers = (number_of(entry.path) for entry in self._means.store.list_after(CHECKPOINT_PREFIX))
+        return max((number for number in numbers if number is not None), default=0)
+
+    # -- garbage --
+
+    def _remove_garbage(self, report: LogMaintenanceReport, grace_ms: int) -> None:
+        now_ms = self._means.clock.now_ms()
+        number = self._log.read(lambda image: image.number)
+        horizon_ms = garbage_horizon_ms(now_ms=now_ms, store_now_ms=self._store_now_ms(number), grace_ms=grace_ms)
+        self._means.store.remove_abandoned(horizon_ms)
+        listed = list(self._begun_before(horizon_ms))
+        candidates = self._log.read(
+            lambda image: [one for one in listed if _may_be_garbage(image, one.path, horizon_ms)]
+        )
+        if not candidates:
+            return
+        self._log.commit(
+            lambda image: (
+                Proposal(changes=(AdvanceHorizon(horizon_ms=horizon_ms),)) if image.horizon_ms < horizon_ms else None
+            )
+        )
+        garbage = self._log.read(lambda image: list(garbage_of(image, candidates)))
+        sizes = {entry.path: entry.size_bytes for entry in candidates}
+        for start in range(0, len(garbage), DELETED_AT_ONCE):
+            paths = garbage[start : start + DELETED_AT_ONCE]
+            self._means.store.delete(paths)
+            report.removed_object_count += len(paths)
+            report.removed_bytes += sum(sizes[path] for path in paths)
+
+    def _begun_before(self, horizon_ms: int) -> Iterator[ObjectEntry]:
+        """Data objects in the order of their times."""
+        for entry in self._means.store.list_after(DATA_PREFIX):
+            begun_ms = begun_ms_of(entry.path)
+            if begun_ms is not None and begun_ms >= horizon_ms:
+                return
+            yield entry
+
+    def _store_now_ms(self, number: int) -> int | None:
+        """When the newest commit or checkpoint was written, by the store's clock."""
+        commits = self._means.store.list_after(COMMIT_PREFIX, commit_path(max(0, number - 1)))
+        checkpoints = self._means.store.list_after(CHECKPOINT_PREFIX)
+        entries = [*islice(commits, DELETED_AT_ONCE), *islice(checkpoints, DELETED_AT_ONCE)]
+        return max((entry.modified_ms for entry in entries), default=None)
+
+
+def _first_job(
+    jobs_of: Callable[[LogImage], Iterator[RewriteJob]],
+    topics: frozenset[str] | None,
+    failed: set[TopicPartition],
+    image: LogImage,
+) -> RewriteJob | None:
+    return next(
+        (
+            job
+            for job in jobs_of(image)
+            if (topics is None or job.topic in topics) and TopicPartition(job.topic, job.partition) not in failed
+        ),
+        None,
+    )
+
+
+def _may_be_garbage(image: LogImage, path: str, horizon_ms: int) -> bool:
+    """Unreferenced, and not given up since the horizon."""
+    dropped_ms = image.dropped.get(path)
+    return path not in image.references and (dropped_ms is None or dropped_ms < horizon_ms)

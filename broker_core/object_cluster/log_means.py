@@ -1,0 +1,57 @@
+"""What the door to an object log needs from the outside world, so that a simulation can hand it other things."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
+from broker_core.ports import Clock, Entropy, ObjectStore
+
+Value = TypeVar("Value")
+
+MAX_REQUESTS_AT_ONCE: Final = 16
+
+
+class Requests:
+    """Independent requests, side by side in threads. The answers come in the order of the calls."""
+
+    def gather(self, calls: Sequence[Callable[[], Value]]) -> list[Value]:
+        if len(calls) < 2:
+            return [call() for call in calls]
+        with ThreadPoolExecutor(max_workers=min(len(calls), MAX_REQUESTS_AT_ONCE)) as pool:
+            return list(pool.map(lambda call: call(), calls))
+
+
+class SequentialRequests(Requests):
+    """The same one by one, for who wants no threads."""
+
+    def gather(self, calls: Sequence[Callable[[], Value]]) -> list[Value]:
+        return [call() for call in calls]
+
+
+def sleep_ms(duration_ms: float) -> None:
+    time.sleep(duration_ms / 1000)
+
+
+def steady_ms() -> float:
+    return time.monotonic() * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogMeans:
+    """`clock` is a wall clock, `steady_ms` one that is never set; `sleep_ms` waits."""
+
+    store: ObjectStore
+    clock: Clock = field(default_factory=SystemClock)
+    entropy: Entropy = field(default_factory=SystemEntropy)
+    sleep_ms: Callable[[float], None] = sleep_ms
+    steady_ms: Callable[[], float] = steady_ms
+    requests: Requests = field(default_factory=Requests)
+
+    def dice(self) -> float:
+        """In [0, 1)."""
+        return int.from_bytes(self.entropy.random_bytes(4), "big") / 2**32

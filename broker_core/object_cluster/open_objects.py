@@ -1,0 +1,19 @@
+"""Opens a log on object storage by its URL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_cluster.object_cluster import ObjectCluster
+from broker_core.object_store.open_store import open_store
+
+
+def open_objects(url: str, options: Mapping[str, str] | None = None, *, create: bool = False) -> ObjectCluster:
+    """The log at `url` (s3://, s3a://, gs://, az://, abfss://, objects:///); no request is made yet.
+
+    `options`: those whose names begin with `object.`, see `object_store.store_settings`. With `create` a log that
+    does not exist is made by the first write. Raises InvalidConfigError for a wrong URL or option,
+    ObjectStoreUnsuitableError without the client library.
+    """
+    return ObjectCluster(LogMeans(store=open_store(url, options)), create=create)

@@ -1,0 +1,296 @@
+"""The image of an object log in this process, kept up with the store, and the way to change it: one commit.
+
+    commit(plan)
+      plan(image) ──► changes ──► PUT commits/<image.number + 1>, only if it does not exist
+        │                          made                  done: fold it
+        │                          exists already        read it: ours (an answer was lost) ──► done
+        └──── fold it, plan again ◄───────────────────── somebody else's
+                                   no answer             read it: ours ──► done; somebody else's ──► as above;
+                                                         not there ──► the same PUT again
+
+Whether a commit is ours its random writer says. A plan is always of the image that its number follows, because that
+number is made once: an image that is behind loses the race and nothing else. So the first attempt does not ask first
+whether there is anything new; only before a refusal is believed, the image is brought up to date.
+
+Threads may share it. An image that does not accept a commit is thrown away, and loaded again at the next use.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeVar
+from uuid import UUID
+
+from broker_core.log_directory.fork_guard import watch_for_fork
+from broker_core.model.exceptions import (
+    ObjectNotFoundError,
+    ObjectOutcomeUnknownError,
+    ObjectPreconditionError,
+    ObjectStoreUnavailableError,
+    ObjectThrottledError,
+    StorageError,
+    StreamlogError,
+)
+from broker_core.object_cluster.image_loader import create_log, load_image, no_log
+from broker_core.object_cluster.log_means import LogMeans
+from broker_core.object_log.commit import Change, Commit
+from broker_core.object_log.commit_codec import decode_commit, encode_commit
+from broker_core.object_log.log_image import LogImage
+from broker_core.object_log.object_names import commit_path
+from broker_core.object_log.write_turns import WriteTurns
+from broker_core.staged_writes import AppVersion
+
+Answer = TypeVar("Answer")
+
+MAX_UNANSWERED_COUNT: Final = 6
+"""Times that a commit is sent, or looked for, without an answer, before that is an error. Waits double from 100 ms
+on."""
+_FIRST_WAIT_MS: Final = 100.0
+_NO_LOG: Final = UUID(int=0)
+_WINDOW_AFTER_LOSS: Final = 4
+_TAIL_WINDOW: Final = 32
+"""Commits that are asked for at once when many are new."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What a plan wants to commit."""
+
+    changes: Sequence[Change]
+    app: AppVersion | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """`base_offsets` of the appended ranges, in their order."""
+
+    number: int
+    base_offsets: tuple[int, ...]
+
+
+Plan = Callable[[LogImage], Proposal | None]
+"""Looks at the image and proposes the next commit; None: nothing is to be done. Raises to refuse."""
+
+
+class SharedLog:
+    """With `create` a log that does not exist is made by the first commit."""
+
+    def __init__(self, means: LogMeans, *, create: bool) -> None:
+        self._means = means
+        self._create = create
+        self._is_closed = False
+        self._begin()
+        watch_for_fork(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.RLock()
+        self._commit_lock = threading.Lock()
+        self._image: LogImage | None = None
+        self._turns = WriteTurns()
+        self._in_flight: str | None = None
+        self._found_number = 0
+
+    # -- reading --
+
+    def read(self, look: Callable[[LogImage], Answer], *, fresh: bool = True) -> Answer:
+        """What `look` finds in the image. `fresh`: with all commits that were there when this was called.
+
+        Raises ObjectLogFormatError when there is no log.
+        """
+        with self._lock:
+            return look(self._up_to_date() if fresh else self._loaded())
+
+    def read_known(self, is_known: Callable[[LogImage], bool], look: Callable[[LogImage], Answer]) -> Answer:
+        """The same without asking for new commits where `is_known` says that they can change nothing that matters."""
+        with self._lock:
+            image = self._loaded()
+            return look(image if is_known(image) else self._up_to_date())
+
+    def exists(self) -> bool:
+        """Whether there is a log, or it may be made."""
+        with self._lock:
+            return self._maybe_loaded() is not None or self._create
+
+    def _up_to_date(self) -> LogImage:
+        was_loaded = self._image is not None
+        image = self._loaded()
+        if was_loaded:
+            self._fold_tail(image)
+        return image
+
+    def _loaded(self) -> LogImage:
+        image = self._maybe_loaded()
+        if image is not None:
+            return image
+        if self._create:
+            # Nobody has written anything: an empty log, as a directory that does not exist yet.
+            return LogImage(_NO_LOG)
+        raise no_log(self._means)
+
+    def _maybe_loaded(self) -> LogImage | None:
+        if self._is_closed:
+            raise StorageError(f"The log at {self._means.store.url} was closed.", url=self._means.store.url)
+        if self._image is None:
+            image = load_image(self._means)
+            if image is not None:
+                self._image = image
+                self._fold_tail(image)
+        return self._image
+
+    def _fold_tail(self, image: LogImage, window: int = 1) -> None:
+        """Folds what is behind the image: `window` requests at once when there is nothing."""
+        while True:
+            numbers = range(image.number + 1, image.number + 1 + window)
+            for number, data in zip(numbers, self._read_commits(numbers), strict=True):
+                if data is None:
+                    return
+                self._fold(image, decode_commit(data, log_id=image.log_id, number=number, url=self._means.store.url))
+            window = min(window * 4, _TAIL_WINDOW)
+
+    def _read_commits(self, numbers: range) -> list[memoryview | None]:
+        def read(number: int) -> memoryview | None:
+            try:
+                return self._means.store.get(commit_path(number)).data
+            except ObjectNotFoundError:
+                return None
+
+        return self._means.requests.gather([partial(read, number) for number in numbers])
+
+    def _fold(self, image: LogImage, commit: Commit) -> None:
+        try:
+            image.apply(commit)
+        except StreamlogError:
+            self._image = None
+            raise
+        if commit.writer == self._in_flight:
+            self._found_number = commit.number
+
+    # -- writing --
+
+    def commit(self, plan: Plan) -> Committed | None:
+        """Commits what `plan` proposes, against the newest image; None when it proposed nothing, by that image.
+
+        `plan` may be called several times. Raises what it raises, ObjectOutcomeUnknownError when the store does not say
+        what became of the commit, and other ObjectStoreErrors.
+        """
+        with self._commit_lock:
+            attempt = _Attempt(writer=self._means.entropy.random_bytes(16).hex())
+            self._in_flight, self._found_number = attempt.writer, 0
+            try:
+                return self._commit(plan, attempt)
+            finally:
+                self._in_flight = None
+
+    def _commit(self, plan: Plan, attempt: _Attempt) -> Committed | None:
+        means = self._means
+        self._wait(self._turns.wait_before_next_ms(means.steady_ms(), means.dice()))
+        with self._lock:
+            if self._create and self._maybe_loaded() is None and plan(LogImage(_NO_LOG)) is not None:
+                self._image = create_log(means)
+        while True:
+            with self._lock:
+                image = self._loaded()
+                proposal = self._proposal(plan, image, is_fresh=attempt.is_fresh)
+                if proposal is None:
+                    if attempt.is_fresh or self._image is None:
+                        return None
+                    self._fold_tail(image)
+                    attempt.is_fresh = True
+                    continue
+                commit = Commit(
+                    log_id=image.log_id,
+                    number=image.number + 1,
+                    writer=attempt.writer,
+                    time_ms=means.clock.now_ms(),
+                    changes=tuple(proposal.changes),
+                    app=proposal.app,
+                )
+                base_offsets = image.base_offsets_of(commit)
+            if self._put(commit, attempt):
+                self._turns.on_committed(commit.number, means.steady_ms())
+                return Committed(number=commit.number, base_offsets=base_offsets)
+
+    def _proposal(self, plan: Plan, image: LogImage, *, is_fresh: bool) -> Proposal | None:
+        """None also where an image that may be behind refuses: the next one decides."""
+        try:
+            return plan(image)
+        except StreamlogError:
+            if is_fresh:
+                raise
+            return None
+
+    def _put(self, commit: Commit, attempt: _Attempt) -> bool:
+        """One request, and what is there when it failed. Whether the commit is made."""
+        began_ms = self._means.steady_ms()
+        try:
+            self._means.store.put_if_absent(commit_path(commit.number), encode_commit(commit))
+        except ObjectPreconditionError:
+            return self._is_ours_after_all(commit, attempt, is_refused=True)
+        except (ObjectOutcomeUnknownError, ObjectThrottledError, ObjectStoreUnavailableError) as error:
+            attempt.last_error = error
+            return self._is_ours_after_all(commit, attempt, is_refused=False)
+        self._turns.on_round_trip(self._means.steady_ms() - began_ms)
+        with self._lock:
+            # Else another thread has read it already, or the image is to be loaded again.
+            if self._image is not None and self._image.number == commit.number - 1:
+                self._fold(self._image, commit)
+        return True
+
+    def _is_ours_after_all(self, commit: Commit, attempt: _Attempt, *, is_refused: bool) -> bool:
+        """Finds out what is there: ours, or somebody else's or nothing, and the commit is to be tried again."""
+        while True:
+            with self._lock:
+                image = self._loaded()
+                self._fold_tail(image, _WINDOW_AFTER_LOSS)
+                attempt.is_fresh = True
+                if self._found_number:
+                    assert self._found_number == commit.number, f"{commit.number} became {self._found_number}"
+                    return True
+                is_lost = image.number >= commit.number
+            if is_lost:
+                attempt.unanswered = 0
+                return False
+            # Refused, and not there: a mount that shows new files late. Else it did not arrive, or has not arrived yet.
+            attempt.unanswered += 1
+            if attempt.unanswered >= MAX_UNANSWERED_COUNT:
+                raise self._unknown(commit, attempt)
+            self._wait(_FIRST_WAIT_MS * float(1 << (attempt.unanswered - 1)) * (0.5 + self._means.dice()))
+            if not is_refused:
+                return False
+
+    def _unknown(self, commit: Commit, attempt: _Attempt) -> StreamlogError:
+        reason = "" if attempt.last_error is None else f" The last error: {attempt.last_error}"
+        return ObjectOutcomeUnknownError(
+            f"{self._means.store.url}/{commit_path(commit.number)} was sent {attempt.unanswered} times and is not"
+            " there: the commit may still arrive. Repeating it is safe: what was committed is not committed again."
+            f" (object.timeout.ms, object.max.retries){reason}",
+            url=self._means.store.url,
+            object=commit_path(commit.number),
+        )
+
+    def _wait(self, duration_ms: float) -> None:
+        if duration_ms > 0:
+            self._means.sleep_ms(duration_ms)
+
+    # -- the end --
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._image = None
+
+    def reset_after_fork(self) -> None:
+        self._begin()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Attempt:
+    """One commit on its way. `is_fresh`: the image was brought up to date since it began."""
+
+    writer: str
+    is_fresh: bool = False
+    unanswered: int = 0
+    last_error: StreamlogError | None = None

@@ -1,0 +1,201 @@
+"""S3, Google Cloud Storage, Azure and what speaks S3, by `obstore` (Rust's object_store).
+
+The library is loaded here and nowhere else, so that a log in a directory needs none of it. It repeats requests by
+itself after server errors and broken connections; a conditional write that it repeats may then refuse its own
+success, which whoever uses `ObjectStore` has to reckon with (`ports.ObjectStore`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final
+
+from typing_extensions import Buffer
+
+from broker_core.model.exceptions import (
+    ObjectPreconditionError,
+    ObjectStoreUnsuitableError,
+    StreamlogError,
+)
+from broker_core.object_store.client_errors import translated
+from broker_core.object_store.store_settings import StoreSettings
+from broker_core.ports import ObjectEntry, ObjectUpload, StoredObject
+
+PART_BYTES: Final = 8 * 1024 * 1024
+"""Of a multipart upload, which may have 10,000 parts: objects of 80 GB."""
+_PARTS_AT_ONCE: Final = 3
+_COALESCED_GAP_BYTES: Final = 64 * 1024
+_LIST_CHUNK: Final = 1000
+
+
+def open_client_store(settings: StoreSettings) -> ClientStore:
+    """Makes no request. Raises ObjectStoreUnsuitableError without the client library."""
+    try:
+        import obstore
+        from obstore import store as stores
+    except ImportError as error:
+        raise ObjectStoreUnsuitableError(
+            f"{settings.url} needs the client library for object storage, which is not installed:"
+            " pip install 'spark-streamlog[objects]'",
+            url=settings.url,
+        ) from error
+    client_options = {
+        "allow_http": settings.allow_http,
+        "timeout": timedelta(milliseconds=settings.timeout_ms),
+        "connect_timeout": timedelta(milliseconds=settings.connect_timeout_ms),
+    }
+    retry = {
+        "max_retries": settings.max_retries,
+        "retry_timeout": timedelta(milliseconds=settings.retry_timeout_ms),
+        "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=5)},
+    }
+    config: dict[str, Any] = dict(settings.config)
+    kinds = {"s3": stores.S3Store, "gs": stores.GCSStore, "az": stores.AzureStore}
+    if settings.provider == "s3" and settings.path_style is not None:
+        config["virtual_hosted_style_request"] = not settings.path_style
+    try:
+        store = kinds[settings.provider](
+            settings.bucket, prefix=settings.prefix, config=config, client_options=client_options, retry_config=retry
+        )
+    except Exception as error:
+        raise ObjectStoreUnsuitableError(
+            f"{settings.url} cannot be opened: {_without_secrets(str(error), settings)}", url=settings.url
+        ) from None
+    return ClientStore(settings, obstore, store)
+
+
+class ClientStore:
+    """`ports.ObjectStore` over one bucket and prefix. Threads may share it; a forked child may not."""
+
+    def __init__(self, settings: StoreSettings, library: Any, store: Any) -> None:
+        self._settings = settings
+        self._library = library
+        self._store = store
+
+    def __repr__(self) -> str:
+        return f"ClientStore({self._settings.url})"
+
+    @property
+    def url(self) -> str:
+        return self._settings.url
+
+    def get(self, path: str) -> StoredObject:
+        with self._translated(path, is_write=False):
+            found = self._library.get(self._store, path)
+            return StoredObject(data=memoryview(found.bytes()).cast("B"), etag=str(found.meta["e_tag"] or ""))
+
+    def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
+        if not ranges:
+            return []
+        with self._translated(path, is_write=False):
+            found = self._library.get_ranges(
+                self._store,
+                path,
+                starts=[position for position, _ in ranges],
+                lengths=[length for _, length in ranges],
+                coalesce=_COALESCED_GAP_BYTES,
+            )
+        return [memoryview(one).cast("B") for one in found]
+
+    def put(self, path: str, data: Buffer) -> None:
+        with self._translated(path, is_write=True):
+            self._library.put(self._store, path, data, use_multipart=False)
+
+    def put_if_absent(self, path: str, data: Buffer) -> str:
+        with self._translated(path, is_write=True):
+            return self._etag(self._library.put(self._store, path, data, mode="create"), path)
+
+    def put_if_matches(self, path: str, data: Buffer, etag: str) -> str:
+        with self._translated(path, is_write=True):
+            try:
+                return self._etag(self._library.put(self._store, path, data, mode={"e_tag": etag}), path)
+            except FileNotFoundError as error:
+                raise ObjectPreconditionError(f"{self.url}/{path} does not exist", object=path) from error
+
+    def upload(self, path: str) -> ObjectUpload:
+        with self._translated(path, is_write=True):
+            writer = self._library.open_writer(
+                self._store, path, buffer_size=PART_BYTES, max_concurrency=_PARTS_AT_ONCE
+            )
+        return _ClientUpload(self, path, writer)
+
+    def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectEntry]:
+        """Stores list in the order of names, and so does the library for one directory."""
+        with self._translated(prefix, is_write=False):
+            chunks = self._library.list(self._store, prefix.rstrip("/"), offset=after or None, chunk_size=_LIST_CHUNK)
+            for chunk in chunks:
+                for meta in chunk:
+                    yield ObjectEntry(
+                        path=meta["path"],
+                        size_bytes=meta["size"],
+                        modified_ms=int(meta["last_modified"].timestamp() * 1000),
+                    )
+
+    def delete(self, paths: Sequence[str]) -> None:
+        with self._translated(paths[0] if paths else "", is_write=True):
+            try:
+                self._library.delete(self._store, list(paths))
+            except FileNotFoundError:
+                if len(paths) > 1:
+                    for path in paths:
+                        self.delete([path])
+
+    def remove_abandoned(self, before_ms: int) -> int:
+        """Multipart uploads cannot be seen through this library: buckets have a lifecycle rule for them."""
+        return 0
+
+    def close(self) -> None:
+        return None
+
+    def _etag(self, result: Any, path: str) -> str:
+        etag = result["e_tag"]
+        if not etag:
+            raise ObjectStoreUnsuitableError(
+                f"{self.url}: the store gives no ETag for {path}, which conditional writes need", url=self.url
+            )
+        return str(etag)
+
+    @contextmanager
+    def _translated(self, path: str, *, is_write: bool) -> Iterator[None]:
+        try:
+            yield
+        except (StreamlogError, GeneratorExit):
+            raise
+        except Exception as error:
+            raise translated(error, self._settings, path, is_write=is_write) from None
+
+
+class _ClientUpload:
+    def __init__(self, store: ClientStore, path: str, writer: Any) -> None:
+        self._store = store
+        self._path = path
+        self._writer: Any | None = writer
+
+    def write(self, data: Buffer) -> None:
+        assert self._writer is not None, "an upload that has ended"
+        with self._store._translated(self._path, is_write=True):
+            self._writer.write(data)
+
+    def finish(self) -> None:
+        assert self._writer is not None, "an upload that has ended"
+        writer, self._writer = self._writer, None
+        with self._store._translated(self._path, is_write=True):
+            writer.close()
+
+    def abort(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        try:
+            # The library aborts the multipart upload when its context ends with an error.
+            writer.__exit__(RuntimeError, RuntimeError("aborted"), None)
+        except Exception:
+            return
+
+
+def _without_secrets(text: str, settings: StoreSettings) -> str:
+    for secret in settings.secrets:
+        text = text.replace(secret, "…")
+    return text.split("\n\nDebug source", 1)[0][:500]

@@ -1,0 +1,192 @@
+"""Where a log on object storage is, and how its store is reached: a URL and options, checked before any request.
+
+    s3://bucket/prefix   s3a://…        object.access.key.id, object.secret.access.key, object.session.token,
+                                        object.region, object.path.style
+    gs://bucket/prefix                  object.service.account.key, object.service.account.path
+    az://container/prefix               object.account.name, object.account.key, object.sas.token
+    abfss://container@account.…/prefix  the same; the account stands in the URL
+    objects:///mnt/shared/log           a folder that all machines share
+
+For all: object.endpoint, object.allow.http, object.timeout.ms, object.connect.timeout.ms, object.max.retries,
+object.retry.timeout.ms. What is not given the client library takes from its usual places: environment, profile of the
+machine, role of the instance.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from broker_core.model.exceptions import InvalidConfigError
+
+FOLDER_SCHEME: Final = "objects"
+SCHEMES: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss", FOLDER_SCHEME)
+
+_COMMON: Final = {
+    "object.endpoint": "endpoint",
+    "object.allow.http": "",
+    "object.timeout.ms": "",
+    "object.connect.timeout.ms": "",
+    "object.max.retries": "",
+    "object.retry.timeout.ms": "",
+}
+_PROVIDER_OPTIONS: Final[dict[str, dict[str, str]]] = {
+    "s3": {
+        "object.region": "region",
+        "object.access.key.id": "access_key_id",
+        "object.secret.access.key": "secret_access_key",
+        "object.session.token": "session_token",
+        "object.path.style": "",
+    },
+    "gs": {
+        "object.service.account.key": "service_account_key",
+        "object.service.account.path": "service_account_path",
+    },
+    "az": {
+        "object.account.name": "account_name",
+        "object.account.key": "account_key",
+        "object.sas.token": "sas_key",
+    },
+    FOLDER_SCHEME: {},
+}
+_SECRETS: Final = frozenset(
+    {
+        *("object.secret.access.key", "object.session.token", "object.service.account.key", "object.account.key"),
+        *("object.sas.token", "object.access.key.id"),
+    }
+)
+_DEFAULT_TIMEOUT_MS: Final = 30_000
+_DEFAULT_CONNECT_TIMEOUT_MS: Final = 5_000
+_DEFAULT_MAX_RETRIES: Final = 5
+_DEFAULT_RETRY_TIMEOUT_MS: Final = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """A checked address. Its repr, and so every message that holds it, shows no secret.
+
+    `provider` is s3, gs, az or objects; `config` is what the client library calls its configuration.
+    """
+
+    url: str
+    provider: str
+    bucket: str
+    prefix: str
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    allow_http: bool = False
+    path_style: bool | None = None
+    timeout_ms: int = _DEFAULT_TIMEOUT_MS
+    connect_timeout_ms: int = _DEFAULT_CONNECT_TIMEOUT_MS
+    max_retries: int = _DEFAULT_MAX_RETRIES
+    retry_timeout_ms: int = _DEFAULT_RETRY_TIMEOUT_MS
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Texts that must not appear in any message."""
+        names = {**_PROVIDER_OPTIONS[self.provider]}
+        return tuple(self.config[names[name]] for name in _SECRETS if names.get(name) in self.config)
+
+
+def is_object_url(text: str) -> bool:
+    """Whether a path is the URL of a log on object storage."""
+    scheme, separator, _ = text.partition("://")
+    return bool(separator) and scheme.lower() in SCHEMES
+
+
+def parse_store_settings(url: str, options: Mapping[str, str] | None = None) -> StoreSettings:
+    """`options`: all whose names begin with `object.`. Raises InvalidConfigError that names the option or the URL."""
+    parts = urlsplit(url)
+    scheme = parts.scheme.lower()
+    if scheme not in SCHEMES:
+        raise InvalidConfigError(
+            f"{_redacted(url)} is no URL of a log on object storage; those begin with s3://, s3a://, gs://, az://,"
+            " abfss:// or objects:///"
+        )
+    if parts.query or parts.fragment or parts.password:
+        raise InvalidConfigError(
+            f"{_redacted(url)} holds more than a bucket and a path; credentials and settings are options (object.*)"
+        )
+    provider = {"s3a": "s3", "abfs": "az", "abfss": "az"}.get(scheme, scheme)
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    known = _COMMON | _PROVIDER_OPTIONS[provider]
+    for name in given:
+        if name not in known:
+            raise _unknown_option(name, provider, known)
+    config = {known[name]: value for name, value in given.items() if known[name]}
+    bucket, prefix = _place(url, parts.netloc, parts.path, provider, config)
+    if provider == "az" and not config.get("account_name"):
+        config.pop("account_name", None)
+    return StoreSettings(
+        url=url.rstrip("/"),
+        provider=provider,
+        bucket=bucket,
+        prefix=prefix,
+        config=config,
+        allow_http=_flag(given, "object.allow.http") or False,
+        path_style=_flag(given, "object.path.style"),
+        timeout_ms=_number(given, "object.timeout.ms", _DEFAULT_TIMEOUT_MS, 1),
+        connect_timeout_ms=_number(given, "object.connect.timeout.ms", _DEFAULT_CONNECT_TIMEOUT_MS, 1),
+        max_retries=_number(given, "object.max.retries", _DEFAULT_MAX_RETRIES, 0),
+        retry_timeout_ms=_number(given, "object.retry.timeout.ms", _DEFAULT_RETRY_TIMEOUT_MS, 1),
+    )
+
+
+def _place(url: str, netloc: str, path: str, provider: str, config: dict[str, str]) -> tuple[str, str]:
+    """(bucket, prefix without slashes at its ends)."""
+    if provider == FOLDER_SCHEME:
+        if netloc or not path.strip("/"):
+            raise InvalidConfigError(f"{url} names no folder; write objects:///an/absolute/path")
+        return "", unquote(path).rstrip("/")
+    container, at, host = netloc.partition("@")
+    if at:
+        if provider != "az":
+            raise InvalidConfigError(f"{_redacted(url)} holds more than a bucket and a path")
+        config.setdefault("account_name", host.partition(".")[0])
+    if not container:
+        raise InvalidConfigError(f"{url} names no bucket")
+    prefix = "/".join(part for part in path.split("/") if part)
+    if not prefix:
+        raise InvalidConfigError(
+            f"{url} names a bucket and no place in it; a log needs a prefix of its own, such as {url.rstrip('/')}/log"
+        )
+    return container, prefix
+
+
+def _unknown_option(name: str, provider: str, known: Mapping[str, str]) -> InvalidConfigError:
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    advice = f". Did you mean {close[0]}?" if close else f"; those of {provider}:// are {', '.join(sorted(known))}"
+    return InvalidConfigError(f"Unknown option {name}{advice}", setting=name)
+
+
+def _flag(options: Mapping[str, str], name: str) -> bool | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    if text.strip().lower() not in ("true", "false"):
+        raise InvalidConfigError(f"Invalid value for option {name}: it must be true or false", setting=name)
+    return text.strip().lower() == "true"
+
+
+def _number(options: Mapping[str, str], name: str, default: int, least: int) -> int:
+    text = options.get(name)
+    if text is None:
+        return default
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if not least <= number < 2**31:
+        raise InvalidConfigError(
+            f"Invalid value for option {name}: it must be a whole number from {least} to {2**31 - 1}", setting=name
+        )
+    return number
+
+
+def _redacted(url: str) -> str:
+    """Without what may be a password or a token."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2] if parts.password else parts.netloc
+    return f"{parts.scheme}://{host}{parts.path}"

@@ -1,0 +1,254 @@
+"""One simulated run: real door and machine, one store, many actors, one seed that says everything.
+
+At each step one actor goes on to its next request, or a late request arrives, or an actor is killed. After each step
+the oracle reads what is new in the store. At the end somebody who knows nothing opens the log and reads all of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import TypeVar
+
+from simulation.objects.faulty_objects import FaultRates, FaultyObjects
+from simulation.objects.log_actors import (
+    COMPACTED,
+    PARTITIONS,
+    TOPIC,
+    at_least_once_writer,
+    exactly_once_driver,
+    group_member,
+    keyed_writer,
+    maintainer,
+    reader,
+    topic_churner,
+)
+from simulation.objects.log_oracle import LogOracle, require
+from support.objects.in_memory_objects import InMemoryObjects
+from support.spark.interleaved_actors import Actor
+
+from broker_core.model.exceptions import ObjectStoreError, StreamlogError, UploadExpiredError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.object_cluster.log_means import LogMeans, SequentialRequests
+from broker_core.object_cluster.object_cluster import ObjectCluster
+from broker_core.record.batch_reader import iter_headers, records_of
+
+Value = TypeVar("Value")
+
+START_MS = 1_764_000_000_000
+MAX_STEP_COUNT = 3_000
+VERSION_COUNT = 4
+MAX_SKEW_MS = 200
+
+
+class ObjectWorld:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.dice = random.Random(seed)
+        self.milliseconds = START_MS
+        self.store = InMemoryObjects(now_ms=self.now_ms)
+        self.oracle = LogOracle(self.store, now_ms=self.now_ms, pin_margin_ms=2 * MAX_SKEW_MS)
+        self.grace_ms = self.dice.choice((2_000, 10_000))
+        self.staged: dict[str, list[str]] = {}
+        self.faults: Counter[str] = Counter()
+        self.step_count = 0
+        self._late: list[Callable[[], object]] = []
+        scale = self.dice.choice((0.0, 0.01, 0.05, 0.15))
+        self.rates = FaultRates(*(scale * self.dice.random() for _ in range(4)))
+        self._max_pace_ms = self.dice.choice((5, 50, 500))
+        self._kill_chance = self.dice.choice((0.0, 0.0, 0.003, 0.01))
+
+    def now_ms(self) -> int:
+        return self.milliseconds
+
+    def run(self) -> None:
+        """Raises whatever is wrong."""
+        self._make_topics()
+        self.oracle.catch_up()
+        actors = self._actors()
+        weights = {actor.name: self.dice.choice((0.1, 1.0, 1.0, 3.0)) for actor in actors}
+        try:
+            for _ in range(MAX_STEP_COUNT):
+                ready = [actor for actor in actors if actor.is_ready]
+                if not ready:
+                    break
+                self._step(ready, weights)
+        finally:
+            for actor in actors:
+                while not actor.is_done:
+                    actor.kill()
+        for late in self._late:
+            _apply_late(late)
+        self.oracle.catch_up()
+        self._check_end()
+
+    def _step(self, ready: list[Actor], weights: dict[str, float]) -> None:
+        self.step_count += 1
+        self.milliseconds += self.dice.randint(0, self._max_pace_ms)
+        if self._late and self.dice.random() < 0.05:
+            _apply_late(self._late.pop(self.dice.randrange(len(self._late))))
+        else:
+            (actor,) = self.dice.choices(ready, [weights[one.name] for one in ready])
+            if self.dice.random() < self._kill_chance:
+                self.faults["killed"] += 1
+                actor.kill()
+            else:
+                actor.go_on()
+            if actor.error is not None:
+                raise actor.error
+        self.oracle.catch_up()
+
+    def _actors(self) -> list[Actor]:
+        dice = self.dice
+        bodies: list[tuple[str, Callable[[ActorView], None]]] = []
+        for app in ("a", "b"):
+            for run in range(dice.randint(1, 2)):
+                bodies.append((f"{app}{run}", lambda view, app=app: exactly_once_driver(view, app, VERSION_COUNT)))
+        bodies.append(("plain", lambda view: at_least_once_writer(view, dice.randint(1, 4))))
+        bodies.append(("keyed", lambda view: keyed_writer(view, 6)))
+        for run in range(dice.randint(0, 2)):
+            bodies.append((f"churn{run}", lambda view: topic_churner(view, 8)))
+        for run in range(dice.randint(1, 2)):
+            bodies.append((f"maintain{run}", lambda view: maintainer(view, 4)))
+        for run in range(dice.randint(1, 2)):
+            bodies.append((f"read{run}", lambda view: reader(view, 6)))
+        for partition in PARTITIONS:
+            name = f"member{partition.partition}"
+            bodies.append((name, lambda view, tp=partition: group_member(view, "g", tp, 5, pins=tp.partition == 0)))
+        return [self._actor(name, body) for name, body in bodies]
+
+    def _actor(self, name: str, body: Callable[[ActorView], None]) -> Actor:
+        dice = random.Random(self.dice.random())
+        return Actor(name, lambda actor: body(ActorView(self, actor, dice)))
+
+    def _make_topics(self) -> None:
+        with ObjectCluster(self._means(self.store, self.dice), create=True, maintains=False) as cluster:
+            retention = {} if self.dice.random() < 0.5 else {"retention.bytes": "300"}
+            cluster.create_topic(TOPIC, partition_count=2, configs=retention)
+            configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
+            cluster.create_topic(COMPACTED, partition_count=1, configs=configs)
+
+    def _means(self, store: object, dice: random.Random, *, skew_ms: int = 0, sleep_ms=lambda ms: None) -> LogMeans:
+        return LogMeans(
+            store=store,
+            clock=SkewedClock(self, skew_ms),
+            entropy=SeededEntropy(dice),
+            sleep_ms=sleep_ms,
+            steady_ms=lambda: float(self.milliseconds),
+            requests=SequentialRequests(),
+        )
+
+    def send_late(self, apply: Callable[[], object]) -> None:
+        self._late.append(apply)
+
+    def _check_end(self) -> None:
+        """What is committed is whole, and a newcomer reads what the oracle has."""
+        for app, history in self.oracle.apps.items():
+            require([version for version, _ in history] == list(range(1, len(history) + 1)), f"{app}: {history}")
+        self._check_whole_attempts()
+        with ObjectCluster(self._means(self.store, self.dice), maintains=False) as cluster:
+            for topic_id, topic in self.oracle.topics.items():
+                for number in range(topic["partitions"]):
+                    partition = TopicPartition(topic["name"], number)
+                    log = self.oracle.partitions[(topic_id, number)]
+                    expected = {o: row for o, row in log.records.items() if o >= log.log_start_offset}
+                    found = _read_all(cluster, partition, log.log_start_offset)
+                    require(found == expected, f"{partition}: a newcomer reads {found}, not {expected}")
+
+    def _check_whole_attempts(self) -> None:
+        """Of each version all rows of exactly one attempt: of those that its commit named."""
+        rows: dict[str, set[str]] = {}
+        for value in self.oracle.committed_values():
+            parts = (value or b"").decode().rsplit(":", 2)
+            if len(parts) == 3 and parts[0].count(":") == 2:
+                rows.setdefault(parts[0], set()).add((value or b"").decode())
+        expected = {}
+        for app, history in self.oracle.apps.items():
+            for version, note in history:
+                mark = f"{app}:{version}:{note}"
+                expected[mark] = set(self.staged[mark])
+        require(rows == expected, f"rows {rows}, committed {expected}")
+
+
+class ActorView:
+    """What an actor works with: its dice, its own store with its own faults, logs that it opens over it."""
+
+    def __init__(self, world: ObjectWorld, actor: Actor, dice: random.Random) -> None:
+        self.world = world
+        self.name = actor.name
+        self.dice = dice
+        self._actor = actor
+        self._numbers = 0
+        self._skew_ms = dice.randint(-MAX_SKEW_MS, MAX_SKEW_MS)
+        self._store = FaultyObjects(
+            world.store,
+            actor,
+            dice,
+            world.rates,
+            send_late=world.send_late,
+            on_delete=world.oracle.on_delete,
+            on_fault=lambda name: world.faults.update([name]),
+        )
+
+    def open(self) -> ObjectCluster:
+        means = self.world._means(self._store, self.dice, skew_ms=self._skew_ms, sleep_ms=self._sleep)
+        return ObjectCluster(means, maintains=False)
+
+    def next_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def tried(self, call: Callable[[], Value]) -> Value | None:
+        """None when the store would not, or it took too long."""
+        try:
+            return call()
+        except (ObjectStoreError, UploadExpiredError):
+            return None
+
+    def until_answered(self, call: Callable[[], Value]) -> Value:
+        while True:
+            try:
+                return call()
+            except ObjectStoreError:
+                continue
+
+    def _sleep(self, duration_ms: float) -> None:
+        self._actor.pause()
+
+
+class SkewedClock:
+    def __init__(self, world: ObjectWorld, skew_ms: int) -> None:
+        self._world = world
+        self._skew_ms = skew_ms
+
+    def now_ms(self) -> int:
+        return self._world.milliseconds + self._skew_ms
+
+
+class SeededEntropy:
+    def __init__(self, dice: random.Random) -> None:
+        self._dice = dice
+
+    def random_bytes(self, count: int) -> bytes:
+        return self._dice.randbytes(count)
+
+
+def _apply_late(apply: Callable[[], object]) -> None:
+    try:
+        apply()
+    except StreamlogError:
+        return
+
+
+def _read_all(cluster: ObjectCluster, partition: TopicPartition, position: int) -> dict:
+    found: dict = {}
+    while True:
+        fetched = cluster.fetch(partition, position, max_bytes=300)
+        for place, _ in iter_headers(bytes(fetched.buffer)):
+            for record in records_of(bytes(fetched.buffer), place):
+                if record.offset >= position:
+                    found[record.offset] = (record.key, record.value)
+        if fetched.next_offset == position:
+            return found
+        position = fetched.next_offset

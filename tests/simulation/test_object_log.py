@@ -1,0 +1,61 @@
+"""The log on object storage in simulation: real code, a store where everything goes wrong, many users, many seeds.
+
+More seeds, and one of them again: `python -m tests.simulation.objects`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from simulation.objects.planted_bugs import BUGS, planted
+from simulation.objects.simulation_runs import run_seed
+
+SEED_COUNT = 150
+LONG_SEED_COUNT = 20_000
+SEEDS_FOR_A_BUG = 80
+
+
+def run_seeds(seeds) -> Counter[str]:
+    faults: Counter[str] = Counter()
+    for seed in seeds:
+        try:
+            faults.update(run_seed(seed).faults)
+        except Exception as error:
+            error.add_note(f"again: python -m tests.simulation.objects --first {seed} --seeds 1")
+            raise
+    return faults
+
+
+def test_every_promise_holds_whatever_the_store_and_the_others_do():
+    faults = run_seeds(range(SEED_COUNT))
+    kinds = {"refused", "lost", "lost read", "repeated", "late", "killed", "arrived after the kill"}
+    assert kinds <= faults.keys()
+
+
+@pytest.mark.parametrize("name", sorted(BUGS))
+def test_a_planted_bug_is_found(name):
+    found = None
+    for seed in range(SEEDS_FOR_A_BUG):
+        with planted(name):
+            try:
+                run_seed(seed)
+            except Exception as error:
+                found = error
+                break
+    assert found is not None, f"{SEEDS_FOR_A_BUG} seeds do not find it: {BUGS[name].__doc__}"
+
+
+def test_a_seed_runs_the_same_way_again():
+    first, second = run_seed(11), run_seed(11)
+    assert (first.step_count, first.faults, first.store.objects) == (
+        second.step_count,
+        second.faults,
+        second.store.objects,
+    )
+
+
+@pytest.mark.long
+@pytest.mark.timeout(7200)
+def test_every_promise_holds_for_many_seeds():
+    run_seeds(range(100_000, 100_000 + LONG_SEED_COUNT))
