@@ -165,8 +165,8 @@ CONDITIONS: dict[str, Condition] = {
         _LOSS_ADVICE,
     ),
     "KAFKA_DATA_LOSS.TOPIC_RECREATED": Condition(
-        "The topic {topic} was deleted and made again while the query ran (topic id {old_id}, now {new_id}): what was "
-        "not yet read of the old one is gone.",
+        "The topic {topic} was deleted and made again (topic id {old_id}, now {new_id}): what was not yet read of the "
+        "old one is gone.",
         _LOSS_ADVICE + " Reading then goes on from the start of the new topic.",
     ),
     # -- Trigger.AvailableNow: a partition lost or shrunk in the middle of a run fails whatever failOnDataLoss says --

@@ -4,8 +4,8 @@ A reader commits its offset for a group as everybody does, with this text beside
 
     streamlog-pin-until:1798761600000       milliseconds since 1970-01-01 UTC
 
-A reader that lives renews it with each commit; the pin of one that is gone runs out by itself. Other systems see an
-ordinary committed offset.
+More text may follow behind a semicolon. A reader that lives renews the pin with each commit; the pin of one that is
+gone runs out by itself. Other systems see an ordinary committed offset.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from typing import Final
 
 _PREFIX: Final = "streamlog-pin-until:"
-_PIN: Final = re.compile(re.escape(_PREFIX) + r"(?P<until_ms>[0-9]{1,19})")
+_PIN: Final = re.compile(re.escape(_PREFIX) + r"(?P<until_ms>[0-9]{1,19})(;.*)?", re.DOTALL)
 
 
 def pin_metadata(until_ms: int) -> str:

@@ -59,6 +59,8 @@ class ReadOptions:
     max_bytes_per_trigger: int | None
     small_batch_offsets: int
     """Micro-batches up to this size are read where they are planned; 0 leaves all of them to tasks."""
+    checkpoint_location: str | None
+    """The query's own, where the source is told: Spark gives it to the sink only."""
     group_id: str | None
     """The consumer group that a stream's progress is stored in."""
     pin_retention_ms: int | None
@@ -103,6 +105,7 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
         max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", default_ms=DEFAULT_MAX_TRIGGER_DELAY_MS),
         max_bytes_per_trigger=max_bytes,
         small_batch_offsets=_small_batch_offsets(options),
+        checkpoint_location=options.text("checkpointLocation") if kind is QueryKind.STREAM else None,
         group_id=group_id,
         pin_retention_ms=_pin_retention_ms(options, kind, group_id),
         fetch_offset_attempt_count=options.integer("fetchOffset.numRetries", minimum=1, maximum=MAX_INTEGER) or 3,

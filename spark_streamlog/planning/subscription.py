@@ -40,6 +40,18 @@ class AssignPartitions:
 Subscription = SubscribeTopics | SubscribePattern | AssignPartitions
 
 
+def subscription_text(subscription: Subscription) -> str:
+    """`subscribe=a,b`: the same subscription gives the same text in every process."""
+    match subscription:
+        case SubscribeTopics(topics=topics):
+            names = sorted(topics)
+        case AssignPartitions(partitions=partitions):
+            names = [str(tp) for tp in sorted(partitions)]
+        case SubscribePattern(pattern=pattern):
+            names = [pattern]
+    return f"{subscription.option}={','.join(names)}"
+
+
 def topics_to_describe(subscription: Subscription) -> Collection[str] | None:
     """The names to ask the log for; None when the pattern needs all of them."""
     match subscription:

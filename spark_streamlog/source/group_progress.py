@@ -8,13 +8,22 @@ a pin, when a third of its lease is over.
 Progress is for people and lag tools: when it cannot be stored, the query goes on with a warning, and some time later it
 is tried again. A pin is a promise. When the first one cannot be made, or the last one has ended before a next one could
 be made, the query fails with STREAMLOG_PIN_LOST rather than go on unprotected.
+
+Beside the offsets stand the ids of the query's topics, for a restart to tell whether one was deleted and made again
+(`topic_memory`). A group's offsets in a topic are forgotten when the topic is deleted, and their metadata with them. So
+the ids of all topics stand in several of them: what is left of a query of several topics tells of the deleted one. A
+query of one topic cannot learn from its group that the topic was recreated.
+
+    streamlog-topic-ids:{"ids":[{"t":"<id>"}],"vectors":{"<digest>":0}}        behind a pin, if there is one
 """
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+from uuid import UUID
 
 from broker_core.cluster import Cluster, GroupOffset
 from broker_core.model.exceptions import StreamlogError
@@ -22,9 +31,17 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.retention_pin import pin_metadata
 from spark_streamlog.errors import condition_error
 from spark_streamlog.options.read_options import ReadOptions
+from spark_streamlog.planning.stream_offset import StreamOffset
+from spark_streamlog.planning.topic_ids import VectorTopics, digest_of, from_document, to_document
 from spark_streamlog.wall_clock import wall_clock_ms
 
 logger = logging.getLogger("spark_streamlog")
+
+TOPIC_IDS_PREFIX: Final = "streamlog-topic-ids:"
+MAX_TOPIC_IDS_LENGTH: Final = 3000
+"""Of 4096 characters that brokers take (offset.metadata.max.bytes). A query of very many topics keeps no ids here."""
+BEARER_COUNT: Final = 3
+"""In so many topics the ids of all stand beside the offset of one partition."""
 
 RETRY_INTERVAL_MS: Final = 10_000
 """After a failure; a pin is tried again sooner where its lease is short."""
@@ -41,6 +58,7 @@ def progress_of(
         group_id=options.group_id,
         pin_retention_ms=options.pin_retention_ms,
         now_ms=now_ms,
+        target=str(options.target),
     )
 
 
@@ -48,39 +66,72 @@ class GroupProgress:
     """For one run of one stream, in the process that plans it."""
 
     def __init__(
-        self, cluster: Cluster, *, group_id: str, pin_retention_ms: int | None, now_ms: Callable[[], int]
+        self,
+        cluster: Cluster,
+        *,
+        group_id: str,
+        pin_retention_ms: int | None,
+        now_ms: Callable[[], int],
+        target: str = "",
     ) -> None:
+        """`target` names the log in the digests of offsets."""
         self._cluster = cluster
         self._group_id = group_id
         self._pin_retention_ms = pin_retention_ms
         self._now_ms = now_ms
-        self._stored: dict[TopicPartition, int] | None = None
+        self._target = target
+        self._topic_ids_text = ""
+        self._stored: tuple[dict[TopicPartition, int], str] | None = None
         self._stored_at_ms = 0
         self._failed_at_ms: int | None = None
+
+    def ids_at(self, offsets: StreamOffset) -> Mapping[str, UUID]:
+        """As `topic_memory.TopicMemory`. A group that cannot be asked, or holds none, says nothing."""
+        digest = digest_of(offsets, self._target)
+        try:
+            committed = self._cluster.fetch_offsets(self._group_id)
+        except (StreamlogError, OSError) as error:
+            logger.warning("The group %s cannot be asked for the ids of the query's topics: %s", self._group_id, error)
+            return {}
+        known: dict[str, UUID] = {}
+        for stored in committed.values():
+            known |= _topic_ids_in(stored.metadata).get(digest, {})
+        return known
+
+    def remember(self, vectors: Sequence[VectorTopics]) -> None:
+        """Goes along with the next offsets that are stored."""
+        document = to_document((digest_of(each.offsets, self._target), each.topic_ids) for each in vectors)
+        text = TOPIC_IDS_PREFIX + json.dumps(document, separators=(",", ":"))
+        self._topic_ids_text = text if len(text) <= MAX_TOPIC_IDS_LENGTH else ""
 
     def store(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Raises STREAMLOG_PIN_LOST."""
         now_ms = self._now_ms()
-        if (offsets == self._stored and not self._is_renewal_due(now_ms)) or self._is_too_early_again(now_ms):
+        wanted = (dict(offsets), self._topic_ids_text)
+        if (wanted == self._stored and not self._is_renewal_due(now_ms)) or self._is_too_early_again(now_ms):
             return
         try:
             self._commit(offsets, now_ms)
         except (StreamlogError, OSError) as error:
             self._on_failure(error, now_ms)
         else:
-            self._stored, self._stored_at_ms, self._failed_at_ms = dict(offsets), now_ms, None
+            self._stored, self._stored_at_ms, self._failed_at_ms = wanted, now_ms, None
 
     def _commit(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> None:
         topics = self._cluster.describe_topics({tp.topic for tp in offsets})
-        metadata = "" if self._pin_retention_ms is None else pin_metadata(now_ms + self._pin_retention_ms)
-        present = {
-            tp: GroupOffset(offset=offset, metadata=metadata)
-            for tp, offset in offsets.items()
-            # The offsets may still name what was deleted, and such a commit would be refused.
-            if tp.topic in topics and tp.partition < topics[tp.topic].partition_count
-        }
+        pin = "" if self._pin_retention_ms is None else pin_metadata(now_ms + self._pin_retention_ms)
+        # The offsets may still name what was deleted, and such a commit would be refused.
+        present = [
+            tp for tp in sorted(offsets) if tp.topic in topics and tp.partition < topics[tp.topic].partition_count
+        ]
+        firsts = {tp.topic: tp for tp in reversed(present)}
+        bearers = sorted(firsts.values())[:BEARER_COUNT] if self._topic_ids_text else []
+        both = f"{pin};{self._topic_ids_text}" if pin else self._topic_ids_text
         if present:
-            self._cluster.commit_offsets(self._group_id, present)
+            self._cluster.commit_offsets(
+                self._group_id,
+                {tp: GroupOffset(offset=offsets[tp], metadata=both if tp in bearers else pin) for tp in present},
+            )
 
     def _is_renewal_due(self, now_ms: int) -> bool:
         retention_ms = self._pin_retention_ms
@@ -101,6 +152,14 @@ class GroupProgress:
         if self._failed_at_ms is None:
             logger.warning("The progress of the query cannot be stored in the group %s: %s", self._group_id, error)
         self._failed_at_ms = now_ms
+
+
+def _topic_ids_in(metadata: str) -> Mapping[str, Mapping[str, UUID]]:
+    _, prefix, text = metadata.partition(TOPIC_IDS_PREFIX)
+    try:
+        return from_document(json.loads(text)) if prefix else {}
+    except (ValueError, RecursionError):
+        return {}
 
 
 def _has_passed(duration_ms: int, since_ms: int, now_ms: int) -> bool:

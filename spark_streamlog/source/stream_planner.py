@@ -17,8 +17,10 @@ of such partitions is empty: its end is the start, and a repeated first batch is
 said to be by then. See `stream_start`.
 
 *A topic deleted and made again.* Offsets of the old topic mean nothing in the new one, and may even lie within it. The
-ids that belong to a vector of offsets are kept with it; when one has changed, the loss is reported and the new topic is
-read from its start. Were the new ends equal to the old offsets, Spark would see no news: one offset is held back then.
+ids that belong to a vector of offsets are kept with it, across restarts by `memories`; when one has changed, the loss
+is reported and the new topic is read from its start. Were the new ends equal to the old offsets, Spark would see no
+news: one offset is held back then. Where the ids of a checkpoint are not known, an end below the start gives a
+recreated topic away; of one that has grown past the start nothing can be said, and it is read as the same.
 
 *Trigger.AvailableNow.* The end of the run is fixed once. A partition that is lost or shrinks below a batch's end in the
 middle of the run is an error whatever failOnDataLoss says, since the run could never reach its end. A batch that an
@@ -31,7 +33,7 @@ never while there is no news.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from broker_core.model.identifiers import TopicPartition
@@ -41,11 +43,13 @@ from spark_streamlog.planning.byte_limit import limit_bytes
 from spark_streamlog.planning.offset_range import OffsetRange, split_ranges
 from spark_streamlog.planning.rate_limit import NEVER_MS, limit_offsets, must_wait, new_offset_count
 from spark_streamlog.planning.stream_offset import StreamOffset
+from spark_streamlog.planning.topic_ids import KnownTopics, VectorTopics
 from spark_streamlog.source.data_loss import check_run_end_is_reachable, report_added, report_deleted, report_recreated
 from spark_streamlog.source.group_progress import GroupProgress
 from spark_streamlog.source.offset_reader import LatestOffsets, OffsetReader
 from spark_streamlog.source.planned_range import PlannedRange
 from spark_streamlog.source.stream_start import find_stream_start
+from spark_streamlog.source.topic_memory import TopicMemory
 
 
 class StreamPlanner:
@@ -58,11 +62,14 @@ class StreamPlanner:
         *,
         now_ms: Callable[[], float],
         progress: GroupProgress | None = None,
+        memories: Sequence[TopicMemory] = (),
     ) -> None:
+        """`memories`: of topic ids, the one that is believed first, first."""
         self._offsets = offsets
         self._options = options
         self._now_ms = now_ms
         self._progress = progress
+        self._memories = memories
         self._initial: StreamOffset | None = None
         self._held_at_initial: frozenset[TopicPartition] = frozenset()
         self._asked_from: StreamOffset | None = None
@@ -73,9 +80,9 @@ class StreamPlanner:
         self._last_batch_ms = NEVER_MS
         # the vector that Spark goes on from, the one last offered as an end, and the topics both belong to
         self._start: StreamOffset | None = None
-        self._start_ids: Mapping[str, UUID] = {}
+        self._start_topics = KnownTopics()
         self._end: StreamOffset | None = None
-        self._end_ids: Mapping[str, UUID] = {}
+        self._end_topics = KnownTopics()
         self._recreated_starts: dict[TopicPartition, int] = {}
 
     def prepare_available_now(self) -> None:
@@ -91,7 +98,7 @@ class StreamPlanner:
     def latest_offset(self, start: StreamOffset, *, max_offsets: int | None, is_limited: bool) -> StreamOffset:
         """The end of the next batch. Not limited: everything there is, whatever the options say."""
         if start == self._end:
-            self._start, self._start_ids = self._end, self._end_ids
+            self._start, self._start_topics = self._end, self._end_topics
         latest = self._latest_for(start)
         self._latest_seen = latest.offsets
         if not latest.offsets:
@@ -102,24 +109,27 @@ class StreamPlanner:
         begin = self._begin(start, latest.offsets, anew, is_limited=is_limited)
         self._asked_from = start
         is_kept = {tp for tp in start if tp.topic not in anew}
-        self._store_progress({tp: start[tp] if tp in is_kept else begin[tp] for tp in latest.offsets})
+        progress = {tp: start[tp] if tp in is_kept else begin[tp] for tp in latest.offsets}
+        starting = VectorTopics(offsets=start, topic_ids=self._start_topics.known_ids)
         ends = self._blocked(latest.offsets)
         if is_limited:
             now_ms = self._now_ms()
             if self._must_wait(begin, ends, now_ms):
+                self._store(progress, starting)
                 return start
             self._last_batch_ms = now_ms
             ends = self._limited(begin, ends, max_offsets)
         recreated_starts = {tp: begin[tp] for tp in ends if tp.topic in anew}
         if ends == start:
             ends = _all_but_one(ends, recreated_starts)
-        self._offer(ends, latest.topic_ids, recreated_starts)
+        self._store(progress, starting, VectorTopics(offsets=ends, topic_ids=latest.topic_ids))
+        self._offer(ends, KnownTopics.all_of(latest.topic_ids), recreated_starts)
         return dict(ends)
 
     def commit(self, end: StreamOffset) -> None:
         """All below is done. As a rule that was known before, and better: what began anew since is not in `end`."""
         if end != self._asked_from:
-            self._store_progress(end)
+            self._store(end, VectorTopics(offsets=end, topic_ids=self._topics_at(end).known_ids))
 
     def reported_latest_offset(self) -> StreamOffset | None:
         """For the query's progress: the readable ends as last seen, not limited."""
@@ -131,46 +141,64 @@ class StreamPlanner:
         self._is_first_batch_open = False
         if start == end:
             return []
-        if self._asked_from is None:
-            # A batch that an earlier run left behind is run before an end is asked for. Its start may have moved.
-            self._store_progress({tp: min(offset, end[tp]) for tp, offset in start.items() if tp in end})
         assignment = self._offsets.assignment()
         is_repeated = end != self._end
         if is_repeated:
-            self._offer(end, assignment.topic_ids, {})
-        elif self._run_end is not None:
+            self._start, self._start_topics = dict(start), self._topics_at(start)
+            self._offer(end, self._topics_at(end).or_now(assignment.topic_ids), {})
+        if self._asked_from is None:
+            self._store_before_first_end(start, end)
+        if not is_repeated and self._run_end is not None:
             latest = self._offsets.latest(end)
-            check_run_end_is_reachable(self._run_end, end, latest, self._end_ids)
+            check_run_end_is_reachable(self._run_end, end, latest, self._end_topics.ids)
         from_offsets = self._from_offsets(start, end, is_repeated=is_repeated, present=assignment.partitions)
+        if is_repeated:
+            from_offsets = self._after_recreations(start, end, from_offsets, assignment.topic_ids)
         ranges = [
             OffsetRange(topic_partition=tp, from_offset=from_offsets[tp], until_offset=end[tp])
             for tp in sorted(from_offsets)
         ]
         for r in ranges:
             if r.size < 0:
-                report_data_loss(
-                    "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED",
-                    fail_on_data_loss=self._options.fail_on_data_loss,
-                    topic_partition=str(r.topic_partition),
-                    prev_offset=r.from_offset,
-                    new_offset=r.until_offset,
-                )
+                self._report_end_below_start(r.topic_partition, r.from_offset, r.until_offset)
         pieces = split_ranges(
             ranges,
             min_partitions=self._options.min_partitions,
             max_records_per_partition=self._options.max_records_per_partition,
         )
-        return [PlannedRange.of(piece, self._end_ids.get(piece.topic_partition.topic)) for piece in pieces]
+        return [PlannedRange.of(piece, self._end_topics.ids.get(piece.topic_partition.topic)) for piece in pieces]
 
-    def _store_progress(self, offsets: StreamOffset) -> None:
-        """Raises STREAMLOG_PIN_LOST when retention can no longer be kept off what is above."""
+    def _store(self, progress: StreamOffset, *vectors: VectorTopics) -> None:
+        """Before Spark is given the last of the vectors. Raises STREAMLOG_PIN_LOST when retention can no longer be kept
+        off what is above `progress`."""
+        for memory in self._memories:
+            memory.remember(vectors)
         if self._progress is not None:
-            self._progress.store(offsets)
+            self._progress.store(progress)
+
+    def _store_before_first_end(self, start: StreamOffset, end: StreamOffset) -> None:
+        """A batch that an earlier run left behind is run before an end is asked for. Its start may have moved."""
+        self._store(
+            {tp: min(offset, end[tp]) for tp, offset in start.items() if tp in end},
+            VectorTopics(offsets=start, topic_ids=self._start_topics.known_ids),
+            VectorTopics(offsets=end, topic_ids=self._end_topics.known_ids),
+        )
+
+    def _topics_at(self, offsets: StreamOffset) -> KnownTopics:
+        """What is known of a vector: of this run's own, or by the memories."""
+        if offsets == self._end:
+            return self._end_topics
+        if offsets == self._start:
+            return self._start_topics
+        found: dict[str, UUID] = {}
+        for memory in reversed(self._memories):
+            found |= memory.ids_at(offsets)
+        return KnownTopics.all_of({topic: found[topic] for topic in {tp.topic for tp in offsets} & found.keys()})
 
     def _find_initial(self) -> StreamOffset:
         found = find_stream_start(self._offsets, self._options, self._run_end)
         self._held_at_initial = found.held
-        self._start, self._start_ids = found.offsets, found.topic_ids
+        self._start, self._start_topics = found.offsets, KnownTopics.all_of(found.topic_ids)
         return dict(self._start)
 
     def _latest_for(self, start: StreamOffset) -> LatestOffsets:
@@ -183,15 +211,52 @@ class StreamPlanner:
 
     def _recreated_topics(self, start: StreamOffset, latest: LatestOffsets) -> set[str]:
         if start != self._start:
-            # The first batch of a restarted run: from here on the ids are known.
-            self._start, self._start_ids = dict(start), latest.topic_ids
-        changed = {
-            topic: (self._start_ids[topic], topic_id)
-            for topic, topic_id in latest.topic_ids.items()
-            if self._start_ids.get(topic, topic_id) != topic_id
-        }
+            # The first batch of a restarted run.
+            self._start, self._start_topics = dict(start), self._topics_at(start).or_now(latest.topic_ids)
+        changed = self._start_topics.changed_to(latest.topic_ids)
         report_recreated(changed, self._options)
-        return set(changed)
+        shrunk = [
+            tp
+            for tp in sorted(start)
+            if self._start_topics.is_unknown(tp.topic) and latest.offsets.get(tp, start[tp]) < start[tp]
+        ]
+        for tp in shrunk:
+            self._report_end_below_start(tp, start[tp], latest.offsets[tp])
+        return changed.keys() | {tp.topic for tp in shrunk}
+
+    def _after_recreations(
+        self,
+        start: StreamOffset,
+        end: StreamOffset,
+        from_offsets: dict[TopicPartition, int],
+        ids_now: Mapping[str, UUID],
+    ) -> dict[TopicPartition, int]:
+        """Of a batch that an earlier run left behind. A topic recreated since it was logged has nothing of it left; one
+        recreated within it is read from its log start, as that run would have."""
+        lost = self._end_topics.changed_to(ids_now)
+        changed = self._start_topics.changed_to(self._end_topics.ids)
+        within = {topic: ids for topic, ids in changed.items() if topic not in lost}
+        report_recreated(lost | within, self._options)
+        shrunk = [
+            tp
+            for tp in sorted(from_offsets)
+            if self._start_topics.is_unknown(tp.topic) and end[tp] < from_offsets[tp] and tp.topic not in lost
+        ]
+        for tp in shrunk:
+            self._report_end_below_start(tp, from_offsets[tp], end[tp])
+        anew = within.keys() | {tp.topic for tp in shrunk}
+        log_starts = self._offsets.earliest([tp for tp in from_offsets if tp.topic in anew])
+        kept = {tp: offset for tp, offset in from_offsets.items() if tp.topic not in lost.keys() | anew}
+        return kept | {tp: min(offset, end[tp]) for tp, offset in log_starts.items()}
+
+    def _report_end_below_start(self, partition: TopicPartition, start: int, end: int) -> None:
+        report_data_loss(
+            "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED",
+            fail_on_data_loss=self._options.fail_on_data_loss,
+            topic_partition=str(partition),
+            prev_offset=start,
+            new_offset=end,
+        )
 
     def _begin(
         self, start: StreamOffset, latest: StreamOffset, anew: set[str], *, is_limited: bool
@@ -232,10 +297,8 @@ class StreamPlanner:
         self._overdue = shares.overdue
         return shares.ends
 
-    def _offer(
-        self, end: StreamOffset, topic_ids: Mapping[str, UUID], recreated_starts: dict[TopicPartition, int]
-    ) -> None:
-        self._end, self._end_ids, self._recreated_starts = dict(end), topic_ids, recreated_starts
+    def _offer(self, end: StreamOffset, topics: KnownTopics, recreated_starts: dict[TopicPartition, int]) -> None:
+        self._end, self._end_topics, self._recreated_starts = dict(end), topics, recreated_starts
 
     def _from_offsets(
         self, start: StreamOffset, end: StreamOffset, *, is_repeated: bool, present: frozenset[TopicPartition]

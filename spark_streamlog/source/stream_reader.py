@@ -121,13 +121,16 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             from spark_streamlog.source.group_progress import progress_of
             from spark_streamlog.source.offset_reader import OffsetReader
             from spark_streamlog.source.stream_planner import StreamPlanner
+            from spark_streamlog.source.topic_memory import memory_of
 
             cluster = open_for_reading(self._options.target)
+            progress = progress_of(cluster, self._options)
             self._planner_on_driver = StreamPlanner(
                 OffsetReader(cluster, self._options),
                 self._options,
                 now_ms=_now_ms,
-                progress=progress_of(cluster, self._options),
+                progress=progress,
+                memories=[each for each in (memory_of(self._options), progress) if each is not None],
             )
         return self._planner_on_driver
 

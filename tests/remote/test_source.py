@@ -1,6 +1,8 @@
 """What the source plans and reads at a broker, without Spark: every way to begin and to end, limits, progress, loss."""
 
+import json
 import time
+from uuid import uuid4
 
 import pytest
 from support.builders.builders import a_batch
@@ -9,7 +11,7 @@ from support.clients.transacting import begin, write
 from support.spark.read_query import StreamRun, batch_values, read_all, read_options
 
 from broker_core.cluster import GroupOffset
-from broker_core.model.exceptions import NotAvailableRemotelyError
+from broker_core.model.exceptions import NotAvailableRemotelyError, TopicExistsError
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_reader import Record
@@ -17,6 +19,7 @@ from spark_streamlog.errors import ConditionError
 from spark_streamlog.options.option_reader import QueryKind
 from spark_streamlog.source.batch_planner import plan_batch
 from spark_streamlog.source.offset_reader import OffsetReader
+from spark_streamlog.source.topic_memory import memory_of
 from spark_streamlog.tables.table_rows import TableScan, read_table, split_scan
 from spark_streamlog.tables.table_schema import MetadataTable
 from spark_streamlog.wall_clock import wall_clock_ms
@@ -222,3 +225,56 @@ def test_the_metadata_tables_but_for_segments(broker, client, topic, first):
     assert (transaction["state"], transaction["partitions"]) == ("Ongoing", [{"topic": topic, "partition": 0}])
     with pytest.raises(NotAvailableRemotelyError, match="path"):
         rows_of(client, MetadataTable.SEGMENTS, topics=frozenset({topic}))
+
+
+# -- a topic deleted and made again while a stream is down --
+
+
+def recreate(client, name):
+    client.delete_topic(name)
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return client.create_topic(name, partition_count=2, configs={"retention.ms": "-1"})
+        except TopicExistsError:
+            assert time.monotonic() < deadline, f"{name} is not deleted"
+            time.sleep(0.05)
+
+
+def test_a_topic_recreated_behind_a_stopped_stream_is_found_by_its_id(client, topic, first, tmp_path):
+    (tmp_path / "metadata").write_text(json.dumps({"id": str(uuid4())}))
+    given = {"subscribe": topic, "startingOffsets": "earliest", "checkpointLocation": tmp_path}
+    memory = memory_of(read_options(QueryKind.STREAM, **given))
+    add(client, first, "a", "b")
+    stream = StreamRun(client, memory=memory, **given)
+    assert stream.run_all() == ["a", "b"]
+    recreate(client, topic)
+    add(client, first, "x", "y", "z")
+    with pytest.raises(ConditionError, match="TOPIC_RECREATED"):
+        StreamRun(client, stream.committed, memory=memory, **given).run_batch()
+    tolerant = StreamRun(client, stream.committed, memory=memory, failOnDataLoss=False, **given)
+    assert tolerant.run_all() == ["x", "y", "z"]
+
+
+def test_the_group_of_a_stream_of_two_topics_tells_which_was_recreated(broker, client, topic, first):
+    other = broker.name()
+    client.create_topic(other)
+    given = {"subscribe": f"{topic},{other}", "startingOffsets": "earliest", "groupId": broker.name("g")}
+    add(client, first, "a", "b")
+    stream = StreamRun(client, **given)
+    assert stream.run_all() == ["a", "b"]
+    recreate(client, topic)
+    add(client, first, "x", "y", "z")
+    with pytest.raises(ConditionError, match="TOPIC_RECREATED"):
+        StreamRun(client, stream.committed, **given).run_batch()
+    assert StreamRun(client, stream.committed, failOnDataLoss=False, **given).run_all() == ["x", "y", "z"]
+
+
+def test_a_broker_forgets_what_a_group_has_committed_in_a_topic_that_is_deleted(broker, client, topic, first):
+    group = broker.name("g")
+    client.commit_offsets(group, {first: GroupOffset(offset=2, metadata="told by the group")})
+    recreate(client, topic)
+    deadline = time.monotonic() + 30
+    while client.fetch_offsets(group):
+        assert time.monotonic() < deadline, "the group still has an offset"
+        time.sleep(0.05)

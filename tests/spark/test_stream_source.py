@@ -202,6 +202,21 @@ def test_a_topic_recreated_between_runs_is_seen_by_its_end(log, stream):
         stream(fetchOffset__retryIntervalMs=1).start().process_all()
 
 
+@pytest.mark.parametrize("fail_on_data_loss", ["false", pytest.param("true", marks=pytest.mark.long)])
+def test_a_topic_recreated_between_runs_that_has_grown_past_the_checkpoint(log, stream, fail_on_data_loss):
+    append_values(log, "t", "a", "b")
+    first = stream()
+    first.options["checkpointLocation"] = str(first.checkpoint)
+    first.run_available_now()
+    recreate(log, "n0", "n1", "n2")
+    second = stream(checkpointLocation=first.checkpoint, failOnDataLoss=fail_on_data_loss)
+    if fail_on_data_loss == "true":
+        with pytest.raises(Exception, match=r"KAFKA_DATA_LOSS.TOPIC_RECREATED"):
+            second.run_available_now()
+    else:
+        assert second.run_available_now() == ["a", "b", "n0", "n1", "n2"]
+
+
 PARTITIONS_LOST = (1, 15, "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW")
 OFFSETS_SHRUNK = (3, 2, "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW")
 

@@ -103,6 +103,9 @@ class InMemoryCluster:
         topic = self._topics.pop(name)
         for number in range(topic.partition_count):
             del self._partitions[TopicPartition(name, number)]
+        # As a broker does: groups have no offsets in a topic that is gone.
+        for group, offsets in self._group_offsets.items():
+            self._group_offsets[group] = {tp: stored for tp, stored in offsets.items() if tp.topic != name}
 
     def create_partitions(self, name: str, total_count: int) -> TopicDescription:
         topic = self._topics[name]

@@ -40,15 +40,24 @@ def batch_values(cluster, **given):
 
 
 class StreamRun:
-    """One run of a stream, as Spark drives it. `checkpoint` is the end of the last batch an earlier run committed."""
+    """One run of a stream, as Spark drives it. `checkpoint` is the end of the last batch an earlier run committed.
 
-    def __init__(self, cluster, checkpoint=None, *, available_now=False, now_ms=0, **given):
+    `memory` is what the query has beside its checkpoint: a `CheckpointMemory`, or nothing.
+    """
+
+    def __init__(self, cluster, checkpoint=None, *, available_now=False, now_ms=0, memory=None, **given):
         self.cluster = cluster
         self.options = read_options(QueryKind.STREAM, **given)
         self.now_ms = now_ms
         offsets = OffsetReader(cluster, self.options, sleep=lambda _: None, now_ms=lambda: self.now_ms)
         progress = progress_of(cluster, self.options, now_ms=lambda: self.now_ms)
-        self.planner = StreamPlanner(offsets, self.options, now_ms=lambda: self.now_ms, progress=progress)
+        self.planner = StreamPlanner(
+            offsets,
+            self.options,
+            now_ms=lambda: self.now_ms,
+            progress=progress,
+            memories=[each for each in (memory, progress) if each is not None],
+        )
         self.committed = checkpoint
         self.batches = []
         if available_now:

@@ -19,3 +19,7 @@ def test_the_text_is_the_agreed_one():
 )  # fmt: skip
 def test_other_metadata_is_no_pin(metadata):
     assert pinned_until_ms(metadata) is None
+
+
+def test_more_text_behind_a_semicolon_does_not_touch_the_pin():
+    assert pinned_until_ms(pin_metadata(7) + ';topic ids: {"a;b\n"}') == 7
