@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from pyspark import TaskContext
 
@@ -21,6 +22,9 @@ from spark_streamlog.wall_clock import wall_clock_ms
 from spark_streamlog.worker.planned_log import PlannedLog, open_planned_log
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
 
+LINGER_SECONDS: Final = 1.0
+"""Rows that come slowly are not gathered for longer, where readers may see them at once."""
+
 
 @with_conditions()
 def write_at_least_once(
@@ -31,7 +35,7 @@ def write_at_least_once(
     Raises STREAMLOG_LOG_NOT_SHARED where the driver's log is not.
     """
     writing = _Writing(open_planned_log(options.target, log), options, columns)
-    for _ in writing.write(batches):
+    for _ in writing.write(batches, linger_s=LINGER_SECONDS):
         pass
     prepare_worker_for_reuse()
     return TaskCommitMessage(row_count=writing.row_count)
@@ -93,12 +97,20 @@ class _Writing:
     def row_count(self) -> int:
         return self._rows.row_count
 
-    def write(self, batches: Iterator[Any]) -> Iterator[int]:
-        """Gives the count of durable rows whenever it has grown; when it ends, all are."""
+    def write(self, batches: Iterator[Any], *, linger_s: float | None = None) -> Iterator[int]:
+        """Gives the count of durable rows whenever it has grown; when it ends, all are.
+
+        `linger_s`: batches that come later than this after the last round are written at once. None gathers full
+        rounds.
+        """
         durable = 0
+        written_at_s = time.monotonic()
         for batch in batches:
             for topic, records in self._rows.by_topic(batch):
                 self._producer.add(topic, records)
+            if linger_s is not None and time.monotonic() - written_at_s >= linger_s:
+                self._producer.flush()
+                written_at_s = time.monotonic()
             if self._producer.appended_record_count > durable:
                 durable = self._producer.appended_record_count
                 yield durable

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
 from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.data_source import StreamlogDataSource
 from spark_streamlog.errors import ConditionError
 
@@ -100,3 +101,24 @@ class TaskOfBatchZero:
 def test_a_task_that_has_the_log_writes(planned, log):
     in_a_task(planned("batch", "at-least-once"))
     assert topics_at(log) == {"t"}
+
+
+@pytest.mark.parametrize(("delivery", "seen"), [("at-least-once", [0, 0, 6, 6, 10]), ("exactly-once", [0] * 5)])
+def test_rows_that_come_slowly_are_readable_while_the_task_runs(planned, log, monkeypatch, delivery, seen):
+    # They waited for the end of the task, or for 8 MiB.
+    now_s = [0.0]
+    monkeypatch.setattr("spark_streamlog.sink.task_writer.time.monotonic", lambda: now_s[0])
+    writer = planned("batch", delivery)
+    visible = []
+
+    def slow_rows():
+        for came_at_s in (0.1, 0.9, 1.5, 2.0, 60.0):
+            now_s[0] = came_at_s
+            yield ROWS
+            with open_embedded(log) as cluster:
+                is_there = "t" in cluster.describe_topics()
+                bounds = cluster.bounds(TopicPartition("t", 0)) if is_there else None
+                visible.append(bounds.last_stable_offset if bounds else 0)
+
+    pickle.loads(pickle.dumps(writer)).write(slow_rows())
+    assert visible == seen
