@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from broker_core.broker.broker_description import DescribedSetting
 from broker_core.broker.broker_node import BrokerNode
+from broker_core.broker.settings.group_config import GROUP_SETTINGS, GroupConfigSetting, group_synonyms
 from broker_core.broker.settings.setting_layers import SettingSource, Synonym
 from broker_core.model.topic_defaults import TOPIC_SYNONYMS
 from broker_core.model.topic_settings import SETTINGS, Setting
@@ -39,6 +40,11 @@ def broker_answer(setting: DescribedSetting) -> dict[str, Any]:
         "config_type": setting.kind.value,
         "documentation": setting.doc,
     }
+
+
+def group_answers(node: BrokerNode, configs: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Every setting of a group that sets `configs`, in alphabetical order."""
+    return [_group_answer(node, setting, configs) for setting in GROUP_SETTINGS.values()]
 
 
 def _shown_settings(configs: Mapping[str, str]) -> list[Setting]:
@@ -77,6 +83,19 @@ def _created_topic_answer(node: BrokerNode, name: str, configs: Mapping[str, str
         value = node.config.topic_defaults[name]
         source = next(source for source in sources if source is not None)
     return {"name": name, "value": value, "config_source": source.value}
+
+
+def _group_answer(node: BrokerNode, setting: GroupConfigSetting, configs: Mapping[str, str]) -> dict[str, Any]:
+    synonyms = group_synonyms(setting, configs, node.config)
+    value = synonyms[0].value
+    return {
+        "name": setting.name,
+        "value": None if value is None else setting.shown(value),
+        "config_source": synonyms[0].source.value,
+        "synonyms": _synonym_answers(synonyms),
+        "config_type": setting.kind.value,
+        "documentation": None,
+    }
 
 
 def _synonym_answers(synonyms: Iterable[Synonym]) -> list[dict[str, Any]]:

@@ -1,7 +1,4 @@
-"""What AlterConfigs and IncrementalAlterConfigs have in common: each resource is judged and changed on its own.
-
-Only topics can be changed. A broker's settings are those of its properties file: it says so, and changes nothing.
-"""
+"""What AlterConfigs and IncrementalAlterConfigs have in common: each resource is judged and changed on its own."""
 
 from __future__ import annotations
 
@@ -12,17 +9,18 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.cluster import TopicDescription
+from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.handlers.call import Call
-from broker_core.handlers.config_resources import ResourceKind, is_allowed_to_alter, refusal_of_kind
+from broker_core.handlers.config_owners import Changes, ConfigOwner, owner_of
+from broker_core.handlers.config_resources import ResourceKind, is_allowed_to_alter
 from broker_core.handlers.gathered_answers import GatheredAnswers
-from broker_core.model.exceptions import InvalidRequestError, StreamlogError, UnknownTopicError
-from broker_core.model.topic_name import validate_topic_name
+from broker_core.metadata.controller import MetadataController
+from broker_core.metadata.metadata_records import MetadataRecord
+from broker_core.model.exceptions import InvalidRequestError, StreamlogError
 from broker_core.protocol.api_table import ApiKey
 
-Changes = Mapping[str, str | None]
-PlanChanges = Callable[[TopicDescription, Any], Changes]
-"""(the topic, the request's resource) -> new values by name, None to take one back. Raises StreamlogError."""
+PlanChanges = Callable[[ConfigOwner, Mapping[str, str], Any], Changes]
+"""(the owner, what it sets, the request's resource) -> the changes. Raises StreamlogError."""
 
 
 def alter_each(call: Call, plan: PlanChanges) -> None:
@@ -70,42 +68,23 @@ def _alter(call: Call, resource: Any, plan: PlanChanges, answer: Any) -> None:
         answer(error.error_code, error.message)
 
     try:
-        if resource.resource_type != ResourceKind.TOPIC:
-            raise _refused_resource(resource.resource_type)
-        name = resource.resource_name
-        if not name:
-            raise InvalidRequestError("Default topic resources are not allowed.")
-        validate_topic_name(name)
-        topic = call.node.topics.image.topics.get(name)
-        if topic is None:
-            raise UnknownTopicError(f"The topic '{name}' does not exist.", topic=name)
-        changes = plan(topic, resource)
-        call.node.topics.check(lambda controller: controller.plan_alter_topic_configs(name, changes))
+        owner = owner_of(call.node, resource.resource_type, resource.resource_name)
+
+        def planned(controller: MetadataController) -> CoordinatorResult[MetadataRecord, Changes]:
+            """Of what is set when the change is made: another one may have come before it."""
+            changes = plan(owner, owner.current(controller.image), resource)
+            return CoordinatorResult(records=owner.plan(controller, changes).records, reply=changes)
+
+        call.node.topics.check(planned)
     except StreamlogError as error:
         refused(error)
         return
     if call.message.validate_only:
         answer()
         return
-    call.node.topics.change(
-        lambda controller: controller.plan_alter_topic_configs(name, plan(_current(controller, name), resource)),
-        lambda topic: answer(),
-        refused,
-    )
 
+    def changed(changes: Changes) -> None:
+        owner.on_changed(changes)
+        answer()
 
-def _current(controller: Any, name: str) -> TopicDescription:
-    """As it is when the change is made: another one may have come before it."""
-    topic: TopicDescription | None = controller.image.topics.get(name)
-    if topic is None:
-        raise UnknownTopicError(f"Topic '{name}' was deleted while its settings were changed.", topic=name)
-    return topic
-
-
-def _refused_resource(kind: int) -> InvalidRequestError:
-    if kind in (ResourceKind.BROKER, ResourceKind.GROUP):
-        return InvalidRequestError(
-            f"Settings of a {ResourceKind(kind).name.lower()} cannot be changed while the broker runs: set them in its"
-            " properties file and start it anew"
-        )
-    return refusal_of_kind(kind)
+    call.node.topics.change(planned, changed, refused)

@@ -7,23 +7,16 @@ Left out on purpose: loggers and client metrics (INVALID_REQUEST).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from broker_core.broker.broker_description import describe_broker, describe_cluster_defaults
-from broker_core.broker.settings.setting_layers import SettingSource
 from broker_core.handlers.call import Call
-from broker_core.handlers.config_answers import broker_answer, topic_answers
+from broker_core.handlers.config_answers import broker_answer, group_answers, topic_answers
 from broker_core.handlers.config_resources import ResourceKind, is_allowed_to_describe, refusal_of_kind
 from broker_core.model.exceptions import InvalidRequestError, StreamlogError
-from broker_core.model.setting_kind import SettingKind
 from broker_core.model.topic_name import validate_topic_name
-
-_GROUP_SETTINGS: Final = (
-    ("consumer.heartbeat.interval.ms", "group_consumer_heartbeat_interval_ms"),
-    ("consumer.session.timeout.ms", "group_consumer_session_timeout_ms"),
-)
 
 
 def handle(call: Call) -> None:
@@ -59,7 +52,7 @@ def _configs(call: Call, kind: int, name: str) -> list[dict[str, Any]]:
     if kind == ResourceKind.GROUP:
         if name == "":
             raise InvalidRequestError("Group name must not be empty")
-        return [_group_answer(call, setting, attribute) for setting, attribute in _GROUP_SETTINGS]
+        return group_answers(call.node, call.node.topics.image.group_configs.get(name, {}))
     raise refusal_of_kind(kind)
 
 
@@ -72,14 +65,3 @@ def _broker_answers(call: Call, name: str) -> list[dict[str, Any]]:
             f"Unexpected broker id, expected {call.node.node_id} or empty string, but received {name}"
         )
     return [broker_answer(setting) for setting in describe_broker(config)]
-
-
-def _group_answer(call: Call, name: str, attribute: str) -> dict[str, Any]:
-    return {
-        "name": name,
-        "value": str(getattr(call.node.config, attribute)),
-        "config_source": SettingSource.DEFAULT.value,
-        "synonyms": [],
-        "config_type": SettingKind.INT.value,
-        "documentation": None,
-    }

@@ -1,57 +1,44 @@
-"""IncrementalAlterConfigs (44), versions 0 and 1: single settings of topics are set (0), reset to their
+"""IncrementalAlterConfigs (44), versions 0 and 1: single settings of topics and groups are set (0), reset to their
 defaults (1), or, where they are lists, added to (2) and taken from (3) (KIP-339)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
-from broker_core.handlers.config_changes import Changes, alter_each, require_value
-from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError, StreamlogError
-from broker_core.model.setting_kind import SettingKind
+from broker_core.handlers.config_changes import alter_each, require_value
+from broker_core.handlers.config_owners import Changes, ConfigOwner
+from broker_core.model.exceptions import InvalidRequestError, StreamlogError
 from broker_core.model.setting_parsers import items_of
-from broker_core.model.topic_settings import SETTINGS, unknown_setting
 
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
 
 
 def handle(call: Call) -> None:
-    def plan(topic: TopicDescription, resource: Any) -> Changes:
-        return _planned(topic, resource, defaults=call.node.topics.topic_defaults)
-
-    alter_each(call, plan)
+    alter_each(call, _planned)
 
 
-def _planned(topic: TopicDescription, resource: Any, *, defaults: Any) -> Changes:
+def _planned(owner: ConfigOwner, current: Mapping[str, str], resource: Any) -> Changes:
     changes: dict[str, str | None] = {}
     for config in resource.configs:
         if config.name in changes:
             raise InvalidRequestError("Error due to duplicate config keys")
         if config.config_operation == _DELETE:
             # Kafka lets what it does not know be rolled back.
-            if config.name in SETTINGS:
+            if owner.knows(config.name) or config.name in current:
                 changes[config.name] = None
             continue
         value = require_value(config.name, config.value)
         if config.config_operation == _SET:
             changes[config.name] = value
         elif config.config_operation in _LIST_OPERATIONS:
-            items = _items_now(topic, config.name, defaults)
+            items = items_of(owner.list_now(config.name, current))
             changes[config.name] = ",".join(_LIST_OPERATIONS[config.config_operation](items, items_of(value)))
         else:
             # UNKNOWN_SERVER_ERROR, as Kafka answers.
             raise StreamlogError(f"Unknown operation type {config.config_operation} for {config.name}")
     return changes
-
-
-def _items_now(topic: TopicDescription, name: str, defaults: Any) -> list[str]:
-    if name not in SETTINGS:
-        raise unknown_setting(name)
-    if SETTINGS[name].kind is not SettingKind.LIST:
-        raise InvalidConfigError(f"Can't APPEND or SUBTRACT to key {name} because its type is not LIST.", setting=name)
-    return items_of(topic.configs.get(name, defaults.get(name, SETTINGS[name].default or "")))
 
 
 def _added(items: list[str], more: list[str]) -> list[str]:

@@ -1,5 +1,5 @@
 """ListConfigResources (74), versions 0 and 1: what has settings. Version 0 asks for client metrics only, of which there
-are none here; version 1 for topics and brokers too (KIP-1142). Groups have no settings of their own."""
+are none here; version 1 for topics, brokers and groups too (KIP-1142). A group is listed while it sets something."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def handle(call: Call) -> None:
     for kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
         if kind in asked:
             resources.append(_named(str(call.node.node_id), kind))
+    if ResourceKind.GROUP in asked:
+        resources += [_named(name, ResourceKind.GROUP) for name in sorted(call.node.topics.image.group_configs)]
     call.respond(config_resources=resources)
 
 

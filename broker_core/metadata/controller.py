@@ -173,6 +173,19 @@ class MetadataController:
         )
         return CoordinatorResult(records=records, reply=replace(topic, configs=configs))
 
+    def plan_alter_configs(
+        self, resource: ConfigResource, name: str, changes: Mapping[str, str | None]
+    ) -> CoordinatorResult[MetadataRecord, None]:
+        """Of a broker or a group. None takes a setting back to its default; what is set to the value it has gives no
+        record. What may be set the caller has judged."""
+        current = self._image.configs_of(resource, name)
+        records = tuple(
+            ConfigRecord(resource_type=resource, resource_name=name, name=setting, value=value)
+            for setting, value in changes.items()
+            if current.get(setting) != value
+        )
+        return CoordinatorResult(records=records, reply=None)
+
     def plan_allocate_producer_ids(self) -> CoordinatorResult[MetadataRecord, ProducerIdBlock]:
         """The next block of producer ids for one process."""
         first_id = self._image.next_producer_id

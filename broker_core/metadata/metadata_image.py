@@ -44,7 +44,10 @@ class MetadataImage:
         self._names_by_id: dict[UUID, str] = {}
         self._names_by_folded_name: dict[str, str] = {}
         self._removed_topic_ids: set[UUID] = set()
-        self._broker_configs: dict[str, dict[str, str]] = {}
+        self._configs: dict[int, Mapping[str, Mapping[str, str]]] = {
+            ConfigResource.BROKER: {},
+            ConfigResource.GROUP: {},
+        }
         self.scram_credentials = ScramCredentials()
         self.access_control = AccessControlList()
         self._next_producer_id = 0
@@ -58,8 +61,21 @@ class MetadataImage:
 
     @property
     def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
-        """Dynamic settings by broker id as text; "" holds the defaults for all brokers."""
-        return MappingProxyType(self._broker_configs)
+        """Dynamic settings by broker id as text; "" holds the defaults for all brokers. The same object until one of
+        them changes."""
+        return self._configs[ConfigResource.BROKER]
+
+    @property
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """Settings of groups that have any, by group."""
+        return self._configs[ConfigResource.GROUP]
+
+    def configs_of(self, resource: ConfigResource, name: str) -> Mapping[str, str]:
+        """What a topic, a broker or a group sets; nothing where it is not known."""
+        if resource is ConfigResource.TOPIC:
+            topic = self._topics.get(name)
+            return {} if topic is None else topic.configs
+        return self._configs[resource].get(name, {})
 
     @property
     def next_producer_id(self) -> int:
@@ -139,8 +155,8 @@ class MetadataImage:
             self._topics[topic.name] = replace(topic, partition_count=record.partition_id + 1)
 
     def _set_config(self, record: ConfigRecord) -> None:
-        if record.resource_type == ConfigResource.BROKER:
-            self._set_broker_config(record)
+        if record.resource_type in self._configs:
+            self._set_config_of_other(record)
             return
         topic = self._topics.get(record.resource_name)
         if topic is None or record.resource_type != ConfigResource.TOPIC:
@@ -152,16 +168,17 @@ class MetadataImage:
             configs[record.name] = record.value
         self._topics[topic.name] = replace(topic, configs=configs)
 
-    def _set_broker_config(self, record: ConfigRecord) -> None:
-        configs = dict(self._broker_configs.get(record.resource_name, {}))
+    def _set_config_of_other(self, record: ConfigRecord) -> None:
+        """Of a broker or a group. What was handed out before stays as it was."""
+        of_all = dict(self._configs[record.resource_type])
+        configs = dict(of_all.pop(record.resource_name, {}))
         if record.value is None:
             configs.pop(record.name, None)
         else:
             configs[record.name] = record.value
         if configs:
-            self._broker_configs[record.resource_name] = configs
-        else:
-            self._broker_configs.pop(record.resource_name, None)
+            of_all[record.resource_name] = configs
+        self._configs[record.resource_type] = of_all
 
     def _remove_topic(self, record: RemoveTopicRecord) -> None:
         self._removed_topic_ids.add(record.topic_id)

@@ -23,6 +23,8 @@ class ConfigResource(enum.IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    """By its id; "" stands for all brokers."""
+    GROUP = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

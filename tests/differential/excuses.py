@@ -111,7 +111,6 @@ STEP_EXCUSES = (
         for field in ("type", "operation", "type_filter")
     ),
     StepExcuse(api="DescribeConfigs", label="*client metrics*", reason="client metrics are not served"),
-    StepExcuse(api="DescribeConfigs", label="*a group", reason="groups have no settings of their own"),
     StepExcuse(api="DescribeConfigs", label="*a logger*", reason="there are no Java loggers"),
 )
 

@@ -687,3 +687,81 @@ def from_one_protocol_to_the_other(play):
     )
     NewMember(play, empty, 1).beat("in an empty classic group", subscribed_topic_names=[topic.name])
     fetch_offsets(play, 8, empty, None, "its offsets stay")
+
+
+GROUP, GROUP_SESSION, GROUP_BEAT = 32, "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+
+
+@once()
+def settings_of_a_group(play):
+    """Bounds are those of `sides.SETTINGS`, and Kafka's."""
+    topic, group = play.topic("t"), play.name("g")
+    member = NewMember(play, group, 1)
+    member.beat("joins", subscribed_topic_names=[topic.name])
+
+    def see(note):
+        play.settle()
+        resources = [{"resource_type": GROUP, "resource_name": group, "configuration_keys": None}]
+        play.ask(ApiKey.DESCRIBE_CONFIGS, 4, note=note, resources=resources, include_synonyms=True)
+
+    def alter(note, *changes, name=group, check=False):
+        configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
+        resources = [{"resource_type": GROUP, "resource_name": name, "configs": configs}]
+        play.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, note=note, resources=resources, validate_only=check)
+
+    see("nothing set")
+    alter("two", (GROUP_SESSION, 0, "46000"), (GROUP_BEAT, 0, "7000"))
+    see("two set")
+    member.beat("is told the interval", topic_partitions=None)
+    # Kafka keeps and tells such a value, and goes by none of the group's from then on.
+    alter("as nobody should type it", (GROUP_SESSION, 0, " 046000 "))
+    see("typed")
+    for key, value in (
+        (GROUP_SESSION, "1"),
+        (GROUP_SESSION, "999999"),
+        (GROUP_SESSION, "x"),
+        (GROUP_SESSION, "6999"),
+        (GROUP_BEAT, "1"),
+        (GROUP_BEAT, "15001"),
+        ("consumer.assignment.interval.ms", "-1"),
+        ("consumer.assignment.interval.ms", "15001"),
+        ("share.auto.offset.reset", "EARLIEST"),
+        ("share.auto.offset.reset", "by_duration:-PT1H"),
+        ("share.auto.offset.reset", "by_duration:P1DT2H"),
+        ("share.isolation.level", "READ_COMMITTED"),
+        ("share.delivery.count.limit", "11"),
+        ("share.record.lock.duration.ms", "14999"),
+        ("share.partition.max.record.locks", "99"),
+        ("share.renew.acknowledge.enable", " FALSE"),
+        ("streams.num.standby.replicas", "3"),
+        ("streams.initial.rebalance.delay.ms", "2147483647"),
+        ("no.such", "1"),
+    ):
+        alter(f"{key} {value!r}", (key, 0, value))
+    see("what was taken")
+    alter("checked only", (GROUP_SESSION, 0, "50000"), check=True)
+    alter("one good, one bad", (GROUP_SESSION, 0, "50000"), ("no.such", 0, "1"))
+    alter("null", (GROUP_SESSION, 0, None))
+    alter("twice", (GROUP_SESSION, 0, "50000"), (GROUP_SESSION, 1, None))
+    alter("append", (GROUP_SESSION, 2, "5"))
+    alter("no group", (GROUP_SESSION, 0, "50000"), name="")
+    alter("delete what is not known", ("no.such", 1, None))
+    alter("delete", (GROUP_SESSION, 1, None))
+    see("deleted")
+    configs = [{"name": "consumer.assignment.interval.ms", "value": "5"}]
+    resources = [{"resource_type": GROUP, "resource_name": group, "configs": configs}]
+    play.ask(ApiKey.ALTER_CONFIGS, 2, note="as a whole", resources=resources, validate_only=False)
+    see("as a whole")
+    _listed_with_settings(play, "with settings")
+    resources = [{"resource_type": GROUP, "resource_name": group, "configs": []}]
+    play.ask(ApiKey.ALTER_CONFIGS, 2, note="nothing left", resources=resources, validate_only=False)
+    _listed_with_settings(play, "without")
+
+
+def _listed_with_settings(play, note):
+    def mine(answer):
+        kept = [one for one in answer["config_resources"] if one["resource_name"].startswith(play.shown_slug)]
+        return answer | {"config_resources": kept}
+
+    play.settle()
+    play.ask(ApiKey.LIST_CONFIG_RESOURCES, 1, note=note, resource_types=[GROUP], listing=mine)

@@ -15,6 +15,7 @@ from broker_core.broker.coordination.producer_id_pool import ProducerIdPool
 from broker_core.broker.coordination.transaction_service import TransactionService
 from broker_core.broker.partition.replica_manager import ReplicaManager
 from broker_core.broker.settings.broker_config import BrokerConfig
+from broker_core.broker.settings.group_config import group_number
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.broker.topic_store import TopicStore
 from broker_core.cluster import TopicDescription
@@ -28,6 +29,7 @@ from broker_core.log_directory.internal_topics import (
     INTERNAL_TOPIC_CONFIGS,
     TRANSACTION_STATE_PARTITION,
 )
+from broker_core.metadata.metadata_records import ConfigResource
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import is_internal_topic
 from broker_core.ports import Clock, Entropy, Jobs
@@ -134,21 +136,17 @@ class NodeCoordinators:
         )
         if "consumer" in config.group_coordinator_rebalance_protocols:
             coordinator.consumer_groups = ConsumerGroups(
-                ConsumerGroupSettings(
-                    session_timeout_ms=config.group_consumer_session_timeout_ms,
-                    heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-                    max_size=config.group_consumer_max_size,
-                    max_classic_size=config.group_max_size,
-                    assignors=config.group_consumer_assignors,
-                    assignment_interval_ms=config.group_consumer_assignment_interval_ms,
-                    is_upgrade_enabled=config.group_consumer_migration_policy in ("upgrade", "bidirectional"),
-                    is_downgrade_enabled=config.group_consumer_migration_policy in ("downgrade", "bidirectional"),
-                ),
+                _consumer_group_settings(config, {}),
+                settings_of=self._settings_of_group,
                 topics=self._topic_facts,
                 classic_groups=coordinator.classic_groups,
                 new_id=self._new_id,
             )
         return coordinator
+
+    def _settings_of_group(self, group_id: str) -> ConsumerGroupSettings:
+        configs = self._topics.image.configs_of(ConfigResource.GROUP, group_id)
+        return _consumer_group_settings(self._config, configs)
 
     def _topic_id_of(self, name: str) -> UUID | None:
         topic = self._topics.image.topics.get(name)
@@ -158,3 +156,17 @@ class NodeCoordinators:
         return {
             name: TopicFacts(topic.topic_id, topic.partition_count) for name, topic in self._topics.image.topics.items()
         }
+
+
+def _consumer_group_settings(config: BrokerConfig, configs: Mapping[str, str]) -> ConsumerGroupSettings:
+    """`configs`: what a group sets."""
+    return ConsumerGroupSettings(
+        session_timeout_ms=group_number("consumer.session.timeout.ms", configs, config),
+        heartbeat_interval_ms=group_number("consumer.heartbeat.interval.ms", configs, config),
+        max_size=config.group_consumer_max_size,
+        max_classic_size=config.group_max_size,
+        assignors=config.group_consumer_assignors,
+        assignment_interval_ms=group_number("consumer.assignment.interval.ms", configs, config),
+        is_upgrade_enabled=config.group_consumer_migration_policy in ("upgrade", "bidirectional"),
+        is_downgrade_enabled=config.group_consumer_migration_policy in ("downgrade", "bidirectional"),
+    )

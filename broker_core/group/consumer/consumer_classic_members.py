@@ -51,7 +51,7 @@ from broker_core.model.exceptions import CorruptBatchError
 
 def join(step: ConsumerStep, ticket: int, request: JoinRequest, new_id: Callable[[], str]) -> None:
     """Raises GroupRequestError."""
-    settings, group = step.world.settings, step.group
+    settings, group = step.settings, step.group
     if not settings.is_upgrade_enabled and not settings.is_downgrade_enabled:
         raise GroupRequestError(ErrorCode.inconsistent_group_protocol, "the migration of groups is disabled")
     is_unknown = request.member_id == UNKNOWN_MEMBER_ID

@@ -61,7 +61,8 @@ _NOTHING: Final[GroupResult] = CoordinatorResult(reply=GroupEffects())
 
 
 class ConsumerGroups:
-    """`topics` returns all topics by name; `new_id` returns a unique text for member ids."""
+    """`settings_of` returns a group's current settings, if groups differ. `topics` returns all topics by name; `new_id`
+    returns a unique text for member ids."""
 
     def __init__(
         self,
@@ -70,8 +71,11 @@ class ConsumerGroups:
         topics: Callable[[], Mapping[str, TopicFacts]],
         classic_groups: ClassicGroups,
         new_id: Callable[[], str],
+        settings_of: Callable[[str], ConsumerGroupSettings] | None = None,
     ) -> None:
-        self._world = ConsumerWorld(topics=TopicView(topics), settings=settings, deadlines={})
+        self._world = ConsumerWorld(
+            topics=TopicView(topics), settings=settings, settings_of=settings_of or (lambda _: settings), deadlines={}
+        )
         self._classic = classic_groups
         self._new_id = new_id
         self._groups: dict[str, ConsumerGroup] = {}

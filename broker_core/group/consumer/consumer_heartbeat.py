@@ -77,7 +77,7 @@ def _check_joining(request: ConsumerHeartbeatRequest) -> None:
 
 def heartbeat(step: ConsumerStep, ticket: int, request: ConsumerHeartbeatRequest, new_id: Callable[[], str]) -> None:
     """Raises GroupRequestError. `new_id` returns a new member id."""
-    check_room(step.group, request.member_id, step.world.settings.max_size)
+    check_room(step.group, request.member_id, step.settings.max_size)
     twin = step.group.static_member(request.instance_id)
     member = _find_member(step, request, request.member_id or new_id())
     updated = replace(member, metadata=_wanted(member, request))
@@ -121,7 +121,7 @@ def decide_target(
     step: ConsumerStep, updated: ConsumerMember, members: dict[str, ConsumerMember], *, is_bump_needed: bool
 ) -> tuple[int, Partitions]:
     """The epoch of the target assignment and what of it is meant for the member. `members`: with it as it is now."""
-    group, settings = step.group, step.world.settings
+    group, settings = step.group, step.settings
     epoch = group.epoch
     if is_bump_needed or not group.knows_topics:
         metadata_hash = step.world.topics.hash_of(group.topic_names(members.values()))
@@ -262,6 +262,6 @@ def _reply(
     return ConsumerHeartbeatReply(
         member_id=updated.member_id,
         member_epoch=updated.epoch,
-        heartbeat_interval_ms=step.world.settings.heartbeat_interval_ms,
+        heartbeat_interval_ms=step.settings.heartbeat_interval_ms,
         assignment=assigned if is_told else None,
     )

@@ -80,7 +80,7 @@ def maybe_downgrade(step: ConsumerStep, leaving: Collection[ConsumerMember]) -> 
 
 def is_downgrade_due(step: ConsumerStep, staying: Collection[ConsumerMember]) -> bool:
     """Whether at least one member stays, all that stay use the classic protocol, and downgrades are allowed."""
-    settings = step.world.settings
+    settings = step.settings
     if not staying or not settings.is_downgrade_enabled or len(staying) > settings.max_classic_size:
         return False
     return all(member.is_classic for member in staying)

@@ -67,7 +67,7 @@ def maybe_ask_for_regexes(
     last_ms = next((resolved.time_ms for resolved in group.regexes.values()), None)
     if last_ms is not None and step.now_ms <= last_ms + REGEX_MIN_REFRESH_INTERVAL_MS:
         return
-    is_old = last_ms is None or step.now_ms > last_ms + step.world.settings.regex_refresh_interval_ms
+    is_old = last_ms is None or step.now_ms > last_ms + step.settings.regex_refresh_interval_ms
     if change.is_new or len(subscribed) != len(group.regexes) or not group.knows_regexes or is_old:
         group.sees_topic = sees_topic
         step.set_timer(REGEX, "", step.now_ms)

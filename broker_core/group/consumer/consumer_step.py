@@ -6,7 +6,7 @@ kept with the group's soft state: a timer that fires after its deadline was move
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,10 +65,12 @@ def consumer_timer(key: str) -> ConsumerTimer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerWorld:
-    """Shared by all groups of a coordinator. `deadlines` by timer key; a timer that is missing was cancelled."""
+    """Shared by all groups of a coordinator. `settings_of` returns a group's current settings. `deadlines` by timer
+    key; a timer that is missing was cancelled."""
 
     topics: TopicView
     settings: ConsumerGroupSettings
+    settings_of: Callable[[str], ConsumerGroupSettings]
     deadlines: dict[str, int]
 
 
@@ -78,6 +80,7 @@ class ConsumerStep:
     def __init__(self, group: ConsumerGroup, world: ConsumerWorld, now_ms: int) -> None:
         self.group = group
         self.world = world
+        self.settings = world.settings_of(group.group_id)
         self.now_ms = now_ms
         self.records: list[AnyGroupRecord] = []
         self._answers: list[Answer] = []
@@ -106,7 +109,7 @@ class ConsumerStep:
 
     def store_target(self, epoch: int, members: Mapping[str, ConsumerMember]) -> dict[str, Partitions]:
         """Computes the target assignment of `members`; stores the differences and the epoch."""
-        settings, topics = self.world.settings, self.world.topics
+        settings, topics = self.settings, self.world.topics
         specs = {
             member_id: MemberSpec(
                 topics=topics.ids_of(self.group.topic_names((member,))),
@@ -147,7 +150,7 @@ class ConsumerStep:
 
     def expect_heartbeat(self, member: ConsumerMember) -> None:
         classic = member.metadata.classic
-        timeout_ms = self.world.settings.session_timeout_ms if classic is None else classic.session_timeout_ms
+        timeout_ms = self.settings.session_timeout_ms if classic is None else classic.session_timeout_ms
         self.set_timer(SESSION, member.member_id, self.now_ms + timeout_ms)
 
 

@@ -1,6 +1,18 @@
 import pytest
 from support.builders.builders import a_batch
-from support.nodes.whole_node import EVE, a_guarded_node, a_node, allow, ask, begin, fetch, make_topic, produce, stop
+from support.nodes.whole_node import (
+    EVE,
+    a_guarded_node,
+    a_node,
+    allow,
+    ask,
+    begin,
+    fetch,
+    make_topic,
+    pass_time,
+    produce,
+    stop,
+)
 
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey
@@ -135,3 +147,67 @@ def test_only_who_may_alter_settings_changes_them(tmp_path, api_key):
     allow(node, EVE, Operation.ALTER_CONFIGS, ResourceType.TOPIC, "t")
     assert alter(node, api_key, resource(TOPIC, "t"), principal=EVE) == [(TOPIC, "t", "none")]
     assert retention(node, "t") == "9000"
+
+
+def group_settings(node, name="g"):
+    asked = [{"resource_type": GROUP, "resource_name": name, "configuration_keys": None}]
+    (found,) = ask(node, ApiKey.DESCRIBE_CONFIGS, resources=asked).results
+    return {each.name: each.value for each in found.configs if each.config_source == 8}
+
+
+@BOTH
+def test_a_group_has_settings_whether_it_exists_or_not_and_they_are_durable(tmp_path, api_key):
+    node = a_node(tmp_path / "log")
+    wanted = resource(GROUP, "g", "consumer.session.timeout.ms", "50000")
+    assert alter(node, api_key, wanted) == [(GROUP, "g", "none")]
+    stop(node)
+    node = a_node(tmp_path / "log")
+    assert group_settings(node) == {"consumer.session.timeout.ms": "50000"}
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("name", "setting", "value", "expected"),
+    [
+        ("", "consumer.session.timeout.ms", "50000", "invalid_request"),
+        ("g", "no.such", "1", "invalid_config"),
+        ("g", "consumer.session.timeout.ms", "1", "invalid_config"),
+        ("g", "consumer.session.timeout.ms", None, "invalid_request"),
+    ],
+)
+def test_what_a_group_cannot_set_is_refused_and_changes_nothing(node, api_key, name, setting, value, expected):
+    assert alter(node, api_key, resource(GROUP, name, setting, value)) == [(GROUP, name, expected)]
+    assert group_settings(node) == {}
+
+
+def test_an_old_request_takes_back_what_it_does_not_name(node):
+    alter(node, ApiKey.ALTER_CONFIGS, resource(GROUP, "g", "consumer.session.timeout.ms", "50000"))
+    alter(node, ApiKey.ALTER_CONFIGS, resource(GROUP, "g", "consumer.heartbeat.interval.ms", "6000"))
+    assert group_settings(node) == {"consumer.heartbeat.interval.ms": "6000"}
+
+
+def test_settings_of_groups_that_are_not_served_are_kept_and_said_to_have_no_effect(node, caplog):
+    alter(node, ApiKey.ALTER_CONFIGS, resource(GROUP, "g", "share.isolation.level", "read_committed"))
+    assert group_settings(node) == {"share.isolation.level": "read_committed"}
+    assert "group=g: share.isolation.level has no effect" in caplog.text
+
+
+def heartbeat(node, epoch=0, **fields):
+    joining = (
+        {"subscribed_topic_names": ["t"], "topic_partitions": [], "rebalance_timeout": 60_000} if not epoch else {}
+    )
+    return ask(node, ApiKey.CONSUMER_GROUP_HEARTBEAT, group_id="g", member_id="m", member_epoch=epoch,
+               **({"rebalance_timeout": -1, "topic_partitions": None} | joining | fields))  # fmt: skip
+
+
+def test_a_group_is_told_its_own_interval_and_has_its_own_session(node):
+    """From the next heartbeat on, without a restart."""
+    joined = heartbeat(node)
+    assert joined.heartbeat_interval.total_seconds() == 5
+    for setting, value in (("consumer.heartbeat.interval.ms", "7000"), ("consumer.session.timeout.ms", "60000")):
+        alter(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, resource(GROUP, "g", setting, value))
+    assert heartbeat(node, joined.member_epoch).heartbeat_interval.total_seconds() == 7
+    pass_time(node, 45_001)
+    assert heartbeat(node, joined.member_epoch).error_code.name == "none"
+    pass_time(node, 60_001)
+    assert heartbeat(node, joined.member_epoch).error_code.name == "unknown_member_id"

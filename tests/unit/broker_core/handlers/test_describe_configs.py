@@ -115,10 +115,37 @@ def test_nothing_is_set_for_all_brokers_at_once(node):
 
 
 def test_groups_have_settings_though_nobody_set_them(node):
-    found = configs(node, GROUP, "g")
-    assert found["consumer.session.timeout.ms"].value == "45000"
-    assert found["consumer.heartbeat.interval.ms"].value == "5000"
+    found = configs(node, GROUP, "g", synonyms=True)
+    assert len(found) == 17
+    told = {name: (found[name].value, found[name].config_source, found[name].config_type) for name in
+            ("consumer.session.timeout.ms", "share.renew.acknowledge.enable", "share.isolation.level")}  # fmt: skip
+    assert told == {
+        "consumer.session.timeout.ms": ("45000", DEFAULT, 3),
+        "share.renew.acknowledge.enable": ("true", DEFAULT, 1),
+        "share.isolation.level": ("read_uncommitted", DEFAULT, 2),
+    }
+    assert synonyms_of(node, GROUP, "g", ["consumer.session.timeout.ms"]) == [
+        ("group.consumer.session.timeout.ms", "45000", DEFAULT)
+    ]
     assert error_of(node, GROUP, "") == "invalid_request"
+
+
+def test_what_a_group_sets_is_told_parsed_with_the_brokers_beside_it(tmp_path):
+    node = a_node(tmp_path / "log", group_consumer_session_timeout_ms=50_000)
+    change = {"name": "consumer.session.timeout.ms", "config_operation": 0, "value": " 046000 "}
+    resources = [{"resource_type": GROUP, "resource_name": "g", "configs": [change]}]
+    (answer,) = ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=resources, validate_only=False).responses
+    assert answer.error_code.name == "none"
+    found = configs(node, GROUP, "g", ["consumer.session.timeout.ms"])["consumer.session.timeout.ms"]
+    assert (found.value, found.config_source) == ("46000", 8)
+    assert synonyms_of(node, GROUP, "g", ["consumer.session.timeout.ms"]) == [
+        ("consumer.session.timeout.ms", "46000", 8),
+        ("group.consumer.session.timeout.ms", "50000", OF_FILE),
+        ("group.consumer.session.timeout.ms", "45000", DEFAULT),
+    ]
+    assert (
+        configs(node, GROUP, "other", ["consumer.session.timeout.ms"])["consumer.session.timeout.ms"].value == "50000"
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,15 @@ def test_version_1_asks_for_kinds_and_none_are_all(node, kinds, expected):
     assert listed(node, *kinds) == expected
 
 
+@pytest.mark.parametrize(("value", "expected"), [("50000", {(GROUP, "g")}), (None, set())])
+def test_a_group_is_listed_while_it_sets_something(node, value, expected):
+    for changed in ("50000", value):
+        change = {"name": "consumer.session.timeout.ms", "config_operation": int(changed is None), "value": changed}
+        resources = [{"resource_type": GROUP, "resource_name": "g", "configs": [change]}]
+        ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=resources, validate_only=False)
+    assert listed(node, GROUP) == expected
+
+
 @pytest.mark.parametrize("kind", [0, 1, 99, -1])
 def test_an_unknown_kind_is_an_unsupported_version(node, kind):
     answer = ask(node, ApiKey.LIST_CONFIG_RESOURCES, resource_types=(TOPIC, kind))

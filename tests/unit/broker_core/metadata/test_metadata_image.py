@@ -155,6 +155,15 @@ def test_a_brokers_settings_are_kept_by_its_id():
     assert image.broker_configs == {"": {"log.retention.ms": "7"}}
 
 
+def test_a_groups_settings_are_kept_while_it_sets_any_and_what_was_handed_out_stays():
+    image = an_image(a_setting("consumer.session.timeout.ms", "50000", topic="g", resource_type=32))
+    before = image.group_configs
+    assert before == {"g": {"consumer.session.timeout.ms": "50000"}}
+    image.replay(a_setting("consumer.session.timeout.ms", None, topic="g", resource_type=32))
+    assert (image.group_configs, image.broker_configs) == ({}, {})
+    assert before == {"g": {"consumer.session.timeout.ms": "50000"}}
+
+
 def test_users_and_access_rules_are_part_of_it_and_of_its_transactions():
     credential = UserScramCredentialRecord(
         name="ann", mechanism=1, salt=b"s", stored_key=b"st", server_key=b"se", iterations=4096

@@ -1,0 +1,128 @@
+"""Whose settings AlterConfigs and IncrementalAlterConfigs change: a topic's or a group's.
+
+An owner says what is set now, and plans a change of it. Plans run where the metadata log is changed, on the image that
+is the newest there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from broker_core.broker.broker_node import BrokerNode
+from broker_core.broker.settings.group_config import GROUP_SETTINGS, SERVED_PREFIX, check_group_configs
+from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.handlers.config_resources import ResourceKind, refusal_of_kind
+from broker_core.metadata.controller import MetadataController
+from broker_core.metadata.metadata_image import MetadataImage
+from broker_core.metadata.metadata_records import ConfigResource, MetadataRecord
+from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError, UnknownTopicError
+from broker_core.model.setting_kind import SettingKind
+from broker_core.model.topic_name import validate_topic_name
+from broker_core.model.topic_settings import SETTINGS, unknown_setting
+
+Changes = Mapping[str, str | None]
+"""New values by name; None takes one back to its default."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class ConfigOwner(Protocol):
+    def current(self, image: MetadataImage) -> Mapping[str, str]:
+        """What it sets. Raises UnknownTopicError."""
+        ...
+
+    def knows(self, name: str) -> bool: ...
+
+    def list_now(self, name: str, current: Mapping[str, str]) -> str:
+        """The value that counts of a list. Raises InvalidConfigError for what is none."""
+        ...
+
+    def plan(self, controller: MetadataController, changes: Changes) -> CoordinatorResult[MetadataRecord, Any]:
+        """Raises InvalidConfigError, InvalidRequestError, UnknownTopicError."""
+        ...
+
+    def on_changed(self, changes: Changes) -> None:
+        """The change is durable, and counts."""
+        ...
+
+
+def owner_of(node: BrokerNode, kind: int, name: str) -> ConfigOwner:
+    """Raises InvalidRequestError, InvalidTopicNameError for what cannot be one."""
+    if kind == ResourceKind.TOPIC:
+        return _TopicOwner(node, name)
+    if kind == ResourceKind.GROUP:
+        return _GroupOwner(node, name)
+    if kind == ResourceKind.BROKER:
+        raise InvalidRequestError(
+            "Settings of a broker cannot be changed while it runs: set them in its properties file and restart it"
+        )
+    raise refusal_of_kind(kind)
+
+
+class _TopicOwner:
+    def __init__(self, node: BrokerNode, name: str) -> None:
+        if not name:
+            raise InvalidRequestError("Default topic resources are not allowed.")
+        validate_topic_name(name)
+        self._node = node
+        self._name = name
+
+    def current(self, image: MetadataImage) -> Mapping[str, str]:
+        topic = image.topics.get(self._name)
+        if topic is None:
+            raise UnknownTopicError(f"The topic '{self._name}' does not exist.", topic=self._name)
+        return topic.configs
+
+    def knows(self, name: str) -> bool:
+        return name in SETTINGS
+
+    def list_now(self, name: str, current: Mapping[str, str]) -> str:
+        if name not in SETTINGS:
+            raise unknown_setting(name)
+        if SETTINGS[name].kind is not SettingKind.LIST:
+            raise _no_list(name)
+        return current.get(name, self._node.config.topic_defaults.get(name, SETTINGS[name].default or ""))
+
+    def plan(self, controller: MetadataController, changes: Changes) -> CoordinatorResult[MetadataRecord, Any]:
+        return controller.plan_alter_topic_configs(self._name, changes)
+
+    def on_changed(self, changes: Changes) -> None:
+        pass
+
+
+class _GroupOwner:
+    """A group need not exist: its settings count when it does."""
+
+    def __init__(self, node: BrokerNode, name: str) -> None:
+        if not name:
+            raise InvalidRequestError("Default group resources are not allowed.")
+        self._node = node
+        self._name = name
+
+    def current(self, image: MetadataImage) -> Mapping[str, str]:
+        return image.configs_of(ConfigResource.GROUP, self._name)
+
+    def knows(self, name: str) -> bool:
+        return name in GROUP_SETTINGS
+
+    def list_now(self, name: str, current: Mapping[str, str]) -> str:
+        raise _no_list(name)
+
+    def plan(self, controller: MetadataController, changes: Changes) -> CoordinatorResult[MetadataRecord, Any]:
+        kept = {name: value for name, value in self.current(controller.image).items() if name not in changes}
+        given = {name: value for name, value in changes.items() if value is not None}
+        check_group_configs(kept | given, self._node.config)
+        return controller.plan_alter_configs(ConfigResource.GROUP, self._name, changes)
+
+    def on_changed(self, changes: Changes) -> None:
+        idle = [name for name, value in changes.items() if value is not None and not name.startswith(SERVED_PREFIX)]
+        if idle:
+            _log.warning(
+                "group=%s: %s has no effect: share and streams groups are not served", self._name, ", ".join(idle)
+            )
+
+
+def _no_list(name: str) -> InvalidConfigError:
+    return InvalidConfigError(f"Can't APPEND or SUBTRACT to key {name} because its type is not LIST.", setting=name)
