@@ -30,7 +30,7 @@ from broker_core.model.exceptions import (
     ProducerFencedError,
 )
 from broker_core.model.identifiers import NO_SEQUENCE
-from broker_core.model.limits import MAX_SEQUENCE, PRODUCER_BATCH_WINDOW_COUNT
+from broker_core.model.limits import MAX_SEQUENCE, PRODUCER_BATCH_WINDOW_COUNT, PRODUCER_EXPIRATION_CHECK_MS
 from broker_core.record.batch_header import BatchHeader
 from broker_core.record.control_records import EndTransactionMarker
 
@@ -122,7 +122,8 @@ class ProducerState:
         self._open = dict(sorted(_without_none(opened)))
         self._unreplicated: dict[int, int] = {}
         self._writing: set[int] = set()
-        """Producers with batches since the last `expire`."""
+        """Producers with batches since silent ones were looked for."""
+        self._checked_at_ms: int | None = None
 
     @property
     def entries(self) -> Mapping[int, ProducerEntry]:
@@ -209,8 +210,12 @@ class ProducerState:
         """Forgets producers that are silent for that long and have no open transaction; says how many.
 
         A batch's time is what its producer says. Whoever writes old events is not silent, so those that wrote since the
-        last call stay: without their sequences a retry would be taken for something new.
+        last look stay: without their sequences a retry would be taken for something new. For the same reason there is
+        one look in ten minutes, however often segments begin.
         """
+        if self._checked_at_ms is not None and 0 <= now_ms - self._checked_at_ms < PRODUCER_EXPIRATION_CHECK_MS:
+            return 0
+        self._checked_at_ms = now_ms
         expired = [
             producer_id
             for producer_id, entry in self._entries.items()

@@ -43,6 +43,7 @@ from broker_core.model.topic_name import partition_folder
 from broker_core.ports import FileSystem
 from broker_core.storage.checkpoints import PARTITION_METADATA_FILE_NAME
 from broker_core.storage.partition_rebuilder import PartitionRebuilder
+from broker_core.storage.partition_writer import RememberedProducers
 from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.storage_errors import storage_error
 from broker_core.storage.writable_partition import WritablePartition
@@ -130,8 +131,10 @@ class PartitionAccess:
             open_partition=self._open_reader, close_partition=OpenReader.close, max_count=max_open_count
         )
         self._writers = OpenPartitions(
-            open_partition=self._open_writer, close_partition=OpenWriter.close, max_count=max_open_count
+            open_partition=self._open_writer, close_partition=self._close_writer, max_count=max_open_count
         )
+        self._remembered: dict[TopicPartition, tuple[FolderIdentity | None, RememberedProducers]] = {}
+        """Of partitions that were closed to open others, or to be opened with other settings."""
 
     def path_of(self, partition: TopicPartition) -> str:
         return f"{self._directory.path}/{partition_folder(partition)}"
@@ -251,6 +254,8 @@ class PartitionAccess:
         """Closes what is open of a topic that was deleted."""
         self._readers.drop_topic(name)
         self._writers.drop_topic(name)
+        for partition in [partition for partition in list(self._remembered) if partition.topic == name]:
+            self._remembered.pop(partition, None)
 
     def close(self) -> None:
         self._readers.close()
@@ -266,6 +271,13 @@ class PartitionAccess:
         return OpenReader(store=store, identity=identity)
 
     def _open_writer(self, partition: TopicPartition, topic: TopicDescription) -> OpenWriter:
+        writer = self._open_forgetful_writer(partition, topic)
+        remembered_of, remembered = self._remembered.pop(partition, (None, None))
+        if remembered is not None and remembered_of == writer.identity:
+            writer.store.remember_producers(remembered)
+        return writer
+
+    def _open_forgetful_writer(self, partition: TopicPartition, topic: TopicDescription) -> OpenWriter:
         store, identity = self._open_store(WritablePartition, partition, topic)
         lock = PartitionLock(f"{self.path_of(partition)}/{LOCK_FILE_NAME}")
         return OpenWriter(store=store, identity=identity, lock=lock)
@@ -274,6 +286,12 @@ class PartitionAccess:
         if _identity_of(self.path_of(partition)) != identity:
             raise _StaleFolderError
 
+    def _close_writer(self, writer: OpenWriter) -> None:
+        remembered = writer.store.remembered_producers
+        if remembered is not None and remembered.producers.entries:
+            self._remembered[writer.store.topic_partition] = (writer.identity, remembered)
+        writer.close()
+
     def _may_recover(self) -> bool:
         return self._folders is not None and self._directory.is_writable
 
@@ -281,7 +299,7 @@ class PartitionAccess:
         """Does what the next writer would, so that a reader that comes first sees all that was acknowledged: after a
         power failure the bounds on the device may be older than the batches, or newer than unsynced ones. Not while a
         living writer has the lock."""
-        with closing(self._open_writer(partition, topic)) as writer:
+        with closing(self._open_forgetful_writer(partition, topic)) as writer:
             try:
                 with writer.lock.maybe_exclusive(timeout_seconds=wait_seconds) as is_held:
                     if is_held:

@@ -32,6 +32,9 @@ MAX_SEQUENCE = 2**31 - 1
 PRODUCER_BATCH_WINDOW_COUNT = 5
 """Batches per producer and partition that a retry is recognised among: Kafka's max.in.flight for idempotence."""
 
+PRODUCER_EXPIRATION_CHECK_MS = 600_000
+"""How often silent producers are looked for, as Kafka does: producer.id.expiration.check.interval.ms."""
+
 PRODUCER_ID_BLOCK_COUNT = 1_000
 """Producer ids that one process reserves by one record of the metadata log, as Kafka's brokers do."""
 

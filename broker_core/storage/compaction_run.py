@@ -193,8 +193,7 @@ def swap_segments(writer: PartitionWriter, cleaned: CleanedSegments) -> Compacti
         write_offset_checkpoint(
             fs, f"{directory}/{CLEANER_CHECKPOINT_NAME}", {writer.topic_partition: cleaned.end_offset}
         )
-        writer.forget()
-        writer.refresh()
+        writer.reload_segments()
     return cleaned.report
 
 

@@ -8,7 +8,10 @@ longer than was published and keeps what is whole of it, or cuts it: see `Writab
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from broker_core.log.partition_log import PartitionLog
+from broker_core.log.producer_state import ProducerState
 from broker_core.log.segment_table import Segment
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
@@ -21,6 +24,15 @@ from broker_core.storage.segment_appender import SegmentAppender
 from broker_core.storage.segment_leftovers import delete_segments, finish_leftovers
 from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 from broker_core.storage.storage_errors import translated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RememberedProducers:
+    """What was known of the producers when the bounds with this sequence were the published ones: more than the files
+    tell. A snapshot has each producer's last batch only, and compaction leaves no more of them."""
+
+    bounds_sequence: int
+    producers: ProducerState
 
 
 class PartitionWriter:
@@ -45,6 +57,7 @@ class PartitionWriter:
         self._log: PartitionLog | None = None
         self._appender: SegmentAppender | None = None
         self._known_closed: dict[int, Segment] = {}
+        self._remembered: RememberedProducers | None = None
         self._last_sync_ms = 0
 
     @property
@@ -171,6 +184,23 @@ class PartitionWriter:
             self._appender.close()
             self._appender = None
 
+    @property
+    def remembered_producers(self) -> RememberedProducers | None:
+        """For the next one to write here. None: it was not loaded, or is not trusted after an error."""
+        if self._log is None:
+            return self._remembered
+        return RememberedProducers(bounds_sequence=self._published.sequence, producers=self._log.producers)
+
+    def remember_producers(self, remembered: RememberedProducers) -> None:
+        """Takes them at the next refresh, if nobody published anything meanwhile."""
+        self._remembered = remembered
+
+    def reload_segments(self) -> None:
+        """Closed segments were replaced by others that hold less: reads the folder again, and forgets no producer."""
+        self._remembered = self.remembered_producers
+        self.forget()
+        self.refresh()
+
     def changing(self) -> _Changing:
         """Inside, an exception makes the writer forget its cache."""
         return _Changing(self)
@@ -221,6 +251,7 @@ class PartitionWriter:
         self._known_closed = dict(loaded.closed)
         with self.changing():
             self._log = loaded.log
+            self._take_remembered(published)
             if published is None:
                 # Of a log whose bounds are lost nobody knows whether it was ever compacted.
                 self._published = PublishedBounds(dense_from_offset=loaded.log.log_end_offset)
@@ -229,6 +260,13 @@ class PartitionWriter:
                 if loaded.log.feed.size_bytes:
                     self.appender.sync()
                 self.publish(is_synced=True, is_new_generation=True)
+
+    def _take_remembered(self, published: PublishedBounds | None) -> None:
+        remembered, self._remembered = self._remembered, None
+        if remembered is None or published is None or remembered.bounds_sequence != published.sequence:
+            return
+        if remembered.producers.end_offset == self.log.log_end_offset:
+            self.log.producers = remembered.producers
 
     def _differs_from(self, published: PublishedBounds | None) -> bool:
         return published is None or (

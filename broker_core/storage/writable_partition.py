@@ -46,7 +46,7 @@ from broker_core.storage.key_filter_files import place_key_filter, remove_unfini
 from broker_core.storage.partition_bounds import BOUNDS_FILE_NAME
 from broker_core.storage.partition_reader import partition_bounds
 from broker_core.storage.partition_rebuilder import PartitionRebuilder
-from broker_core.storage.partition_writer import PartitionWriter
+from broker_core.storage.partition_writer import PartitionWriter, RememberedProducers
 from broker_core.storage.readable_partition import find_topic_id
 from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 from broker_core.storage.storage_errors import translated
@@ -196,6 +196,15 @@ class WritablePartition(PartitionRebuilder):
     def open_transactions(self) -> dict[int, int]:
         """Producer id to first offset of its open transaction, as of the last refresh or append."""
         return dict(self._writer.loaded().log.producers.open_transactions())
+
+    @property
+    def remembered_producers(self) -> RememberedProducers | None:
+        """For the next writer of this folder, when this one is closed. None after an error."""
+        return self._writer.remembered_producers
+
+    def remember_producers(self, remembered: RememberedProducers) -> None:
+        """Takes them with the first refresh, if nobody appended meanwhile."""
+        self._writer.remember_producers(remembered)
 
     def delete_records(self, before_offset: int) -> int:
         """Moves the log start offset up (-1: to the end), drops segments wholly below it. Returns the log start offset.

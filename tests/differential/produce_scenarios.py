@@ -6,6 +6,7 @@ from differential.requests import (
     NO_SUCH,
     UNKNOWN_ID,
     fetch,
+    fetch_fields,
     fetch_place,
     latest,
     new_producer,
@@ -19,7 +20,7 @@ from support.builders.builders import SOME_TIME_MS, a_batch, a_record
 
 from broker_core.model.identifiers import CompressionType, TimestampType
 from broker_core.protocol.api_table import ApiKey
-from broker_core.record.batch_header import write_crc
+from broker_core.record.batch_header import read_header, write_crc
 
 FIXED = struct.Struct(">hiqqqhii")
 """Attributes to record count: what the CRC covers of a header."""
@@ -212,6 +213,62 @@ def idempotent_producers(play, version):
     send(2, 4, note="two batches", batch=two)
     latest(play, topic)
     play.ask(ApiKey.DESCRIBE_PRODUCERS, 0, topics=[{"name": topic.name, "partition_indexes": [0]}])
+
+
+@once()
+def cleaning_forgets_no_producer(play):
+    """What is compacted, and deleted, is still known to be there when it comes once more."""
+    seconds = {"segment__ms": 200, "min__cleanable__dirty__ratio": "0.01", "max__compaction__lag__ms": 200}
+    topic = play.topic(cleanup__policy="compact,delete", **seconds)
+    plain, mine = new_producer(play), play.name("tid")
+    transactional = new_producer(play, mine)
+
+    def batches(sequence):
+        record = a_record(0, timestamp_ms=SOME_TIME_MS + 1000 * sequence)
+        yield None, a_batch([record], producer=(*plain, sequence))
+        yield mine, a_batch([record], producer=(*transactional, sequence), is_transactional=True)
+
+    def send_all(note):
+        for sequence in range(5):
+            for transactional_id, batch in batches(sequence):
+                produce(play, topic, batch, transactional_id=transactional_id, note=f"{note} {sequence}")
+
+    def begin():
+        play.quietly(
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            3,
+            v3_and_below_transactional_id=mine,
+            v3_and_below_producer_id=transactional[0],
+            v3_and_below_producer_epoch=transactional[1],
+            v3_and_below_topics=[{"name": topic.name, "partitions": [0]}],
+        )
+
+    def end():
+        ended = {"transactional_id": mine, "producer_id": transactional[0], "producer_epoch": transactional[1]}
+        play.quietly(ApiKey.END_TXN, 3, committed=True, **ended)
+        play.until_ended(mine)
+
+    begin()
+    send_all("first")
+    end()
+    for offset in range(2):
+        later = SOME_TIME_MS + 10_000 * (offset + 1)
+        write(play, topic, a_batch([a_record(0, key=b"later", timestamp_ms=later)]))
+    play.until(lambda: first_offset(play, topic) > 5)
+    begin()
+    send_all("after compaction")
+    place = {"partition_index": 0, "offset": -1}
+    play.ask(ApiKey.DELETE_RECORDS, 2, topics=[{"name": topic.name, "partitions": [place]}], timeout=10_000)
+    send_all("after DeleteRecords")
+    end()
+    play.ask(ApiKey.DESCRIBE_PRODUCERS, 0, topics=[{"name": topic.name, "partition_indexes": [0]}])
+    latest(play, topic)
+
+
+def first_offset(play, topic):
+    """Of the first batch that a consumer gets."""
+    answer = play.quietly(ApiKey.FETCH, 12, **fetch_fields(fetch_place(topic)))
+    return read_header(answer.responses[0].partitions[0].records).base_offset
 
 
 @for_versions(ApiKey.PRODUCE)

@@ -1,6 +1,7 @@
 """The answers of a real Kafka 4.3.1, kept: so that a part of the comparison needs none.
 
-`python tests/differential/recording.py` plays the scenarios on a real one and writes the file anew.
+`python tests/differential/recording.py` plays the scenarios on a real one and writes the file again; with slugs behind
+it, those alone, and keeps what is there of the others.
 """
 
 from __future__ import annotations
@@ -24,18 +25,20 @@ KAFKA = "4.3.1"
 
 def write_recording(transcripts):
     """`transcripts`: notes by scenario."""
-    kept = {slug: [[note.label, note.answer] for note in notes] for slug, notes in transcripts.items()}
+    kept = {slug: [[note.label, note.answer] for note in transcripts[slug]] for slug in sorted(transcripts)}
     text = json.dumps({"kafka": KAFKA, "scenarios": kept}, indent=0, sort_keys=True)
     RECORDING.write_bytes(lzma.compress(text.encode(), preset=9))
 
 
-def record():
-    """Has a real Kafka answer all scenarios that are kept."""
+def record(slugs=()):
+    """Has a real Kafka answer all scenarios that are kept, or these."""
+    wanted = {slug: one for slug, one in all_scenarios().items() if one.is_recorded and (not slugs or slug in slugs)}
+    kept = {slug: notes for slug, notes in read_recording().items() if slugs and slug in all_scenarios()}
     with tempfile.TemporaryDirectory() as folder:
         running = RealKafka(Path(folder) / "node", SETTINGS)
         try:
             side = side_of("Kafka", running, SETTLE_SECONDS)
-            write_recording({slug: side.play(one) for slug, one in all_scenarios().items() if one.is_recorded})
+            write_recording(kept | {slug: side.play(one) for slug, one in wanted.items()})
         finally:
             running.kill()
 
@@ -50,4 +53,4 @@ def read_recording():
 
 
 if __name__ == "__main__":
-    record()
+    record(sys.argv[1:])

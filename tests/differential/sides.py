@@ -29,6 +29,7 @@ SETTINGS = (
     # The records of the scenarios are years old.
     "log.retention.ms=-1",
     *TYPED_IN_THE_FILE,
+    "log.cleaner.backoff.ms=100",
 )
 SETTLE_SECONDS = 0.2
 """A real Kafka's controller and broker are two."""

@@ -10,7 +10,7 @@ from broker_core.model.exceptions import (
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from broker_core.model.limits import MAX_SEQUENCE
+from broker_core.model.limits import MAX_SEQUENCE, PRODUCER_EXPIRATION_CHECK_MS
 
 NOTHING_KNOWN = KnownBatches()
 
@@ -243,7 +243,7 @@ def test_silent_producers_are_forgotten_unless_a_transaction_is_open():
         a_batch(0, producer_id=2, timestamp_ms=5_000, base_offset=1),
         a_batch(0, producer_id=3, timestamp_ms=1_000, base_offset=2, transactional=True),
     )
-    assert state.expire(5_999, producer_id_expiration_ms=5_000) == 0
+    assert state.expire(6_000 - PRODUCER_EXPIRATION_CHECK_MS, producer_id_expiration_ms=5_000) == 0
     assert state.expire(6_000, producer_id_expiration_ms=5_000) == 1
     assert set(state.entries) == {2, 3}
     state.plan_append([a_batch(40, producer_id=1, base_offset=3)])
@@ -254,7 +254,16 @@ def test_a_producer_that_writes_old_events_is_not_forgotten_as_long_as_it_writes
     state = a_state(a_batch(0, producer_id=1, timestamp_ms=1_000))
     assert state.expire(10**9, producer_id_expiration_ms=5_000) == 0
     assert state.find_known_batches([a_batch(0, producer_id=1, timestamp_ms=1_000)]).batch_count == 1
-    assert state.expire(10**9, producer_id_expiration_ms=5_000) == 1
+    # Segments that begin one after the other do not make it silent.
+    for later_ms in (0, 1, PRODUCER_EXPIRATION_CHECK_MS - 1):
+        assert state.expire(10**9 + later_ms, producer_id_expiration_ms=5_000) == 0
+    assert state.expire(10**9 + PRODUCER_EXPIRATION_CHECK_MS, producer_id_expiration_ms=5_000) == 1
+
+
+def test_silence_is_looked_for_at_once_when_the_clock_was_put_back():
+    state = a_state(a_batch(0, producer_id=1, timestamp_ms=1_000))
+    assert state.expire(10**9, producer_id_expiration_ms=5_000) == 0
+    assert state.expire(10**8, producer_id_expiration_ms=5_000) == 1
 
 
 def test_a_state_from_a_snapshot_goes_on_where_it_was():

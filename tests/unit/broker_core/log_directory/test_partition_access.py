@@ -489,3 +489,34 @@ def test_a_partition_whose_lock_the_system_refuses_is_not_held_nor_kept_from_the
         assert alone.access.maybe_hold(T0) is None
     assert refusals
     alone.access.maybe_hold(T0).release()
+
+
+def with_sequences(door, *sequences, partition=T0):
+    for sequence in sequences:
+        batch = a_batch(1, producer=(7, 0, sequence))
+        yield door.access.write(
+            partition, lambda store, batch=batch: store.append(batch, now_ms=1_700_000_000_000)
+        ).result
+
+
+@pytest.mark.parametrize("reason", ["other settings", "too many are open"])
+def test_a_partition_that_is_closed_and_opened_again_forgets_no_batch_of_its_producers(path, reason):
+    door = Door(path, max_open_count=1)
+    door.create(partition_count=2, internal_segment_bytes="150")
+    appended = [result.base_offset for result in with_sequences(door, *range(6))]
+    if reason == "other settings":
+        door.log.change(lambda c: c.plan_alter_topic_configs("t", {"retention.bytes": "1000000"}))
+    else:
+        list(with_sequences(door, 0, partition=TopicPartition("t", 1)))
+    again = list(with_sequences(door, *range(1, 6)))
+    assert [result.base_offset for result in again] == appended[1:]
+    assert all(result.is_duplicate for result in again)
+
+
+def test_a_topic_made_again_knows_no_producer_of_the_one_before(path):
+    door = Door(path, max_open_count=1)
+    for _ in range(2):
+        door.create(partition_count=2)
+        assert [result.base_offset for result in with_sequences(door, 0, 1)] == [0, 1]
+        list(with_sequences(door, 0, partition=TopicPartition("t", 1)))
+        door.delete()

@@ -132,3 +132,70 @@ def test_a_crash_at_any_step_leaves_every_newest_value_and_the_next_writer_clean
         else:
             assert call > 20
             return
+
+
+SEGMENT_EACH = COMPACTED | {
+    "cleanup.policy": "compact,delete",
+    "internal.segment.bytes": "150",
+    "retention.bytes": "400",
+}
+
+
+def size_of(store):
+    return sum(segment.size_bytes for segment in store.segments())
+
+
+def a_log_of_two_producers(fs):
+    """A segment each batch: what is remembered of the producers lies in many segments."""
+    store = a_store(fs, **SEGMENT_EACH)
+    for sequence in range(6):
+        append(store, a_batch([a_record(0, key=b"k")], producer=(1, 0, sequence)))
+        append(store, a_transactional_batch([a_record(0, key=b"k")], producer_id=2, base_sequence=sequence))
+    append_control(store, a_commit_marker(producer_id=2))
+    append(store, a_transactional_batch([a_record(0, key=b"open")], producer_id=3))
+    append(store, a_batch([a_record(0, key=b"last")]))
+    store.refresh()
+    return store
+
+
+@pytest.mark.parametrize(
+    "shorten",
+    [
+        lambda store: store.compact(SOME_TIME_MS, MEMORY_BYTES),
+        lambda store: store.delete_records(13),
+        lambda store: store.apply_retention(SOME_TIME_MS),
+    ],
+    ids=["compaction", "DeleteRecords", "retention"],
+)
+def test_what_shortens_a_log_changes_nothing_of_what_is_remembered_of_its_producers(shorten):
+    store = a_log_of_two_producers(a_disk())
+    size_bytes, known, is_open = size_of(store), store.producer_entries(), store.open_transactions()
+    assert [len(known[producer_id].batches) for producer_id in (1, 2, 3)] == [5, 5, 1]
+    assert shorten(store)
+    assert size_of(store) < size_bytes
+    store.refresh()
+    assert store.producer_entries() == known
+    assert store.open_transactions() == is_open == {3: 13}
+    # Who reads the folder anew knows the last batch of each, as after a restart of Kafka.
+    fresh = a_store(store._fs, **SEGMENT_EACH)
+    fresh.refresh()
+    assert {entry.batches[-1] for entry in fresh.producer_entries().values()} == {
+        entry.batches[-1] for entry in known.values()
+    }
+
+
+def test_what_others_published_meanwhile_is_not_covered_by_what_was_remembered():
+    fs = a_disk()
+    store = a_log_of_two_producers(fs)
+    remembered = store.remembered_producers
+    known = store.producer_entries()
+    store.close()
+    again = a_store(fs, **SEGMENT_EACH)
+    again.remember_producers(remembered)
+    again.refresh()
+    assert again.producer_entries() == known
+    append(a_store(fs, **SEGMENT_EACH), a_batch(producer=(1, 0, 6)))
+    late = a_store(fs, **SEGMENT_EACH)
+    late.remember_producers(remembered)
+    late.refresh()
+    assert late.producer_entries()[1].last_sequence == 8
