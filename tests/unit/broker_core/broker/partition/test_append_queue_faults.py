@@ -10,7 +10,7 @@ from support.files.faulty_file_system import Killed
 from support.files.queued_writes import QueuedWrites
 from support.nodes.replica_builders import T0, RefusingFileSystem, ReplicaNode, offsets_read
 
-from broker_core.log_directory.partition_lock import PartitionLock
+from broker_core.log_directory.partition_lock import LockMode, PartitionLock
 from broker_core.model.exceptions import DiskFullError, StorageError, StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.readable_partition import ReadablePartition
@@ -173,6 +173,34 @@ class Waiter:
     def end(self):
         self._thread.join(60)
         assert self.done, "it still waits"
+
+
+@pytest.mark.parametrize("refused", ["nothing", "sync"])
+def test_the_partition_is_held_for_every_change_of_its_files(node, monkeypatch, refused):
+    """Until it is published, or rolled back: in between others would take the log for what they see of it."""
+    changes, real = [], node.fs.on_call
+
+    def on_call(kind, path):
+        if "/t-0/" in path and kind != "open":
+            other = PartitionLock(f"{node.directory.path}/t-0/.lock")
+            is_free = other.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
+            if is_free:
+                other.release()
+            other.close()
+            changes.append((kind, path.removeprefix(f"{node.directory.path}/"), is_free))
+        real(kind, path)
+
+    monkeypatch.setattr(node.fs, "on_call", on_call)
+    if refused == "sync":
+        node.fs.refuse("sync", LOG)
+    appends_in_one_turn(node, a_batch(2), a_batch(1))
+    node.writes.run_all()
+    assert node.fs.refused == (refused == "sync")
+    last = ("truncate", LOG) if refused == "sync" else ("write", "t-0/partition.bounds")
+    assert changes[-1][:2] == last
+    assert changes[-1][:2] == (("truncate", LOG) if refused == "sync" else ("write", "t-0/partition.bounds"))
+    assert [change for change in changes if change[2]] == []
+    node.stop()
 
 
 def test_maintenance_that_comes_during_a_sync_goes_on_after_the_publish(node):

@@ -5,6 +5,7 @@ from support.nodes.replica_builders import T0, ReplicaNode
 from broker_core.broker.partition.partition_target import PartitionTarget, QueuedChange
 from broker_core.log.append_request import AppendRequest
 from broker_core.model.exceptions import InvalidRecordError, OffsetOutOfRangeError, UnknownTopicError
+from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.writable_partition import WritablePartition
 
 
@@ -66,4 +67,6 @@ def test_a_topic_that_was_made_again_is_not_the_one_that_was_meant(node):
         append(target, queued(a_batch(1)))
     with pytest.raises(UnknownTopicError):
         target.change(QueuedChange(work=WritablePartition.flush, on_done=pytest.fail, on_error=pytest.fail))
+    with pytest.raises(UnknownTopicError):
+        target.ask(ReadablePartition.bounds)
     assert node.replica().bounds.log_end_offset == 0
