@@ -1,1 +1,1 @@
-"""The counter: one file per API key, each with a card that says what it serves and what it leaves out on purpose."""
+"""Request handlers: one file per API key, each with a card of what it serves and what it deliberately leaves out."""

@@ -1,13 +1,13 @@
-"""Which access each API needs: what Kafka's KafkaApis, ControllerApis and ConfigHelper ask, in the order they ask it.
+"""The access that each API needs: the checks of Kafka's KafkaApis, ControllerApis and ConfigHelper, in their order.
 
-For whoever writes a handler: find the API below and ask `call.is_allowed(operation, resource_type, name)` for each of
-its needs, in this order. What is not allowed gets the need's refusal at that place in the answer; a refusal of None
-means that the thing is left out as if it did not exist. Without an authorizer everything is allowed.
+A handler calls `call.is_allowed(operation, resource_type, name)` for each need of its API below, in this order. A
+denied resource gets the need's refusal in the answer; a refusal of None means that it is left out as if it did not
+exist. Without an authorizer everything is allowed.
 
-Rules that hold for all of them:
+Rules for all APIs:
 
-* Access is asked before existence: an unknown topic that may not be described looks like one that exists and may not.
-* Ask once for each name of a request, not once for each of its partitions.
+* Check access before existence: an unknown topic that may not be described looks like an existing forbidden one.
+* Check each name of a request once, not once for each of its partitions.
 * Topics that come by id: an unknown id is UNKNOWN_TOPIC_ID first; then access to the name that the id has. Where it is
   refused, the name is not in the answer, unless the client may DESCRIBE it.
 * READ, WRITE, DELETE and ALTER imply DESCRIBE; ALTER_CONFIGS implies DESCRIBE_CONFIGS (the authorizer knows).
@@ -15,7 +15,7 @@ Rules that hold for all of them:
   `SUPPORTED_OPERATIONS` lists and the principal may do, by `operations_bit_field`; not asked for, they stay at
   -2147483648. Those of the cluster are 0 without DESCRIBE on CLUSTER.
 
-`is_whole_request_allowed` asks what is to be asked of the APIs of administrators, which need one thing of the cluster.
+`is_whole_request_allowed` checks the APIs of administrators, which have one need on the cluster.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from broker_core.protocol.api_table import ApiKey
 
 @dataclass(frozen=True, slots=True)
 class AccessNeed:
-    """`operation` on `resource_type`, asked for `each` thing of the request; `note` says when and what else counts."""
+    """`operation` on `resource_type`, checked for `each` resource of the request; `note` has conditions and
+    exceptions."""
 
     operation: Operation
     resource_type: ResourceType
@@ -155,7 +156,7 @@ REQUIRED_ACCESS: Final[Mapping[ApiKey, tuple[AccessNeed, ...]]] = MappingProxyTy
             AccessNeed(_WRITE, _TRANSACTIONAL_ID, "transaction", _NO_TRANSACTION, "on each partition of it"),
             AccessNeed(
                 _WRITE, _TOPIC, "topic", _NO_TOPIC,
-                "internal topics are refused to everybody. One refused or unknown partition refuses all others with "
+                "internal topics are refused to all users. One refused or unknown partition refuses all others with "
                 "OPERATION_NOT_ATTEMPTED",
             ),
         ),
@@ -248,14 +249,14 @@ REQUIRED_ACCESS: Final[Mapping[ApiKey, tuple[AccessNeed, ...]]] = MappingProxyTy
         ),
     }
 )  # fmt: skip
-"""By API, the needs in the order in which they are asked. An API without needs is open to everybody."""
+"""By API, the needs in the order of the checks. An API without needs is open to all users."""
 
 NOT_AUTHORIZED: Final = "Cluster authorization failed."
 """Kafka's words for a refusal on the cluster."""
 
 
 def is_whole_request_allowed(call: Call) -> bool:
-    """Of an API whose one need is about the whole cluster."""
+    """For an API whose only need is on the cluster."""
     (need,) = REQUIRED_ACCESS[call.api_key]
     assert need.resource_type == ResourceType.CLUSTER, f"{call.api_key.label} is not about the cluster"
     return call.is_allowed(need.operation, need.resource_type)

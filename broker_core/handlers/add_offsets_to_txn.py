@@ -1,6 +1,6 @@
 """AddOffsetsToTxn (25), versions 0 to 4: the partition that a group's offsets are kept in joins a transaction.
 
-Clients of transactions version 2 do without it: TxnOffsetCommit from version 5 on adds that partition itself.
+Clients of transactions version 2 do not need it: TxnOffsetCommit from version 5 on adds that partition itself.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Clients use versions up to 3, for one transaction; from 4 on it is a request among brokers, for several, and may ask
 whether the partitions are in it (`verify_only`). One refused or unknown partition refuses the others with
-OPERATION_NOT_ATTEMPTED. Internal topics are refused to everybody.
+OPERATION_NOT_ATTEMPTED. Internal topics are refused to all users.
 """
 
 from __future__ import annotations

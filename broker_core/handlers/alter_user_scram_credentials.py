@@ -1,7 +1,7 @@
-"""AlterUserScramCredentials (51), version 0: makes, replaces and takes away SCRAM credentials (KIP-554).
+"""AlterUserScramCredentials (51), version 0: creates, replaces and removes SCRAM credentials (KIP-554).
 
-Needs ALTER on the cluster. The client sends the salted password, from which the keys are made; it is neither kept nor
-logged. One answer for each user; answered once the good changes are durable, and from then on logins go by them.
+Needs ALTER on the cluster. The client sends the salted password, from which the keys are derived; it is neither stored
+nor logged. One answer for each user, sent once the valid changes are durable; new logins use them from then on.
 """
 
 from __future__ import annotations

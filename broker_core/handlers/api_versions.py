@@ -1,8 +1,8 @@
-"""ApiVersions (18), versions 0 to 4: which requests are served in which versions, and which features are on (KIP-584).
+"""ApiVersions (18), versions 0 to 4: the supported requests with their versions, and finalized features (KIP-584).
 
-The list comes from `protocol.served_versions`. Asked in a version that is not known, the answer is one of version 0
-with UNSUPPORTED_VERSION and that list. From version 3 on a client names itself; a name that Kafka would refuse is
-refused with INVALID_REQUEST.
+The list comes from `protocol.served_versions`. A request of an unknown version gets an answer of version 0 with
+UNSUPPORTED_VERSION and that list. From version 3 on a client sends its name; a name that Kafka would refuse is refused
+with INVALID_REQUEST.
 
 Left out on purpose: features of a cluster (kraft.version and the like) until there is one; share and streams groups.
 """
@@ -23,7 +23,7 @@ from broker_core.protocol.served_versions import SERVED_VERSIONS
 _SOFTWARE_NAME: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_VERSION_WITH_SOFTWARE: Final = 3
 _FIRST_VERSION_WITH_FEATURES_FROM_0: Final = 4
-"""Before it, clients would fail at a feature that begins at 0 (KIP-1057)."""
+"""The first version whose clients accept a feature with a minimum of 0 (KIP-1057)."""
 
 _LOWEST_METADATA_VERSION: Final = 7
 _FEATURES: Final = {"group.version": 1, METADATA_VERSION_FEATURE: METADATA_VERSION_LEVEL, "transaction.version": 2}
@@ -50,7 +50,7 @@ def handle(call: Call) -> None:
 
 
 def refuse_version(call: Call) -> None:
-    """The answer to a version that is not known."""
+    """The answer to an unknown version."""
     answer = message_types(ApiKey.API_VERSIONS, 0).response
     call.respond_with(build(answer, {"error_code": ErrorCode.unsupported_version, "api_keys": _served()}))
 

@@ -1,8 +1,8 @@
-"""The partitions that a waiting fetch looks at: whether they may have enough for it by now, without reading them.
+"""The partitions of a waiting fetch: whether they may have enough bytes for it, without reading them.
 
-Each time one of them moves, its replica says how many bytes were appended since the fetch last looked. Where counting
-does not tell (the topic is gone or another one, records were deleted, what an open transaction held back is free), the
-fetch has to look itself. Reading instead would cost a fetch that waits for 50 MB all of them with each append.
+At each change of one of them, its replica tells how many bytes were appended since the fetch last read. Where counting
+is not enough (the topic was deleted or recreated, records were deleted, records blocked by an open transaction became
+readable) the fetch has to read. Reading each time would cost a fetch that waits for 50 MB all of them at each append.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from broker_core.model.identifiers import IsolationLevel, TopicPartition
 
 
 class AwaitedPartitions:
-    """Of one fetch. `missing_bytes`: how much more its partitions must have; recreated whenever it has read them."""
+    """For one fetch. `missing_bytes`: how much more its partitions must have; reset whenever it has read them."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class AwaitedPartitions:
         *,
         missing_bytes: int,
     ) -> None:
-        """`wanted`: partitions that can be read, and from which offset."""
+        """`wanted`: readable partitions with their fetch offsets."""
         self._replicas = replicas
         self._isolation = isolation
         self._missing_bytes = missing_bytes
@@ -36,7 +36,7 @@ class AwaitedPartitions:
         return iter(self._awaited)
 
     def is_worth_a_look(self, partition: TopicPartition) -> bool:
-        """The partition has moved: whether the fetch may have enough now, or must look for another reason."""
+        """The partition changed: whether the fetch may have enough now, or must read for another reason."""
         awaited = self._awaited[partition]
         try:
             replica = self._replicas.get(partition)
@@ -49,14 +49,14 @@ class AwaitedPartitions:
         if bounds.readable_end(self._isolation) == end_before:
             return False
         if end_before < before.log_end_offset:
-            return True  # what a transaction held back was counted too early, or not at all
+            return True  # records blocked by a transaction were counted too early, or not at all
         self._missing_bytes -= replica.appended_bytes - awaited.appended_bytes
         self._awaited[partition] = _Awaited(awaited.from_offset, replica)
         return self._missing_bytes <= 0
 
 
 class _Awaited:
-    """A partition as it was last looked at."""
+    """A partition as of the last read."""
 
     __slots__ = ("appended_bytes", "bounds", "from_offset", "replica")
 

@@ -1,7 +1,7 @@
-"""One request that is being answered: what was asked, by whom, and the way back.
+"""One request while it is handled: the message, its client, and the answer.
 
-A handler answers by `respond` before it returns, or keeps the call and answers later (a produce that waits for the
-disk, a fetch that waits for records, a join that waits for members). Each call is answered once.
+A handler calls `respond` before it returns, or keeps the call and answers later (a produce that waits for the disk, a
+fetch that waits for records, a join that waits for members). Each call is answered once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionEnd:
-    """Instead of an answer: the connection is closed, with a log line that says why."""
+    """Closes the connection instead of an answer, and logs the reason."""
 
     reason: str
 
@@ -36,7 +36,7 @@ Send = Callable[[ResponsePayload | ConnectionEnd | None], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """Who is at the other end of a connection. `principal` is like "User:alice"; `listener` a listener's name."""
+    """The client of a connection. `principal` is like "User:alice"; `listener` is the listener's name."""
 
     client_host: str
     client_port: int
@@ -59,7 +59,7 @@ class Call:
         self.peer = peer
         self.now_ms = now_ms
         self.message: Any = request.message
-        """kio's dataclass, of the version that the client chose."""
+        """kio's dataclass of the request's version."""
         self.is_answered = False
         self._send = send
 
@@ -88,7 +88,7 @@ class Call:
         return self.peer.principal
 
     def request_field(self, name: str, default: Any) -> Any:
-        """A field that the request's version may not have."""
+        """A field that is missing in some versions of the request."""
         return getattr(self.message, name, default)
 
     def respond(self, **fields: Any) -> None:
@@ -96,7 +96,7 @@ class Call:
         self.respond_with(build(message_types(self.request.api_key, self.request.api_version).response, fields))
 
     def respond_with(self, message: ResponsePayload) -> None:
-        """Answers by a message that is of the right version already."""
+        """Answers with a message of the right version."""
         self._answer(message)
 
     def respond_nothing(self) -> None:
@@ -111,9 +111,10 @@ class Call:
         *,
         log_if_denied: bool = True,
     ) -> bool:
-        """Whether the access rules let the client do it; without an authorizer everybody may do everything.
+        """Whether the access rules allow it; without an authorizer everything is allowed.
 
-        A refusal is logged, unless it is none for the client: where something is left out, or another need remains.
+        A refusal is logged, except where the client does not see one: a resource is left out, or another need is
+        checked.
         """
         authorizer = self.node.authorizer
         return authorizer is None or authorizer.authorize(
@@ -121,7 +122,7 @@ class Call:
         )
 
     def allowed_operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> frozenset[Operation]:
-        """All that the client may do with a resource (KIP-430)."""
+        """The operations that the client may perform on a resource (KIP-430)."""
         return frozenset(
             operation
             for operation in SUPPORTED_OPERATIONS[resource_type]
@@ -129,12 +130,12 @@ class Call:
         )
 
     def close_connection(self, reason: str) -> None:
-        """What cannot be answered: the client notices by losing its connection."""
+        """For requests without a possible answer: closes the connection."""
         self._answer(ConnectionEnd(reason=reason))
 
     def after_job(self, work: Callable[[], Value], respond: Callable[[Value], None]) -> None:
-        """Runs `work` where it may block, then `respond` with what came of it. What fails of the two is a fault of
-        ours, and ends the connection: nobody waits for ever."""
+        """Runs `work` in a job, where it may block, then calls `respond` with its result. An exception in either is a
+        programming error and closes the connection, so that the client does not wait forever."""
 
         def failed(error: Exception) -> None:
             _log.error("api=%s version=%d peer=%s failed", self.api_key.label, self.version, self.peer, exc_info=error)

@@ -1,7 +1,7 @@
 """The partitions that a request about committed offsets names: by topic name, or in newer versions by topic id.
 
-asked_partitions(call, topics, …)     each with its place in the answer, and why it cannot be served
-answer_topics(asked, fields)          the answer's topics, in the order and by the key in which they were asked
+asked_partitions(call, topics, …)     each with its place in the answer, and its error if there is one
+answer_topics(asked, fields)          the answer's topics, in the order and with the keys of the request
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker_core.model.identifiers import TopicPartition
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPartition:
     """`topic_key` is what the request names the topic by; `partition` is None for an id that no topic has. `asked` is
-    the request's own entry: a structure, or the number alone."""
+    the request's entry: a structure, or only the number."""
 
     topic_key: str | UUID | None
     number: int
@@ -39,7 +39,7 @@ def asked_partitions(
     partitions_of: Callable[[Any], Iterable[tuple[int, Any]]],
     must_exist: bool,
 ) -> tuple[AskedPartition, ...]:
-    """`operation` is asked once of each topic. `must_exist`: a topic or partition that is not there is an error."""
+    """`operation` is checked once for each topic. `must_exist`: a missing topic or partition is an error."""
     found: list[AskedPartition] = []
     image = call.node.topics.image
     for topic in topics:
@@ -74,7 +74,7 @@ def asked_partitions(
 def answer_topics(
     asked: Iterable[AskedPartition], fields: Callable[[AskedPartition], dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """`fields` of a partition's answer, its number apart."""
+    """`fields` returns a partition's answer without its number."""
     topics: dict[str | UUID | None, list[dict[str, Any]]] = {}
     for each in asked:
         topics.setdefault(each.topic_key, []).append({"partition_index": each.number, **fields(each)})

@@ -1,7 +1,7 @@
-"""ConsumerGroupDescribe (69), versions 0 and 1: KIP-848 groups, their members, what these have and are meant to have.
+"""ConsumerGroupDescribe (69), versions 0 and 1: KIP-848 groups, their members, with assignments and targets.
 
-Version 1 tells which members speak the classic protocol. A group is told only to a client that may describe every topic
-that its members have. Classic groups are none here: DescribeGroups tells of them.
+Version 1 also tells which members use the classic protocol. The client must be allowed to describe every topic of the
+group's members. Classic groups are not found: see DescribeGroups.
 """
 
 from __future__ import annotations

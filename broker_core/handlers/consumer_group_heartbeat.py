@@ -1,9 +1,8 @@
-"""ConsumerGroupHeartbeat (68), versions 0 and 1: all that a member of a KIP-848 group says, and what it is told.
+"""ConsumerGroupHeartbeat (68), versions 0 and 1: the only request of a KIP-848 member.
 
-Version 1 has regular expressions, and the client makes up its member id (KIP-1082); in version 0 an empty id is
-replaced by one of the coordinator's. Each topic that is named must be one that the client may describe; a regular
-expression finds only such ones.
-"""
+Version 1 has regular expressions, and the client chooses its member id (KIP-1082); in version 0 the coordinator
+replaces an empty id. The client must be allowed to describe each named topic; a regular expression only finds such
+topics."""
 
 from __future__ import annotations
 

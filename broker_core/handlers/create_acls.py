@@ -1,8 +1,8 @@
 """CreateAcls (30), versions 1 to 3: adds access rules; one answer for each, in their order.
 
-Without an authorizer: SECURITY_DISABLED. Needs ALTER on the cluster. Answered once the good ones are durable and count.
-Kafka answers UNKNOWN_SERVER_ERROR to all when one has a resource type, pattern, operation or permission of filters;
-here that one gets INVALID_REQUEST, and the others are made.
+Without an authorizer: SECURITY_DISABLED. Needs ALTER on the cluster. Answered once the valid ones are durable and in
+effect. Kafka answers UNKNOWN_SERVER_ERROR to all if one has a resource type, pattern, operation or permission that is
+only valid in filters; here that one gets INVALID_REQUEST, and the others are created.
 """
 
 from __future__ import annotations

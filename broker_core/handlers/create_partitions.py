@@ -1,6 +1,6 @@
 """CreatePartitions (37), versions 0 to 3: topics grow to a total number of partitions.
 
-An assignment must name this node alone, once for each new partition. `validate_only` judges without making.
+An assignment may only name this node, once for each new partition. `validate_only` checks without changes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """CreateTopics (19), versions 2 to 7: each topic of the request on its own, durable when it is answered.
 
-Counts of -1 mean num.partitions and a replication factor of 1, the only one that a single node can keep; an assignment
-must name this node alone. `validate_only` judges without making. Names that stand twice in a request are refused.
+Counts of -1 mean num.partitions and a replication factor of 1, the only one that a single node supports; an assignment
+may only name this node. `validate_only` checks without changes. Names that occur twice in a request are refused.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from broker_core.model.limits import MAX_PARTITION_COUNT
 
 _DEFAULT_COUNT: Final = -1
 _NOTHING_SHOWN: Final[dict[str, Any]] = {"num_partitions": -1, "replication_factor": -1, "configs": ()}
-"""Of a topic that was refused."""
+"""The error of a refused topic."""
 _TOO_MANY: Final = (
     f"Excessively large number of partitions per request: at most {MAX_PARTITION_COUNT} are made at once."
 )

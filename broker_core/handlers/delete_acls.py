@@ -1,8 +1,7 @@
-"""DeleteAcls (31), versions 1 to 3: takes away the access rules that filters meet, and says which they were.
+"""DeleteAcls (31), versions 1 to 3: removes the access rules that match the filters, and returns them.
 
-Without an authorizer: SECURITY_DISABLED. Needs ALTER on the cluster. Answered once the rules are durably gone. A filter
-with something that only a newer Kafka knows is refused with INVALID_REQUEST.
-"""
+Without an authorizer: SECURITY_DISABLED. Needs ALTER on the cluster. Answered once the removal is durable. A filter
+with a value of a newer Kafka is refused with INVALID_REQUEST."""
 
 from __future__ import annotations
 

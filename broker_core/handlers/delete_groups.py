@@ -1,4 +1,4 @@
-"""DeleteGroups (42), versions 0 to 2: groups without members go, with their offsets; each by itself."""
+"""DeleteGroups (42), versions 0 to 2: deletes groups without members and their offsets, each by itself."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""DeleteRecords (21), versions 0 to 2: moves the start of partitions up; -1 is the high watermark.
+"""DeleteRecords (21), versions 0 to 2: increases the log start offset of partitions; -1 is the high watermark.
 
-Refused for internal topics and for topics that are compacted only (POLICY_VIOLATION), as in Kafka.
+As in Kafka refused for internal topics and for topics with cleanup.policy=compact only (POLICY_VIOLATION).
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """DeleteTopics (20), versions 1 to 6: topics by name, from version 6 on by id; durable when it is answered.
 
-A topic that is named twice, by whatever, is refused and stays; it is answered once. delete.topic.enable=false refuses
-all. The order of the answers means nothing: Kafka shuffles them.
+A topic that is named twice, by name or id, is refused and stays; it is answered once. delete.topic.enable=false refuses
+all. The order of the answers is undefined: Kafka shuffles them.
 
-Other than in Kafka, internal topics may not be deleted: groups and transactions live in them.
+Unlike in Kafka, internal topics may not be deleted: they hold groups and transactions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NOT_ALLOWED: Final = (ErrorCode.topic_authorization_failed, "Topic authorizatio
 
 
 class _Answers:
-    """Goes out when there is one for each thing."""
+    """Sends the answers when there is one for each topic."""
 
     def __init__(self, call: Call, named: Counter[Named]) -> None:
         self._call = call
@@ -46,7 +46,7 @@ class _Answers:
         self.skip()
 
     def skip(self) -> None:
-        """One that another answer speaks of."""
+        """A topic that another answer covers."""
         self._left -= 1
         if self._left == 0:
             self._call.respond(responses=self._answers)
@@ -103,7 +103,7 @@ def _refused_naming(name: str | None, topic_id: UUID | None, count: int) -> tupl
 def _found(
     call: Call, name: str | None, topic_id: UUID | None
 ) -> tuple[TopicDescription | None, tuple[ErrorCode, str]]:
-    """The topic, if it may be deleted; or why not."""
+    """The topic if it may be deleted, else the error."""
     image = call.node.topics.image
     topic = image.topics.get(name or "") if topic_id is None else image.topic_by_id(topic_id)
     if topic is None and topic_id is not None:
@@ -118,7 +118,7 @@ def _found(
 
 
 def _name_shown(call: Call, topic_id: UUID) -> str | None:
-    """The name of a topic that came by its id, to a client that may describe it."""
+    """The name of a topic given by id, only for a client that may describe it."""
     topic = call.node.topics.image.topic_by_id(topic_id)
     if topic is None or not call.is_allowed(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
         return None

@@ -1,7 +1,7 @@
-"""DescribeAcls (29), versions 1 to 3: the access rules that a filter meets, grouped by resource (KIP-290).
+"""DescribeAcls (29), versions 1 to 3: the access rules that match a filter, grouped by resource (KIP-290).
 
-Without an authorizer: SECURITY_DISABLED. Needs DESCRIBE on the cluster. A filter with something that only a newer Kafka
-knows meets nothing; Kafka closes the connection for some of those.
+Without an authorizer: SECURITY_DISABLED. Needs DESCRIBE on the cluster. A filter with a value of a newer Kafka matches
+nothing; Kafka closes the connection for some of those.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def handle(call: Call) -> None:
 
 
 def filter_of(asked: Any) -> AccessRuleFilter:
-    """Of this request, or of one filter of DeleteAcls: the fields have the same names."""
+    """The filter of this request, or one of DeleteAcls: the fields have the same names."""
     return AccessRuleFilter(
         resource_type=ResourceType(asked.resource_type_filter),
         resource_name=asked.resource_name_filter,

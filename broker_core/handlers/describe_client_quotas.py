@@ -1,7 +1,7 @@
-"""DescribeClientQuotas (48), versions 0 and 1: which users, clients and addresses have quotas (KIP-546). Nobody has any
-here, so that a filter that Kafka accepts finds nothing.
+"""DescribeClientQuotas (48), versions 0 and 1: quotas of users, clients and addresses (KIP-546). There are none here,
+so a valid filter finds nothing.
 
-Needs DESCRIBE_CONFIGS on the cluster. A filter that contradicts itself is refused as Kafka refuses it.
+Needs DESCRIBE_CONFIGS on the cluster. As in Kafka a contradictory filter is refused.
 """
 
 from __future__ import annotations

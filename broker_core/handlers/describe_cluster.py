@@ -1,6 +1,6 @@
 """DescribeCluster (60), versions 0 to 2: the cluster's id, its controller and its one broker.
 
-Left out on purpose: the addresses of controllers (endpoint type 2), which a node that is both does not have.
+Left out on purpose: controller endpoints (endpoint type 2), which a combined node does not have.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """DescribeGroups (15), versions 0 to 6: classic groups and their members.
 
-A group that is not there is an error from version 6 on; before, it is told as Dead. Groups of KIP-848 are described by
-ConsumerGroupDescribe, and are none here.
-"""
+A missing group is an error from version 6 on; before, it is described as Dead. Groups of KIP-848 are not found here:
+see ConsumerGroupDescribe."""
 
 from __future__ import annotations
 

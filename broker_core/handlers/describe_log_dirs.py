@@ -1,6 +1,6 @@
-"""DescribeLogDirs (35), versions 1 to 5: how many bytes each partition takes in the node's one directory.
+"""DescribeLogDirs (35), versions 1 to 5: the size of each partition in the node's log directory.
 
-Looked at in a job: every partition is opened.
+Runs in a job, because it opens every partition.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _respond(call: Call, sizes: Mapping[TopicPartition, int], space: DiskSpace) 
 
 
 def _asked_for(call: Call) -> list[TopicPartition] | None:
-    """None: all. As in Kafka, what is not here is not in the answer."""
+    """None: all. As in Kafka, partitions that are not here are missing in the answer."""
     if call.message.topics is None:
         return None
     known = call.node.topics.image.topics

@@ -1,4 +1,4 @@
-"""DescribeProducers (61), version 0: who has written to a partition, and who has a transaction open in it (KIP-664)."""
+"""DescribeProducers (61), version 0: the producers of a partition and their open transactions (KIP-664)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def handle(call: Call) -> None:
 
 
 def _look_at(call: Call, name: str, answer: dict[str, Any], looked_at: Callable[[], None]) -> None:
-    """Completes the answer, at once or when its producers are read."""
+    """Completes the answer, at once or when the producers were read."""
 
     def known(replica: Replica) -> None:
         answer["active_producers"] = [_shown(entry) for entry in replica.producer_entries().values()]

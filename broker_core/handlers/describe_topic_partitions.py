@@ -1,6 +1,6 @@
-"""DescribeTopicPartitions (75), version 0: topics page by page, at most so many partitions at a time (KIP-966).
+"""DescribeTopicPartitions (75), version 0: topics in pages with a limited number of partitions (KIP-966).
 
-A cursor says where the next page begins: topics are in order of their names. Where no topics are named, all are meant.
+A cursor marks the start of the next page; topics are ordered by name. A request without topics returns all topics.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def handle(call: Call) -> None:
 
 
 def _is_place(cursor: Any, topics: Any) -> bool:
-    """Where topics are named, the cursor has to stand at one of them."""
+    """If the request names topics, the cursor has to be at one of them."""
     is_named = not topics or cursor.topic_name in {topic.name for topic in topics}
     return is_named and cursor.partition_index >= 0
 
@@ -67,6 +67,6 @@ def _refused(name: str, error_code: ErrorCode) -> dict[str, Any]:
 
 def _page(call: Call, topic: TopicDescription, numbers: range) -> dict[str, Any]:
     answer = topic_answer(call, topic, with_operations=True)
-    nobody: dict[str, Any] = {"eligible_leader_replicas": (), "last_known_elr": ()}
-    answer["partitions"] = [partition_answer(call, topic, number) | nobody for number in numbers]
+    no_elr: dict[str, Any] = {"eligible_leader_replicas": (), "last_known_elr": ()}
+    answer["partitions"] = [partition_answer(call, topic, number) | no_elr for number in numbers]
     return answer

@@ -1,4 +1,4 @@
-"""DescribeTransactions (65), version 0: what the coordinator knows of transactional ids."""
+"""DescribeTransactions (65), version 0: the coordinator's state of transactional ids."""
 
 from __future__ import annotations
 

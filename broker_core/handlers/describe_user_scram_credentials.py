@@ -1,6 +1,6 @@
-"""DescribeUserScramCredentials (50), version 0: who may log in by which SCRAM mechanism (KIP-554).
+"""DescribeUserScramCredentials (50), version 0: users and their SCRAM mechanisms (KIP-554).
 
-Needs DESCRIBE on the cluster. No users named, or null: all of them. Salts and keys are told to nobody.
+Needs DESCRIBE on the cluster. No users, or null: all of them. Salts and keys are never returned.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""From a request to its handler, and from what goes wrong in one to an answer.
+"""Dispatches a request to its handler, and turns exceptions into answers.
 
-What cannot be answered in its own format ends the connection, as in Kafka: an unknown key, a version that is not
-served. ApiVersions is the exception: it is answered in version 0 with what is served, so that a newer client can begin
-anew (KIP-511).
-"""
+As in Kafka a request that cannot be answered in its own format closes the connection: an unknown key, or an unsupported
+version. The exception is ApiVersions: the answer is of version 0 with the supported versions, so that a newer client
+can retry (KIP-511)."""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ _log: Final = logging.getLogger(__name__)
 
 
 def dispatch(node: BrokerNode, request: Request, peer: Peer, send: Send, now_ms: int) -> None:
-    """Calls `send` once, now or later, with the answer or None for none. Raises MalformedMessageError, and whatever a
-    handler did not expect: then the connection is to be closed."""
+    """Calls `send` once, now or later, with the answer or None for none. Raises MalformedMessageError and unexpected
+    exceptions of handlers: then close the connection."""
     call = Call(node=node, request=request, peer=peer, send=send, now_ms=now_ms)
     if request.message is None or not is_served(request.api_key, request.api_version):
         if request.api_key != ApiKey.API_VERSIONS:
@@ -44,7 +43,7 @@ def dispatch(node: BrokerNode, request: Request, peer: Peer, send: Send, now_ms:
 
 
 def _may_answer(call: Call, error: Exception) -> bool:
-    """Answers with the error code where the whole answer has one."""
+    """Answers with the error code if the answer has a top-level one."""
     if "error_code" not in _field_names(message_types(call.request.api_key, call.version).response):
         return False
     if isinstance(error, StreamlogError):

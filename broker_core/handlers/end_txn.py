@@ -1,7 +1,7 @@
-"""EndTxn (26), versions 0 to 5: a transaction is committed or aborted; answered when that is decided and durable.
+"""EndTxn (26), versions 0 to 5: commits or aborts a transaction; answered when the decision is durable.
 
 Markers follow at once. From version 5 on (transactions version 2) each end bumps the producer's epoch, and the answer
-says the producer's id and epoch from then on; older clients keep theirs.
+has the producer's new id and epoch; older clients keep theirs.
 """
 
 from __future__ import annotations

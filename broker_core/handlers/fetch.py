@@ -1,14 +1,14 @@
-"""Fetch (1), versions 4 to 18: records as they lie in the log, at once or when there are enough of them.
+"""Fetch (1), versions 4 to 18: batches as stored in the log, at once or when there are enough of them.
 
-Partitions come in the order of the request (of the session, see `fetch.fetch_session`), behind them those that are not
-there or may not be read; each at most with its own bytes, all together at most with the request's and fetch.max.bytes;
-the first batch always fits. A read-committed client gets records up to the last stable offset, with the transactions
-among them that were aborted. With fewer than min_bytes and no error the request waits in the purgatory until its
-partitions have more, or max_wait is over. Where memory is short, because clients leave their answers unfetched, it
-waits on, and is answered with less. Topics come by name, from version 13 on by id. Epochs: see
-`handlers.leader_epochs`; a client whose log has diverged (KIP-595 fields, version 12) is told from where.
+Partitions are answered in the order of the request (of the session, see `fetch.fetch_session`), then those that do not
+exist or may not be read. Limits: the partition's bytes, the request's bytes and fetch.max.bytes; the first batch always
+fits. A read-committed client gets records up to the last stable offset and the list of aborted transactions. With fewer
+than min_bytes and no error the request waits in the purgatory for more bytes or the end of max_wait. While memory is
+short because clients do not read their answers, it waits longer and is answered with less. Topics are given by name,
+from version 13 on by id. Epochs: see `handlers.leader_epochs`; a client with a diverged log (KIP-595 fields, version
+12) gets the point of divergence.
 
-Left out on purpose: followers (replica_id: NOT_LEADER_OR_FOLLOWER), and reading from one that is near (rack).
+Left out on purpose: followers (replica_id: NOT_LEADER_OR_FOLLOWER), and fetching from the nearest replica (rack).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FIRST_VERSION_WITH_IDS: Final = 13
 _FIRST_VERSION_THAT_NAMES_LEADERS: Final = 16
 _NO_REPLICA: Final = -1
 _IS_NOT_FOUND: Final = "is_not_found"
-"""Of an answer, before it goes out: its partition was not even looked at."""
+"""Marks an answer, before it is sent, whose partition was not read."""
 
 
 def handle(call: Call) -> None:
@@ -79,7 +79,7 @@ def _topic_of(call: Call, topic: Any) -> str | UUID | None:
 
 
 def _replica_id(call: Call) -> int:
-    """Of a follower that fetches; -1 for a client."""
+    """The follower's replica id; -1 for a client."""
     state = call.request_field("replica_state", None)
     return int(call.request_field("replica_id", _NO_REPLICA) if state is None else state.replica_id)
 
@@ -92,7 +92,7 @@ def _topic_name(call: Call, key: PartitionKey) -> str | None:
 
 
 class _Fetch:
-    """One request, parked until there is enough."""
+    """One request, parked until there are enough bytes."""
 
     def __init__(self, call: Call, context: FetchContext) -> None:
         self._call = call
@@ -103,7 +103,7 @@ class _Fetch:
         self._awaited: AwaitedPartitions | None = None
         self._is_follower = _replica_id(call) >= 0
         self._may_read: dict[str, bool] = {}
-        # A topic that goes while this waits is a topic that is gone, not an id that was never there.
+        # A topic that is deleted while this waits gets the error of a deleted topic, not of an unknown id.
         self._names = {key: _topic_name(call, key) for key in context.wanted}
 
     def begin(self) -> None:
@@ -127,7 +127,7 @@ class _Fetch:
             return False
         room_bytes = self._call.node.answer_room_bytes()
         if room_bytes < self._min_bytes:
-            # Only whether there is an error: what is read now could not be enough, and be read in vain each time.
+            # Only checks for errors: the bytes would not be enough, and reading them each time would be wasted.
             answers, _, is_urgent = self._read(0)
             if is_urgent:
                 self._respond(answers)
@@ -144,7 +144,7 @@ class _Fetch:
             self._call.close_connection("a fetch that waited could not be answered")
 
     def _awaiting(self, byte_count: int) -> AwaitedPartitions:
-        """Partitions without an error, of which so many bytes are there."""
+        """Partitions without an error and their available bytes."""
         wanted = [
             (partition, each.fetch_offset)
             for key, each in self._context.wanted.items()
@@ -155,12 +155,12 @@ class _Fetch:
         )
 
     def give_up_waiting(self) -> None:
-        """The time is up: whatever there is."""
+        """max_wait is over: answers with the available records."""
         self._respond(self._read(self._call.node.answer_room_bytes())[0])
 
     def _read(self, room_bytes: int) -> tuple[dict[PartitionKey, dict[str, Any]], int, bool]:
-        """(an answer for each partition, bytes of records, whether one is an error or a divergence). Without room
-        nothing is read."""
+        """(an answer for each partition, bytes of records, whether one is an error or a divergence). Without free
+        memory nothing is read."""
         answers: dict[PartitionKey, dict[str, Any]] = {}
         left = min(self._max_bytes, room_bytes)
         has_room, byte_count, is_urgent = room_bytes > 0, 0, False
@@ -206,7 +206,7 @@ class _Fetch:
             return _refusal(key, error.error_code)
 
     def _has_more(self, replica: Replica, from_offset: int) -> bool:
-        """False: at the end, and nothing is to be read. What is out of range is left to the replica to refuse."""
+        """False: at the end, nothing to read. The replica refuses an offset out of range."""
         return from_offset != replica.bounds.readable_end(self._isolation)
 
     def _partition(self, key: PartitionKey) -> TopicPartition | None:
@@ -232,7 +232,7 @@ class _Fetch:
                 )
                 if self._context.is_incremental and not has_news:
                     del told[key]
-        # Kafka puts what it did not even try to read behind the rest, and neighbours of one topic together.
+        # Kafka puts partitions that it did not read last, and groups neighbours of one topic.
         ordered = list(told.items())
         if any(_IS_NOT_FOUND in answer for answer in told.values()):
             ordered.sort(key=lambda item: item[1].pop(_IS_NOT_FOUND, False))
@@ -266,7 +266,8 @@ class _Fetch:
 
 
 def _diverging_epoch(replica: Replica, wanted: WantedPartition) -> dict[str, int] | None:
-    """Where the log parts from the client's: the end of the epoch that it fetched last, if it has fetched beyond."""
+    """The point of divergence from the client's log: the end of the epoch that it fetched last, if it fetched
+    beyond."""
     if wanted.last_fetched_epoch < 0:
         return None
     epoch, end_offset = replica.end_offset_for_epoch(wanted.last_fetched_epoch)

@@ -1,10 +1,10 @@
-"""FindCoordinator (10), versions 0 to 6: who coordinates a group (0) or a transactional id (1). A node alone: itself.
+"""FindCoordinator (10), versions 0 to 6: the coordinator of a group (0) or a transactional id (1).
 
-The coordinator's internal topic is made if there is none, so that who asks next may name its partitions; Kafka answers
-COORDINATOR_NOT_AVAILABLE meanwhile, here the answer waits for it.
+Creates the coordinator's internal topic if it is missing. Kafka answers COORDINATOR_NOT_AVAILABLE meanwhile; here the
+answer waits for it.
 
-From version 4 on several keys at once. Share groups (2) are left out on purpose: INVALID_REQUEST, as Kafka answers
-where there is no coordinator of them.
+From version 4 on with several keys. Share groups (2) are left out on purpose: INVALID_REQUEST, as in a Kafka without
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""An answer for each thing that a request names, whenever it comes; the whole goes out with the last of them."""
+"""Collects an answer for each item of a request; the whole answer is sent with the last of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class GatheredAnswers(Generic[Key]):
-    """`respond` gets the answers by their keys, in the order of the keys; at once if there are none."""
+    """`respond` gets the answers by key, in the order of the keys; at once if there are no keys."""
 
     def __init__(self, keys: Iterable[Key], respond: Callable[[Mapping[Key, dict[str, Any]]], None]) -> None:
         self._answers: dict[Key, dict[str, Any] | None] = dict.fromkeys(keys)

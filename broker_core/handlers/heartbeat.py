@@ -1,6 +1,6 @@
-"""Heartbeat (12), versions 0 to 4: a member of a classic group is there, and hears whether it is to rejoin.
+"""Heartbeat (12), versions 0 to 4: renews the session of a classic member; the answer tells it to rejoin if needed.
 
-While the groups are being loaded all is well: nobody is given up then, as in Kafka.
+As in Kafka a heartbeat succeeds while the groups are loading: no member is removed then.
 """
 
 from __future__ import annotations

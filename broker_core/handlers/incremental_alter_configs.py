@@ -25,7 +25,7 @@ def _planned(owner: ConfigOwner, current: Mapping[str, str], resource: Any) -> C
         if config.name in changes:
             raise InvalidRequestError("Error due to duplicate config keys")
         if config.config_operation == _DELETE:
-            # Kafka lets what it does not know be rolled back.
+            # Kafka allows deleting a setting that it does not know.
             if owner.knows(config.name) or config.name in current:
                 changes[config.name] = None
             continue

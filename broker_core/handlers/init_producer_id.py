@@ -1,8 +1,8 @@
 """InitProducerId (22), versions 0 to 5: a producer id, and with a transactional id its next epoch.
 
-From version 3 on a producer may name the id and epoch that it has (KIP-360). While the transaction of the last instance
-is being ended the answer is CONCURRENT_TRANSACTIONS, and the client comes again. Left out on purpose: version 6 with
-two-phase commit, which Kafka's brokers do not serve either.
+From version 3 on a producer may send its current id and epoch (KIP-360). While the transaction of the last instance is
+being ended the answer is CONCURRENT_TRANSACTIONS, and the client retries. Left out on purpose: version 6 with two-phase
+commit, which Kafka's brokers do not serve either.
 """
 
 from __future__ import annotations

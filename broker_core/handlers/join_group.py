@@ -1,7 +1,7 @@
-"""JoinGroup (11), versions 0 to 9: becomes, or stays, a member of a classic group. Parked while the group rebalances.
+"""JoinGroup (11), versions 0 to 9: joins or rejoins a classic group. Parked while the group rebalances.
 
-Version 0 has no rebalance timeout: the session timeout serves as one. From version 4 on a new dynamic member is told
-its id and comes again (KIP-394); from 9 on a leader that comes back may be told to skip the assignment (KIP-814).
+Version 0 has no rebalance timeout: the session timeout is used. From version 4 on a new dynamic member gets an id and
+joins again with it (KIP-394); from 9 on a returning leader may be told to skip the assignment (KIP-814).
 """
 
 from __future__ import annotations

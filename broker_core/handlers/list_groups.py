@@ -1,6 +1,6 @@
 """ListGroups (16), versions 0 to 5: the groups of all protocols, from version 4 on by state, from 5 on by type.
 
-Groups that the client may not describe are left out, unless it may describe the cluster.
+Leaves out groups that the client may not describe, unless it may describe the cluster.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""ListOffsets (2), versions 1 to 11: where a time, or a special place, lies in each partition.
+"""ListOffsets (2), versions 1 to 11: the offset of a timestamp or a special spec in each partition.
 
-    -1 latest: the high watermark, or the last stable offset for who reads committed      -2 earliest
-    -3 the record with the greatest timestamp (version 7)      -4 earliest that lies here, as -2 (version 8)
-    -5 the last that lies elsewhere (version 9), -6 the earliest that will (version 11): nothing does, so -1
+    -1 latest: the high watermark, or the last stable offset for read-committed clients    -2 earliest
+    -3 the record with the largest timestamp (version 7)      -4 earliest local, the same as -2 (version 8)
+    -5 latest tiered (version 9), -6 earliest pending upload (version 11): there is no tiered storage, so -1
 
-A time gives the first record at or after it that the client may see; -1 where there is none. A special place that is
-newer than the request's version is UNSUPPORTED_VERSION. A partition named twice is INVALID_REQUEST.
+A timestamp gives the first record at or after it that the client may see; -1 if there is none. A spec that is newer
+than the request's version is UNSUPPORTED_VERSION. A partition named twice is INVALID_REQUEST.
 
-All but the ends of a log is looked for in a job: it may open every segment, and inflate batches.
+Everything except the ends of a log is looked up in a job: it may open every segment and decompress batches.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIRST_VERSION_WITH: Final = {
 }  # fmt: skip
 _NOWHERE: Final[dict[str, Any]] = {"timestamp": -1, "offset": -1, "leader_epoch": -1}
 _NEEDS_A_SEARCH: Final = OffsetSpec.MAX_TIMESTAMP
-"""And every time, from 0 on."""
+"""All timestamps, from 0 on, too."""
 
 Answer = dict[str, Any]
 Lookup = Callable[[], Answer]
@@ -45,7 +45,7 @@ def handle(call: Call) -> None:
         name: call.is_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name)
         for name in dict.fromkeys(topic.name for topic in call.message.topics)
     }
-    # As in Kafka, what is named twice is in the answer once, and a topic without partitions is not in it.
+    # As in Kafka, a partition named twice is in the answer once, and a topic without partitions is left out.
     answers: dict[str, dict[int, Answer | Lookup]] = {}
     for topic in call.message.topics:
         for partition in topic.partitions:

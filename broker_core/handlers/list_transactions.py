@@ -1,6 +1,6 @@
 """ListTransactions (66), versions 0 to 2: transactional ids by state, by producer id, by age and by name.
 
-`duration_filter` (version 1): open for longer than that many ms; an id that never had a transaction is older than any.
+`duration_filter` (version 1): open for longer than that many ms; an id that never had a transaction always matches.
 `transactional_id_pattern` (version 2) is an RE2 expression for the whole id.
 """
 

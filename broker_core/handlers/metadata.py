@@ -1,9 +1,9 @@
 """Metadata (3), versions 0 to 13: brokers, and topics with the leaders of their partitions.
 
-Topics come by name, from version 10 on by id, or all of them (null; in version 0 an empty list). Topics that may not be
-described look like topics that exist and may not. Unknown ones are made if the client and auto.create.topics.enable
-allow it: the answer says UNKNOWN_TOPIC_OR_PARTITION all the same, and the client asks again. The node's address is
-that of the listener that was asked.
+Topics are given by name, from version 10 on by id, or all (null; in version 0 an empty list). A topic that may not be
+described gets the same answer whether it exists or not. Unknown topics are created if the client and
+auto.create.topics.enable allow it: the answer is still UNKNOWN_TOPIC_OR_PARTITION, and the client retries. The node's
+address is that of the request's listener.
 
 Left out on purpose: racks.
 """
@@ -40,7 +40,7 @@ def handle(call: Call) -> None:
             _refuse_all(call, ErrorCode.invalid_request)
             return
         if ids:
-            topics = [_with_id(call, topic_id) for topic_id in ids]  # names beside ids are not looked at
+            topics = [_with_id(call, topic_id) for topic_id in ids]  # names beside ids are ignored
         elif None in names:
             _refuse_all(call, ErrorCode.unknown_server_error)
             return
@@ -62,7 +62,7 @@ def handle(call: Call) -> None:
 
 
 def _refuse_all(call: Call, error_code: ErrorCode) -> None:
-    """As Kafka does it, without a word of itself."""
+    """As in Kafka, without an error message."""
     topics = [
         {"name": topic.name or "", "topic_id": topic.topic_id, "error_code": error_code}
         for topic in call.message.topics
@@ -96,7 +96,7 @@ def _described(call: Call, topic: TopicDescription) -> dict[str, Any]:
 
 
 def _unknown(call: Call, name: str) -> dict[str, Any]:
-    """What the client is told of a topic that does not exist; begins to make it where that is wanted and allowed."""
+    """The answer for a missing topic; starts to create it if that is requested and allowed."""
     error_code = absence_of(name)
     if not call.is_allowed(Operation.DESCRIBE, ResourceType.TOPIC, name):
         error_code = ErrorCode.topic_authorization_failed
@@ -123,5 +123,5 @@ def _begin_to_make(call: Call, name: str) -> None:
     try:
         call.node.topics.check_create_topic(name, partition_count=call.node.config.num_partitions, configs={})
     except StreamlogError:
-        return  # a name like that of another topic: it stays unknown, as in Kafka
+        return  # the name collides with another topic: it stays unknown, as in Kafka
     call.node.make_topic_automatically(name)

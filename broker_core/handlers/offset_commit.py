@@ -1,7 +1,7 @@
 """OffsetCommit (8), versions 2 to 10: a group's offsets are stored, each partition by itself; from 10 on by topic id.
 
-Topics and partitions must exist. Left out on purpose: the retention time that versions 2 to 4 may name; what is
-committed expires as the broker's offsets.retention.minutes say, as it does for every newer client.
+Topics and partitions must exist. Left out on purpose: the retention time of versions 2 to 4; offsets expire after the
+broker's offsets.retention.minutes, as for every newer client.
 """
 
 from __future__ import annotations

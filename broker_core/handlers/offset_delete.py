@@ -1,4 +1,4 @@
-"""OffsetDelete (47), version 0: offsets of topics that nobody in the group subscribes to are rolled back."""
+"""OffsetDelete (47), version 0: deletes offsets of topics that no member of the group subscribes to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""OffsetFetch (9), versions 1 to 10: what groups have committed; from 8 on of several groups, from 10 on by topic id.
+"""OffsetFetch (9), versions 1 to 10: committed offsets; from 8 on of several groups, from 10 on by topic id.
 
-Null topics, from version 2 on: all that the group has an offset for, those apart whose topics the client may not
-describe, and by id those whose topics are gone. From version 7 on a client may insist on offsets that no open
-transaction can change any more (KIP-447). In version 1 an error of the group stands at each partition.
+Null topics, from version 2 on: all partitions with an offset, without topics that the client may not describe and, by
+id, without deleted topics. From version 7 on a client may require stable offsets, which no open transaction can change
+(KIP-447). In version 1 a group error is repeated at each partition.
 """
 
 from __future__ import annotations

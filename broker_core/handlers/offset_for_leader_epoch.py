@@ -1,5 +1,5 @@
-"""OffsetForLeaderEpoch (23), versions 2 to 4: where the records of a leader epoch end, so that a client finds out
-whether its own have been cut off (KIP-101, KIP-320)."""
+"""OffsetForLeaderEpoch (23), versions 2 to 4: the end offset of a leader epoch, by which a client detects truncation
+(KIP-101, KIP-320)."""
 
 from __future__ import annotations
 

@@ -111,4 +111,4 @@ HANDLERS: Final[Mapping[int, Handler]] = MappingProxyType(
         ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_user_scram_credentials.handle,
     }
 )
-"""By an ApiKey or its plain number, which are equal: to make an ApiKey of one takes longer than to look for it."""
+"""By ApiKey or its plain number, which are equal: creating an ApiKey takes longer than the lookup."""

@@ -1,4 +1,4 @@
-"""Replicas that somebody assigns by hand to a new partition: here it can only be this node, once."""
+"""A manual replica assignment for a new partition: only this node, once, is valid."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def refusal_of_assignment(node_id: int, broker_ids: Sequence[int]) -> str | None:
-    """None: it names this node and nothing else. The sentences, and which one comes first, are Kafka's."""
+    """None: it names only this node. The messages and their order are Kafka's."""
     if not broker_ids:
         return "The manual partition assignment includes an empty replica list."
     known: set[int] = set()

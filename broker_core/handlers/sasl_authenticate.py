@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36), versions 0 to 2, where no login is due: refused with ILLEGAL_SASL_STATE, as SaslHandshake is.
+"""SaslAuthenticate (36), versions 0 to 2, without a login in progress: ILLEGAL_SASL_STATE, like SaslHandshake.
 
 The message is Kafka's, on listeners without SASL too.
 """

@@ -1,7 +1,7 @@
-"""SaslHandshake (17), versions 0 and 1, where no login is due: refused with ILLEGAL_SASL_STATE.
+"""SaslHandshake (17), versions 0 and 1, without a login in progress: refused with ILLEGAL_SASL_STATE.
 
-Logins themselves are `protocol.login_state`'s, before a request comes to any handler. What comes here is a handshake on
-a listener without SASL, or on a connection that is logged in already and has no lifetime to renew.
+`protocol.login_state` handles logins before a request reaches any handler. This handler gets handshakes on a listener
+without SASL, or on a logged-in connection without a lifetime to renew.
 """
 
 from __future__ import annotations

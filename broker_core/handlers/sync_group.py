@@ -1,6 +1,6 @@
-"""SyncGroup (14), versions 0 to 5: brings the leader's assignment, gives each member its own. Parked until it is there.
+"""SyncGroup (14), versions 0 to 5: the leader sends the assignment, each member gets its own. Parked until it arrives.
 
-From version 5 on the member says for which protocol it asks (KIP-559), and must.
+From version 5 on the member has to name its protocol (KIP-559).
 """
 
 from __future__ import annotations

@@ -14,11 +14,11 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import validate_topic_name
 
 NOT_ASKED_FOR: Final = -(2**31)
-"""In place of a bit field of operations that nobody asked for."""
+"""The value of an operations bit field that was not requested."""
 
 
 def topic_answer(call: Call, topic: TopicDescription, *, with_operations: bool) -> dict[str, Any]:
-    """All of a topic but its partitions."""
+    """A topic's answer without its partitions."""
     operations = NOT_ASKED_FOR
     if with_operations:
         operations = operations_bit_field(call.allowed_operations(ResourceType.TOPIC, topic.name))
@@ -32,7 +32,7 @@ def topic_answer(call: Call, topic: TopicDescription, *, with_operations: bool) 
 
 
 def absence_of(name: str) -> ErrorCode:
-    """Of a topic that does not exist: whether one of the name could."""
+    """The error for a missing topic: it tells whether the name is valid."""
     try:
         validate_topic_name(name)
     except InvalidTopicNameError as error:

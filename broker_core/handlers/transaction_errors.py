@@ -1,4 +1,4 @@
-"""The codes that requests of transactional producers answer with for what the coordinator refuses."""
+"""Error codes for requests of transactional producers that the coordinator refuses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from broker_core.model.exceptions import ProducerFencedError, StreamlogError, Un
 
 
 def transaction_error(error: StreamlogError, *, knows_fenced: bool = True) -> ErrorCode:
-    """`knows_fenced`: the request's version knows PRODUCER_FENCED (KIP-588); else it is INVALID_PRODUCER_EPOCH."""
+    """`knows_fenced`: the request's version has PRODUCER_FENCED (KIP-588); else it is INVALID_PRODUCER_EPOCH."""
     if isinstance(error, UnknownTransactionalIdError):
         return ErrorCode.invalid_producer_id_mapping
     if isinstance(error, ProducerFencedError):

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit (28), versions 0 to 5: a group's offsets as part of a transaction; they count when it commits.
+"""TxnOffsetCommit (28), versions 0 to 5: a group's offsets in a transaction; they become valid when it commits.
 
-The partition of the offsets must be in the transaction, by AddOffsetsToTxn; from version 5 on this request adds it.
-Then the group judges the member, from version 3 on (KIP-447), as for any commit.
+The offsets' partition must be in the transaction, by AddOffsetsToTxn; from version 5 on this request adds it. Then the
+group checks the member, from version 3 on (KIP-447), as for any commit.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def handle(call: Call) -> None:
 
 
 class _Commit:
-    """Let into the transaction, then written by the group's coordinator."""
+    """Checks the transaction, then the group's coordinator writes the offsets."""
 
     def __init__(self, call: Call, asked: tuple[AskedPartition, ...], request: CommitRequest) -> None:
         self._call = call
@@ -71,7 +71,7 @@ class _Commit:
         )
 
     def _admitted(self, outside: frozenset[TopicPartition]) -> None:
-        """At once, so that the markers of the transaction's end are queued behind."""
+        """Writes at once, so that the markers of the transaction's end are queued after it."""
         if outside:
             knows_abortable = self._call.version >= _FIRST_VERSION_WITH_ABORTABLE
             self._refuse(ErrorCode.transaction_abortable if knows_abortable else ErrorCode.invalid_txn_state)

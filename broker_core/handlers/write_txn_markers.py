@@ -1,8 +1,7 @@
-"""WriteTxnMarkers (27), versions 1 and 2: markers as they are, whatever the coordinator knows of the transaction.
+"""WriteTxnMarkers (27), versions 1 and 2: writes markers, whatever the coordinator's state of the transaction is.
 
-Coordinators of a larger cluster write theirs so; here it is what an administrator's tool (kafka-transactions.sh abort)
-ends a hanging transaction with. The markers are durable when it is answered.
-"""
+Coordinators of a larger cluster use it among themselves; here an administrator's tool (kafka-transactions.sh abort)
+uses it to end a hanging transaction. The markers are durable when it is answered."""
 
 from __future__ import annotations
 
