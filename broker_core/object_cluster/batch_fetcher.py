@@ -49,21 +49,14 @@ class BatchFetcher:
         remaining = list(reads)
         while remaining:
             first = remaining.pop(0)
+            if from_offset <= first.base_offset and first.size_bytes <= max_bytes:
+                whole = [first, *_fitting(remaining, max_bytes - first.size_bytes)]
+                return self._joined(memoryview(b""), whole)
             found = self._from_first(first, from_offset, max_bytes)
             if not found.buffer and found.next_offset >= first.end_offset:
                 continue  # compaction has removed what was left of the range
-            more = []
-            size_bytes = found.buffer.nbytes
-            while (
-                remaining
-                and found.next_offset >= first.end_offset
-                and size_bytes + remaining[0].size_bytes <= max_bytes
-            ):
-                more.append(remaining.pop(0))
-                size_bytes += more[-1].size_bytes
-            if not more:
-                return found
-            return self._joined(found, more)
+            more = _fitting(remaining, max_bytes - found.buffer.nbytes) if found.next_offset >= first.end_offset else []
+            return self._joined(found.buffer, more) if more else found
         return FetchedRanges(memoryview(b""), reads[-1].end_offset if reads else from_offset)
 
     def read_range(self, read: PlannedRead) -> bytearray:
@@ -138,9 +131,12 @@ class BatchFetcher:
 
     # -- whole ranges --
 
-    def _joined(self, first: FetchedRanges, more: Sequence[PlannedRead]) -> FetchedRanges:
-        joined = bytearray(first.buffer)
-        for data in self._read_whole(more):
+    def _joined(self, before: memoryview, more: Sequence[PlannedRead]) -> FetchedRanges:
+        datas = self._read_whole(more)
+        if len(datas) == 1 and not before:
+            return FetchedRanges(memoryview(datas[0]), more[-1].end_offset)
+        joined = bytearray(before)
+        for data in datas:
             joined += data
         return FetchedRanges(memoryview(joined), more[-1].end_offset)
 
@@ -183,6 +179,17 @@ class BatchFetcher:
             offset=read.base_offset,
             file=self._file(read),
         )
+
+
+def _fitting(reads: Sequence[PlannedRead], max_bytes: int) -> list[PlannedRead]:
+    """The first of them that fit together."""
+    found: list[PlannedRead] = []
+    for read in reads:
+        max_bytes -= read.size_bytes
+        if max_bytes < 0:
+            break
+        found.append(read)
+    return found
 
 
 def _window(data: bytearray, size_bytes: int, from_offset: int, max_bytes: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Whose turn it is to maintain a log that many write: who made a commit whose number says so.
 
-Each number is one writer's, so of all writers one maintains, now and then, behind its own commit and in a thread of its
-own. One that dies leaves the next turn to somebody else.
+Each number is one process's, so of all that write one maintains, now and then, behind its own commit and in a thread
+of its own. One that dies leaves the next turn to somebody else.
 """
 
 from __future__ import annotations
@@ -29,14 +29,18 @@ class MaintenanceTurn:
     def _begin(self) -> None:
         self._mutex = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._is_asked = False
         self._is_stopped = False
 
     def on_committed(self, number: int) -> None:
-        """Returns at once. A turn that comes while the one before is being used is passed over."""
+        """Returns at once. A turn that comes while the one before is being used follows it."""
         if number % COMMITS_BETWEEN_TURNS:
             return
         with self._mutex:
-            if self._is_stopped or (self._thread is not None and self._thread.is_alive()):
+            if self._is_stopped:
+                return
+            self._is_asked = True
+            if self._thread is not None:
                 return
             self._thread = threading.Thread(target=self._run, name="streamlog-object-maintenance", daemon=True)
             self._thread.start()
@@ -53,7 +57,13 @@ class MaintenanceTurn:
         self._begin()
 
     def _run(self) -> None:
-        try:
-            self._work()
-        except Exception as error:
-            logger.warning("maintenance of the log failed: %s", error)
+        while True:
+            with self._mutex:
+                if not self._is_asked:
+                    self._thread = None
+                    return
+                self._is_asked = False
+            try:
+                self._work()
+            except Exception as error:
+                logger.warning("maintenance of the log failed: %s", error)

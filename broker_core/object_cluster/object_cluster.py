@@ -66,14 +66,14 @@ class ObjectCluster(TransactionsRefused):
         self, means: LogMeans, *, create: bool = False, num_partitions: int = 1, maintains: bool = True
     ) -> None:
         self._means = means
-        self._log = SharedLog(means, create=create)
+        self._turn = MaintenanceTurn(lambda: self._maintenance.maintain_behind_commit()) if maintains else None
+        self._log = SharedLog(means, create=create, on_committed=self._on_committed)
         self._fetcher = BatchFetcher(means)
         self._reads = ObjectReads(means, self._log, self._fetcher)
         self._lookups = ObjectLookups(self._log, self._fetcher, url=means.store.url)
         self._topics = ObjectTopics(means, self._log, num_partitions=num_partitions)
         self._groups = GroupStore(means, self._log)
         self._maintenance = LogMaintenance(means, self._log, self._fetcher)
-        self._turn = MaintenanceTurn(self._maintenance.maintain_behind_commit) if maintains else None
 
     @property
     def url(self) -> str:
@@ -206,7 +206,6 @@ class ObjectCluster(TransactionsRefused):
         for place, header in iter_headers(batches):
             write_placement(batches, place, base_offset=next_offset, leader_epoch=0)
             next_offset += header.last_offset_delta + 1
-        self._after_commit(committed.number)
         return AppendResult(
             base_offset=base_offset, last_offset=next_offset - 1, log_append_time_ms=valid.log_append_time_ms
         )
@@ -230,7 +229,6 @@ class ObjectCluster(TransactionsRefused):
 
         committed = self._log.commit(plan)
         if committed is not None:
-            self._after_commit(committed.number)
             return CommitOutcome(is_new=True, commit_number=committed.number, last=app)
         if not already:
             return CommitOutcome(is_new=True, commit_number=0, last=None)
@@ -239,7 +237,7 @@ class ObjectCluster(TransactionsRefused):
     def last_version(self, app_id: str) -> AppVersion | None:
         return self._log.read(lambda image: image.apps.get(app_id))
 
-    def _after_commit(self, number: int) -> None:
+    def _on_committed(self, number: int) -> None:
         if self._turn is not None:
             self._turn.on_committed(number)
 

@@ -76,11 +76,15 @@ Plan = Callable[[LogImage], Proposal | None]
 
 
 class SharedLog:
-    """With `create` a log that does not exist is made by the first commit."""
+    """With `create` a log that does not exist is made by the first commit. `on_committed(number)` comes after each
+    commit that is made here."""
 
-    def __init__(self, means: LogMeans, *, create: bool) -> None:
+    def __init__(
+        self, means: LogMeans, *, create: bool, on_committed: Callable[[int], None] = lambda number: None
+    ) -> None:
         self._means = means
         self._create = create
+        self._on_committed = on_committed
         self._is_closed = False
         self._begin()
         watch_for_fork(self)
@@ -180,9 +184,12 @@ class SharedLog:
             attempt = _Attempt(writer=self._means.entropy.random_bytes(16).hex())
             self._in_flight, self._found_number = attempt.writer, 0
             try:
-                return self._commit(plan, attempt)
+                committed = self._commit(plan, attempt)
             finally:
                 self._in_flight = None
+        if committed is not None:
+            self._on_committed(committed.number)
+        return committed
 
     def _commit(self, plan: Plan, attempt: _Attempt) -> Committed | None:
         means = self._means

@@ -1,0 +1,83 @@
+import pytest
+from support.objects.object_builders import OTHER_ID, MemoryLog
+
+from broker_core.model.exceptions import ObjectLogFormatError, ObjectStoreUnsuitableError
+from broker_core.object_log.log_identity import encode_latest
+
+
+@pytest.fixture
+def memory():
+    """A log with a checkpoint at commit 3 and a fourth commit behind it."""
+    memory = MemoryLog()
+    cluster = memory.open()
+    for number in range(3):
+        cluster.create_topic(f"t{number}")
+    cluster.maintain()
+    cluster.create_topic("t3")
+    return memory
+
+
+def names(memory):
+    return sorted(memory.open(create=False).describe_topics())
+
+
+ALL = ["t0", "t1", "t2", "t3"]
+
+
+def test_a_log_opens_by_the_latest_checkpoint_and_the_commits_behind_it(memory):
+    before = memory.store.requests.copy()
+    assert names(memory) == ALL
+    assert memory.store.requests - before == {"get": 2 + 1 + 4}
+
+
+@pytest.mark.parametrize("path", ["checkpoints/latest", f"checkpoints/{3:020d}"])
+@pytest.mark.parametrize("content", [None, b"", b"damaged"])
+def test_a_checkpoint_that_is_gone_or_damaged_is_worked_around(memory, path, content):
+    del memory.store.objects[path]
+    if content is not None:
+        memory.store.objects[path] = content
+    assert names(memory) == ALL
+
+
+def test_a_hint_that_is_behind_or_of_another_log_does_no_harm(memory):
+    memory.open().maintain()
+    for number in (3, 99):
+        memory.store.objects["checkpoints/latest"] = encode_latest(memory.open()._log.read(lambda i: i.log_id), number)
+        assert names(memory) == ALL
+    memory.store.objects["checkpoints/latest"] = encode_latest(OTHER_ID, 3)
+    assert names(memory) == ALL
+
+
+def test_checkpoints_without_a_log_are_refused(memory):
+    del memory.store.objects["streamlog.json"]
+    memory.store.objects["checkpoints/latest"] = encode_latest(OTHER_ID, 99)
+    with pytest.raises(ObjectLogFormatError, match=r"no streamlog\.json"):
+        names(memory)
+
+
+def test_two_who_make_the_log_at_once_make_one():
+    memory = MemoryLog()
+    first, second = memory.open(), memory.open()
+    real = memory.store.put_if_absent
+    calls = []
+
+    def put_if_absent(path, data):
+        if path == "streamlog.json" and not calls:
+            calls.append(path)
+            second.create_topic("second")
+        return real(path, data)
+
+    memory.store.put_if_absent = put_if_absent
+    first.create_topic("first")
+    assert names(memory) == ["first", "second"] and calls
+
+
+def test_a_store_without_conditional_writes_is_found_out_and_refused():
+    memory = MemoryLog()
+
+    def put_if_absent(path, data):
+        return memory.store._store(path, data)
+
+    memory.store.put_if_absent = put_if_absent
+    with pytest.raises(ObjectStoreUnsuitableError, match="no conditional writes"):
+        memory.open().create_topic("t")

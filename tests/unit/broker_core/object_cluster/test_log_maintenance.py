@@ -1,0 +1,182 @@
+import pytest
+from support.builders.append_records import append_records, append_values
+from support.objects.object_builders import MemoryLog
+
+from broker_core.cluster import GroupOffset
+from broker_core.model.exceptions import UnknownTopicError
+from broker_core.model.identifiers import TopicPartition
+from broker_core.model.retention_pin import pin_metadata
+from broker_core.record.batch_reader import Record, iter_headers, records_of
+
+T0 = TopicPartition("t", 0)
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def memory():
+    return MemoryLog()
+
+
+@pytest.fixture
+def cluster(memory):
+    cluster = memory.open()
+    cluster.create_topic("t")
+    return cluster
+
+
+def append(memory, cluster, *values, topic="t"):
+    append_values(cluster, topic, *values, timestamps_ms=[memory.clock.milliseconds] * len(values))
+
+
+def records(cluster, partition=T0):
+    found, position = [], cluster.bounds(partition).log_start_offset
+    while True:
+        fetched = cluster.fetch(partition, position, max_bytes=10_000)
+        data = bytes(fetched.buffer)
+        for place, _ in iter_headers(data):
+            found += [(one.offset, one.key, one.value) for one in records_of(data, place)]
+        if fetched.next_offset == position:
+            return found
+        position = fetched.next_offset
+
+
+def data_objects(memory):
+    return [path for path in memory.store.objects if path.startswith("data/")]
+
+
+def test_merging_keeps_offsets_and_leaves_one_range(memory, cluster):
+    for number in range(10):
+        append(memory, cluster, f"a{number}", f"b{number}")
+    before = records(cluster)
+    report = cluster.maintain()
+    assert (report.merged_range_count, report.errors) == (10, [])
+    assert len(cluster.describe_segments(T0)) == 1
+    assert records(cluster) == records(memory.open()) == before
+    append(memory, cluster, "c")
+    assert records(memory.open())[-1][0] == 20
+
+
+def test_merged_ranges_are_cut_so_that_a_seek_is_cheap(memory, cluster, monkeypatch):
+    monkeypatch.setattr("broker_core.object_cluster.range_rewriter.MERGED_RANGE_BYTES", 200)
+    for number in range(10):
+        append(memory, cluster, f"a{number}")
+    before = records(cluster)
+    cluster.maintain()
+    segments = cluster.describe_segments(T0)
+    assert 1 < len(segments) < 10 and len({one.path.partition("@")[0] for one in segments}) == 1
+    assert records(memory.open()) == before
+
+
+def test_objects_that_were_merged_stay_for_the_grace_time(memory, cluster):
+    for number in range(8):
+        append(memory, cluster, f"a{number}")
+    cluster.maintain(grace_ms=HOUR_MS)
+    assert len(data_objects(memory)) == 9
+    memory.clock.milliseconds += HOUR_MS + 1
+    append(memory, cluster, "x")
+    report = cluster.maintain(grace_ms=HOUR_MS)
+    assert (report.removed_object_count, len(data_objects(memory))) == (8, 2)
+    assert len(records(memory.open())) == 9
+
+
+def test_an_upload_that_nobody_committed_is_removed_after_the_grace_time(memory, cluster):
+    upload = cluster.stage()
+    upload.append(T0, bytearray(a_plain_batch()))
+    upload.finish()
+    assert cluster.maintain(grace_ms=HOUR_MS).removed_object_count == 0
+    memory.clock.milliseconds += HOUR_MS + 1
+    append(memory, cluster, "x")
+    assert cluster.maintain(grace_ms=HOUR_MS).removed_object_count == 1
+
+
+def a_plain_batch():
+    from support.builders.builders import a_batch
+
+    return a_batch(1)
+
+
+def test_a_machine_whose_clock_is_ahead_removes_nothing_early(memory, cluster):
+    upload = cluster.stage()
+    upload.append(T0, a_plain_batch())
+    staged = upload.finish()
+    append(memory, cluster, "x")
+    ahead = MemoryLog()
+    ahead.store, ahead.clock.milliseconds = memory.store, memory.clock.milliseconds + 10 * HOUR_MS
+    assert ahead.open().maintain(grace_ms=HOUR_MS).removed_object_count == 0
+    assert cluster.commit_staged([staged]).is_new
+
+
+def test_retention_moves_the_log_start_and_stops_at_a_pin(memory, cluster):
+    cluster.alter_topic_configs("t", {"retention.ms": str(HOUR_MS)})
+    for number in range(4):
+        append(memory, cluster, f"a{number}")
+    until_ms = memory.clock.milliseconds + 5 * HOUR_MS
+    memory.open().commit_offsets("g", {T0: GroupOffset(offset=2, metadata=pin_metadata(until_ms))})
+    memory.clock.milliseconds += 2 * HOUR_MS
+    assert cluster.maintain().removed_offset_count == 2
+    assert cluster.bounds(T0).log_start_offset == 2
+    memory.clock.milliseconds = until_ms + 2 * HOUR_MS
+    assert cluster.maintain().removed_offset_count == 2
+    assert cluster.bounds(T0).log_start_offset == 4
+
+
+def test_compaction_keeps_the_newest_of_each_key_at_its_offset(memory, cluster):
+    cluster.create_topic("k", configs={"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+    partition = TopicPartition("k", 0)
+    for number in range(9):
+        now_ms = memory.clock.milliseconds
+        append_records(cluster, "k", Record(key=b"%d" % (number % 3), value=b"v%d" % number, timestamp_ms=now_ms))
+    report = cluster.maintain()
+    assert (report.compacted_range_count, report.errors) == (9, [])
+    expected = [(6, b"0", b"v6"), (7, b"1", b"v7"), (8, b"2", b"v8")]
+    assert records(cluster, partition) == records(memory.open(), partition) == expected
+    assert cluster.bounds(partition).log_end_offset == 9
+    assert cluster.maintain().compacted_range_count == 0
+    fetched = memory.open().fetch(partition, 0, max_bytes=1)
+    assert fetched.next_offset > 0
+
+
+def test_a_checkpoint_is_written_and_old_ones_go(memory, cluster):
+    for number in range(7):
+        cluster.create_topic(f"u{number}")
+        assert cluster.maintain().checkpoint_number == number + 2
+    numbered = [path for path in memory.store.objects if path.startswith("checkpoints/0")]
+    assert len(numbered) == 5
+    assert cluster.maintain().checkpoint_number is None
+
+
+def test_only_the_topics_that_are_asked_for_are_merged(memory, cluster):
+    cluster.create_topic("u")
+    for topic in ("t", "u"):
+        for number in range(8):
+            append(memory, cluster, f"a{number}", topic=topic)
+    assert cluster.maintain(["u"]).merged_range_count == 8
+    assert len(cluster.describe_segments(T0)) == 8
+    with pytest.raises(UnknownTopicError):
+        cluster.maintain(["x"])
+
+
+def test_damage_is_reported_not_merged_and_stops_nothing_else(memory, cluster):
+    cluster.create_topic("u")
+    for topic in ("t", "u"):
+        for number in range(8):
+            append(memory, cluster, f"a{number}", topic=topic)
+    path = cluster.describe_segments(T0)[3].path.removeprefix(f"{memory.store.url}/").partition("@")[0]
+    damaged = bytearray(memory.store.objects[path])
+    damaged[-1] ^= 1
+    memory.store.objects[path] = bytes(damaged)
+    report = cluster.maintain()
+    (error,) = report.errors
+    assert "t-0: CorruptBatchError" in error and path in error
+    assert report.merged_range_count == 8
+    assert len(cluster.describe_segments(T0)) == 8
+
+
+def test_a_turn_behind_a_commit_does_it_too(memory, cluster):
+    busy = memory.open(maintains=True)
+    for number in range(120):
+        append(memory, busy, f"a{number}")
+    busy.close()
+    assert len(cluster.describe_segments(T0)) < 60
+    assert [path for path in memory.store.objects if path.startswith("checkpoints/0")]
+    assert [offset for offset, _, _ in records(cluster)] == list(range(120))

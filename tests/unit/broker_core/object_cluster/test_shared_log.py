@@ -1,0 +1,192 @@
+"""What becomes of a commit when the store does not answer as it should."""
+
+import pytest
+from support.objects.in_memory_objects import InMemoryObjects
+from support.objects.object_builders import MemoryLog, a_topic
+
+from broker_core.model.exceptions import (
+    CorruptObjectError,
+    ObjectOutcomeUnknownError,
+    ObjectPermissionError,
+    ObjectPreconditionError,
+    ObjectThrottledError,
+    TopicExistsError,
+)
+from broker_core.object_cluster.shared_log import MAX_UNANSWERED_COUNT, Proposal, SharedLog
+
+
+class TrickyStore:
+    """A store in memory whose conditional writes of commits do what a test says, once each."""
+
+    def __init__(self, store: InMemoryObjects) -> None:
+        self._store = store
+        self.tricks = []
+
+    def __getattr__(self, name):
+        return getattr(self._store, name)
+
+    def put_if_absent(self, path, data):
+        if path.startswith("commits/") and self.tricks:
+            return self.tricks.pop(0)(path, data)
+        return self._store.put_if_absent(path, data)
+
+
+@pytest.fixture
+def memory():
+    memory = MemoryLog()
+    memory.open().create_topic("t")
+    return memory
+
+
+@pytest.fixture
+def store(memory):
+    return TrickyStore(memory.store)
+
+
+@pytest.fixture
+def log(memory, store):
+    return SharedLog(memory.means(store), create=False)
+
+
+def propose_topic(image):
+    if image.topic("u") is not None:
+        raise TopicExistsError("u")
+    return Proposal(changes=[a_topic("u")])
+
+
+def commit_numbers(memory):
+    return [int(path[-20:]) for path in sorted(memory.store.objects) if path.startswith("commits/")]
+
+
+def test_an_answer_that_is_lost_is_found_out(memory, store, log):
+    def lose(path, data):
+        memory.store.put_if_absent(path, data)
+        raise ObjectOutcomeUnknownError("reset")
+
+    store.tricks = [lose]
+    assert log.commit(propose_topic).number == 2
+    assert commit_numbers(memory) == [1, 2] and not store.tricks
+
+
+def test_a_success_that_the_client_library_repeated_is_no_loss(memory, store, log):
+    def repeat(path, data):
+        memory.store.put_if_absent(path, data)
+        return memory.store.put_if_absent(path, data)
+
+    store.tricks = [repeat]
+    assert log.commit(propose_topic).number == 2
+    assert commit_numbers(memory) == [1, 2] and not store.tricks
+
+
+def test_a_write_that_did_not_arrive_is_sent_again_under_its_number(memory, store, log):
+    def drop(path, data):
+        raise ObjectOutcomeUnknownError("timeout")
+
+    store.tricks = [drop, drop]
+    assert log.commit(propose_topic).number == 2
+    assert commit_numbers(memory) == [1, 2]
+    assert len(memory.slept_ms) == 2 and memory.slept_ms[1] > memory.slept_ms[0] / 2
+
+
+def test_a_write_that_arrives_late_is_not_committed_twice(memory, store, log):
+    late = []
+
+    def delay(path, data):
+        late.append((path, bytes(data)))
+        raise ObjectOutcomeUnknownError("timeout")
+
+    def arrive_first(path, data):
+        memory.store.put_if_absent(*late[0])
+        return memory.store.put_if_absent(path, data)
+
+    store.tricks = [delay, arrive_first]
+    assert log.commit(propose_topic).number == 2
+    assert commit_numbers(memory) == [1, 2] and not store.tricks
+
+
+def test_who_loses_the_race_plans_again(memory, store, log):
+    def lose_race(path, data):
+        memory.open().create_topic("other")
+        return memory.store.put_if_absent(path, data)
+
+    store.tricks = [lose_race]
+    assert log.commit(propose_topic).number == 3
+    assert commit_numbers(memory) == [1, 2, 3]
+
+
+def test_a_refusal_by_an_image_that_is_behind_is_not_believed(memory, log):
+    log.read(lambda image: image.number)
+    other = memory.open()
+    other.create_topic("u")
+    log.read(lambda image: image.topic("u"))
+    other.delete_topic("u")
+    assert log.commit(propose_topic).number == 4
+
+
+def test_a_refusal_by_the_newest_image_is(memory, log):
+    log.read(lambda image: image.number)
+    memory.open().create_topic("u")
+    with pytest.raises(TopicExistsError):
+        log.commit(propose_topic)
+
+
+def test_a_store_that_never_answers_is_given_up_with_what_to_do(memory, store, log):
+    def drop(path, data):
+        raise ObjectThrottledError("SlowDown")
+
+    store.tricks = [drop] * MAX_UNANSWERED_COUNT
+    with pytest.raises(ObjectOutcomeUnknownError, match=r"Repeating it is safe.*SlowDown"):
+        log.commit(propose_topic)
+    assert not store.tricks and commit_numbers(memory) == [1]
+
+
+def test_a_refused_object_that_is_not_there_yet_is_waited_for(memory, store, log):
+    """A network file system may show others' files late."""
+    hidden = {}
+
+    def hide(path, data):
+        memory.open().create_topic("other")
+        hidden[path] = memory.store.objects.pop(path)
+        raise ObjectPreconditionError("exists")
+
+    real_sleep = memory.slept_ms.append
+
+    def show(duration_ms):
+        real_sleep(duration_ms)
+        memory.store.objects.update(hidden)
+
+    object.__setattr__(log._means, "sleep_ms", show)
+    store.tricks = [hide]
+    assert log.commit(propose_topic).number == 3
+    assert len(memory.slept_ms) == 1
+
+
+def test_a_missing_permission_is_told_at_once(store, log):
+    def refuse(path, data):
+        raise ObjectPermissionError("AccessDenied")
+
+    store.tricks = [refuse]
+    with pytest.raises(ObjectPermissionError):
+        log.commit(propose_topic)
+
+
+def test_a_damaged_commit_is_named_and_does_not_spoil_what_was_known(memory, log):
+    log.read(lambda image: image.number)
+    memory.open().create_topic("u")
+    path = f"commits/{2:020d}"
+    good = memory.store.objects[path]
+    memory.store.objects[path] = good[:-9] + b"x" + good[-8:]
+    with pytest.raises(CorruptObjectError, match=path):
+        log.read(lambda image: image.number)
+    memory.store.objects[path] = good
+    assert log.read(lambda image: image.topic("u")) is not None
+
+
+def test_many_new_commits_are_read_side_by_side(memory, log):
+    log.read(lambda image: image.number)
+    other = memory.open()
+    for number in range(40):
+        other.create_topic(f"u{number}")
+    before = memory.store.requests.copy()
+    assert log.read(lambda image: image.number) == 41
+    assert (memory.store.requests - before)["get"] <= 41 + 32
