@@ -6,7 +6,7 @@ query waits for what it loads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from spark_streamlog.source.batch_reader import StreamlogBatchReader
     from spark_streamlog.source.stream_reader import StreamlogStreamReader
     from spark_streamlog.source.table_reader import MetadataTableReader
+
+
+_PROVIDER: Final = "provider"
+"""Among the options only where Spark asks for the schema of a table that is to be created."""
 
 
 class StreamlogDataSource(DataSource):
@@ -46,6 +50,8 @@ class StreamlogDataSource(DataSource):
         return "streamlog"
 
     def schema(self) -> StructType | str:
+        if _PROVIDER in self.options:
+            raise condition_error("STREAMLOG_CATALOG_TABLE")
         if asks_for_table(self.options):
             from spark_streamlog.options.table_options import parse_table_options
             from spark_streamlog.tables.table_schema import table_ddl
@@ -58,6 +64,7 @@ class StreamlogDataSource(DataSource):
             return self._table_reader(schema)
         from spark_streamlog.source.batch_reader import batch_reader_for
 
+        self._refuse_catalog_table()
         options = self._read_options(QueryKind.BATCH)
         _warn_of_ignored("source", options.ignored)
         _refuse_another_schema(schema, _arrow_schema(options))
@@ -68,6 +75,7 @@ class StreamlogDataSource(DataSource):
             raise condition_error("STREAMLOG_TABLE_IN_STREAM")
         from spark_streamlog.source.stream_reader import StreamlogStreamReader
 
+        self._refuse_catalog_table()
         options = self._read_options(QueryKind.STREAM)
         _warn_of_ignored("source", options.ignored)
         given = _arrow_schema(options)
@@ -91,6 +99,11 @@ class StreamlogDataSource(DataSource):
         if not self._was_handed_over:
             _warn_of_ignored("sink", options.ignored)
         return StreamlogStreamWriter(options, schema, is_planning=not self._was_handed_over)
+
+    def _refuse_catalog_table(self) -> None:
+        # load() has asked for the schema before, and refused that nothing was given.
+        if not self.options:
+            raise condition_error("STREAMLOG_CATALOG_TABLE")
 
     def _read_options(self, kind: QueryKind) -> ReadOptions:
         from spark_streamlog.options.read_options import parse_read_options

@@ -64,6 +64,13 @@ CONDITIONS: dict[str, Condition] = {
         "kafka.bootstrap.servers in place of the path. If the directory was deleted and made again since the query was "
         "planned, load it again.",
     ),
+    "STREAMLOG_CATALOG_TABLE": Condition(
+        "A log cannot be a table of Spark's catalog: of a table whose source is written in Python, Spark keeps the "
+        "columns and hands over none of the options when it is read.",
+        "Make a view: CREATE TEMPORARY VIEW name USING streamlog OPTIONS (path '…', subscribe '…'), with topic '…' "
+        "where INSERT INTO is to write; or load the log with spark.read.format('streamlog'). The rows of a table that "
+        "was made by CREATE TABLE, saveAsTable or toTable are in the log, and DROP TABLE leaves them there.",
+    ),
     "STREAMLOG_FIXED_SCHEMA": Condition(
         "The streamlog source has a fixed schema and cannot take another: asked for {asked}, it gives {given}.",
         "Remove schema(...) and cast the columns afterwards; includeHeaders adds the column headers. If a schema "

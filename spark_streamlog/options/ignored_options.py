@@ -7,13 +7,15 @@ any of their settings. Each setting of Kafka 4.3's consumer and producer is one 
     refused    ignoring it would change what is written, or weaken a login or TLS
     ignored    all others: those of the other side, and those about groups, buffers and metrics that do not exist here
 
-Where the log is a directory, the settings of the connection are ignored too. A name that no Kafka client knows is
-refused, since it is most likely a typing error.
+Where the log is a directory, the settings of the connection are ignored too. The source ignores the options of the
+sink, and the sink those of the source, so that one set of options, or one view, may serve both. A name that is none of
+these is refused, since it is most likely a typing error.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
@@ -21,6 +23,17 @@ from spark_streamlog.options.option_reader import BOOTSTRAP_SERVERS, OptionReade
 from spark_streamlog.options.remote_options import PREFIX
 
 logger = logging.getLogger("spark_streamlog")
+
+OF_SOURCE: Final = (
+    "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
+    "failOnDataLoss", "includeHeaders", "minPartitions", "maxRecordsPerPartition", "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger", "smallBatchOffsets", "groupId", "groupIdPrefix",
+    "pinRetention", "pushFilters", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+    "kafkaConsumer.pollTimeoutMs",
+)  # fmt: skip
+OF_SINK: Final = ("topic", "topic.create", "topic.partitions", "delivery", "txnAppId", "txnVersion")
+TOPIC_CONFIG_PREFIX: Final = "topic.config."
 
 NUMBERS: Final = (
     "auto.commit.interval.ms", "batch.size", "buffer.memory", "compression.gzip.level", "compression.lz4.level",
@@ -101,7 +114,17 @@ def ignored_options(options: OptionReader) -> tuple[str, ...]:
             if not options.is_known(PREFIX + name):
                 check(PREFIX + name)
                 options.ignore(PREFIX + name)
+    for name in _of_other_side(options):
+        options.ignore(name)
     return tuple(sorted(options.ignored))
+
+
+def _of_other_side(options: OptionReader) -> Sequence[str]:
+    if options.role == "sink":
+        return OF_SOURCE
+    if options.role == "source":
+        return (*OF_SINK, *(TOPIC_CONFIG_PREFIX + name for name in options.texts_behind(TOPIC_CONFIG_PREFIX)))
+    return ()
 
 
 @cache

@@ -158,7 +158,7 @@ class OptionReader:
 
     def ignore(self, name: str) -> None:
         """Makes the name known as one without effect, and notes it when it was given."""
-        if self.text(name) is not None:
+        if self.text(name) is not None and name not in self.ignored:
             self.ignored.append(name)
 
     def is_known(self, name: str) -> bool:
@@ -186,8 +186,9 @@ class OptionReader:
             )
             if not self._given:
                 self.complain(
-                    "no option arrived at all (CREATE TABLE … USING loses them when the table is read: use CREATE "
-                    "TEMPORARY VIEW … USING streamlog OPTIONS (…))"
+                    "no option arrived at all, and Spark hands over none of a table in its catalog (CREATE TABLE … AS, "
+                    "INSERT INTO a table): write with df.write.format('streamlog'), or INSERT INTO a view that was "
+                    "made by CREATE TEMPORARY VIEW … USING streamlog OPTIONS (path …, subscribe …, topic …)"
                 )
         return LogTarget(path=self._local_path(path or ""))
 

@@ -233,7 +233,8 @@ def _ignored(options: OptionReader) -> tuple[str, ...]:
 
 
 def _refuse_what_the_source_owns(options: OptionReader) -> None:
-    options.refuse("topic", "is for writing: the topics to read are named by subscribe")
+    if all(options.text(name) is None for name in ("subscribe", "subscribePattern", "assign")):
+        options.refuse("topic", "is for writing: the topics to read are named by subscribe")
     options.refuse(
         "kafka.auto.offset.reset",
         "is not supported: startingOffsets says where a new query starts; a restarted one goes on from its checkpoint",

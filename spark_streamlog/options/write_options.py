@@ -20,7 +20,7 @@ from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import is_internal_topic, validate_topic_name
 from broker_core.topic_producer import ProducerSettings, TopicCreation
 from spark_streamlog.options.format_options import sink_formats
-from spark_streamlog.options.ignored_options import ignored_options
+from spark_streamlog.options.ignored_options import TOPIC_CONFIG_PREFIX, ignored_options
 from spark_streamlog.options.option_reader import MAX_INTEGER, LogTarget, OptionReader, QueryKind
 from spark_streamlog.serde.format_settings import RecordFormats
 
@@ -30,9 +30,6 @@ COMPRESSION_LEVELS: Final = {
     CompressionType.ZSTD: (-131072, 22),
 }
 """Lowest and highest level, as Kafka's producers allow them."""
-
-
-TOPIC_CONFIG_PREFIX: Final = "topic.config."
 
 
 class Delivery(enum.Enum):
@@ -85,7 +82,7 @@ def parse_write_options(given: Mapping[str, str], kind: QueryKind) -> WriteOptio
     options = OptionReader(given, role="sink")
     delivery = _delivery(options)
     topic = _topic(options)
-    _refuse_what_the_sink_owns(options)
+    _refuse_what_the_sink_owns(options, topic)
     parsed = WriteOptions(
         target=options.log_target(),
         topic=topic,
@@ -187,9 +184,6 @@ def _producer_settings(options: OptionReader) -> ProducerSettings:
 
 
 def _ignored(options: OptionReader) -> tuple[str, ...]:
-    # Only the source uses it; one set of options may serve both.
-    options.flag("includeHeaders", default=False)
-    options.ignore("includeHeaders")
     # Every append waits until it is durable, at all replicas in sync: as much as acks=all asks for.
     if options.choice("kafka.acks", ("all", "-1", "1", "0"), default="all") in ("1", "0"):
         options.ignore("kafka.acks")
@@ -198,9 +192,15 @@ def _ignored(options: OptionReader) -> tuple[str, ...]:
     return ignored_options(options)
 
 
-def _refuse_what_the_sink_owns(options: OptionReader) -> None:
+def _refuse_what_the_sink_owns(options: OptionReader, topic: str | None) -> None:
     for name in ("subscribe", "subscribePattern", "assign"):
-        options.refuse(name, "is for reading: the topic to write to is named by topic, or by the column topic")
+        # Beside the topic it is an option of the source, and ignored; alone it was meant to be the topic.
+        if topic is None:
+            options.refuse(
+                name,
+                "is for reading: the topic to write to is named by the option topic, which a view that is also to be "
+                "written to has among its OPTIONS, or by the column topic",
+            )
     for side in ("key", "value"):
         options.refuse(
             f"kafka.{side}.serializer",

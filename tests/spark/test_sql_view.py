@@ -1,8 +1,10 @@
-"""The log from SQL: a temporary view names its options."""
+"""The log from SQL: a temporary view names its options; a table of the catalog would lose them."""
+
+import re
 
 import pytest
-from pyspark.errors import AnalysisException
-from support.builders.stored_records import make_topic, stored_values
+from pyspark.errors import AnalysisException, StreamingQueryException
+from support.builders.stored_records import make_topic, stored_records, stored_values
 
 
 @pytest.fixture
@@ -44,3 +46,106 @@ def test_a_view_with_a_wrong_option_is_refused_by_name(spark, log_dir):
     make_topic(log_dir, "t")
     with pytest.raises(AnalysisException, match="did you mean subscribe"):
         spark.sql(f"CREATE TEMPORARY VIEW v USING streamlog OPTIONS (path '{log_dir}', subscribes 't')")
+
+
+VIEW_TO_WRITE = "path '{log_dir}', subscribe 'numbers', topic 'numbers'"
+CATALOG_TABLE = r"STREAMLOG_CATALOG_TABLE.*CREATE TEMPORARY VIEW name USING streamlog"
+
+
+@pytest.fixture
+def made(spark, log_dir, view):
+    """Runs a statement with the view's options in place of `…`, and drops what it has made."""
+    names = []
+
+    def make(statement, options=VIEW_TO_WRITE):
+        names.append(re.search(r"(?:VIEW|TABLE) (\w+)", statement)[1])
+        spark.sql(statement.replace("…", options.format(log_dir=log_dir)))
+
+    yield make
+    for name in names:
+        spark.sql(f"DROP {'VIEW' if name.startswith('v') else 'TABLE'} IF EXISTS {name}")
+
+
+def values_of(spark, name):
+    return sorted(row.value.decode() for row in spark.table(name).select("value").collect())
+
+
+def test_insert_into_a_view_writes_to_its_topic(spark, log_dir, made):
+    made("CREATE TEMPORARY VIEW v USING streamlog OPTIONS (…)")
+    spark.sql("INSERT INTO v (value, key) VALUES (CAST('ten' AS BINARY), CAST('k' AS BINARY))")
+    spark.sql("INSERT INTO v (value) SELECT value FROM numbers WHERE value = CAST('9' AS BINARY)")
+    assert values_of(spark, "v") == [*map(str, range(9)), "9", "9", "ten"]
+    assert stored_records(log_dir, "numbers")[-1]["timestamp"] is not None
+
+
+def test_insert_into_a_typed_view_takes_the_types_of_the_view(spark, made):
+    made(
+        "CREATE TEMPORARY VIEW v USING streamlog OPTIONS (…)",
+        options=VIEW_TO_WRITE + ", keyFormat 'string', valueFormat 'long'",
+    )
+    spark.sql("INSERT INTO v (key, value) VALUES ('k', 77)")
+    assert spark.sql("SELECT key, value FROM v WHERE key = 'k'").first() == ("k", 77)
+
+
+def test_insert_into_a_view_without_a_topic_says_what_to_do(spark, view):
+    with pytest.raises(AnalysisException, match="named by the option topic, which a view that is also to be written"):
+        spark.sql("INSERT INTO numbers (value) VALUES (CAST('x' AS BINARY))")
+
+
+def test_insert_overwrite_is_refused(spark, made):
+    made("CREATE TEMPORARY VIEW v USING streamlog OPTIONS (…)")
+    with pytest.raises(AnalysisException, match="STREAMLOG_UNSUPPORTED_SAVE_MODE"):
+        spark.sql("INSERT OVERWRITE v (value) VALUES (CAST('x' AS BINARY))")
+
+
+def test_a_table_of_the_catalog_is_refused_when_it_is_made(spark, made):
+    with pytest.raises(AnalysisException, match=CATALOG_TABLE):
+        made("CREATE TABLE t1 USING streamlog OPTIONS (…)")
+    assert spark.sql("SHOW TABLES").where("tableName = 't1'").count() == 0
+
+
+@pytest.mark.long
+def test_a_table_with_columns_of_its_own_which_spark_makes_without_asking_is_refused_when_it_is_read(spark, made):
+    made("CREATE TABLE t1 (value BINARY) USING streamlog OPTIONS (…)")
+    with pytest.raises(AnalysisException, match=CATALOG_TABLE):
+        spark.table("t1").collect()
+
+
+def test_a_table_made_from_a_query_is_refused_and_not_made(spark, made):
+    with pytest.raises(AnalysisException, match="no option arrived at all, and Spark hands over none of a table"):
+        made("CREATE TABLE t2 USING streamlog OPTIONS (…) AS SELECT '1' AS value")
+    assert spark.sql("SHOW TABLES").where("tableName = 't2'").count() == 0
+
+
+def test_what_save_as_table_wrote_is_in_the_log_and_its_table_says_how_to_read_it(spark, log_dir):
+    writer = spark.sql("SELECT 'x' AS value").write.format("streamlog").mode("append")
+    writer.options(path=log_dir, topic="saved").saveAsTable("t3")
+    try:
+        assert stored_values(log_dir, "saved") == [b"x"]
+        with pytest.raises(AnalysisException, match=CATALOG_TABLE):
+            spark.table("t3").collect()
+        with pytest.raises(AnalysisException, match="no option arrived at all"):
+            spark.sql("INSERT INTO t3 VALUES ('y')")
+    finally:
+        spark.sql("DROP TABLE t3")
+    assert stored_values(log_dir, "saved") == [b"x"]
+
+
+@pytest.mark.long
+def test_what_to_table_wrote_is_in_the_log_and_its_table_says_how_to_read_it(spark, log_dir, source, tmp_path):
+    source((1, "a"))
+    rows = spark.readStream.schema("number long, word string").json(source.folder).selectExpr("word AS value")
+    writer = rows.writeStream.format("streamlog").options(path=log_dir, topic="streamed")
+    try:
+        query = writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).toTable("t4")
+        query.awaitTermination()
+        assert stored_values(log_dir, "streamed") == [b"a"]
+        with pytest.raises(AnalysisException, match=CATALOG_TABLE):
+            spark.table("t4").collect()
+        again = (
+            spark.readStream.table("t4").writeStream.format("noop").option("checkpointLocation", str(tmp_path / "d"))
+        )
+        with pytest.raises(StreamingQueryException, match=CATALOG_TABLE):
+            again.start().awaitTermination()
+    finally:
+        spark.sql("DROP TABLE IF EXISTS t4")

@@ -13,8 +13,8 @@ from broker_core.model.client_settings import ClientSettings, SaslSettings, TlsS
 from broker_core.model.identifiers import CompressionType, IsolationLevel
 from broker_core.topic_producer import ProducerSettings
 from spark_streamlog.errors import ConditionError
-from spark_streamlog.options.ignored_options import FLAGS, NUMBERS, TEXTS, warn_of_ignored
-from spark_streamlog.options.option_reader import QueryKind
+from spark_streamlog.options.ignored_options import FLAGS, NUMBERS, OF_SINK, OF_SOURCE, TEXTS, warn_of_ignored
+from spark_streamlog.options.option_reader import OptionReader, QueryKind
 from spark_streamlog.options.read_options import ReadOptions, parse_read_options
 from spark_streamlog.options.table_options import parse_table_options
 from spark_streamlog.options.write_options import WriteOptions, parse_write_options
@@ -184,7 +184,49 @@ def test_options_of_sparks_connector_without_a_meaning_here_are_ignored():
         "groupIdPrefix",
         "kafkaConsumer.pollTimeoutMs",
     )
-    assert parse_sink(**DIRECTORY, includeHeaders="true").ignored == ("includeHeaders",)
+
+
+def known_names(parse, given):
+    """What a parser asks for besides Kafka's settings and the formats; `given` is enough for it."""
+    with pytest.MonkeyPatch.context() as patch:
+        readers = []
+        made = OptionReader.__init__
+
+        def noting(self, *arguments, **named):
+            made(self, *arguments, **named)
+            readers.append(self)
+
+        patch.setattr(OptionReader, "__init__", noting)
+        patch.setattr("spark_streamlog.options.ignored_options.OF_SOURCE", ())
+        patch.setattr("spark_streamlog.options.ignored_options.OF_SINK", ())
+        for kind in (QueryKind.BATCH, QueryKind.STREAM):
+            parse(given, kind)
+    names = {name for reader in readers for name in reader._known.values()}
+    return {name for name in names if not name.startswith(("kafka.", "keyFormat", "valueFormat"))}
+
+
+def test_the_options_that_the_other_side_ignores_are_all_that_source_and_sink_have():
+    source = known_names(parse_read_options, {"path": "/log", "subscribe": "t"})
+    assert source == {*OF_SOURCE, "path", "paths"}
+    sink = known_names(parse_write_options, {"path": "/log", "topic": "t"})
+    assert sink == {*OF_SINK, "path", "paths", "checkpointLocation"}
+
+
+def test_one_set_of_options_may_serve_source_and_sink():
+    given = DIRECTORY | {
+        "subscribe": "t", "startingOffsets": "earliest", "includeHeaders": "true",
+        "topic": "t", "topic.partitions": "2", "topic.config.retention.ms": "-1", "delivery": "at-least-once",
+    }  # fmt: skip
+    of_sink = ("delivery", "topic", "topic.config.retention.ms", "topic.partitions")
+    assert parse_read_options(given, QueryKind.STREAM).ignored == of_sink
+    assert parse_write_options(given, QueryKind.STREAM).ignored == ("includeHeaders", "startingOffsets", "subscribe")
+
+
+def test_a_topic_alone_does_not_say_what_to_read_nor_a_subscription_alone_where_to_write():
+    with pytest.raises(ConditionError, match="topic is for writing: the topics to read are named by subscribe"):
+        parse_read_options(DIRECTORY | {"topic": "t"}, QueryKind.STREAM)
+    with pytest.raises(ConditionError, match="subscribe is for reading"):
+        parse_write_options(DIRECTORY | {"subscribe": "t"}, QueryKind.STREAM)
 
 
 def test_a_metadata_table_ignores_what_source_and_sink_ignore():

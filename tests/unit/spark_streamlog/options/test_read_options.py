@@ -95,7 +95,6 @@ def test_what_is_read_must_be_said():
         ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger must be a size from 1 byte on, such as 64MB"),
         ({"maxBytesPerTrigger": "8192p"}, "maxBytesPerTrigger must be a size from 1 byte on"),
         ({"maxBytesPerTrigger": "10 megabytes"}, "maxBytesPerTrigger must be a size from 1 byte on"),
-        ({"topic": "t"}, "topic is for writing: the topics to read are named by subscribe"),
         ({"kafka__bootstrap__servers": "h:1"}, "path names a directory and kafka.bootstrap.servers brokers"),
     ],
 )

@@ -162,7 +162,7 @@ def test_settings_that_are_fulfilled_anyway_are_accepted(name, value):
         ("txnAppId", "orders", "txnAppId and txnVersion belong together"),
         ("txnVersion", "1", "txnAppId and txnVersion belong together"),
         ("topik", "t", "did you mean topic?"),
-        ("subscribe", "t", "subscribe is for reading: the topic to write to is named by topic"),
+        ("subscribe", "t", "subscribe is for reading: the topic to write to is named by the option topic"),
         ("subscribePattern", "t.*", "subscribePattern is for reading"),
         ("assign", '{"t":[0]}', "assign is for reading"),
     ],
