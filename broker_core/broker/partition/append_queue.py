@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from broker_core.broker.partition.append_states import UNDER_WAY, AppendState, assert_may_follow
 from broker_core.broker.partition.partition_target import (
     Changed,
     PartitionTarget,
@@ -51,21 +52,19 @@ class QueueOwner(Protocol):
 
 
 class AppendQueue:
-    """Of one replica, on its loop."""
+    """The appends of one replica. Runs on the node's loop; its states and their order are in `append_states`."""
 
     def __init__(self, owner: QueueOwner, target: PartitionTarget, services: ReplicaServices) -> None:
         self._owner = owner
         self._target = target
         self._services = services
         self._queue: deque[AppendRequest | QueuedChange] = deque()
-        self._is_writing = False
-        self._is_waiting = False
-        self._is_turn_awaited = False
+        self._state = AppendState.IDLE
         self._held: HeldPartition | None = None
 
     @property
     def is_idle(self) -> bool:
-        return not self._is_writing and not self._queue
+        return self._state not in UNDER_WAY and not self._queue
 
     def add(self, queued: AppendRequest | QueuedChange) -> None:
         self._queue.append(queued)
@@ -88,32 +87,33 @@ class AppendQueue:
 
     def _start_soon(self) -> None:
         """At the end of the turn where the loop writes: what else comes in it is of the same group."""
+        if self._state is not AppendState.IDLE or not self._queue:
+            return
         loop_writes = self._services.loop_writes
         if loop_writes is None:
-            self._maybe_start()
-        elif self._queue and not self._is_turn_awaited and not self._is_writing:
-            self._is_turn_awaited = True
-            loop_writes.at_end_of_turn(self._at_end_of_turn)
+            self._start()
+        else:
+            self._transition_to(AppendState.TURN_AWAITED)
+            loop_writes.at_end_of_turn(self._on_awaited)
 
-    def _at_end_of_turn(self) -> None:
-        self._is_turn_awaited = False
-        self._maybe_start()
+    def _on_awaited(self) -> None:
+        """The turn ended, or the node's memory has room."""
+        self._transition_to(AppendState.IDLE)
+        if self._queue:
+            self._start()
 
-    def _maybe_start(self) -> None:
-        """Begins with what is queued, if nothing is under way and the node's memory allows it."""
-        if self._is_writing or self._is_waiting or not self._queue:
-            return
+    def _start(self) -> None:
+        """Begins with the first of what is queued, if the node's memory allows it."""
         first = self._queue[0]
         if isinstance(first, QueuedChange):
-            self._begin([first])
+            self._begin([first], AppendState.IN_JOB)
             self._submit(lambda: self._target.change(first), [first])
             return
         group, size_bytes = self._next_group()
-        if not self._services.budget.may_write(size_bytes, self._on_free):
-            self._is_waiting = True
-            return
-        if not self._maybe_write_here(group, size_bytes):
-            self._begin(group)
+        if not self._services.budget.may_write(size_bytes, self._on_awaited):
+            self._transition_to(AppendState.MEMORY_AWAITED)
+        elif not self._maybe_write_here(group, size_bytes):
+            self._begin(group, AppendState.IN_JOB)
             self._start_group(group, size_bytes)
 
     def _next_group(self) -> tuple[list[AppendRequest], int]:
@@ -127,14 +127,10 @@ class AppendQueue:
             size_bytes += queued.size_bytes
         return group, size_bytes
 
-    def _on_free(self) -> None:
-        self._is_waiting = False
-        self._maybe_start()
-
-    def _begin(self, group: Sequence[AppendRequest | QueuedChange]) -> None:
+    def _begin(self, group: Sequence[AppendRequest | QueuedChange], state: AppendState) -> None:
         for _ in group:
             self._queue.popleft()
-        self._is_writing = True
+        self._transition_to(state)
 
     def _maybe_write_here(self, group: list[AppendRequest], size_bytes: int) -> bool:
         """Writes the group, or its beginning, on the loop: small batches that need not be inflated, of a partition that
@@ -152,7 +148,7 @@ class AppendQueue:
         try:
             begun = self._target.maybe_begin(group, now_ms=self._services.clock.now_ms())
         except Exception as error:
-            self._begin(group)
+            self._begin(group, AppendState.WRITTEN)
             self._fail(group, error)
             self._finish(size_bytes)
             return True
@@ -160,7 +156,7 @@ class AppendQueue:
             return False
         self._held, pending = begun
         del group[len(pending.outcomes) :]
-        self._begin(group)
+        self._begin(group, AppendState.WRITTEN)
         if pending.needs_sync:
             loop_writes.sync(
                 pending.sync,
@@ -198,6 +194,7 @@ class AppendQueue:
             self._finish(size_bytes)
 
         assert self._services.loop_writes is not None, "only the loop's own writes are rolled back here"
+        self._transition_to(AppendState.ROLLING_BACK)
         self._services.loop_writes.sync(roll_back, over, lambda _: over())
 
     def _fail(self, group: list[AppendRequest], error: Exception) -> None:
@@ -227,7 +224,11 @@ class AppendQueue:
         self._services.jobs.submit(work, done, failed)
 
     def _finish(self, size_bytes: int) -> None:
-        self._is_writing = False
+        self._transition_to(AppendState.IDLE)
         if size_bytes:
             self._services.budget.written(size_bytes)
         self._start_soon()
+
+    def _transition_to(self, state: AppendState) -> None:
+        assert_may_follow(state, self._state)
+        self._state = state
