@@ -19,16 +19,16 @@ The topic is made when the first record is to be written; until then the state i
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, TypeVar
 
 from broker_core.broker.callback_errors import OnError, log_all_callback_errors, log_callback_errors
+from broker_core.broker.coordination.coordinator_appends import CoordinatorAppends, HeldAnswer
 from broker_core.broker.coordination.coordinator_kind import CoordinatorKind
 from broker_core.broker.coordination.coordinator_loading import CoordinatorLoading
 from broker_core.broker.coordination.internal_topic import InternalTopic
+from broker_core.broker.coordination.runtime_states import RuntimeState, assert_may_follow
 from broker_core.broker.partition.replica import Replica
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.cluster import AppendResult
@@ -54,9 +54,6 @@ Reply = TypeVar("Reply")
 
 _log: Final = logging.getLogger(__name__)
 
-_MAX_APPEND_BYTES: Final = 512 * 1024
-"""Batches that are appended together; a larger one goes alone. Segments of these topics hold a mebibyte."""
-
 _MAX_DIVISIBLE_COUNT: Final = 2_000
 """Records of one batch where several may be made of them: tombstones of as many take a fifth of the log's largest."""
 
@@ -65,25 +62,9 @@ _ANSWERING: Final = "an answer of a coordinator"
 _NO_PRODUCER: Final = ProducerIdAndEpoch(producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Held:
-    """An answer that waits for the disk. `deliver` gives the reply, or the refusal that the plan came to."""
-
-    deliver: Callable[[], None]
-    refuse: OnError
-
-
-@dataclass(slots=True, kw_only=True)
-class _Append:
-    """Batches that go to the log together, and the answers that wait for them."""
-
-    base_offset: int
-    batches: bytearray = field(default_factory=bytearray)
-    held: list[_Held] = field(default_factory=list)
-
-
 class CoordinatorRuntime(Generic[State, Record]):
-    """On the node's loop. `load()` comes first; callbacks may come before a call returns."""
+    """Runs on the node's loop; its states and their order are in `runtime_states`. `load()` comes first; callbacks may
+    come before a call returns."""
 
     def __init__(
         self,
@@ -98,20 +79,18 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._jobs = jobs
         self._timers = timers
         self._clock = clock
-        self._state: State | None = None
+        self._runtime_state = RuntimeState.LOADING
+        self._state = kind.begin()
         self._replica: Replica | None = None
-        self._next_offset = 0
-        self._writing: _Append | None = None
-        self._waiting: deque[_Append] = deque()
-        self._epochs: dict[int, int] = {}
-        """Of producers whose batches and markers are not durable yet."""
-        self._until_made: list[Callable[[], None]] | None = None
-        """What is to be planned once the topic is made; None: nobody is making it."""
+        """Of the topic's partition, once there is one and its log was read."""
+        self._appends = CoordinatorAppends(next_offset=0)
+        self._until_made: list[Callable[[], None]] = []
+        """What is to be planned once the topic is made. A list of its own for each time that it is being made."""
         self._listeners: list[Callable[[], None]] = []
 
     @property
     def is_loaded(self) -> bool:
-        return self._state is not None
+        return self._runtime_state is not RuntimeState.LOADING
 
     def on_loaded(self, callback: Callable[[], None]) -> None:
         """Called on the loop after each load: at the start, and after a failed append."""
@@ -121,14 +100,14 @@ class CoordinatorRuntime(Generic[State, Record]):
 
     def look(self, question: Callable[[State], Reply], on_reply: Callable[[Reply], None], on_error: OnError) -> None:
         """Asks without changing anything; what it sees is durable when `on_reply` is called."""
-        if self._state is None:
+        if not self.is_loaded:
             on_error(self._loading())
             return
-        self._hold(self._planned(lambda state: CoordinatorResult(reply=question(state)), on_reply, on_error)[1])
+        self._appends.hold(self._planned(lambda state: CoordinatorResult(reply=question(state)), on_reply, on_error)[1])
 
     def peek(self, question: Callable[[State], Reply], unknown: Reply) -> Reply:
         """What the state says now, durable or not; `unknown` as long as it is not loaded."""
-        return unknown if self._state is None else question(self._state)
+        return question(self._state) if self.is_loaded else unknown
 
     def change(
         self,
@@ -146,22 +125,22 @@ class CoordinatorRuntime(Generic[State, Record]):
         ProducerFencedError, CoordinatorLoadingError and CoordinatorNotAvailableError: after that one the change may or
         may not have been made.
         """
-        if self._until_made is not None:
+        if self._runtime_state is RuntimeState.MAKING_TOPIC:
             again = partial(self.change, plan, on_reply, on_error, producer=producer, is_divisible=is_divisible)
             self._until_made.append(again)
             return
-        if self._state is None:
+        if not self.is_loaded:
             on_error(self._loading())
             return
         records, held = self._planned(plan, on_reply, on_error)
         if not records:
-            self._hold(held)
+            self._appends.hold(held)
         elif self._replica is None:
             self._make(lambda: self._write(records, held, producer or _NO_PRODUCER), held)
         else:
             while is_divisible and len(records) > _MAX_DIVISIBLE_COUNT:
                 part, records = records[:_MAX_DIVISIBLE_COUNT], records[_MAX_DIVISIBLE_COUNT:]
-                self._write(part, _Held(deliver=lambda: None, refuse=lambda _: None), producer or _NO_PRODUCER)
+                self._write(part, HeldAnswer(deliver=lambda: None, refuse=lambda _: None), producer or _NO_PRODUCER)
             self._write(records, held, producer or _NO_PRODUCER)
 
     def append_marker(
@@ -175,20 +154,20 @@ class CoordinatorRuntime(Generic[State, Record]):
 
         Raises nothing: ProducerFencedError, CoordinatorFencedError, and what `change` has, come by `on_error`.
         """
-        if self._until_made is not None:
+        if self._runtime_state is RuntimeState.MAKING_TOPIC:
             self._until_made.append(lambda: self.append_marker(producer, marker, on_done, on_error))
             return
-        if self._state is None:
+        if not self.is_loaded:
             on_error(self._loading())
             return
-        held = _Held(deliver=on_done, refuse=on_error)
+        held = HeldAnswer(deliver=on_done, refuse=on_error)
         if self._replica is None:
-            self._hold(held)
+            self._appends.hold(held)
             return
         try:
             self._check_producer(self._replica, producer, marker)
         except StreamlogError as refusal:
-            self._hold(_refused(refusal, on_error))
+            self._appends.hold(_refused(refusal, on_error))
             return
         self._kind.replay_marker(self._state, producer.producer_id, marker.is_commit)
         batch = build_end_transaction_marker(
@@ -209,8 +188,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         plan: Callable[[State], CoordinatorResult[Record, Reply]],
         on_reply: Callable[[Reply], None],
         on_error: OnError,
-    ) -> tuple[tuple[Record, ...], _Held]:
-        assert self._state is not None
+    ) -> tuple[tuple[Record, ...], HeldAnswer]:
         try:
             result = plan(self._state)
         except StreamlogError as refusal:
@@ -218,12 +196,12 @@ class CoordinatorRuntime(Generic[State, Record]):
         except Exception as fault:
             _log.exception("partition=%s a plan failed", self._kind.partition)
             return (), _refused(StreamlogError(f"{self._kind.partition}: {fault!r}"), on_error)
-        return result.records, _Held(deliver=lambda: on_reply(result.reply), refuse=on_error)
+        return result.records, HeldAnswer(deliver=lambda: on_reply(result.reply), refuse=on_error)
 
     # -- the log --
 
-    def _write(self, records: tuple[Record, ...], held: _Held, producer: ProducerIdAndEpoch) -> None:
-        assert self._state is not None and self._replica is not None
+    def _write(self, records: tuple[Record, ...], held: HeldAnswer, producer: ProducerIdAndEpoch) -> None:
+        assert self._replica is not None
         is_transactional = producer.producer_id != NO_PRODUCER_ID
         now_ms = self._clock.now_ms()
         batch = build_coordinator_batch(
@@ -236,68 +214,49 @@ class CoordinatorRuntime(Generic[State, Record]):
             self._check_size(self._replica, batch)
             self._check_producer(self._replica, producer, None)
         except StreamlogError as refusal:
-            self._hold(_refused(refusal, held.refuse))
+            self._appends.hold(_refused(refusal, held.refuse))
             return
-        for offset, record in enumerate(records, self._next_offset):
+        for offset, record in enumerate(records, self._appends.next_offset):
             self._kind.replay(self._state, record, offset, producer.producer_id)
         self._append(batch, len(records), held, producer)
 
-    def _append(self, batch: bytearray, record_count: int, held: _Held, producer: ProducerIdAndEpoch) -> None:
+    def _append(self, batch: bytearray, record_count: int, held: HeldAnswer, producer: ProducerIdAndEpoch) -> None:
         """The state knows of it already."""
-        if producer.producer_id != NO_PRODUCER_ID:
-            self._epochs[producer.producer_id] = producer.producer_epoch
-        last = self._waiting[-1] if self._waiting else None
-        if last is None or len(last.batches) + len(batch) > _MAX_APPEND_BYTES:
-            last = _Append(base_offset=self._next_offset)
-            self._waiting.append(last)
-        last.batches += batch
-        last.held.append(held)
-        self._next_offset += record_count
-        self._go_on()
+        self._appends.add(batch, record_count, held, producer)
+        if self._runtime_state is RuntimeState.DURABLE:
+            self._append_next()
 
-    def _go_on(self) -> None:
-        if self._writing is not None or not self._waiting:
+    def _append_next(self) -> None:
+        append = self._appends.take_next()
+        if append is None:
             return
         assert self._replica is not None
-        writing = self._writing = self._waiting.popleft()
+        self._transition_to(RuntimeState.APPENDING)
         origin = AppendOrigin.COORDINATOR
         self._replica.append(
-            AppendRequest(batches=writing.batches, origin=origin, on_done=self._appended, on_error=self._failed)
+            AppendRequest(batches=append.batches, origin=origin, on_done=self._appended, on_error=self._failed)
         )
 
     def _appended(self, result: AppendResult) -> None:
-        writing = self._writing
-        assert writing is not None
-        if result.base_offset != writing.base_offset:
+        append = self._appends.under_way
+        if result.base_offset != append.base_offset:
             # Somebody else wrote here. What the log says now counts, and nobody may wait for ever.
-            self._failed(StreamlogError(f"offset {result.base_offset} where {writing.base_offset} was foreseen"))
+            self._failed(StreamlogError(f"offset {result.base_offset} where {append.base_offset} was foreseen"))
             return
-        # Still `_writing`: what the answers bring about waits, and joins the next append.
-        for held in writing.held:
+        # Still APPENDING: what the answers bring about waits, and joins the next append.
+        for held in append.held:
             log_callback_errors(_ANSWERING, held.deliver)
-        self._writing = None
-        if not self._waiting:
-            self._epochs.clear()
-        self._go_on()
+        self._appends.end_append()
+        self._transition_to(RuntimeState.DURABLE)
+        self._append_next()
 
     def _failed(self, error: StreamlogError) -> None:
         _log.error("partition=%s append failed, the coordinator is loaded anew: %s", self._kind.partition, error)
-        lost = [*([] if self._writing is None else self._writing.held)]
-        lost += [held for append in self._waiting for held in append.held]
-        self._forget()
+        lost = self._appends.all_held()
         self.load()
         refusal = CoordinatorNotAvailableError(f"{self._kind.partition} could not be written: {error}")
         for held in lost:
             log_callback_errors(_ANSWERING, held.refuse, refusal)
-
-    def _hold(self, held: _Held) -> None:
-        """Delivers once everything that is known now is durable."""
-        if self._waiting:
-            self._waiting[-1].held.append(held)
-        elif self._writing is not None:
-            self._writing.held.append(held)
-        else:
-            held.deliver()
 
     def _check_size(self, replica: Replica, batch: bytearray) -> None:
         if len(batch) > replica.config.max_message_bytes:
@@ -314,7 +273,7 @@ class CoordinatorRuntime(Generic[State, Record]):
             return
         entry = replica.producer_entries().get(producer.producer_id)
         known = max(
-            self._epochs.get(producer.producer_id, NO_PRODUCER_EPOCH),
+            self._appends.epoch_of(producer.producer_id),
             NO_PRODUCER_EPOCH if entry is None else entry.producer_epoch,
         )
         who = f"{self._kind.partition}: producer {producer.producer_id}"
@@ -330,25 +289,29 @@ class CoordinatorRuntime(Generic[State, Record]):
 
     def load(self) -> None:
         """Builds the state from the log. Called once at the start; again after each failure, by the runtime itself."""
-        self._forget()
+        self._transition_to(RuntimeState.LOADING)
+        self._replica, self._appends = None, CoordinatorAppends(next_offset=0)
         try:
             replica = self._topic.replica()
         except StreamlogError as error:
             self._not_loaded(error)
             return
         if replica is None:
-            self._loaded(None, self._kind.begin(), 0)
+            self._loaded(RuntimeState.WITHOUT_TOPIC, self._kind.begin())
             return
-        CoordinatorLoading(
-            self._kind,
-            replica,
-            self._jobs,
-            on_loaded=lambda state, next_offset: self._loaded(replica, state, next_offset),
-            on_error=self._not_loaded,
-        ).start()
 
-    def _loaded(self, replica: Replica | None, state: State, next_offset: int) -> None:
-        self._replica, self._state, self._next_offset = replica, state, next_offset
+        def loaded(state: State, next_offset: int) -> None:
+            self._open(replica, next_offset)
+            self._loaded(RuntimeState.DURABLE, state)
+
+        CoordinatorLoading(self._kind, replica, self._jobs, on_loaded=loaded, on_error=self._not_loaded).start()
+
+    def _open(self, replica: Replica, next_offset: int) -> None:
+        self._replica, self._appends = replica, CoordinatorAppends(next_offset=next_offset)
+
+    def _loaded(self, runtime_state: RuntimeState, state: State) -> None:
+        self._state = state
+        self._transition_to(runtime_state)
         log_all_callback_errors(_ANSWERING, self._listeners)
 
     def _not_loaded(self, error: Exception) -> None:
@@ -356,15 +319,10 @@ class CoordinatorRuntime(Generic[State, Record]):
         key = ("load coordinator", self._kind.partition)
         self._timers.set(key, self._clock.now_ms() + _LOAD_RETRY_MS, lambda now_ms: self.load())
 
-    def _forget(self) -> None:
-        self._state = self._replica = self._writing = None
-        self._waiting.clear()
-        self._epochs.clear()
-
-    def _make(self, then: Callable[[], None], held: _Held) -> None:
-        """Makes the topic; whoever comes meanwhile is planned behind `then`."""
-        waiting: list[Callable[[], None]] = []
-        self._until_made = waiting
+    def _make(self, then: Callable[[], None], held: HeldAnswer) -> None:
+        """Makes the topic; changes that come meanwhile are planned behind `then`."""
+        self._transition_to(RuntimeState.MAKING_TOPIC)
+        waiting = self._until_made = []
 
         def made() -> None:
             try:
@@ -373,27 +331,30 @@ class CoordinatorRuntime(Generic[State, Record]):
                 failed(error)
                 return
             if replica is None or replica.bounds.log_end_offset:
-                failed(CoordinatorNotAvailableError("it is not the new one"))
+                failed(CoordinatorNotAvailableError("the existing topic is not empty"))
                 return
             replica.when_producers_known(lambda: opened(replica), failed)
 
         def opened(replica: Replica) -> None:
-            self._until_made = None
-            self._replica, self._next_offset = replica, 0
+            self._open(replica, 0)
+            self._transition_to(RuntimeState.DURABLE)
             then()
             log_all_callback_errors(_ANSWERING, waiting)
 
         def failed(error: StreamlogError) -> None:
-            self._until_made = None
             self.load()
             held.refuse(CoordinatorNotAvailableError(f"{self._kind.partition} cannot be made: {error}"))
             log_all_callback_errors(_ANSWERING, waiting)
 
         self._topic.make(made, failed)
 
+    def _transition_to(self, runtime_state: RuntimeState) -> None:
+        assert_may_follow(runtime_state, self._runtime_state, self._kind.partition)
+        self._runtime_state = runtime_state
+
     def _loading(self) -> CoordinatorLoadingError:
         return CoordinatorLoadingError(f"{self._kind.partition} is being read: ask again.")
 
 
-def _refused(refusal: StreamlogError, on_error: OnError) -> _Held:
-    return _Held(deliver=lambda: on_error(refusal), refuse=on_error)
+def _refused(refusal: StreamlogError, on_error: OnError) -> HeldAnswer:
+    return HeldAnswer(deliver=lambda: on_error(refusal), refuse=on_error)

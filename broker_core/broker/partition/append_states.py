@@ -1,16 +1,10 @@
 """States of a replica's append queue, and which may follow which.
 
-                   ┌──────────────► MEMORY_AWAITED ──┐ the node's memory has room
-                   │ appends hold too much memory    │
-┌────────────────► IDLE ◄────────────────────────────┤
-│                  │ ▲ │ something is queued          │
-│                  │ │ └──────────► TURN_AWAITED ─────┘ the loop's turn ends
-│  a job           │ └────────────────────────┐
-├──── IN_JOB ◄─────┤                          │ published, or refused by the disk and undone
-│                  │ the loop writes          │
-│                  └────────────► WRITTEN ────┤
-│                                    │ the sync is refused
-└──────────────── ROLLING_BACK ◄─────┘
+IDLE ── queued, and the loop writes by itself ──► TURN_AWAITED ── the turn ends ──► IDLE
+IDLE ── the node's appends hold too much memory ──► MEMORY_AWAITED ── there is room ──► IDLE
+IDLE ── a job writes the group, or makes a change ──► IN_JOB ── done, or refused ──► IDLE
+IDLE ── the loop writes the group ──► WRITTEN ── published, or refused ──► IDLE
+                                         └── the sync is refused ──► ROLLING_BACK ──► IDLE
 """
 
 from __future__ import annotations
