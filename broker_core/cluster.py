@@ -1,6 +1,6 @@
-"""`Cluster`: what any user of a log needs, the same for both doors (embedded directory, remote broker).
+"""`Cluster`: the interface of a log, the same for every door (embedded directory, remote brokers, object storage).
 
-Raw record batches go in and out, never records: `broker_core.record.columns` turns them into Arrow columns and back.
+Raw record batches go in and out, never records: `broker_core.record.columns` converts them to Arrow columns and back.
 All calls block. Errors are those of `broker_core.model.exceptions`.
 """
 
@@ -21,7 +21,7 @@ from broker_core.model.transaction_state import TransactionState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
-    """A topic as the metadata log knows it. `configs` holds only what was set; defaults are in `model.topic_config`."""
+    """A topic. `configs` holds only the settings that were set; defaults are in `model.topic_config`."""
 
     name: str
     topic_id: UUID
@@ -51,7 +51,7 @@ class PartitionBounds:
         return self.last_stable_offset if isolation is IsolationLevel.READ_COMMITTED else self.high_watermark
 
     def is_nowhere_behind(self, other: PartitionBounds) -> bool:
-        """Whether none of the four went back since `other`."""
+        """Whether none of the four decreased since `other`."""
         return (
             self.log_start_offset >= other.log_start_offset
             and self.last_stable_offset >= other.last_stable_offset
@@ -60,7 +60,7 @@ class PartitionBounds:
         )
 
     def require(self, offset: int, topic_partition: TopicPartition) -> None:
-        """Raises OffsetOutOfRangeError for one that a reader cannot begin at."""
+        """Raises OffsetOutOfRangeError for an offset outside the log."""
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRangeError(
                 f"{topic_partition}: offset {offset} is outside the log, which holds"
@@ -73,7 +73,7 @@ class PartitionBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetAndTimestamp:
-    """Answer of an offset look-up. `timestamp_ms` is -1 where the question was not about time."""
+    """The result of an offset lookup. `timestamp_ms` is -1 for a lookup that was not by time."""
 
     offset: int
     timestamp_ms: int
@@ -89,11 +89,11 @@ class AbortedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedBatches:
-    """Whole record batches in offset order, as stored; the first may begin below the offset that was asked for.
+    """Whole record batches in offset order, as stored; the first may begin below the requested offset.
 
-    `buffer` may be empty: the offset is at the readable end. `aborted_transactions` is empty for read-uncommitted.
-    `next_offset` is where the next fetch goes on: the last batch's last offset plus one, or, with an empty buffer, the
-    offset that was asked for (or the end of a gap when only removed offsets lie before the readable end).
+    An empty `buffer`: the offset is at the readable end. `aborted_transactions` is empty for read-uncommitted.
+    `next_offset` is the offset of the next fetch: the last batch's last offset plus one, or, with an empty buffer, the
+    requested offset (or the end of a gap if only removed offsets lie before the readable end).
     """
 
     buffer: memoryview
@@ -104,7 +104,8 @@ class FetchedBatches:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendResult:
-    """Where an append landed. `log_append_time_ms` is -1 with create time. A recognised retry gets its offsets."""
+    """The offsets of an append. `log_append_time_ms` is -1 with create time. A recognised retry gets its first
+    offsets."""
 
     base_offset: int
     last_offset: int
@@ -114,8 +115,8 @@ class AppendResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentDescription:
-    """One segment of a partition. `max_timestamp_ms` is -1 when no batch has one; `next_offset` is the next segment's
-    base, or the log end; `path` is that of its .log."""
+    """One segment of a partition. `max_timestamp_ms` is -1 if no batch has one; `next_offset` is the next segment's
+    base offset, or the log end; `path` is that of its .log file."""
 
     base_offset: int
     next_offset: int
@@ -127,7 +128,7 @@ class SegmentDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionalProducer:
-    """Who acts in a transaction: what `init_producer` gave for a transactional id."""
+    """The producer of a transaction, from `init_producer` for a transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -136,7 +137,7 @@ class TransactionalProducer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransactionDescription:
-    """One transactional id as its coordinator knows it. `start_time_ms` is -1 while no transaction is open.
+    """The state of one transactional id. `start_time_ms` is -1 while no transaction is open.
 
     `partitions` are those of the open or ending transaction, internal ones included.
     """
@@ -152,7 +153,7 @@ class TransactionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupOffset:
-    """A group's committed offset in one partition. `commit_time_ms` is set by the log; -1 in what is asked to store."""
+    """A group's committed offset in one partition. The log sets `commit_time_ms`; pass -1 in a commit."""
 
     offset: int
     metadata: str = ""
@@ -162,7 +163,7 @@ class GroupOffset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMember:
-    """Somebody who reads as one of a group. `instance_id` is that of a static member; `partitions` are those it has."""
+    """One member of a consumer group. `instance_id` is that of a static member; `partitions` is its assignment."""
 
     member_id: str
     client_id: str
@@ -173,7 +174,7 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupDescription:
-    """`assignor` shares the partitions among the members; it is empty where there is nothing to share."""
+    """A consumer group. `assignor` is empty if nothing is assigned."""
 
     group_id: str
     state: GroupState
@@ -183,7 +184,7 @@ class GroupDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRanges:
-    """Where records with one key can be within a range of offsets: ascending half-open ranges, the rest holds none.
+    """The parts of a range of offsets that may hold records with one key: ascending half-open ranges.
 
     `skipped_bytes` are the bytes of the segments that need not be read.
     """
@@ -193,10 +194,10 @@ class KeyRanges:
 
 
 class Cluster(Protocol):
-    """A log that somebody keeps. `describe_topics(None)` lists all topics, internal ones included."""
+    """A log. `describe_topics(None)` lists all topics, internal ones included."""
 
     def describe_topics(self, names: Collection[str] | None = None) -> dict[str, TopicDescription]:
-        """By name; names that do not exist are missing from the answer."""
+        """By name; unknown names are missing from the result."""
         ...
 
     def create_topic(
@@ -218,7 +219,7 @@ class Cluster(Protocol):
     def create_partitions(self, name: str, total_count: int) -> TopicDescription: ...
 
     def alter_topic_configs(self, name: str, changes: Mapping[str, str | None]) -> TopicDescription:
-        """None puts a setting back to its default."""
+        """None resets a setting to its default."""
         ...
 
     def list_offsets(
@@ -226,7 +227,7 @@ class Cluster(Protocol):
         partitions: Mapping[TopicPartition, OffsetSpec | int],
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """Offset for a spec, or for a timestamp in ms (any int >= 0): the first record at or after it, None if none is.
+        """The offset for a spec, or for a timestamp in ms (any int >= 0): the first record at or after it, else None.
 
         LATEST is the high watermark, or the last stable offset when read-committed. Raises UnknownTopicError and
         UnknownPartitionError.
@@ -244,16 +245,16 @@ class Cluster(Protocol):
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
         topic_id: UUID | None = None,
     ) -> FetchedBatches:
-        """Batches from the one that holds `from_offset`; at least one whole batch even above `max_bytes`.
+        """Batches from the one that holds `from_offset` on; at least one whole batch, even above `max_bytes`.
 
-        With `topic_id` the batches are of that topic: raises UnknownTopicError where another one has its name by now.
+        With `topic_id` raises UnknownTopicError if the topic was recreated under its name.
 
         Raises OffsetOutOfRangeError below the log start or above the log end, CorruptBatchError with file and position.
         """
         ...
 
     def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
-        """One or more v2 batches, all or none of them; offsets and leader epoch are written into `batches` in place.
+        """Appends one or more v2 batches, all or none; writes offsets and leader epoch into `batches` in place.
 
         Returns when they are durable (with flush.policy=batch). Raises RecordTooLargeError, InvalidRecordError,
         CorruptBatchError, OutOfOrderSequenceError, ProducerFencedError, DiskFullError.
@@ -261,34 +262,34 @@ class Cluster(Protocol):
         ...
 
     def delete_records(self, partition: TopicPartition, before_offset: int) -> int:
-        """Moves the log start offset up; -1 means the high watermark. Returns the new log start offset."""
+        """Increases the log start offset; -1 means the high watermark. Returns the new log start offset."""
         ...
 
     def describe_segments(self, partition: TopicPartition) -> tuple[SegmentDescription, ...]:
-        """In offset order, the active one last. Their bytes are those that are published."""
+        """In offset order, the active segment last. Sizes count published bytes."""
         ...
 
-    # -- where to cut: by bytes, by key --
+    # -- splitting ranges: by bytes, by key --
 
     def find_offset_within_bytes(
         self, partition: TopicPartition, from_offset: int, until_offset: int, max_bytes: int
     ) -> int:
-        """How far a reader gets from `from_offset` with `max_bytes`: an end of a batch, `until_offset` at most.
+        """The end offset of the batches from `from_offset` on that fit into `max_bytes`, at most `until_offset`.
 
-        At least one whole batch, even above `max_bytes`. A `from_offset` in the middle of a batch costs the whole one.
+        At least one whole batch, even above `max_bytes`. A `from_offset` in the middle of a batch counts the whole one.
         """
         ...
 
     def bytes_between(self, partition: TopicPartition, from_offset: int, until_offset: int) -> int:
-        """Bytes of the batches in a range of offsets, by the offset index: exact but for an index interval per end."""
+        """Bytes of the batches in a range of offsets, by the offset index: exact to one index interval at each end."""
         ...
 
     def ranges_with_key(
         self, partition: TopicPartition, key: bytes | None, from_offset: int, until_offset: int
     ) -> KeyRanges:
-        """Ranges that can hold a record with this key; the whole range where nothing is known of the keys.
+        """Ranges that may hold a record with this key; the whole range if there is no key filter.
 
-        None asks for records without a key.
+        None means records without a key.
         """
         ...
 
@@ -296,9 +297,9 @@ class Cluster(Protocol):
 
     @property
     def ends_together(self) -> bool:
-        """Whether transactions that are ended together are decided at one instant: a directory does it, brokers do not.
+        """Whether transactions that end together are decided atomically: true for a directory, false for brokers.
 
-        At a broker, whoever dies in between leaves some of them open, for others to end alike.
+        At a broker, a process that dies in between leaves some of them open, for others to end in the same way.
         """
         ...
 
@@ -309,9 +310,9 @@ class Cluster(Protocol):
         timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS,
         is_two_phase: bool = False,
     ) -> ProducerIdAndEpoch:
-        """Without a transactional id: a fresh id for an idempotent producer.
+        """Without a transactional id: a new producer id for an idempotent producer.
 
-        With one: fences every earlier producer of that id, aborts what it left open and waits until that is done.
+        With one: fences every earlier producer of that id, aborts its open transaction and waits until that is done.
         `is_two_phase`: its transactions never time out. Raises InvalidTransactionTimeoutError.
         """
         ...
@@ -319,7 +320,7 @@ class Cluster(Protocol):
     def add_partitions_to_transaction(
         self, producer: TransactionalProducer, partitions: Collection[TopicPartition]
     ) -> None:
-        """Before the first append to each of them. Opens the transaction if none is.
+        """Call it before the first append to each of the partitions. Opens the transaction if none is open.
 
         Raises ProducerFencedError, UnknownTransactionalIdError, InvalidProducerIdMappingError and
         ConcurrentTransactionsError.
@@ -329,7 +330,7 @@ class Cluster(Protocol):
     def commit_offsets_in_transaction(
         self, producer: TransactionalProducer, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]
     ) -> None:
-        """Offsets that become the group's when the transaction commits, and are dropped when it aborts."""
+        """Offsets that are committed with the transaction, and dropped if it aborts."""
         ...
 
     def end_transaction(
@@ -339,32 +340,31 @@ class Cluster(Protocol):
         commit: bool,
         together_with: Sequence[TransactionalProducer] = (),
     ) -> None:
-        """Ends the open transactions of all these producers alike. Returns when every marker is written.
+        """Commits or aborts the open transactions of all these producers. Returns when every marker is written.
 
-        Embedded, the decision for all of them is one append: all are ended or none, whatever dies. At a broker the
-        first one is decided first, the others after it. Ending a second time the same way is harmless, and so is an
-        abort where nothing is open; either way the producer must be initialised anew before its next transaction.
-        Raises ProducerFencedError, UnknownTransactionalIdError, InvalidProducerIdMappingError,
-        InvalidTransactionStateError (a transaction to commit is not open, or was ended the other way); then nothing is
-        ended.
+        Embedded, the decision for all of them is one append: all are ended or none, even after a crash. At a broker the
+        first one is decided first, the others after it. Repeating the same end is harmless, and so is an abort without
+        an open transaction; either way the producer must be initialised again before its next transaction. Raises
+        ProducerFencedError, UnknownTransactionalIdError, InvalidProducerIdMappingError, InvalidTransactionStateError (a
+        transaction to commit is not open, or was ended the other way); then nothing is ended.
         """
         ...
 
     def abort_transaction(self, transactional_id: str) -> bool:
-        """By an administrator or the next instance: fences the producer and aborts what it left open.
+        """For administrators and the next instance: fences the producer and aborts its open transaction.
 
-        False when nothing was open. Raises UnknownTransactionalIdError.
+        False if none was open. Raises UnknownTransactionalIdError.
         """
         ...
 
     def describe_transactions(self, transactional_ids: Collection[str]) -> dict[str, TransactionDescription]:
-        """By id; ids that are not known are missing from the answer."""
+        """By id; unknown ids are missing from the result."""
         ...
 
     def list_transactions(
         self, *, prefix: str = "", states: Collection[TransactionState] | None = None
     ) -> tuple[TransactionDescription, ...]:
-        """Those whose id begins with `prefix`, ordered by id."""
+        """The transactions whose id begins with `prefix`, ordered by id."""
         ...
 
     # -- consumer groups --
@@ -374,9 +374,9 @@ class Cluster(Protocol):
         ...
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """Its state and its members; DEAD when there is no such group. Whoever only commits to it is no member.
+        """The group's state and members; DEAD if it does not exist. A client that only commits is not a member.
 
-        A directory that no broker serves has groups without members; of a real Kafka's nobody knows: UNKNOWN.
+        Groups of a directory without a broker have no members; in a real Kafka's directory the state is UNKNOWN.
         """
         ...
 
@@ -387,14 +387,14 @@ class Cluster(Protocol):
     def fetch_offsets(
         self, group_id: str, partitions: Collection[TopicPartition] | None = None
     ) -> dict[TopicPartition, GroupOffset]:
-        """Committed offsets, of all partitions with None; what the group has none for is missing from the answer.
+        """Committed offsets, of all partitions with None; partitions without one are missing from the result.
 
         Offsets in a transaction that is still open are not committed.
         """
         ...
 
     def delete_group(self, group_id: str) -> None:
-        """Forgets the group's offsets. Raises UnknownGroupError."""
+        """Deletes the group's offsets. Raises UnknownGroupError."""
         ...
 
     def close(self) -> None: ...

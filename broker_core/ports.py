@@ -1,7 +1,7 @@
-"""What the house needs from the outside world, as protocols: a clock, dice, files, and somebody to wait elsewhere.
+"""The outside world as protocols: a clock, randomness, files, blocking jobs, object storage.
 
-Machines take time and dice as arguments; drivers are handed these. `storage/os_file_system.py` is the real
-FileSystem; tests put a faulty twin in its place (disk full, torn write, lost unsynced bytes, kill between two calls).
+Machines take time and random bytes as arguments; drivers get these ports. `storage/os_file_system.py` is the real
+FileSystem; tests use a faulty twin (disk full, torn write, lost unsynced bytes, kill between two calls).
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ class Entropy(Protocol):
 
 
 class Jobs(Protocol):
-    """Does what may block, away from the loop that owns a node's state, and comes back to it.
+    """Runs work that may block outside the loop that owns a node's state, and returns to the loop.
 
-    A server runs jobs in threads, a simulation one after the other as its seed says.
+    A server runs jobs in threads, a simulation in the order of its seed.
     """
 
     def submit(
         self, work: Callable[[], Value], on_value: Callable[[Value], None], on_error: Callable[[Exception], None]
     ) -> None:
-        """Runs `work()` elsewhere; then one of the other two runs on the loop, never inside of this call."""
+        """Runs `work()` elsewhere; then one of the two callbacks runs on the loop, never inside this call."""
         ...
 
 
 class LoopWrites(Protocol):
-    """For a node whose loop writes by itself what ends in the page cache, and has the syncs done elsewhere: handing
-    every write to a thread and back costs more than the write."""
+    """For a node whose loop writes to the page cache itself and only syncs elsewhere: handing every write to a thread
+    and back costs more than the write."""
 
     def at_end_of_turn(self, callback: Callable[[], None]) -> None:
-        """Runs it on the loop once what has come by now was dealt with: so that it is written together."""
+        """Runs it on the loop after the events received so far, so that their writes are grouped."""
         ...
 
     def sync(
@@ -56,27 +56,27 @@ class LoopWrites(Protocol):
         *,
         descriptor: int | None = None,
     ) -> None:
-        """As `Jobs.submit`, for work that is one sync of one file and waits for nobody: it must not queue behind jobs
-        that may be waiting for what it will give free. `descriptor`: of the file; then an fdatasync of it may be done
-        instead of `work`, and `on_error` be given an OSError."""
+        """Like `Jobs.submit`, for work that is one sync of one file: it must not queue behind jobs that may wait for a
+        lock that it will release. `descriptor`: that of the file; then an fdatasync of it may replace `work`, and
+        `on_error` may get an OSError."""
         ...
 
 
 class File(Protocol):
-    """One open file. Positions and sizes in bytes. Every call raises OSError as the operating system does."""
+    """One open file. Positions and sizes in bytes. Every call raises OSError."""
 
     @property
     def path(self) -> str: ...
 
     @property
     def descriptor(self) -> int | None:
-        """The operating system's, for who can sync without Python; None: `sync` is the only way."""
+        """The file descriptor, for a sync without Python; None: `sync` is the only way."""
         ...
 
     def size_bytes(self) -> int: ...
 
     def modified_ms(self) -> int:
-        """When its content last changed, in ms since 1970."""
+        """The time of its last change, in ms since 1970."""
         ...
 
     def read_at(self, position: int, length_bytes: int) -> bytes:
@@ -84,11 +84,11 @@ class File(Protocol):
         ...
 
     def view_at(self, position: int, length_bytes: int) -> memoryview:
-        """The same for what is large. The memory is not used for anything else as long as there is a view of it."""
+        """The same for large reads. The memory is not reused while there is a view of it."""
         ...
 
     def write_at(self, position: int, data: Buffer) -> None:
-        """All of `data`, or OSError after some of it."""
+        """Writes all of `data`, or raises OSError after a part of it."""
         ...
 
     def truncate(self, size_bytes: int) -> None: ...
@@ -101,7 +101,7 @@ class File(Protocol):
 
 
 class FileSystem(Protocol):
-    """The directory operations that a log needs. Paths are absolute strings."""
+    """Directory operations. Paths are absolute strings."""
 
     def open(self, path: str, *, writable: bool, create: bool = False) -> File: ...
 
@@ -128,7 +128,7 @@ class FileSystem(Protocol):
     def free_bytes(self, path: str) -> int: ...
 
     def total_bytes(self, path: str) -> int:
-        """Of the device that holds the path."""
+        """Free bytes of the device that holds the path."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Access rules as values, by Kafka's names and numbers (KIP-11, KIP-290).
 
-A rule says that a principal, from a host, may or may not do an operation on the resources that a pattern names. In a
-filter any part may be open: ANY of an enum, None of a text.
+A rule allows or denies a principal, from a host, an operation on the resources that match a pattern. In a filter each
+part may be open: ANY for an enum, None for a text.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ WILDCARD: Final = "*"
 
 ANY_USER: Final = "User:*"
 ANONYMOUS: Final = "User:ANONYMOUS"
-"""Whoever comes over a listener that asks nobody who he is."""
+"""The principal of clients on a listener without authentication."""
 
 CLUSTER_NAME: Final = "kafka-cluster"
 """The only name of a CLUSTER resource."""
 
 
 class _Numbered(enum.IntEnum):
-    """A number that only a newer Kafka knows becomes UNKNOWN, as there."""
+    """As in Kafka a number of a newer version becomes UNKNOWN."""
 
     @classmethod
     def _missing_(cls, value: object) -> _Numbered | None:
@@ -43,7 +43,7 @@ class ResourceType(_Numbered):
 
 
 class PatternType(_Numbered):
-    """How a rule's name stands for resources' names. ANY and MATCH are for filters only."""
+    """How a rule's name matches resource names. ANY and MATCH are only for filters."""
 
     UNKNOWN = 0
     ANY = 1
@@ -105,11 +105,11 @@ SUPPORTED_OPERATIONS: Final[Mapping[ResourceType, frozenset[Operation]]] = Mappi
         ResourceType.USER: frozenset({Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS}),
     }
 )  # fmt: skip
-"""What can be done with a resource: what the fields `…authorized_operations` of answers speak about."""
+"""The operations of each resource type: the bits of `…authorized_operations` in answers."""
 
 
 def operations_bit_field(operations: Iterable[Operation]) -> int:
-    """A set of operations as answers carry it (KIP-430): a bit for each operation's number."""
+    """A set of operations as a bit field (KIP-430): one bit for each operation's number."""
     return sum(1 << operation for operation in frozenset(operations))
 
 
@@ -128,8 +128,8 @@ class AccessRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRuleFilter:
-    """Which rules are meant. As the pattern type, ANY takes every rule of that name, and MATCH every rule that would
-    count for a resource of that name: the literal one, `*`, and those with a prefix of it."""
+    """A filter for rules. Pattern type ANY matches every rule of that name, and MATCH every rule that applies to a
+    resource of that name: the literal one, `*`, and prefixes of it."""
 
     resource_type: ResourceType = ResourceType.ANY
     resource_name: str | None = None
@@ -141,7 +141,7 @@ class AccessRuleFilter:
 
     @property
     def is_unknown(self) -> bool:
-        """Some part is something that a newer version knows and this one does not."""
+        """Whether some part has a value of a newer version."""
         return (
             self.resource_type == ResourceType.UNKNOWN
             or self.pattern_type == PatternType.UNKNOWN

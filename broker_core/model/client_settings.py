@@ -1,4 +1,4 @@
-"""What a client of brokers is set to, by the names of Kafka's own clients.
+"""Settings of a client of brokers, with the names of Kafka's own clients.
 
     settings = parse_client_settings({"bootstrap.servers": "a:9092,b:9092", "security.protocol": "SASL_SSL", …})
 
@@ -31,7 +31,7 @@ _ADDRESS: Final = re.compile(
 
 
 class SecurityProtocol(enum.StrEnum):
-    """How a listener is spoken to."""
+    """The protocol of a listener."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -50,7 +50,7 @@ class SecurityProtocol(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class BrokerAddress:
-    """Where a broker listens."""
+    """The address of a broker."""
 
     host: str
     port: int
@@ -61,9 +61,9 @@ class BrokerAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsSettings:
-    """Whom to trust and who we are. Paths lead to PEM files, `*_pem` holds the PEM text itself.
+    """Trusted certificates and the client's own. Paths name PEM files, `*_pem` holds the PEM text itself.
 
-    Without anything to trust the machine's own authorities count.
+    Without trusted certificates those of the operating system are used.
     """
 
     trust_path: str | None = None
@@ -88,27 +88,27 @@ class SaslSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """All of it. Hashable: opened clients are kept by it. Defaults are those of Kafka's clients."""
+    """All settings. Hashable, because open clients are cached by it. Defaults are those of Kafka's clients."""
 
     bootstrap_servers: tuple[BrokerAddress, ...]
     client_id: str = DEFAULT_CLIENT_ID
     tls: TlsSettings | None = None
     sasl: SaslSettings | None = None
     request_timeout_ms: int = 30_000
-    """For one answer of one broker."""
+    """The timeout of one request."""
     api_timeout_ms: int = 60_000
-    """For a call as a whole, retries included."""
+    """The timeout of a whole call with its retries."""
     delivery_timeout_ms: int = 120_000
-    """For an append as a whole, and for ending transactions that are decided."""
+    """The timeout of a whole append, and of ending decided transactions."""
     connect_timeout_ms: int = 10_000
-    """For one connection, TLS and login included."""
+    """The timeout for opening a connection, TLS and login included."""
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     metadata_max_age_ms: int = 300_000
     max_idle_ms: int = 540_000
-    """After so long without a request a connection is not used again; brokers close idle ones after ten minutes."""
+    """A connection that was idle for longer is not used again; brokers close idle ones after ten minutes."""
     send_buffer_bytes: int | None = None
-    """Of a connection's socket; None: the operating system's choice."""
+    """The size of a socket buffer; None: the operating system's default."""
     receive_buffer_bytes: int | None = None
 
     def __str__(self) -> str:
@@ -138,12 +138,12 @@ CLIENT_SETTING_NAMES: Final = (
     "ssl.keystore.certificate.chain", "ssl.keystore.password", "ssl.key.password",
     "ssl.endpoint.identification.algorithm", "ssl.enabled.protocols", *_DURATIONS, *_SOCKET_BUFFERS,
 )  # fmt: skip
-"""Every setting that has a meaning here."""
+"""All supported settings."""
 
 
 def parse_client_settings(properties: Mapping[str, str]) -> ClientSettings:
-    """Names that have no meaning here are passed over. Raises InvalidConfigError with all complaints in one message,
-    and one by one in its field `complaints`."""
+    """Unknown names are ignored. Raises an InvalidConfigError with all errors in its message, and one by one in its
+    field `complaints`."""
     complaints: list[str] = []
     given = {name: value.strip() for name, value in properties.items() if name in CLIENT_SETTING_NAMES}
     protocol = _protocol(given, complaints)
@@ -274,7 +274,7 @@ def _sasl(given: Mapping[str, str], complaints: list[str]) -> SaslSettings | Non
 def _check_what_the_protocol_ignores(
     given: Mapping[str, str], protocol: SecurityProtocol, complaints: list[str]
 ) -> None:
-    """Somebody who sets a password means it to be used."""
+    """Refuses credentials without a protocol that uses them."""
     if "security.protocol" in given:
         return
     for prefix, wanted in (("sasl.", "SASL_SSL or SASL_PLAINTEXT"), ("ssl.", "SSL or SASL_SSL")):

@@ -1,4 +1,4 @@
-"""Durations as kio's messages have them, in the milliseconds that everything here counts in."""
+"""Converts the durations of kio's messages to milliseconds."""
 
 from __future__ import annotations
 

@@ -6,26 +6,26 @@ import enum
 
 
 class GroupState(enum.StrEnum):
-    """The value is what brokers answer and Kafka's tools show."""
+    """The value is Kafka's name of the state."""
 
     EMPTY = "Empty"
     """It has offsets and no members."""
     PREPARING_REBALANCE = "PreparingRebalance"
-    """Members are waited for, to share the partitions anew."""
+    """The group waits for members to join."""
     COMPLETING_REBALANCE = "CompletingRebalance"
-    """Its leader is waited for, which shares them."""
+    """The group waits for its leader's assignment."""
     ASSIGNING = "Assigning"
-    """The broker is sharing them (KIP-848)."""
+    """The broker computes the assignment (KIP-848)."""
     RECONCILING = "Reconciling"
-    """They are shared; some members have not taken theirs yet (KIP-848)."""
+    """The assignment is computed; some members have not reached it yet (KIP-848)."""
     STABLE = "Stable"
-    """Every member has its partitions."""
+    """Every member has its assignment."""
     DEAD = "Dead"
-    """There is no such group."""
+    """The group does not exist."""
     UNKNOWN = "Unknown"
     """Nobody tells."""
 
     @classmethod
     def named(cls, name: str) -> GroupState:
-        """UNKNOWN for the name of a state that is newer than this."""
+        """UNKNOWN for a state of a newer version."""
         return next((state for state in cls if state.value == name), cls.UNKNOWN)

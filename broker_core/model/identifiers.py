@@ -1,4 +1,4 @@
-"""Identifiers and small values that every room shares."""
+"""Identifiers and small values for all packages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ NO_TIMESTAMP = -1
 NO_LEADER_EPOCH = -1
 
 SINGLE_USE_ID_PREFIX = "streamlog-write-"
-"""Transactional ids that begin so serve one batch write and are never used again: a coordinator of ours forgets them
-soon (limits.SINGLE_USE_ID_EXPIRATION_MS)."""
+"""Prefix of transactional ids that serve one batch write and are never used again: our coordinator forgets them soon
+(limits.SINGLE_USE_ID_EXPIRATION_MS)."""
 
 SINK_GROUP_PREFIX = "streamlog-sink-"
-"""Groups of this name hold what exactly-once sinks have decided. A coordinator of ours never lets it expire: a query
-may stand still for a year, and would then write its last batch a second time."""
+"""Prefix of groups that hold the decisions of exactly-once sinks. Our coordinator never expires them: a query may stop
+for a year, and would then write its last batch a second time."""
 
 
 class TopicPartition(NamedTuple):
@@ -39,7 +39,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdAndEpoch:
-    """What an idempotent producer stamps into each batch header."""
+    """The fields of an idempotent producer in each batch header."""
 
     producer_id: int
     producer_epoch: int
@@ -63,14 +63,14 @@ class CompressionType(enum.IntEnum):
 
 
 class IsolationLevel(enum.IntEnum):
-    """What a reader may see, with Kafka's wire values."""
+    """The isolation level of a reader, with Kafka's wire values."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 class OffsetSpec(enum.IntEnum):
-    """A place in a partition that is not a timestamp, with ListOffsets' wire values."""
+    """A special offset of a partition, with ListOffsets' wire values."""
 
     LATEST = -1
     EARLIEST = -2

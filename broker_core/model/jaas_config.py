@@ -1,4 +1,4 @@
-"""Users and passwords out of `sasl.jaas.config`, which Kafka takes from Java's own login configuration.
+"""Users and passwords from `sasl.jaas.config`, Java's login configuration.
 
     org.apache.kafka.common.security.scram.ScramLoginModule required username="ann" password="s3cret";
     org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="s3cret" user_bob="…";      at a broker
@@ -20,7 +20,7 @@ LOGIN_MODULES: Final = {
     _PLAIN_MODULE: ("PLAIN",),
     "org.apache.kafka.common.security.scram.ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512"),
 }
-"""Those that a name and a password are enough for, with the mechanisms they serve."""
+"""Login modules that take a name and a password, with their mechanisms."""
 
 _ENTRY: Final = re.compile(
     r"\s*(?P<module>[\w.$]+)\s+(?P<flag>required|requisite|sufficient|optional)(?P<options>(?:\s.*?)?);\s*",
@@ -35,7 +35,7 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JaasLogin:
-    """Who logs in, and by which mechanisms the named module could."""
+    """A user name, its password, and the mechanisms of the named module."""
 
     mechanisms: tuple[str, ...]
     username: str
@@ -43,7 +43,7 @@ class JaasLogin:
 
 
 def parse_jaas_config(text: str) -> JaasLogin:
-    """Raises InvalidConfigError that says what is missing, without the text."""
+    """Raises an InvalidConfigError that says what is missing, without the text."""
     entry = _ENTRY.fullmatch(text)
     if entry is None:
         raise InvalidConfigError(
@@ -62,7 +62,7 @@ def parse_jaas_config(text: str) -> JaasLogin:
 
 
 def parse_jaas_users(text: str) -> dict[str, str]:
-    """The passwords of all users of PLAIN, as a broker is given them. Raises InvalidConfigError, without the text."""
+    """The passwords of all users of PLAIN in a broker's setting. Raises an InvalidConfigError without the text."""
     entry = _ENTRY.fullmatch(text)
     if entry is None:
         raise InvalidConfigError('sasl.jaas.config must be of the form: <login module> required user_<name>="…";')

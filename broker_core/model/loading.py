@@ -1,4 +1,4 @@
-"""What a process does not have to wait for while its modules are loaded."""
+"""Faster imports: skips work that a process does not need while its modules are loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """What is loaded stays: nobody looks for garbage in it, meanwhile (a tenth of a broker's start) or later."""
+    """Imported modules stay, so they are excluded from garbage collection: during the import (a tenth of a broker's
+    start) and later."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -23,8 +24,8 @@ def without_collections() -> Iterator[None]:
 
 @contextmanager
 def without_hypothesis() -> Iterator[None]:
-    """kio tells hypothesis of its number types wherever that is installed, as it is for tests: 0.1 s of each start, and
-    nothing generates values here. A module that is None is one that cannot be imported."""
+    """kio registers its number types with hypothesis if that is installed, which costs 0.1 s of each start. A module
+    that is None cannot be imported, so kio skips it."""
     if "hypothesis" in sys.modules:
         yield
         return
@@ -37,9 +38,9 @@ def without_hypothesis() -> Iterator[None]:
 
 @contextmanager
 def without_archives() -> Iterator[None]:
-    """Spark puts its zips and a jar of its own on the path of each Python process, and a package that asks for its own
-    version while it is loaded (crc32c) has their whole directories read for it: 0.05 s. What is imported must not come
-    out of an archive, or be loaded already."""
+    """Spark puts zips and a jar on the path of each Python process, and a package that reads its own version at import
+    (crc32c) reads their whole directories: 0.05 s. Imports inside must not come from an archive, unless already
+    loaded."""
     whole = sys.path
     sys.path = folders_on_path()
     try:

@@ -5,8 +5,8 @@ r"""Java's properties, the form of every configuration file of Kafka.
     long = one \
            two                  a backslash at the end: the next line goes on, without its leading blanks
 
-`\n`, `\t`, `\r`, `\f` and `\uXXXX` are those characters; a backslash before any other means that character. Of a name
-that comes again the last value counts.
+`\n`, `\t`, `\r`, `\f` and `\uXXXX` are those characters; a backslash before any other means that character. If a name
+is repeated the last value wins.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ENTRY: Final = re.compile(r"(?P<name>(?:\\.|[^\\=: \t\f])*)[ \t\f]*[=:]?[ \t\f]
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """Names and values. There is no text that is wrong."""
+    """Names and values. Every text is valid."""
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         entry = _ENTRY.fullmatch(line)

@@ -1,11 +1,11 @@
-"""Retention pins: a committed offset that keeps what lies at and behind it from being deleted, until a time.
+"""Retention pins: a committed offset that protects the records at and after it from retention, until a time.
 
-A reader commits its offset for a group as everybody does, with this text beside it:
+A reader commits its group's offset with this metadata:
 
     streamlog-pin-until:1798761600000       milliseconds since 1970-01-01 UTC
 
-More text may follow behind a semicolon. A reader that lives renews the pin with each commit; the pin of one that is
-gone runs out by itself. Other systems see an ordinary committed offset.
+More text may follow after a semicolon. A running reader renews the pin with each commit; the pin of a dead one expires
+by itself. Other systems see an ordinary committed offset.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _PIN: Final = re.compile(re.escape(_PREFIX) + r"(?P<until_ms>[0-9]{1,19})(;.*)?"
 
 
 def pin_metadata(until_ms: int) -> str:
-    """The text beside a committed offset that pins it until `until_ms`."""
+    """The offset metadata that pins it until `until_ms`."""
     return f"{_PREFIX}{until_ms}"
 
 
 def pinned_until_ms(metadata: str) -> int | None:
-    """Until when the offset with this text is pinned; None when the text is no pin."""
+    """The end of the pin in this metadata; None if there is none."""
     found = _PIN.fullmatch(metadata)
     return int(found["until_ms"]) if found else None

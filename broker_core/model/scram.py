@@ -1,11 +1,11 @@
-"""SCRAM credentials (RFC 5802): what is kept of a password, and how the two sides prove that they know it.
+"""SCRAM credentials (RFC 5802): what a server stores of a password, and the proofs of both sides.
 
-    salted password   PBKDF2 of the password with salt and iterations; the client's alone, it makes both keys
+    salted password   PBKDF2 of the password with salt and iterations; only the client has it, it gives both keys
     client key        HMAC(salted password, "Client Key")
-    stored key        hash(client key): what the server knows the client by
-    server key        HMAC(salted password, "Server Key"): what the client knows the server by
+    stored key        hash(client key): the server verifies the client with it
+    server key        HMAC(salted password, "Server Key"): the client verifies the server with it
 
-Whoever steals a credential can play the server, and learns the password only by guessing; he cannot play the client.
+A stolen credential allows impersonating the server, not the client; the password can only be guessed from it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 
 
 class ScramMechanism(enum.IntEnum):
-    """By Kafka's numbers. A number that it does not know is UNKNOWN."""
+    """By Kafka's numbers. An unknown number is UNKNOWN."""
 
     UNKNOWN = 0
     SHA_256 = 1
@@ -47,7 +47,7 @@ SCRAM_BY_LABEL: Final = {one.label: one for one in (ScramMechanism.SHA_256, Scra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScramCredential:
-    """What a server keeps of one user's password for one mechanism. Its text form shows no secrets."""
+    """A server's credential of one user for one mechanism. Its repr shows no secrets."""
 
     salt: bytes = field(repr=False)
     stored_key: bytes = field(repr=False)
@@ -73,7 +73,7 @@ def keyed_hash(mechanism: ScramMechanism, key: bytes, message: bytes) -> bytes:
 
 
 def is_proof(mechanism: ScramMechanism, credential: ScramCredential, proof: bytes, auth_message: bytes) -> bool:
-    """Whether whoever sent the proof knows the client key. Takes as long for a wrong proof as for a right one."""
+    """Whether the proof was made with the client key. Takes constant time."""
     signature = keyed_hash(mechanism, credential.stored_key, auth_message)
     if len(proof) != len(signature):
         return False

@@ -1,4 +1,4 @@
-"""What a topic is set to: the typed values of its settings, defaults filled in.
+"""A topic's settings as typed values, with defaults.
 
     TopicConfig.from_strings({"retention.ms": "1000"}).retention_ms == 1000
 
@@ -30,9 +30,8 @@ _CODECS: Final[dict[str, CompressionType | None]] = {
 class TopicConfig:
     """All settings of one topic. `TopicConfig()` holds Kafka 4.3's defaults.
 
-    Settings without effect here (remote storage, replication quotas, file.delete.delay.ms and the like) are checked and
-    kept, so that a directory can move to a broker that honours them.
-    """
+    Settings without effect here (remote storage, replication quotas, file.delete.delay.ms and the like) are validated
+    and stored, so that a directory can move to a broker that supports them."""
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     """Of `delete` and `compact`; empty: nothing is ever removed."""
@@ -84,7 +83,7 @@ class TopicConfig:
 
     @property
     def has_age_limit(self) -> bool:
-        """Whether a record may be too old when it comes."""
+        """Whether an appended record may be too old."""
         return self.message_timestamp_before_max_ms != LONG_MAX
 
     @property
@@ -94,7 +93,7 @@ class TopicConfig:
 
     @property
     def takes_plain_as_they_come(self) -> bool:
-        """Whether an uncompressed batch need neither be decoded nor compressed when it comes."""
+        """Whether an appended uncompressed batch needs neither decoding nor compression."""
         return self.codec in (None, CompressionType.NONE) and not self.has_age_limit
 
     def compression_level(self, codec: CompressionType) -> int | None:
@@ -111,8 +110,8 @@ class TopicConfig:
 
     @classmethod
     def from_strings(cls, configs: Mapping[str, str]) -> TopicConfig:
-        """The settings that a user asks for. Raises InvalidConfigError for an unknown name, a value out of its range,
-        or two settings that contradict each other; it names the setting and the value."""
+        """The settings given by a user. Raises an InvalidConfigError that names setting and value for an unknown name,
+        a value out of range, or two contradicting settings."""
         values: dict[str, Any] = {}
         for name in configs:
             if name not in SETTINGS:
@@ -134,8 +133,8 @@ class TopicConfig:
 
     @classmethod
     def from_stored(cls, configs: Mapping[str, str]) -> TopicConfig:
-        """The settings as another version, or a real Kafka, wrote them: what is not understood here is left at its
-        default, so that a topic stays readable. Never raises."""
+        """The settings stored by another version or a real Kafka: unknown ones keep their default, so that a topic
+        stays readable. Never raises."""
         understood: dict[str, str] = {}
         for name, value in configs.items():
             try:
