@@ -284,11 +284,7 @@ def plan_batch(cluster: Any, folder: Path, batch: int, max_offsets: int) -> bool
     }
     if all(ends[str(number)] == starts.get(number, 0) for number in range(SOURCE_PARTITIONS)):
         return False
-    draft = path.with_suffix(f".draft-{threading.get_ident()}")
-    draft.write_text("v1\n{}\n" + json.dumps({SOURCE: ends}))
-    with suppress(FileExistsError):  # a second driver on the same checkpoint was faster
-        os.link(draft, path)
-    draft.unlink()
+    _write_if_absent(path, "v1\n{}\n" + json.dumps({SOURCE: ends}))
     return True
 
 
@@ -317,12 +313,21 @@ def _read(cluster: Any, partition: TopicPartition, offset: int, end: int) -> Any
 
 
 def _query_id(folder: Path) -> str:
+    for name in ("offsets", "commits"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
     path = folder / "metadata"
     if not path.exists():
-        for name in ("offsets", "commits"):
-            (folder / name).mkdir(parents=True)
-        path.write_text(json.dumps({"id": str(uuid4())}))
+        _write_if_absent(path, json.dumps({"id": str(uuid4())}))
     return str(json.loads(path.read_text())["id"])
+
+
+def _write_if_absent(path: Path, text: str) -> None:
+    """Whole or not at all: a second driver on the same checkpoint may have been faster, and reads at any time."""
+    draft = path.with_suffix(f".draft-{threading.get_ident()}")
+    draft.write_text(text)
+    with suppress(FileExistsError):
+        os.link(draft, path)
+    draft.unlink()
 
 
 def _newest(folder: Path) -> int:

@@ -90,6 +90,7 @@ def test_the_package_is_shipped_and_an_executor_dies(matrix, tmp_path):
         assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
         matrix.note_hits("shipped", kills)
     homes = {note["package"] for note in matrix.kills.passed()}
+    assert homes, "nothing was noted"
     assert all(".zip/" in home for home in homes), homes
     of_tasks = {note["package"] for note in matrix.kills.passed() if note["step"].startswith("TASK")}
     # In an executor's own folder, where Spark puts what was shipped.

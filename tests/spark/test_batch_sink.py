@@ -206,8 +206,9 @@ def test_a_partition_that_is_not_there_is_refused_and_nothing_is_written(spark, 
 def test_rows_of_a_partition_keep_their_order(spark, log_dir):
     frame = spark.range(0, 50_000, 1, 1).selectExpr("cast(id % 7 as string) as key", "cast(id as string) as value")
     save(frame, log_dir, topic="t", topic__partitions=3)
-    last = {}
-    for record in stored_records(log_dir, "t"):
+    last, records = {}, stored_records(log_dir, "t")
+    assert len(records) == 50_000
+    for record in records:
         assert last.get(record["key"], -1) < int(record["value"])
         last[record["key"]] = int(record["value"])
 
@@ -277,6 +278,7 @@ def test_wrong_options_are_refused_all_at_once(spark, log_dir):
 
 def test_an_empty_frame_writes_nothing_and_needs_no_topic(spark, log_dir):
     save(spark.createDataFrame([], "value string"), log_dir, topic="t")
+    assert topics_of(log_dir) == {}
 
 
 def test_an_analysed_plan_with_many_operators_is_written(spark, log_dir):

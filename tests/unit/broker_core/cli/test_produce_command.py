@@ -67,8 +67,8 @@ def test_an_empty_separator_is_usage_and_the_way_to_the_help_is_told(streamlog):
 
 def test_headers_stand_in_every_record(streamlog):
     streamlog("produce", "t", "--header", "source=test", "--header", "empty=", stdin=b"a\nb\n")
-    for record in records_of(streamlog, "t"):
-        assert record["headers"] == [{"key": "source", "value": "test"}, {"key": "empty", "value": ""}]
+    headers = [{"key": "source", "value": "test"}, {"key": "empty", "value": ""}]
+    assert [record["headers"] for record in records_of(streamlog, "t")] == [headers, headers]
 
 
 def test_a_partition_may_be_chosen_and_one_that_is_not_there_is_refused(streamlog):

@@ -34,7 +34,9 @@ def test_features_that_are_on_are_told(node):
 
 
 def test_version_3_cannot_tell_features_that_begin_at_0(node):
-    assert all(each.min_version > 0 for each in look(node, 3).supported_features)
+    told = {each.name: each.min_version for each in look(node, 3).supported_features}
+    assert told
+    assert min(told.values()) > 0
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,10 @@
+import io
+from decimal import Context, Decimal
+
+import fastavro
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.builders.avro_values import as_text, written
 
@@ -15,9 +19,20 @@ def write(schema, array):
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**35) + 1, max_value=10**35 - 1))
-def test_decimals_are_as_short_as_fastavro_makes_them(number):
+@example(Decimal("-0.128"))
+@example(Decimal("-0.129"))
+@example(Decimal("0.127"))
+@example(Decimal("0.128"))
+@example(Decimal(0))
+def test_decimals_are_the_shortest_twos_complement_and_fastavro_reads_them(number):
+    """As Java's BigInteger.toByteArray makes them. fastavro itself writes a byte more than needed for some, as -128."""
     schema = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 3}
-    assert write(schema, pa.array([number], pa.decimal128(38, 3))) == written(schema, number)
+    (content,) = write(schema, pa.array([number], pa.decimal128(38, 3)))
+    unscaled = int(number.scaleb(3, Context(prec=60)))
+    magnitude = unscaled if unscaled >= 0 else ~unscaled
+    shortest = unscaled.to_bytes(magnitude.bit_length() // 8 + 1, "big", signed=True)
+    assert content == bytes([2 * len(shortest)]) + shortest
+    assert fastavro.schemaless_reader(io.BytesIO(content), schema) == number
     fixed = {"type": "fixed", "name": "f", "size": 16, "logicalType": "decimal", "precision": 38, "scale": 3}
     assert write(fixed, pa.array([number], pa.decimal128(38, 3))) == written(fixed, number)
 
