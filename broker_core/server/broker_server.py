@@ -28,8 +28,8 @@ from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.limits import MAX_UNSENT_ANSWER_BYTES
 from broker_core.protocol.connection import Request
 from broker_core.server.answer_memory import AnswerMemory
-from broker_core.server.client_connection import ConnectionServices
 from broker_core.server.connection_quota import ConnectionLimits, ConnectionQuota
+from broker_core.server.connection_services import ConnectionServices
 from broker_core.server.descriptor_limit import DescriptorShares, descriptor_limit
 from broker_core.server.host_name import host_name
 from broker_core.server.node_timer import NodeTimer

@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from kio.static.protocol import ResponsePayload
 from typing_extensions import Buffer
 
-from broker_core.handlers.call import ConnectionEnd, Peer, Send
+from broker_core.handlers.call import ConnectionEnd, Peer
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.model.limits import (
     MAX_CONNECTION_REQUEST_BYTES,
@@ -26,18 +26,15 @@ from broker_core.model.limits import (
     MAX_TURN_REQUEST_COUNT,
     MAX_WRITE_BUFFER_BYTES,
 )
-from broker_core.ports import Clock
 from broker_core.protocol.api_table import api_label
 from broker_core.protocol.connection import Request, ServerSide, response_frame
-from broker_core.server.answer_memory import AnswerMemory
 from broker_core.server.answer_queue import AnswerQueue, QueuedAnswer
 from broker_core.server.answer_sender import HIGH_WATER_BYTES, AnswerSender, DirectSocket
-from broker_core.server.request_observer import RequestObserver
+from broker_core.server.connection_services import ConnectionServices
+from broker_core.server.connection_states import ConnectionState, assert_may_follow
 
 if TYPE_CHECKING:
     from broker_core.server.client_login import ClientLogin, LoginReply
-
-Handle = Callable[[Request, Peer, Send, int], None]
 
 _MORE_RECEIVE_COUNT: Final = 7
 """With what asyncio has received, half a megabyte of small requests."""
@@ -46,19 +43,6 @@ _NOTHING: Final[tuple[Sequence[Buffer], int]] = ((), 0)
 """Instead of a frame."""
 
 _log: Final = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionServices:
-    """What all connections of a node share. `handle` answers a request by the given function, now or later; `on_gone`
-    hears of connections, by their ids, whose answers nobody will read any more."""
-
-    handle: Handle
-    clock: Clock
-    memory: AnswerMemory
-    observer: RequestObserver | None
-    max_frame_bytes: int
-    on_gone: Callable[[int], None]
 
 
 class _Transport(Protocol):
@@ -73,7 +57,7 @@ class _Transport(Protocol):
 
 class ClientConnection(asyncio.BufferedProtocol):
     """`peer` as known when it was accepted; `login` on listeners that ask for one. `on_made` and `on_closed` are called
-    once each, or neither of them. `direct`: see `AnswerSender`."""
+    once each, or neither of them. `direct`: see `AnswerSender`. Its states and their order: `connection_states`."""
 
     def __init__(
         self,
@@ -98,9 +82,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._sender: AnswerSender | None = None
         self._loop = asyncio.get_running_loop()
         self._asked_bytes = 0
-        self._is_reading = True
-        self._takes_requests = True
-        self._closes_when_sent = False
+        self._state = ConnectionState.NEW
         self._turn: asyncio.Handle | None = None
         self._held_bytes = 0
         self.last_activity_ms = services.clock.now_ms()
@@ -121,6 +103,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         # Of a stream, as the protocol is; uvloop's own is no asyncio.Transport.
         stream = cast(asyncio.Transport, transport)
         self._transport = stream
+        self._transition_to(ConnectionState.READING)
         self._sender = AnswerSender(stream, self._direct, self._abort_soon)
         stream.set_write_buffer_limits(high=HIGH_WATER_BYTES, low=0)
         self._on_made(self, stream)
@@ -171,14 +154,14 @@ class ClientConnection(asyncio.BufferedProtocol):
             return
         self._sender.go_on()
         self.look_at_writing()
-        if self._closes_when_sent:
+        if self._state is ConnectionState.SENDING_REST:
             self.close()
-        elif not self._is_reading:
+        elif self._state is ConnectionState.PAUSED:
             self._take_requests_soon()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = self._sender = None
-        self._takes_requests = False
+        self._transition_to(ConnectionState.LOST)
         if self._turn is not None:
             self._turn.cancel()
         self._services.memory.forget(self._take_requests_soon)
@@ -192,10 +175,14 @@ class ClientConnection(asyncio.BufferedProtocol):
     def stop_taking(self, reason: str = "") -> None:
         """No further request; those at work are answered. What still comes is read and thrown away: a client's end is
         behind it, and asyncio's TLS ends no connection where something waits to be read. `reason` is for the log."""
-        if reason and self._takes_requests:
+        if not self._takes_requests:
+            return
+        if reason:
             _log.warning("listener=%s peer=%s closed: %s", self.peer.listener, self.peer, reason)
-        self._takes_requests = False
-        self._set_reading(True)
+        is_paused = self._state is ConnectionState.PAUSED
+        self._transition_to(ConnectionState.ENDING)
+        if is_paused and self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def close(self) -> None:
         """What is ready is sent first. Any number of times."""
@@ -204,19 +191,24 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._transport is None or self._sender is None or self._transport.is_closing():
             return
         if self._sender.is_empty:
+            self._end()
             self._transport.close()
-        else:
-            self._closes_when_sent = True
+        elif self._state is ConnectionState.ENDING:
+            self._transition_to(ConnectionState.SENDING_REST)
 
     def abort(self) -> None:
-        self._takes_requests = False
         if self._transport is not None:
+            self._end()
             self._transport.abort()
 
     def _abort_soon(self) -> None:
         """The connection is broken: nothing more is read from it, or answered."""
-        self._takes_requests = False
+        self._end()
         self._loop.call_soon(self.abort)
+
+    def _end(self) -> None:
+        if self._state is not ConnectionState.CLOSING:
+            self._transition_to(ConnectionState.CLOSING)
 
     def know(self, principal: str) -> None:
         """Who the client is."""
@@ -338,7 +330,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         if self._services.observer is not None:
             self._services.observer.on_answer(request, message, size_bytes, self._loop.time() - begun)
         self._flush()
-        if not self._is_reading:
+        if self._state is ConnectionState.PAUSED:
             self._take_requests_soon()
 
     def _reply_to_login(self, reply: LoginReply, request: Request | None) -> None:
@@ -386,14 +378,22 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.close()
 
     def _set_reading(self, is_reading: bool) -> None:
-        is_reading |= not self._takes_requests  # see `stop_taking`
-        if is_reading == self._is_reading or self._transport is None or self._transport.is_closing():
+        state = ConnectionState.READING if is_reading else ConnectionState.PAUSED
+        if state is self._state or not self._takes_requests or self._transport is None or self._transport.is_closing():
             return
-        self._is_reading = is_reading
+        self._transition_to(state)
         if is_reading:
             self._transport.resume_reading()
         else:
             self._transport.pause_reading()
+
+    @property
+    def _takes_requests(self) -> bool:
+        return self._state is ConnectionState.READING or self._state is ConnectionState.PAUSED
+
+    def _transition_to(self, state: ConnectionState) -> None:
+        assert_may_follow(state, self._state, self.peer)
+        self._state = state
 
 
 def _named(request: Request) -> tuple[str, int]:

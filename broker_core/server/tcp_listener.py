@@ -20,8 +20,9 @@ from broker_core.handlers.call import Peer
 from broker_core.model.access_control import ANONYMOUS
 from broker_core.model.exceptions import AuthenticationError, BrokerUnavailableError
 from broker_core.model.limits import MAX_TLS_HANDSHAKE_MS
-from broker_core.server.client_connection import ClientConnection, ConnectionServices
+from broker_core.server.client_connection import ClientConnection
 from broker_core.server.connection_quota import ConnectionQuota
+from broker_core.server.connection_services import ConnectionServices
 from broker_core.server.open_connections import OpenConnections
 from broker_core.server.tls_settings import principal_of_certificate, server_tls_context
 
