@@ -78,5 +78,5 @@ def _batch_json(partition: TopicPartition, batch: DumpedBatch) -> dict[str, Any]
         "is_transactional": header.is_transactional,
         "is_control": header.is_control,
         "crc": header.crc,
-        "problem": batch.problem,
+        "error": batch.problem,
     }

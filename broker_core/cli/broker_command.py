@@ -21,11 +21,11 @@ EXAMPLE = "Example: streamlog broker --config conf/broker.properties --set num.p
 def broker(
     config: Annotated[
         Path | None,
-        typer.Option("--config", metavar="FILE", help="Settings by Kafka's names, as in server.properties."),
+        typer.Option("--config", metavar="FILE", help="Settings file, with Kafka's names, as in server.properties."),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="One more setting; it counts more than the file's."),
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting that overrides the file; may be repeated."),
     ] = None,
     path: Annotated[
         Path | None,
@@ -35,12 +35,19 @@ def broker(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option("--port", min=0, max=65_535, help="Listen here, on 127.0.0.1.", show_default="a free one"),
+        typer.Option(
+            "--port",
+            min=0,
+            max=65_535,
+            metavar="PORT",
+            help="Listen on this port of 127.0.0.1.",
+            show_default="a free one",
+        ),
     ] = None,
 ) -> None:
-    """Serve a log directory to Kafka's clients, until Ctrl-C or SIGTERM.
+    """Serve a log directory to Kafka clients, until Ctrl-C or SIGTERM.
 
-    Without a configuration file: on 127.0.0.1 only, for development.
+    Without --config it listens on 127.0.0.1 only, with settings for development.
     """
     given = {} if config is None else parse_properties(config.read_text())
     if config is None and path is None:

@@ -24,7 +24,7 @@ def _only_place(context: typer.Context, value: Any) -> Any:
     to what was typed."""
     sources = [context.get_parameter_source(name) for name in ("path", "bootstrap_server")]
     if all(source is not None and source.name == "COMMANDLINE" for source in sources):
-        raise UsageError("--path and --bootstrap-server both say where the log is: give one of them")
+        raise UsageError("--path and --bootstrap-server exclude each other: give one of them")
     return value
 
 
@@ -49,7 +49,7 @@ Brokers = Annotated[
     typer.Option(
         "--bootstrap-server",
         metavar="HOST:PORT",
-        help="Brokers, separated by commas, instead of a directory.",
+        help="Brokers to use instead of a directory; several are separated by commas.",
         show_default=False,
         callback=_only_place,
     ),
@@ -59,7 +59,7 @@ CommandConfig = Annotated[
     typer.Option(
         "--command-config",
         metavar="FILE",
-        help="Properties of a Kafka client: TLS, login, timeouts.",
+        help="Properties file of a Kafka client: TLS, login, timeouts.",
         show_default=False,
     ),
 ]
@@ -75,9 +75,9 @@ def open_cluster(
     """The log while the block runs: in the directory or at the brokers, one of which must be given."""
     if bootstrap_server is None:
         if command_config is not None:
-            raise UsageError("--command-config is for brokers: give --bootstrap-server too")
+            raise UsageError("--command-config needs --bootstrap-server")
         if path is None:
-            raise UsageError("where is the log? give --path DIR, or --bootstrap-server HOST:PORT")
+            raise UsageError("no log is given: give --path DIR, or --bootstrap-server HOST:PORT")
         with open_log(path, create=create, way_to_brokers="--bootstrap-server") as cluster:
             yield cluster
         return
@@ -94,7 +94,7 @@ def _settings(bootstrap_server: str, command_config: Path | None) -> ClientSetti
     properties = _properties(command_config) if command_config is not None else {}
     without_effect = sorted(properties.keys() - set(CLIENT_SETTING_NAMES))
     if without_effect:
-        note(f"{command_config}: {', '.join(without_effect)} without effect here")
+        note(f"{command_config}: ignored settings: {', '.join(without_effect)}")
     try:
         return parse_client_settings({**_IMPATIENT, **properties, "bootstrap.servers": bootstrap_server})
     except InvalidConfigError as error:

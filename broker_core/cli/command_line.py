@@ -1,7 +1,7 @@
 """`streamlog` as one application: the command groups put together, and every ending a quiet one.
 
-A command is loaded when it is named, and all of them for whoever asks what there is: what one of them needs takes the
-others longer to load than to work.
+A command is loaded when it is named, and all of them for --help: what one of them needs takes the others longer to load
+than to work.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from broker_core.model.exceptions import StreamlogError
 from broker_core.model.loading import without_collections
 
 DISTRIBUTION: Final = "spark-streamlog"
+HELP_WIDTH: Final = 100
 
 
 def _add_topic(app: typer.Typer) -> None:
@@ -57,19 +58,25 @@ def _add_transactions(app: typer.Typer) -> None:
 def _add_broker(app: typer.Typer) -> None:
     from broker_core.cli import broker_command
 
-    app.command("broker", epilog=broker_command.EXAMPLE)(broker_command.broker)
+    app.command("broker", epilog=broker_command.EXAMPLE, short_help="Serve a log directory to Kafka clients.")(
+        broker_command.broker
+    )
 
 
 def _add_produce(app: typer.Typer) -> None:
     from broker_core.cli import produce_command
 
-    app.command("produce", epilog=produce_command.EXAMPLE)(produce_command.produce)
+    app.command("produce", epilog=produce_command.EXAMPLE, short_help="Write lines to a topic.")(
+        produce_command.produce
+    )
 
 
 def _add_consume(app: typer.Typer) -> None:
     from broker_core.cli import consume_command
 
-    app.command("consume", epilog=consume_command.EXAMPLE)(consume_command.consume)
+    app.command("consume", epilog=consume_command.EXAMPLE, short_help="Read the values of a topic.")(
+        consume_command.consume
+    )
 
 
 _COMMANDS: Final[Mapping[str, Callable[[typer.Typer], None]]] = MappingProxyType(
@@ -90,14 +97,14 @@ def _application(command: str | None) -> typer.Typer:
     """With one command, or with all of them."""
     app = typer.Typer(
         name="streamlog",
-        help="Kafka's partitioned log, in a directory or at brokers: make topics, write and read values, maintain "
-        "the files.",
+        help="Kafka's partitioned log in Python: topics, records, consumer groups and files, in a directory or at "
+        "brokers.",
         epilog=EXIT_CODES_HELP,
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": HELP_WIDTH},
     )
     app.callback()(options)
     with without_collections():
@@ -122,7 +129,7 @@ def options(
     show_version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and the record kernel in use."
+            "--version", callback=_show_version, is_eager=True, help="Print the version and the record kernel in use."
         ),
     ] = False,
 ) -> None:

@@ -17,7 +17,7 @@ from broker_core.cli.partition_consumer import PartitionConsumer
 from broker_core.cli.record_text import Format, columns_of, renderer
 from broker_core.cli.record_writer import RecordWriter
 from broker_core.cli.screen import SILENT, byte_progress
-from broker_core.cli.start_offsets import FORMS, parse_start, resolve_start
+from broker_core.cli.start_offsets import FORMS, Start, parse_start, resolve_start
 from broker_core.cli.stop_signals import STOP_SIGNALS, StopSignals
 from broker_core.cluster import Cluster
 from broker_core.model.exceptions import UnknownPartitionError
@@ -36,43 +36,52 @@ class Isolation(StrEnum):
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)],
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)],
     path: DirectoryPath = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     start: Annotated[
         str | None, typer.Option("--from", metavar="WHERE", help=f"{FORMS}.", show_default="earliest")
     ] = None,
-    last: Annotated[int | None, typer.Option(min=0, help="The last N records of each partition.")] = None,
+    last: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Read the last N records of each partition.")
+    ] = None,
     group: Annotated[
         str | None,
         typer.Option(
             metavar="GROUP",
-            help="Begin where this consumer group stands, and commit behind what was written. --from counts where the "
-            "group has no offset.",
+            help="Start at the committed offsets of this group, and commit what was written. --from applies where it "
+            "has none.",
             show_default=False,
         ),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end, until Ctrl-C.")] = False,
-    partition: Annotated[int | None, typer.Option(min=0, help="This partition only.")] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Wait for new records at the end, until Ctrl-C.")
+    ] = False,
+    partition: Annotated[int | None, typer.Option(min=0, metavar="N", help="Read only this partition.")] = None,
     form: Annotated[
         Format,
         typer.Option(
             "--format",
-            help="text: the value's bytes; json: an object a line, exact; full: all fields, for people.",
+            metavar="FORMAT",
+            help="text: the bytes of the value; json: an object a line, exact; full: all fields, for people.",
         ),
     ] = Format.TEXT,
-    isolation: Annotated[Isolation, typer.Option(help="What to see of transactions.")] = Isolation.READ_COMMITTED,
+    isolation: Annotated[
+        Isolation,
+        typer.Option(
+            metavar="LEVEL", help="read_committed, or read_uncommitted to read open and aborted transactions too."
+        ),
+    ] = Isolation.READ_COMMITTED,
 ) -> None:
-    """Write each value on a line, partition by partition, and stop at the present end.
+    """Print each value on a line, partition by partition, up to the present end.
 
-    A null value is the word null. A terminal gets control characters as escapes; a pipe or file gets the very bytes,
-    of which a line end may be one: the format json tells records apart.
+    A null value is the word null. On a terminal control characters are escaped. A pipe or file gets the exact bytes,
+    which may hold line ends: with --format json each record is one line.
     """
-    if start is not None and last is not None:
-        raise UsageError("--from and --last both say where to begin: give one of them")
-    if group is not None and last is not None:
-        raise UsageError("--group and --last both say where to begin: give one of them")
+    for option, value in (("--from", start), ("--group", group)):
+        if value is not None and last is not None:
+            raise UsageError(f"{option} and --last exclude each other: give one of them")
     beginning = parse_start(start or "earliest")
     level = IsolationLevel[Isolation(isolation).name]
     form = Format(form)
@@ -81,10 +90,8 @@ def consume(
         commits = GroupCommits(cluster, group) if group is not None else None
         if commits is not None:
             starts = commits.begin(partitions, beginning, level)
-        elif last is None:
-            starts = resolve_start(cluster, partitions, beginning, level)
         else:
-            starts = {found: start_of_last(cluster, found, last, level) for found in partitions}
+            starts = _starts(cluster, partitions, beginning if last is None else last, level)
         readers = [
             PartitionConsumer(cluster, found, offset, isolation=level, columns=columns_of(form))
             for found, offset in starts.items()
@@ -105,13 +112,22 @@ def _stop_signals(commits: GroupCommits | None) -> StopSignals:
     return StopSignals(() if commits is None else STOP_SIGNALS)
 
 
+def _starts(
+    cluster: Cluster, partitions: list[TopicPartition], beginning: Start | int, level: IsolationLevel
+) -> dict[TopicPartition, int]:
+    """The first offset to read of each partition; a number means so many records before the end."""
+    if isinstance(beginning, int):
+        return {partition: start_of_last(cluster, partition, beginning, level) for partition in partitions}
+    return resolve_start(cluster, partitions, beginning, level)
+
+
 def _partitions(cluster: Cluster, topic: str, only: int | None) -> list[TopicPartition]:
     count = describe_existing(cluster, topic).partition_count
     if only is None:
         return [TopicPartition(topic, number) for number in range(count)]
     if only >= count:
         raise UnknownPartitionError(
-            f"topic {topic!r} has no partition {only}: it has the partitions 0 to {count - 1}",
+            f"topic {topic!r} has no partition {only}: its partitions are 0 to {count - 1}",
             topic=topic,
             partition=only,
         )

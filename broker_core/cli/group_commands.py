@@ -18,13 +18,13 @@ from broker_core.model.exceptions import UnknownGroupError
 from broker_core.model.group_state import GroupState
 
 app = typer.Typer(
-    help="List consumer groups, show who is in them and how far they are behind, delete them.",
+    help="List, describe and delete consumer groups.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
+GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the consumer group.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list")
@@ -43,7 +43,7 @@ def list_groups(
     for group in groups:
         print(printable(group))
     if not groups:
-        note("there is no group")
+        note("there are no groups")
 
 
 @app.command(epilog="Example: streamlog group describe my-query --path /data/log")
@@ -54,11 +54,11 @@ def describe(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show a group's state and members, and by partition how far it is behind.
+    """Show a group's state, its members, and its lag in each partition.
 
-    The lag is told in offsets, in bytes, and in time: the age of the first record that the group has not read. A dash
-    stands for what is not known. Programs that commit offsets without joining, such as a query with groupId, are no
-    members.
+    The lag is in offsets, in bytes, and in time: the age of the first record that the group has not read. A dash means
+    that the value is not known. Programs that commit offsets without joining the group, such as a query with groupId,
+    are not members.
     """
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         description = cluster.describe_group(group)
@@ -71,7 +71,7 @@ def describe(
     if lags is None and not rows:
         note(f"group {group} has committed nothing yet")
     if lags == ():
-        note(f"group {group} has decisions of a sink and no place to read from")
+        note(f"group {group} keeps the decisions of a Spark sink: it does not read")
 
 
 @app.command(epilog="Example: streamlog group delete my-query --path /data/log")
@@ -80,16 +80,16 @@ def delete(
     path: DirectoryPath = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Forget a group's offsets. Asks first, if a person sits at the terminal."""
+    """Delete a group with its committed offsets. On a terminal it asks for confirmation."""
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         if group not in cluster.list_groups():
             raise UnknownGroupError(f"group {group!r} has no committed offsets", group_id=group)
         if not yes and sys.stdin.isatty():
-            typer.confirm(f"Forget the offsets of group {group}?", abort=True, err=True)
+            typer.confirm(f"Delete group {group} with its committed offsets?", abort=True, err=True)
         cluster.delete_group(group)
-    note(f"group {group} is deleted")
+    note(f"deleted group {group}")
 
 
 def _lags(cluster: Cluster, group: GroupDescription) -> tuple[PartitionLag, ...] | None:

@@ -4,7 +4,8 @@
     commit     all partitions together: at the start, each COMMIT_SECONDS while records are written, at the end
 
 At least once: the output is flushed before each commit. A process that dies writes some records again and skips none.
-The command is no member of the group: it reads every partition, whoever else reads with the same group.
+The command is no member of the group: it reads every partition, also those that another process
+reads with the same group.
 """
 
 from __future__ import annotations

@@ -119,12 +119,13 @@ def _headline(group: GroupDescription) -> str:
     if group.state is not GroupState.UNKNOWN:
         words.append(counted(len(group.members), "member") if group.members else "no members")
     if group.assignor and group.members:
-        words.append(f"partitions shared by {group.assignor}")
+        words.append(f"assignor {group.assignor}")
     return printable(", ".join(words))
 
 
 def _show_rows(rows: Sequence[GroupRow], *, has_members: bool) -> None:
-    """Columns that nobody can fill are left out: the time of a commit at a broker, the members of a group without."""
+    """Columns without any value are left out: commit times, which brokers do not tell, and members of a group that has
+    none."""
     has_times = any(row.lag is not None and row.lag.committed.commit_time_ms >= 0 for row in rows)
     columns = [
         Column(heading="partition"),
@@ -167,14 +168,14 @@ def _warnings(rows: Sequence[GroupRow]) -> Iterator[str]:
     by_partition = {row.partition: row for row in rows if row.partition is not None}
     # Whoever may not see a partition is not told either what is committed for it.
     if any(row.lag is None and row.error is None for row in by_partition.values()):
-        yield "current offset -: the group has committed nothing for this partition yet"
+        yield "current offset -: the group has committed no offset for this partition"
     if any(row.log_end_offset is None and row.error is None for row in by_partition.values()):
         yield "log end offset -: this partition does not exist any more"
     for partition, row in by_partition.items():
         if row.error is not None:
             yield f"{_what_is_not_told(row)} - of {partition}: {row.error}"
         elif row.lag is not None and row.log_end_offset is not None and row.lag.behind_ms is None:
-            yield f"lag time - of {partition}: the first record that the group has not read was not found soon"
+            yield f"lag time - of {partition}: the first unread record was not found within the search limit"
         if row.lag is not None and row.lag.lost_offsets:
             yield f"warning: {row.lag.lost_offsets:,} offsets of {partition} were removed before the group read them"
 

@@ -36,13 +36,13 @@ from broker_core.storage.verification import Finding
 from broker_core.topic_producer import describe_existing
 
 app = typer.Typer(
-    help="Look at the files: segments, batches, damage; and clean up.", no_args_is_help=True, rich_markup_mode=None
+    help="Inspect, verify and maintain the files of a log directory.", no_args_is_help=True, rich_markup_mode=None
 )
 
-OneTopic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic.", show_default=False)]
-AnyTopic = Annotated[str | None, typer.Argument(metavar="TOPIC", help="The topic.", show_default="all")]
-OnePartition = Annotated[int | None, typer.Option("--partition", min=0, help="This partition only.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
+OneTopic = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)]
+AnyTopic = Annotated[str | None, typer.Argument(metavar="TOPIC", help="Name of a topic.", show_default="all topics")]
+OnePartition = Annotated[int | None, typer.Option("--partition", min=0, metavar="N", help="Only this partition.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
@@ -76,12 +76,22 @@ def dump(
     path: LogPath,
     partition: OnePartition = None,
     start: Annotated[
-        int | None, typer.Option("--from", min=0, help="Begin with the batch of this offset.", show_default="log start")
+        int | None,
+        typer.Option(
+            "--from",
+            min=0,
+            metavar="OFFSET",
+            help="Start with the batch that holds this offset.",
+            show_default="log start",
+        ),
     ] = None,
-    records: Annotated[bool, typer.Option("--records", help="The records of each batch too.")] = False,
+    records: Annotated[bool, typer.Option("--records", help="Print the records of each batch too.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show every batch as it is stored, control batches too: a line each. Exit code 3: there is damage."""
+    """Print the header of every stored batch, one a line.
+
+    Control batches are included. Exit code 3 means that damage was found.
+    """
     fs = SwapsFinished(OsFileSystem())
     is_damaged = False
     for where, store in _stores(path, topic, partition):
@@ -99,9 +109,10 @@ def dump(
 
 @app.command()
 def verify(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None, as_json: AsJson = False) -> None:
-    """Read everything and hold it against its checksums and indexes. Exit code 3: there is damage.
+    """Read everything and check it against its checksums and indexes.
 
-    An index that is wrong or missing is no damage: it is recreated when it is needed. Nothing is changed.
+    Nothing is changed. Exit code 3 means that damage was found. A wrong or missing index is not damage: it is rebuilt
+    when it is needed.
     """
     findings: list[tuple[TopicPartition, Finding]] = []
     count = 0
@@ -117,7 +128,7 @@ def verify(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None
             print(_finding_line(path, finding))
         other_count = len(findings) - damage_count
         note(
-            f"{counted(count, 'partition')} read, {counted(damage_count, 'damaged place')}, "
+            f"{counted(count, 'partition')} verified, {counted(damage_count, 'damaged place')}, "
             f"{counted(other_count, 'other finding')}"
         )
     if damage_count:
@@ -126,8 +137,11 @@ def verify(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None
 
 @app.command()
 def maintain(path: LogPath, topic: AnyTopic = None, as_json: AsJson = False) -> None:
-    """Apply retention and compaction now, instead of when a segment is full, and make key filters where they lack."""
-    with open_log(path) as cluster, step_progress("looking after") as progress:
+    """Apply retention and compaction now, and build missing key filters.
+
+    Otherwise this happens in the background when a segment is full.
+    """
+    with open_log(path) as cluster, step_progress("maintaining") as progress:
         names = None if topic is None else [describe_existing(cluster, topic).name]
         reports = cluster.maintain(names, progress=progress)
     if as_json:
@@ -166,7 +180,7 @@ def _topics(cluster: Cluster, topic: str | None) -> list[TopicDescription]:
 def _partitions(topic: TopicDescription, only: int | None) -> list[TopicPartition]:
     if only is not None and only >= topic.partition_count:
         raise UnknownPartitionError(
-            f"topic {topic.name!r} has no partition {only}: it has the partitions 0 to {topic.partition_count - 1}",
+            f"topic {topic.name!r} has no partition {only}: its partitions are 0 to {topic.partition_count - 1}",
             topic=topic.name,
             partition=only,
         )
@@ -175,9 +189,9 @@ def _partitions(topic: TopicDescription, only: int | None) -> list[TopicPartitio
 
 
 def _finding_line(path: Path, found: Finding) -> str:
-    """`FILE:POSITION offset N: problem`, the file as seen from the log directory."""
+    """`FILE:POSITION offset N: error`, the file relative to the log directory."""
     file = Path(found.file).relative_to(path.absolute())
-    remark = "" if found.is_damage else " (no damage: it is recreated when it is needed)"
+    remark = "" if found.is_damage else " (not damage: it is rebuilt when it is needed)"
     return f"{file}:{found.position} offset {found.offset}: {found.problem}{remark}"
 
 
@@ -188,5 +202,5 @@ def _finding_json(where: TopicPartition, found: Finding) -> dict[str, Any]:
         "file": found.file,
         "position": found.position,
         "offset": found.offset,
-        "problem": found.problem,
+        "error": found.problem,
     }

@@ -72,6 +72,6 @@ def parse_pairs(items: list[str], *, option: str) -> list[tuple[str, str]]:
     for item in items:
         name, separator, value = item.partition("=")
         if not separator or not name.strip():
-            raise UsageError(f"{option} {item!r} is not of the form name=value")
+            raise UsageError(f"{option} {item!r} is not NAME=VALUE")
         pairs.append((name.strip(), value))
     return pairs

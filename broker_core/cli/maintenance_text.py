@@ -13,7 +13,7 @@ from broker_core.log_directory.partition_maintenance import MaintenanceReport
 
 
 def show_maintenance(reports: Sequence[MaintenanceReport]) -> None:
-    """The partitions in which something happened, then the error there was, then a sentence on all."""
+    """The partitions that changed, then the errors, then a summary."""
     changed = [
         report
         for report in reports
@@ -26,8 +26,8 @@ def show_maintenance(reports: Sequence[MaintenanceReport]) -> None:
                 Column(heading="segments\ndeleted", is_number=True),
                 Column(heading="offsets\ndeleted", is_number=True),
                 Column(heading="segments\ncompacted", is_number=True),
-                Column(heading="records\ncompacted\naway", is_number=True),
-                Column(heading="bytes\ncompacted\naway", is_number=True),
+                Column(heading="records\nremoved", is_number=True),
+                Column(heading="bytes\nfreed", is_number=True),
                 Column(heading="key\nfilters", is_number=True),
             ],
             [
@@ -47,7 +47,7 @@ def show_maintenance(reports: Sequence[MaintenanceReport]) -> None:
     for report in failed:
         note(f"{report.partition}: {report.error}")
     did = f"{len(changed):,} changed" if changed or failed else "nothing to do"
-    error = f", an error with {len(failed):,}" if failed else ""
+    error = f", {len(failed):,} failed" if failed else ""
     note(f"{counted(len(reports), 'partition')} maintained, {did}{error}")
 
 
@@ -57,8 +57,8 @@ def maintenance_json(report: MaintenanceReport) -> dict[str, Any]:
         "deleted_segments": report.deleted_segment_count,
         "deleted_offsets": report.deleted_offset_count,
         "compacted_segments": report.compaction.segments_cleaned,
-        "compacted_away_records": report.compaction.records_removed,
-        "compacted_away_bytes": report.compaction.bytes_before - report.compaction.bytes_after,
+        "removed_records": report.compaction.records_removed,
+        "freed_bytes": report.compaction.bytes_before - report.compaction.bytes_after,
         "key_filters": report.key_filter_count,
         "error": report.error,
     }

@@ -39,26 +39,29 @@ class Codec(StrEnum):
 
 def produce(
     topic: Annotated[
-        str, typer.Argument(metavar="TOPIC", help="The topic; made if it is missing.", show_default=False)
+        str, typer.Argument(metavar="TOPIC", help="Name of the topic; created if it is missing.", show_default=False)
     ],
     path: DirectoryPath = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
-    file: Annotated[Path | None, typer.Option(help="Read this file instead of standard input.")] = None,
+    file: Annotated[Path | None, typer.Option(metavar="FILE", help="Read this file instead of standard input.")] = None,
     key_separator: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help=r"What stands before it in a line is the key; \t is a tab.", show_default=False
+            metavar="TEXT",
+            help=r"Text between key and value in each line; \t is a tab.",
+            show_default=False,
         ),
     ] = None,
     header: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header for every record; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Header of every record; may be repeated.")
     ] = None,
     partition: Annotated[
-        int | None, typer.Option(min=0, max=MAX_PARTITION_COUNT - 1, help="Write to this partition only.")
+        int | None, typer.Option(min=0, max=MAX_PARTITION_COUNT - 1, metavar="N", help="Write to this partition only.")
     ] = None,
     compression: Annotated[
-        Codec, typer.Option(help="Codec, unless the topic's compression.type names one.")
+        Codec,
+        typer.Option(metavar="CODEC", help="none, gzip, snappy, lz4 or zstd. The topic's compression.type goes first."),
     ] = Codec.NONE,
     linger: Annotated[
         float,
@@ -69,16 +72,16 @@ def produce(
             help="Write a value at most this long after it was read.",
         ),
     ] = DEFAULT_LINGER_SECONDS,
-    create: Annotated[bool, typer.Option("--create/--no-create", help="Make a missing topic, or refuse.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="Say in JSON on stdout what was written.")] = False,
+    create: Annotated[bool, typer.Option("--create/--no-create", help="Create a missing topic, or fail.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print in JSON how many records were written.")] = False,
 ) -> None:
-    """Write each line as a value.
+    """Write each line of the input as a value.
 
     Exit code 0 means that every value is durable. Ctrl-C and SIGTERM write what was read and then stop. When a line is
     refused, the values before it may have been written.
     """
     if key_separator == "":
-        raise UsageError("--key-separator is empty: give the text that stands between key and value")
+        raise UsageError("--key-separator is empty: give the text between key and value")
     records = LineRecords(
         key_separator=key_separator.replace("\\t", "\t").encode("utf-8", "surrogateescape") if key_separator else None,
         headers=parse_pairs(header or [], option="--header"),

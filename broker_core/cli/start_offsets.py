@@ -44,7 +44,7 @@ def parse_start(text: str) -> Start:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise UsageError(f"--from {text!r} is none of: {FORMS}") from None
+        raise UsageError(f"--from {text!r} is not valid: give {FORMS}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return StartTime(timestamp_ms=max(0, int(moment.timestamp() * 1000)))
@@ -57,8 +57,8 @@ def resolve_start(
     if isinstance(start, StartOffset):
         if len(partitions) > 1:
             raise UsageError(
-                f"topic {partitions[0].topic} has {len(partitions)} partitions and an offset belongs to one of them: "
-                "say which with --partition"
+                f"topic {partitions[0].topic} has {len(partitions)} partitions, and an offset belongs to one of them: "
+                "give --partition"
             )
         return {partitions[0]: _checked(cluster, partitions[0], start.offset)}
     question = start.timestamp_ms if isinstance(start, StartTime) else start

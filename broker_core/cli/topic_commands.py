@@ -16,19 +16,19 @@ from broker_core.model.exceptions import TopicExistsError, UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.topic_producer import describe_existing
 
-app = typer.Typer(help="Make, list, describe, change and delete topics.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Create, list, describe, alter and delete topics.", no_args_is_help=True, rich_markup_mode=None)
 
 MORE_PARTITIONS_WARNING: Final = (
-    "warning: the topic holds records, and keys may go to other partitions from now on: the new records of a key can "
-    "stand in another partition than its old ones"
+    "warning: the topic has records, and more partitions change where keys go: new records of a key may be in another "
+    "partition than its old ones"
 )
 """Kafka's own tool warns of the same."""
 
-TopicName = Annotated[str, typer.Argument(metavar="NAME", help="The topic.", show_default=False)]
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
+TopicName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the topic.", show_default=False)]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--config", metavar="NAME=VALUE", help="A topic setting by its name in Kafka; may be repeated."),
+    typer.Option("--config", metavar="NAME=VALUE", help="Topic setting, by its Kafka name; may be repeated."),
 ]
 
 
@@ -38,26 +38,28 @@ def create(
     path: DirectoryPath = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
-    partitions: Annotated[int | None, typer.Option(min=1, help="Number of partitions.", show_default="1")] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, metavar="COUNT", help="Number of partitions.", show_default="1")
+    ] = None,
     config: Settings = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Be content with a topic that is there.")
+        bool, typer.Option("--if-not-exists", help="Succeed when the topic exists already.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a topic, and the log directory if there is none."""
+    """Create a topic, and the log directory if there is none."""
     configs = parse_settings(config or [], option="--config")
     with open_cluster(path, bootstrap_server, command_config, create=True) as cluster:
         try:
-            topic = cluster.create_topic(name, partition_count=partitions, configs=configs)
+            topic, done = cluster.create_topic(name, partition_count=partitions, configs=configs), "created"
         except TopicExistsError:
             if not if_not_exists:
                 raise
-            topic = describe_existing(cluster, name)
+            topic, done = describe_existing(cluster, name), "found"
     if as_json:
         show_json(_as_json(topic))
     else:
-        note(f"topic {name} has {counted(topic.partition_count, 'partition')}")
+        note(f"{done} topic {name} with {counted(topic.partition_count, 'partition')}")
 
 
 @app.command("list")
@@ -65,10 +67,13 @@ def list_topics(
     path: DirectoryPath = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
-    internal: Annotated[bool, typer.Option("--internal", help="Internal topics too.")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the topics with their sizes in offsets. Aborted records and markers of transactions are among them."""
+    """List the topics with their settings and sizes.
+
+    Sizes are in offsets: aborted records, transaction markers and records that compaction removed count too.
+    """
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         topics = sorted(cluster.describe_topics().values(), key=lambda topic: topic.name)
         shown = [(topic, _bounds(cluster, topic)) for topic in topics if internal or not topic.is_internal]
@@ -88,15 +93,17 @@ def list_topics(
 
 @app.command()
 def describe(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The topic.", show_default="all")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Name of a topic.", show_default="all topics")
+    ] = None,
     path: DirectoryPath = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show settings and the bounds of the partitions: of one topic, or of all, internal ones too.
+    """Show the settings and the offsets of one topic or of all.
 
-    The JSON is an object for one topic, an array of such objects for all.
+    All topics include internal ones. JSON is an object for one topic, and an array of such objects for all.
     """
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         if name is None:
@@ -113,7 +120,7 @@ def describe(
             print()
         _show_description(topic, bounds)
     if not found:
-        note("there is no topic")
+        note("there are no topics")
 
 
 @app.command(epilog="Example: streamlog topic alter orders --path /data/log --config retention.ms=-1")
@@ -122,18 +129,20 @@ def alter(
     path: DirectoryPath = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
-    partitions: Annotated[int | None, typer.Option(min=1, help="New number of partitions; it only grows.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, metavar="COUNT", help="New number of partitions; it can only grow.")
+    ] = None,
     config: Settings = None,
     delete_config: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Put a setting back to its default; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Reset a setting to its default; may be repeated.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change settings, add partitions."""
+    """Change the settings of a topic, or add partitions."""
     changes: dict[str, str | None] = {**parse_settings(config or [], option="--config")}
     for setting in delete_config or []:
         if setting in changes:
-            raise UsageError(f"{setting} is both set by --config and put back by --delete-config")
+            raise UsageError(f"{setting} is given to both --config and --delete-config")
         changes[setting] = None
     if partitions is None and not changes:
         raise UsageError("nothing to change: give --partitions, --config or --delete-config")
@@ -161,15 +170,15 @@ def delete(
     path: DirectoryPath = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete a topic with all its records. Asks first, if a person sits at the terminal."""
+    """Delete a topic with all its records. On a terminal it asks for confirmation."""
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         describe_existing(cluster, name)
         if not yes and sys.stdin.isatty():
             typer.confirm(f"Delete topic {name} with all its records?", abort=True, err=True)
         cluster.delete_topic(name)
-    note(f"topic {name} is deleted")
+    note(f"deleted topic {name}")
 
 
 def _bounds(cluster: Cluster, topic: TopicDescription) -> dict[int, PartitionBounds]:
@@ -200,9 +209,9 @@ def _show_description(topic: TopicDescription, bounds: dict[int, PartitionBounds
     show_table(
         [
             Column(heading="partition", is_number=True),
-            Column(heading="start", is_number=True),
-            Column(heading="stable end", is_number=True),
-            Column(heading="end", is_number=True),
+            Column(heading="log start\noffset", is_number=True),
+            Column(heading="last stable\noffset", is_number=True),
+            Column(heading="log end\noffset", is_number=True),
             Column(heading="offsets", is_number=True),
         ],
         [

@@ -28,7 +28,7 @@ app = typer.Typer(help="List, describe and abort transactions.", no_args_is_help
 
 STATES: Final = {state.label.lower(): state for state in TransactionState}
 
-AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for scripts.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command("list", epilog="Example: streamlog transactions list --path /data/log --open")
@@ -36,14 +36,19 @@ def list_transactions(
     path: DirectoryPath = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
-    prefix: Annotated[str, typer.Option(help="Only ids that begin so.", show_default="all")] = "",
+    prefix: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only ids that begin with this.", show_default="all")
+    ] = "",
     state: Annotated[
-        list[str] | None, typer.Option(metavar="STATE", help="Only this state, such as Ongoing; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="STATE", help="Only transactions in this state, such as Ongoing; may be repeated."),
     ] = None,
-    is_open: Annotated[bool, typer.Option("--open", help="Only those that hold readers back.")] = False,
+    is_open: Annotated[
+        bool, typer.Option("--open", help="Only open transactions, which block read-committed readers.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List transactional ids with the state of their transactions."""
+    """List transactional ids and the state of their transactions."""
     states = _states(state or [], is_open=is_open)
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         found = cluster.list_transactions(prefix=prefix, states=states)
@@ -52,7 +57,7 @@ def list_transactions(
     elif found:
         _show(found)
     else:
-        note("no transaction is open" if is_open and not prefix else "there is no such transaction")
+        note("no transaction is open" if is_open and not prefix else "no transaction was found")
 
 
 @app.command(epilog="Example: streamlog transactions describe my-id --path /data/log")
@@ -63,7 +68,7 @@ def describe(
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one transaction with the partitions that it has written to."""
+    """Show one transaction and the partitions that it wrote to."""
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         found = _described(cluster, transactional_id)
     if as_json:
@@ -79,24 +84,30 @@ def describe(
 @app.command(epilog="Example: streamlog transactions abort my-id --path /data/log")
 def abort(
     transactional_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Transactional ids.", show_default=False)
+        list[str] | None, typer.Argument(metavar="ID", help="Transactional ids.", show_default=False)
     ] = None,
     path: DirectoryPath = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     prefix: Annotated[
-        str | None, typer.Option(help="All open ones whose id begins so, such as a query's id.", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Abort every open transaction whose id begins with this, such as a query's id.",
+            show_default=False,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Abort what a dead writer left open, so that readers need not wait for its timeout.
+    """Abort open transactions, for example of a dead writer that blocks readers.
 
-    A living writer is fenced: its next write or commit fails. What is decided already cannot be aborted.
+    A writer that is still running is fenced: its next write or commit fails. A transaction that was decided is not
+    aborted.
     """
     if bool(transactional_ids) == (prefix is not None):
-        raise UsageError("say which: give transactional ids, or --prefix")
+        raise UsageError("give transactional ids, or --prefix")
     if prefix == "":
-        raise UsageError("--prefix is empty, which would abort every transaction of the log")
+        raise UsageError("--prefix is empty: it would abort every transaction of the log")
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         if prefix is not None:
             left = cluster.list_transactions(prefix=prefix, states=[TransactionState.ONGOING])
@@ -110,17 +121,17 @@ def abort(
         show_json({"aborted": aborted})
         return
     for transactional_id in wanted:
-        note(f"{transactional_id}: {'aborted' if transactional_id in aborted else 'nothing was open'}")
+        note(f"{transactional_id}: {'aborted' if transactional_id in aborted else 'no open transaction'}")
     note(f"{counted(len(aborted), 'transaction')} aborted")
 
 
 def _states(named: list[str], *, is_open: bool) -> list[TransactionState] | None:
     unknown = [name for name in named if name.lower() not in STATES]
     if unknown:
-        raise UsageError(f"--state {unknown[0]!r} is none of {', '.join(state.label for state in TransactionState)}")
+        raise UsageError(f"--state {unknown[0]!r} is not one of {', '.join(state.label for state in TransactionState)}")
     if is_open:
         if named:
-            raise UsageError("--open says which states already: leave out --state")
+            raise UsageError("--open and --state exclude each other: give one of them")
         return [TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT]
     return [STATES[name.lower()] for name in named] or None
 
@@ -128,7 +139,7 @@ def _states(named: list[str], *, is_open: bool) -> list[TransactionState] | None
 def _described(cluster: Cluster, transactional_id: str) -> TransactionDescription:
     found = cluster.describe_transactions([transactional_id]).get(transactional_id)
     if found is None:
-        raise UnknownTransactionalIdError(f"nothing is known of the transactional id {transactional_id!r}")
+        raise UnknownTransactionalIdError(f"transactional id {transactional_id!r} is not known")
     return found
 
 

@@ -104,7 +104,7 @@ def test_a_group_is_described_with_its_state_and_members(broker, streamlog, topi
         assert offsets == [(1, 3), (None, 0)]
         _, out, err = streamlog("group", "describe", group)
         assert out.decode().startswith(f"group {group}: Stable, 1 member, ")
-        assert err == "current offset -: the group has committed nothing for this partition yet\n"
+        assert err == "current offset -: the group has committed no offset for this partition\n"
     finally:
         reader.close()
     assert streamlog("group", "describe", group)[1].decode().startswith(f"group {group}: Empty, no members\n")

@@ -55,11 +55,11 @@ def test_offsets_that_were_removed_unread_are_warned_of(log, log_path):
 def test_a_sinks_group_is_explained(log):
     described = log("group", "describe", "streamlog-sink-q")
     assert described.status == 0
-    assert "decisions of a sink" in described.err
+    assert "decisions of a Spark sink" in described.err
 
 
 def test_an_ordinary_group_that_committed_for_an_internal_topic_is_no_sinks(log, log_path):
-    # It was told that it had decisions of a sink, and nothing committed.
+    # It was told that it had decisions of a Spark sink, and nothing committed.
     with open_embedded(log_path) as cluster:
         cluster.commit_offsets("auditor", {TopicPartition("__consumer_offsets", 0): GroupOffset(offset=1)})
     described = log("group", "describe", "auditor")
@@ -86,4 +86,4 @@ def test_a_deleted_group_is_gone_and_an_unknown_one_refused(log):
 def test_a_log_without_groups_is_listed_in_a_sentence(streamlog):
     streamlog("topic", "create", "t")
     listed = streamlog("group", "list")
-    assert (listed.status, listed.out, listed.err) == (0, b"", "there is no group\n")
+    assert (listed.status, listed.out, listed.err) == (0, b"", "there are no groups\n")

@@ -73,7 +73,7 @@ def test_each_partition_begins_where_the_group_stands_in_it(streamlog, log_path)
 def test_last_and_group_together_are_usage(streamlog):
     refused = streamlog("consume", "t", "--group", "g", "--last", 1)
     assert refused.status == 2
-    assert "--group and --last both say where to begin" in refused.err
+    assert "--group and --last exclude each other" in refused.err
 
 
 def test_a_group_beyond_the_end_is_refused_and_told_what_to_do(streamlog, log_path, committed):

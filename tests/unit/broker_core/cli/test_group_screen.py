@@ -50,7 +50,7 @@ def shown(capsys, cluster, group, *lags):
 
 def test_every_partition_is_shown_with_the_member_that_has_it(capsys, cluster):
     [headline, *_, first, second], said = shown(capsys, cluster, a_group(READER), a_lag(T0), a_lag(T1, offset=5))
-    assert " ".join(headline) == "group g: Stable, 1 member, partitions shared by range"
+    assert " ".join(headline) == "group g: Stable, 1 member, assignor range"
     assert first == ["t-0", "2", "5", "3", "90", "1.5", "s", "reader-1", "/10.0.0.1", "app"]
     assert second[:2] == ["t-1", "5"]
     assert said == ""
@@ -60,7 +60,7 @@ def test_a_partition_with_nothing_committed_and_a_member_without_partitions_are_
     [_, *_, uncommitted, idle], said = shown(capsys, cluster, a_group(READER, IDLE), a_lag(T0))
     assert uncommitted == ["t-1", "-", "0", "-", "-", "-", "reader-1", "/10.0.0.1", "app"]
     assert idle == ["-", "-", "-", "-", "-", "-", "idle-1", "/10.0.0.2", "spare"]
-    assert said == "current offset -: the group has committed nothing for this partition yet\n"
+    assert said == "current offset -: the group has committed no offset for this partition\n"
 
 
 def test_a_partition_that_no_member_has_is_shown_without_one(capsys, cluster):
@@ -116,7 +116,7 @@ def test_a_lag_that_could_not_be_told_is_a_dash_and_explained(capsys, cluster):
     assert (first[1:6], second[1:6]) == (["2", "5", "3", "-", "-"], ["2", "5", "3", "90", "-"])
     assert said == (
         "lag - of t-0: you may not read\n"
-        "lag time - of t-1: the first record that the group has not read was not found soon\n"
+        "lag time - of t-1: the first unread record was not found within the search limit\n"
     )
 
 

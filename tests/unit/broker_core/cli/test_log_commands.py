@@ -59,7 +59,7 @@ def test_verify_finds_a_flipped_byte_and_ends_with_3(streamlog, log_path):
     told = streamlog("log", "verify", "t")
     assert told.status == 3
     assert told.lines[0].startswith(b"t-0/00000000000000000000.log:0 offset 0: checksum")
-    assert told.err == "1 partition read, 1 damaged place, 0 other findings\n"
+    assert told.err == "1 partition verified, 1 damaged place, 0 other findings\n"
 
 
 def test_verify_tells_a_missing_index_apart_from_damage_and_names_no_place_twice(streamlog, log_path):
@@ -75,9 +75,9 @@ def test_verify_tells_a_missing_index_apart_from_damage_and_names_no_place_twice
     assert damage.count("00000000000000000000.log") == 1
     assert index == (
         "u-0/00000000000000000000.index:0 offset 0: the offset index is missing "
-        "(no damage: it is recreated when it is needed)"
+        "(not damage: it is rebuilt when it is needed)"
     )
-    assert told.err == "2 partitions read, 1 damaged place, 1 other finding\n"
+    assert told.err == "2 partitions verified, 1 damaged place, 1 other finding\n"
 
 
 def test_a_damaged_batch_ends_consume_with_error_that_names_the_place(streamlog, log_path):

@@ -44,7 +44,7 @@ def test_a_log_without_topics_is_described_in_a_sentence(streamlog):
     streamlog("topic", "create", "t")
     streamlog("topic", "delete", "t", "--yes")
     described = streamlog("topic", "describe")
-    assert (described.status, described.out, described.err) == (0, b"", "there is no topic\n")
+    assert (described.status, described.out, described.err) == (0, b"", "there are no topics\n")
 
 
 def test_more_partitions_for_a_topic_that_holds_records_are_warned_of(streamlog):
@@ -55,7 +55,7 @@ def test_more_partitions_for_a_topic_that_holds_records_are_warned_of(streamlog)
     assert altered.status == 0
     assert altered.json["partition_count"] == 3
     assert altered.err.count("\n") == 1
-    assert altered.err.startswith("warning: the topic holds records, and keys may go to other partitions")
+    assert altered.err.startswith("warning: the topic has records, and more partitions change where keys go")
     assert "warning" not in streamlog("topic", "alter", "t", "--config", "retention.ms=-1").err
     assert "warning" not in streamlog("topic", "alter", "t", "--partitions", 2).err
 
@@ -78,7 +78,7 @@ def test_a_wrong_setting_or_name_is_refused_with_the_reason(streamlog):
 def test_a_setting_without_equal_sign_is_usage(streamlog):
     refused = streamlog("topic", "create", "t", "--config", "retention.ms")
     assert refused.status == 2
-    assert "name=value" in refused.err
+    assert "NAME=VALUE" in refused.err
 
 
 def test_an_alteration_of_nothing_and_a_contradiction_are_usage(streamlog):

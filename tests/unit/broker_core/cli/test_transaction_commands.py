@@ -68,8 +68,8 @@ def test_an_unknown_id_is_refused_before_anything_is_aborted(log):
         (("abort",), "give transactional ids, or --prefix"),
         (("abort", "app-1", "--prefix", "app"), "give transactional ids, or --prefix"),
         (("abort", "--prefix", ""), "--prefix is empty"),
-        (("list", "--state", "open"), "--state 'open' is none of Empty, Ongoing, PrepareCommit"),
-        (("list", "--state", "Ongoing", "--open"), "leave out --state"),
+        (("list", "--state", "open"), "--state 'open' is not one of Empty, Ongoing, PrepareCommit"),
+        (("list", "--state", "Ongoing", "--open"), "--open and --state exclude each other"),
     ],
 )
 def test_wrong_usage_says_what_is_wrong(log, arguments, complaint):
@@ -82,10 +82,10 @@ def test_that_no_transaction_is_open_is_said(log):
     log("transactions", "abort", "app-1", "app-2")
     listed = log("transactions", "list", "--open")
     assert (listed.status, listed.out, listed.err) == (0, b"", "no transaction is open\n")
-    assert log("transactions", "list", "--open", "--prefix", "x").err == "there is no such transaction\n"
+    assert log("transactions", "list", "--open", "--prefix", "x").err == "no transaction was found\n"
 
 
 def test_a_log_without_transactions_is_listed_in_a_sentence(streamlog):
     streamlog("topic", "create", "t")
     listed = streamlog("transactions", "list")
-    assert (listed.status, listed.out, listed.err) == (0, b"", "there is no such transaction\n")
+    assert (listed.status, listed.out, listed.err) == (0, b"", "no transaction was found\n")
