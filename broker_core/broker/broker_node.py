@@ -17,6 +17,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from broker_core.broker.cluster_view import ClusterView, SingleNodeView
 from broker_core.broker.coordination.coordinators import NodeCoordinators
 from broker_core.broker.coordination.group_service import GroupService
 from broker_core.broker.coordination.transaction_service import TransactionService
@@ -32,15 +33,11 @@ from broker_core.fetch.purgatory import ParkedRequest, Purgatory
 from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.metadata.authorizer import Authorizer
 from broker_core.metadata.metadata_image import MetadataImage
-from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import InvalidConfigError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
 from broker_core.model.topic_name import is_internal_topic
 from broker_core.ports import Clock, Entropy, FileSystem, Jobs, LoopWrites
-
-LEADER_EPOCH: Final = 0
-"""Of every partition: a node alone has no other leaders."""
 
 _SESSION_ID_BYTES: Final = 4
 _SESSION_ID_MASK: Final = 2**31 - 1
@@ -83,7 +80,7 @@ class BrokerNode:
     groups: GroupService
     transactions: TransactionService
     authorizer: Authorizer | None
-    cluster_id: str
+    cluster: ClusterView
     directory_path: str
 
     def __init__(self, config: BrokerConfig, ports: NodePorts) -> None:
@@ -92,8 +89,6 @@ class BrokerNode:
         self.clock = ports.clock
         self.entropy = ports.entropy
         self.timers = TimerQueue()
-        self.node_id = config.node_id
-        self.leader_epoch = LEADER_EPOCH
         self.fetch_sessions = FetchSessionCache(
             max_session_count=config.max_incremental_fetch_session_cache_slots, new_id=self._new_session_id
         )
@@ -109,11 +104,6 @@ class BrokerNode:
         self.answer_room_bytes = ports.answer_room_bytes
         self.is_closed_cleanly = False
         """Whether `stop` put everything on the device and said so: the next start has nothing to recover."""
-
-    @property
-    def endpoints(self) -> Mapping[str, BrokerAddress]:
-        """Where clients of each listener find this node."""
-        return self.config.endpoints
 
     # -- life --
 
@@ -257,7 +247,6 @@ class BrokerNode:
 
     def _put_together(self, directory: NodeDirectory, image: MetadataImage) -> None:
         config = self.config
-        self.cluster_id = directory.properties.cluster_id
         self.directory_path = directory.path
         self.topics = TopicStore(
             image,
@@ -279,6 +268,12 @@ class BrokerNode:
             loop_writes=self._loop_writes,
         )
         self.replicas.on_advance(self.purgatory.wake)
+        self.cluster = SingleNodeView(
+            cluster_id=directory.properties.cluster_id,
+            node_id=config.node_id,
+            endpoints=config.endpoints,
+            is_offline=self.replicas.is_offline,
+        )
         self._coordinators = NodeCoordinators(
             config, self.topics, self.replicas, self.jobs, self.timers, self.clock, self.entropy
         )

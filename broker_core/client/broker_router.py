@@ -19,10 +19,10 @@ from kio.static.protocol import RequestPayload
 
 from broker_core.client.broker_connection import BrokerConnection
 from broker_core.client.broker_errors import broker_error, is_about_the_route, is_worth_a_retry
-from broker_core.client.cluster_view import NO_LEADER, ClusterView, TopicMetadata, metadata_request, renewed
 from broker_core.client.connection_pool import ConnectionPool
 from broker_core.client.coordinator_finder import CoordinatorType, coordinator_request, coordinators_of
 from broker_core.client.deadline import Backoff, Deadline
+from broker_core.client.metadata_snapshot import NO_LEADER, MetadataSnapshot, TopicMetadata, metadata_request, renewed
 from broker_core.client.process_lock import ProcessLock
 from broker_core.model.client_settings import BrokerAddress, ClientSettings
 from broker_core.model.exceptions import (
@@ -47,7 +47,7 @@ class BrokerRouter:
         self.settings = settings
         self._pool = ConnectionPool(settings)
         self._lock = ProcessLock()
-        self._view = ClusterView()
+        self._view = MetadataSnapshot()
         self._is_stale = True
         self._renewed_at = 0.0
         self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
@@ -133,7 +133,7 @@ class BrokerRouter:
 
     # -- the cluster's metadata --
 
-    def view(self, deadline: Deadline) -> ClusterView:
+    def view(self, deadline: Deadline) -> MetadataSnapshot:
         """The cluster's metadata, requested if it is missing or stale."""
         with self._lock:
             is_old = (time.monotonic() - self._renewed_at) * 1000 > self.settings.metadata_max_age_ms
@@ -142,7 +142,7 @@ class BrokerRouter:
             self._is_stale = True
         return self.refresh([], deadline)
 
-    def refresh(self, names: Collection[str], deadline: Deadline) -> ClusterView:
+    def refresh(self, names: Collection[str], deadline: Deadline) -> MetadataSnapshot:
         """Requests metadata of the brokers and of these topics, and of all known topics if that may be stale."""
         with self._lock:
             wanted = {*names, *self._view.topics} if self._is_stale else set(names)

@@ -18,8 +18,8 @@ from kio.static.primitive import i8, i16, i32
 
 from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_router import BrokerRouter
-from broker_core.client.cluster_view import TopicMetadata, is_there, metadata_request, topic_view
 from broker_core.client.deadline import Backoff, Deadline
+from broker_core.client.metadata_snapshot import TopicMetadata, is_there, metadata_request, topic_view
 from broker_core.client.topic_settings_reader import TopicSettingsReader
 from broker_core.client.wire_values import remaining
 from broker_core.cluster import TopicDescription

@@ -63,5 +63,5 @@ def _refused_assignment(call: Call, topic: Any) -> str | None:
             f"Attempted to add {new_count} additional partition(s), but only {len(topic.assignments)} assignment(s)"
             " were specified."
         )
-    refusals = (refusal_of_assignment(call.node.node_id, each.broker_ids) for each in topic.assignments)
+    refusals = (refusal_of_assignment(call.node.cluster.brokers, each.broker_ids) for each in topic.assignments)
     return next(filter(None, refusals), None)

@@ -130,7 +130,7 @@ def _check_assignments(call: Call, topic: Any) -> None:
             ErrorCode.invalid_replica_assignment, "partitions should be a consecutive 0-based integer sequence"
         )
     for each in topic.assignments:
-        refusal = refusal_of_assignment(call.node.node_id, each.broker_ids)
+        refusal = refusal_of_assignment(call.node.cluster.brokers, each.broker_ids)
         if refusal is not None:
             raise _Refusal(ErrorCode.invalid_replica_assignment, refusal)
 

@@ -1,4 +1,4 @@
-"""DescribeCluster (60), versions 0 to 2: the cluster's id, its controller and its one broker.
+"""DescribeCluster (60), versions 0 to 2: the cluster's id, its controller and its brokers.
 
 Left out on purpose: controller endpoints (endpoint type 2), which a combined node does not have.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from kio.schema.errors import ErrorCode
 
 from broker_core.handlers.call import Call
-from broker_core.handlers.topic_answers import NOT_ASKED_FOR
+from broker_core.handlers.topic_answers import NOT_ASKED_FOR, place_of
 from broker_core.model.access_control import Operation, ResourceType, operations_bit_field
 
 _BROKERS, _CONTROLLERS = 1, 2
@@ -32,11 +32,10 @@ def handle(call: Call) -> None:
         operations = 0
         if call.is_allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
             operations = operations_bit_field(call.allowed_operations(ResourceType.CLUSTER))
-    endpoint = call.node.endpoints[call.listener]
     call.respond(
         endpoint_type=_BROKERS,
-        cluster_id=call.node.cluster_id,
-        controller_id=call.node.node_id,
-        brokers=[{"broker_id": call.node.node_id, "host": endpoint.host, "port": endpoint.port}],
+        cluster_id=call.node.cluster.cluster_id,
+        controller_id=call.node.cluster.controller,
+        brokers=[{"broker_id": each} | place_of(call, each) for each in call.node.cluster.brokers],
         cluster_authorized_operations=operations,
     )

@@ -60,8 +60,7 @@ def _broker_answers(call: Call, name: str) -> list[dict[str, Any]]:
     config = call.node.config
     if name == "":
         return [broker_answer(setting) for setting in describe_cluster_defaults(config.layers.of_cluster)]
-    if name != str(call.node.node_id):
-        raise InvalidRequestError(
-            f"Unexpected broker id, expected {call.node.node_id} or empty string, but received {name}"
-        )
+    node_id = call.node.cluster.node_id
+    if name != str(node_id):
+        raise InvalidRequestError(f"Unexpected broker id, expected {node_id} or empty string, but received {name}")
     return [broker_answer(setting) for setting in describe_broker(config)]

@@ -184,8 +184,8 @@ class _Fetch:
             if self._is_follower:
                 refusal = _refusal(key, ErrorCode.not_leader_or_follower)
                 if self._call.version >= _FIRST_VERSION_THAT_NAMES_LEADERS:
-                    leader = {"leader_id": self._call.node.node_id, "leader_epoch": replica.leader_epoch}
-                    refusal["current_leader"] = leader
+                    leader = self._call.node.cluster.leader_of(replica.topic_partition)
+                    refusal["current_leader"] = {"leader_id": leader.leader_id, "leader_epoch": leader.leader_epoch}
                 return refusal
             refused = refused_epoch(wanted.current_leader_epoch, replica.leader_epoch)
             if refused is not None:

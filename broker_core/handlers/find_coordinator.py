@@ -15,6 +15,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.handlers.call import Call
+from broker_core.handlers.topic_answers import place_of
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
@@ -69,13 +70,8 @@ def _coordinator_of(call: Call, key_type: int, key: str) -> dict[str, Any]:
         refusal = ErrorCode.coordinator_not_available
     if refusal is not ErrorCode.none:
         return {"error_code": refusal, **_NOBODY}
-    endpoint = call.node.endpoints[call.listener]
-    return {
-        "error_code": ErrorCode.none,
-        "node_id": call.node.node_id,
-        "host": endpoint.host,
-        "port": endpoint.port,
-    }
+    coordinator = call.node.cluster.coordinator_of(_TOPICS[key_type], key)
+    return {"error_code": ErrorCode.none, "node_id": coordinator} | place_of(call, coordinator)
 
 
 def _refusal(call: Call, key_type: int, key: str) -> ErrorCode:

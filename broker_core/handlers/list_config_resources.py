@@ -25,7 +25,7 @@ def handle(call: Call) -> None:
         resources += [_named(name, ResourceKind.TOPIC) for name in sorted(call.node.topics.image.topics)]
     for kind in (ResourceKind.BROKER, ResourceKind.BROKER_LOGGER):
         if kind in asked:
-            resources.append(_named(str(call.node.node_id), kind))
+            resources += [_named(str(broker_id), kind) for broker_id in call.node.cluster.brokers]
     if ResourceKind.GROUP in asked:
         resources += [_named(name, ResourceKind.GROUP) for name in sorted(call.node.topics.image.group_configs)]
     call.respond(config_resources=resources)

@@ -2,8 +2,8 @@
 
 Topics are given by name, from version 10 on by id, or all (null; in version 0 an empty list). A topic that may not be
 described gets the same answer whether it exists or not. Unknown topics are created if the client and
-auto.create.topics.enable allow it: the answer is still UNKNOWN_TOPIC_OR_PARTITION, and the client retries. The node's
-address is that of the request's listener.
+auto.create.topics.enable allow it: the answer is still UNKNOWN_TOPIC_OR_PARTITION, and the client retries. The
+addresses are those of the request's listener.
 
 Left out on purpose: racks.
 """
@@ -17,7 +17,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
-from broker_core.handlers.topic_answers import NOT_ASKED_FOR, absence_of, partition_answer, topic_answer
+from broker_core.handlers.topic_answers import NOT_ASKED_FOR, absence_of, partition_answer, place_of, topic_answer
 from broker_core.model.access_control import Operation, ResourceType, operations_bit_field
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.topic_name import is_internal_topic
@@ -46,16 +46,15 @@ def handle(call: Call) -> None:
             return
         else:
             topics = [_named(call, name) for name in names]
-    endpoint = call.node.endpoints[call.listener]
     operations = NOT_ASKED_FOR
     if call.request_field("include_cluster_authorized_operations", False):
         operations = 0
         if call.is_allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
             operations = operations_bit_field(call.allowed_operations(ResourceType.CLUSTER))
     call.respond(
-        brokers=[{"node_id": call.node.node_id, "host": endpoint.host, "port": endpoint.port}],
-        cluster_id=call.node.cluster_id,
-        controller_id=call.node.node_id,
+        brokers=[{"node_id": each} | place_of(call, each) for each in call.node.cluster.brokers],
+        cluster_id=call.node.cluster.cluster_id,
+        controller_id=call.node.cluster.controller,
         topics=topics,
         cluster_authorized_operations=operations,
     )

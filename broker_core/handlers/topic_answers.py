@@ -1,4 +1,4 @@
-"""Topics as Metadata and DescribeTopicPartitions show them: one node leads, holds and is in sync with everything."""
+"""Topics, their leaders and brokers as Metadata, DescribeTopicPartitions and others show them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 
+from broker_core.broker.cluster_view import NO_LEADER
 from broker_core.cluster import TopicDescription
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import ResourceType, operations_bit_field
@@ -41,15 +42,20 @@ def absence_of(name: str) -> ErrorCode:
 
 
 def partition_answer(call: Call, topic: TopicDescription, number: int) -> dict[str, Any]:
-    """A partition with its leader; one whose disk has failed has none."""
-    node_id = call.node.node_id
-    is_offline = call.node.replicas.is_offline(TopicPartition(topic.name, number))
+    """A partition with its leader, or LEADER_NOT_AVAILABLE."""
+    found = call.node.cluster.leader_of(TopicPartition(topic.name, number))
     return {
-        "error_code": ErrorCode.leader_not_available if is_offline else ErrorCode.none,
+        "error_code": ErrorCode.leader_not_available if found.leader_id == NO_LEADER else ErrorCode.none,
         "partition_index": number,
-        "leader_id": -1 if is_offline else node_id,
-        "leader_epoch": call.node.leader_epoch,
-        "replica_nodes": (node_id,),
-        "isr_nodes": (node_id,),
-        "offline_replicas": (node_id,) if is_offline else (),
+        "leader_id": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "replica_nodes": found.replica_ids,
+        "isr_nodes": found.in_sync_ids,
+        "offline_replicas": found.offline_ids,
     }
+
+
+def place_of(call: Call, broker_id: int) -> dict[str, Any]:
+    """Where the client, which came by one of the listeners, finds a broker."""
+    endpoint = call.node.cluster.endpoint_of(broker_id, call.listener)
+    return {"host": endpoint.host, "port": endpoint.port}

@@ -3,10 +3,9 @@ requests to it that may stay parked."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from support.nodes.security_node import ADMIN, SecurityNode
 
+from broker_core.broker.cluster_view import SingleNodeView
 from broker_core.broker.coordination.group_service import GroupService
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.group.coordinator_records import decode_coordinator_record, encode_coordinator_record
@@ -14,6 +13,7 @@ from broker_core.group.group_coordinator import GroupCoordinator
 from broker_core.group.group_settings import GroupSettings
 from broker_core.handlers.call import Call, Peer
 from broker_core.handlers.registry import HANDLERS
+from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import StreamlogError
 from broker_core.protocol.api_table import message_types
 from broker_core.protocol.connection import Request
@@ -91,8 +91,12 @@ class GroupNode(SecurityNode):
         self.time_ms = 1_000_000
         self.timers = TimerQueue()
         self.groups = GroupService(self.runtime, self.timers, self, expiry_interval_ms=600_000)
-        self.endpoints = {"L": SimpleNamespace(host="here", port=9092)}
-        self.node_id = 7
+        self.cluster = SingleNodeView(
+            cluster_id="c",
+            node_id=7,
+            endpoints={"L": BrokerAddress(host="here", port=9092)},
+            is_offline=lambda partition: False,
+        )
         for name in topics:
             self.make_topic(name)
 

@@ -35,9 +35,9 @@ def waits_for_records(node):
 def test_a_new_directory_is_made_with_everything_a_node_needs(path):
     node = a_node(path)
     assert (path / "meta.properties").exists()
-    assert len(node.cluster_id) == 22
-    assert (node.node_id, node.directory_path, names(node)) == (1, str(path), [])
-    assert node.endpoints[LISTENER].port == 9092
+    assert len(node.cluster.cluster_id) == 22
+    assert (node.cluster.node_id, node.directory_path, names(node)) == (1, str(path), [])
+    assert node.cluster.endpoint_of(1, LISTENER).port == 9092
     assert not node.is_full
 
 
@@ -54,12 +54,12 @@ def test_nothing_is_done_before_the_jobs_are(path):
 
 def test_a_restart_keeps_everything(path):
     node = a_node(path)
-    topic_id, cluster_id = make_topic(node, "t", 2, retention_ms=5000), node.cluster_id
+    topic_id, cluster_id = make_topic(node, "t", 2, retention_ms=5000), node.cluster.cluster_id
     produce(node, "t", a_batch(3), partition=1)
     stop(node)
     again = a_node(path)
     topic = again.topics.topic("t")
-    assert (again.cluster_id, topic.topic_id, topic.partition_count) == (cluster_id, topic_id, 2)
+    assert (again.cluster.cluster_id, topic.topic_id, topic.partition_count) == (cluster_id, topic_id, 2)
     assert topic.configs == {"retention.ms": "5000"}
     assert fetch(again, "t", partition=1).high_watermark == 3
     assert produce(again, "t", a_batch(1), partition=1).base_offset == 3
@@ -153,13 +153,13 @@ def test_the_directory_of_another_node_is_refused_and_left_as_it_was(path):
     with pytest.raises(InvalidConfigError, match=r"node\.id=7.*node 1"):
         a_node(path, node_id=7)
     assert (path / CLEAN_MARK).exists()
-    assert a_node(path).node_id == 1
+    assert a_node(path).cluster.node_id == 1
 
 
 def test_a_new_directory_belongs_to_the_node_id_of_the_settings(path):
     stop(a_node(path, node_id=7))
     assert "node.id=7" in (path / "meta.properties").read_text()
-    assert a_node(path, node_id=7).node_id == 7
+    assert a_node(path, node_id=7).cluster.node_id == 7
 
 
 def test_the_directory_of_a_real_kafka_is_refused_and_left_as_it_was(path):

@@ -13,8 +13,8 @@ def test_the_cluster_is_this_node(tmp_path, version):
     answer = ask(node, ApiKey.DESCRIBE_CLUSTER, version, include_cluster_authorized_operations=False)
     (broker,) = answer.brokers
     assert (answer.error_code.name, answer.error_message) == ("none", None)
-    assert (answer.cluster_id, answer.controller_id) == (node.cluster_id, node.node_id)
-    assert (broker.broker_id, broker.host, broker.rack) == (node.node_id, "127.0.0.1", None)
+    assert (answer.cluster_id, answer.controller_id) == (node.cluster.cluster_id, node.cluster.node_id)
+    assert (broker.broker_id, broker.host, broker.rack) == (node.cluster.node_id, "127.0.0.1", None)
     assert (getattr(broker, "is_fenced", False), getattr(answer, "endpoint_type", 1)) == (False, 1)
     assert answer.cluster_authorized_operations == NOT_ASKED_FOR
 

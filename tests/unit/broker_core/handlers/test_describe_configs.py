@@ -92,7 +92,7 @@ def test_what_the_properties_file_says_counts_for_topics_that_say_nothing(tmp_pa
 
 
 def test_this_broker_is_described_under_its_id(node):
-    found = configs(node, BROKER, str(node.node_id))
+    found = configs(node, BROKER, str(node.cluster.node_id))
     assert found["num.partitions"].value == "1"
     assert (found["node.id"].value, found["node.id"].config_source, found["node.id"].read_only) == ("1", OF_FILE, True)
     assert found["auto.create.topics.enable"].value == "true"

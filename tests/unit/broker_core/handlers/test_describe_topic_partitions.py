@@ -43,9 +43,9 @@ def test_a_partition_is_shown_as_in_metadata_and_operations_always(node):
     (described,) = ask(node, ApiKey.METADATA, topics=[{"name": "b"}]).topics
     assert (topic.topic_id, topic.is_internal) == (described.topic_id, False)
     assert topic.topic_authorized_operations == sum(1 << number for number in (3, 4, 5, 6, 7, 8, 10, 11))
-    assert (partition.error_code.name, partition.leader_id, partition.leader_epoch) == ("none", node.node_id, 0)
+    assert (partition.error_code.name, partition.leader_id, partition.leader_epoch) == ("none", node.cluster.node_id, 0)
     assert (partition.replica_nodes, partition.isr_nodes, partition.offline_replicas) == (
-        (node.node_id,), (node.node_id,), (),
+        (node.cluster.node_id,), (node.cluster.node_id,), (),
     )  # fmt: skip
     assert (partition.eligible_leader_replicas, partition.last_known_elr) == ((), ())
 

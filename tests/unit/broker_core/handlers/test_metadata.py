@@ -42,7 +42,7 @@ def test_a_topic_is_shown_with_its_partitions_and_their_leader(node, version):
     assert [each.partition_index for each in partitions] == [0, 1]
     for partition in partitions:
         assert (partition.error_code.name, partition.leader_id, partition.replica_nodes, partition.isr_nodes) == (
-            "none", node.node_id, (node.node_id,), (node.node_id,),
+            "none", node.cluster.node_id, (node.cluster.node_id,), (node.cluster.node_id,),
         )  # fmt: skip
         assert (getattr(partition, "leader_epoch", 0), getattr(partition, "offline_replicas", ())) == (0, ())
 
@@ -51,11 +51,11 @@ def test_a_topic_is_shown_with_its_partitions_and_their_leader(node, version):
 def test_the_broker_is_the_controller_under_the_address_of_the_listener(node, version):
     answer = look(node, named("nowhere"), version)
     (broker,) = answer.brokers
-    assert (broker.node_id, broker.host) == (node.node_id, "127.0.0.1")
+    assert (broker.node_id, broker.host) == (node.cluster.node_id, "127.0.0.1")
     assert broker.port > 0
     assert getattr(broker, "rack", None) is None
-    assert getattr(answer, "controller_id", node.node_id) == node.node_id
-    assert getattr(answer, "cluster_id", node.cluster_id) == node.cluster_id
+    assert getattr(answer, "controller_id", node.cluster.node_id) == node.cluster.node_id
+    assert getattr(answer, "cluster_id", node.cluster.cluster_id) == node.cluster.cluster_id
 
 
 @pytest.mark.parametrize(("version", "topics"), [(0, ()), *((version, None) for version in range(1, 14))])

@@ -20,5 +20,5 @@ TWICE = "The manual partition assignment includes the broker 1 more than once."
         ([1, 2, 2], UNKNOWN.format(2)),
     ],
 )
-def test_only_this_node_can_have_a_replica_and_only_one(broker_ids, refusal):
-    assert refusal_of_assignment(1, broker_ids) == refusal
+def test_only_a_registered_broker_can_have_a_replica_and_only_one(broker_ids, refusal):
+    assert refusal_of_assignment([1], broker_ids) == refusal

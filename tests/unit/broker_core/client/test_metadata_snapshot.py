@@ -3,7 +3,13 @@ from dataclasses import replace
 from kio.schema.errors import ErrorCode
 from support.clients.recorded_wire import recorded_exchanges
 
-from broker_core.client.cluster_view import ClusterView, PartitionMetadata, metadata_request, renewed, topic_view
+from broker_core.client.metadata_snapshot import (
+    MetadataSnapshot,
+    PartitionMetadata,
+    metadata_request,
+    renewed,
+    topic_view,
+)
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.protocol.api_table import message_types
 from broker_core.protocol.message_reader import decode
@@ -15,7 +21,7 @@ def real_answer():
 
 
 def test_a_real_brokers_answer_is_understood():
-    view = renewed(ClusterView(), real_answer())
+    view = renewed(MetadataSnapshot(), real_answer())
     assert view.brokers == {1: BrokerAddress(host="127.0.0.1", port=29092)}
     assert view.controller_id == 1
     assert view.topics["wire"].partitions == (PartitionMetadata(leader_id=1, leader_epoch=0),) * 2
@@ -25,12 +31,12 @@ def test_a_real_brokers_answer_is_understood():
 
 def test_topics_that_an_answer_says_nothing_about_stay():
     other = replace(topic_view(real_answer().topics[0]), name="other")
-    view = renewed(ClusterView(topics={"other": other, "none": replace(other, name="none")}), real_answer())
+    view = renewed(MetadataSnapshot(topics={"other": other, "none": replace(other, name="none")}), real_answer())
     assert sorted(view.topics) == ["other", "wire"]
 
 
 def test_an_error_is_forgotten_when_the_topic_is_there():
-    view = renewed(ClusterView(errors={"wire": ErrorCode.unknown_topic_or_partition}), real_answer())
+    view = renewed(MetadataSnapshot(errors={"wire": ErrorCode.unknown_topic_or_partition}), real_answer())
     assert "wire" not in view.errors
 
 

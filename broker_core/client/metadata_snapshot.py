@@ -41,7 +41,7 @@ class TopicMetadata:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterView:
+class MetadataSnapshot:
     """`topics` holds what was asked about; `errors` what was wrong with a topic in the newest answer about it."""
 
     cluster_id: str | None = None
@@ -64,7 +64,7 @@ def metadata_request(names: Collection[str] | None) -> MetadataRequest:
     )
 
 
-def renewed(view: ClusterView, answer: MetadataResponse) -> ClusterView:
+def renewed(view: MetadataSnapshot, answer: MetadataResponse) -> MetadataSnapshot:
     """The view after an answer; topics that it says nothing about stay."""
     named = [(str(topic.name), topic) for topic in answer.topics if topic.name is not None]
     found = {name: topic_view(topic) for name, topic in named if is_there(topic)}
