@@ -91,7 +91,7 @@ def consume(
         if commits is not None:
             starts = commits.begin(partitions, beginning, level)
         else:
-            starts = _starts(cluster, partitions, beginning if last is None else last, level)
+            starts = _starts(cluster, partitions, beginning, last, level)
         readers = [
             PartitionConsumer(cluster, found, offset, isolation=level, columns=columns_of(form))
             for found, offset in starts.items()
@@ -113,12 +113,12 @@ def _stop_signals(commits: GroupCommits | None) -> StopSignals:
 
 
 def _starts(
-    cluster: Cluster, partitions: list[TopicPartition], beginning: Start | int, level: IsolationLevel
+    cluster: Cluster, partitions: list[TopicPartition], beginning: Start, last: int | None, level: IsolationLevel
 ) -> dict[TopicPartition, int]:
-    """The first offset to read of each partition; a number means so many records before the end."""
-    if isinstance(beginning, int):
-        return {partition: start_of_last(cluster, partition, beginning, level) for partition in partitions}
-    return resolve_start(cluster, partitions, beginning, level)
+    """The first offset to read of each partition: so many records before the end where `last` is given."""
+    if last is None:
+        return resolve_start(cluster, partitions, beginning, level)
+    return {partition: start_of_last(cluster, partition, last, level) for partition in partitions}
 
 
 def _partitions(cluster: Cluster, topic: str, only: int | None) -> list[TopicPartition]:
