@@ -12,10 +12,9 @@ from typing import Final
 from uuid import UUID
 
 from broker_core.cluster import GroupOffset, TopicDescription, TransactionalProducer
-from broker_core.coordinator.coordinator_batch import build_coordinator_batch
 from broker_core.embedded.coordinator_log import CoordinatorLog
 from broker_core.embedded.transactions import Transactions
-from broker_core.group.group_records import GroupRecord, encode_group_record
+from broker_core.group.group_records import GroupRecord
 from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION, InternalTopics
 from broker_core.log_directory.topic_catalog import TopicCatalog, topic_of
@@ -66,17 +65,12 @@ class ConsumerOffsets:
         if not planned.records:
             return
         self._topics.make(CONSUMER_OFFSETS_PARTITION.topic)
-        batch = build_coordinator_batch(
-            [encode_group_record(record, timestamp_ms=now_ms) for record in planned.records],
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            is_transactional=True,
-        )
+        writer = ProducerIdAndEpoch(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)
+        batch = self._log.state.kind.new_batch(planned.records, timestamp_ms=now_ms, producer=writer)
 
         def append(store: WritablePartition) -> AppendOutcome:
             return store.append_control(batch, now_ms=now_ms)
 
-        writer = ProducerIdAndEpoch(producer_id=producer.producer_id, producer_epoch=producer.producer_epoch)
         outcome = self._transactions.write_verified(CONSUMER_OFFSETS_PARTITION, writer, append)
         if outcome.rolled:
             self._log.on_rolled(CONSUMER_OFFSETS_PARTITION)

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from broker_core.coordinator.contract import CoordinatorResult
-from broker_core.coordinator.coordinator_batch import Encoding, build_coordinator_batch
 from broker_core.embedded.coordinator_state import CoordinatorState
 from broker_core.log_directory.internal_topics import InternalTopics
 from broker_core.log_directory.partition_access import PartitionAccess
@@ -44,19 +43,17 @@ class CoordinatorLog(Generic[Machine, Planned]):
 
     def __init__(
         self,
-        state: CoordinatorState[Machine],
+        state: CoordinatorState[Machine, Planned],
         access: PartitionAccess,
         topics: InternalTopics,
         clock: Clock,
         *,
-        encode: Encoding[Planned],
         on_rolled: Callable[[TopicPartition], None],
     ) -> None:
         self.state = state
         self._access = access
         self._topics = topics
         self._clock = clock
-        self._encode = encode
         self.on_rolled = on_rolled
 
     def change(
@@ -99,7 +96,7 @@ class CoordinatorLog(Generic[Machine, Planned]):
         if not result.records:
             return result.reply, None
         now_ms = self._clock.now_ms()
-        batch = build_coordinator_batch([self._encode(record, timestamp_ms=now_ms) for record in result.records])
+        batch = self.state.kind.new_batch(result.records, timestamp_ms=now_ms)
         outcome = store.append_control(batch, now_ms=now_ms, is_synced=not may_be_lost(result.reply))
         self.state.follow(store)
         return result.reply, outcome

@@ -16,31 +16,29 @@ lock.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 from uuid import UUID
 
+from broker_core.coordinator.coordinator_kind import CoordinatorKind
 from broker_core.coordinator.stored_records import (
     NewestRecords,
-    StoredEvent,
-    StoredRecord,
     events_of,
     is_dense,
 )
 from broker_core.log_directory.partition_access import OpenReader, PartitionAccess
 from broker_core.log_directory.topic_catalog import TopicCatalog
 from broker_core.model.exceptions import (
-    CorruptDataError,
     StorageError,
     StreamlogError,
     UnknownPartitionError,
     UnknownTopicError,
 )
-from broker_core.model.identifiers import TopicPartition
 from broker_core.storage.readable_partition import ReadablePartition
 
 Machine = TypeVar("Machine")
+Planned = TypeVar("Planned")
 Answer = TypeVar("Answer")
 
 _READ_BYTES: Final = 4 * 1024 * 1024
@@ -53,29 +51,25 @@ class _NotHeldError(Exception):
     """The log must be reopened, which cannot be done while a partition's lock is held."""
 
 
-class CoordinatorState(Generic[Machine]):
-    """`begin` gives an empty state, `replay` changes it by one event."""
+class CoordinatorState(Generic[Machine, Planned]):
+    """Of the partition of `kind`."""
 
     def __init__(
         self,
-        partition: TopicPartition,
+        kind: CoordinatorKind[Machine, Planned],
         access: PartitionAccess,
         catalog: TopicCatalog,
-        *,
-        begin: Callable[[], Machine],
-        replay: Callable[[Machine, StoredEvent], None],
     ) -> None:
-        self.partition = partition
+        self.kind = kind
+        self.partition = kind.partition
         self._access = access
         self._catalog = catalog
-        self._begin = begin
-        self._replay = replay
         self._mutex = threading.Lock()
         self._held: OpenReader[ReadablePartition] | None = None
         self._forget()
 
     def _forget(self) -> None:
-        self._machine = self._begin()
+        self._machine = self.kind.begin()
         self._is_loaded = False
         self._topic_id: UUID | None = None
         self._next_offset = 0
@@ -172,7 +166,7 @@ class CoordinatorState(Generic[Machine]):
                 fetched = store.read(self._next_offset, max_bytes=_READ_BYTES, until_offset=end_offset)
                 if not fetched.buffer or not is_dense(fetched.buffer, from_offset=self._next_offset):
                     return False
-                self._replay_all(self._machine, events_of(fetched.buffer, from_offset=self._next_offset))
+                self.kind.replay_events(self._machine, events_of(fetched.buffer, from_offset=self._next_offset))
                 self._next_offset = fetched.next_offset
         except BaseException:
             self._is_loaded = False  # half of what was read is replayed
@@ -188,15 +182,6 @@ class CoordinatorState(Generic[Machine]):
             fetched = store.read(offset, max_bytes=_READ_BYTES, until_offset=bounds.log_end_offset)
             newest.add(fetched.buffer)
             offset = fetched.next_offset
-        machine = self._begin()
-        self._replay_all(machine, newest.events())
+        machine = self.kind.load(newest)
         self._machine, self._next_offset, self._topic_id = machine, bounds.log_end_offset, store.topic_id
         self._is_loaded = True
-
-    def _replay_all(self, machine: Machine, events: Iterable[StoredEvent]) -> None:
-        for event in events:
-            try:
-                self._replay(machine, event)
-            except CorruptDataError as error:
-                where = f"the record at offset {event.offset}" if isinstance(event, StoredRecord) else "a marker"
-                raise type(error)(f"{self.partition}: {where}: {error.message}", **error.fields) from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from broker_core.cluster import GroupOffset, TransactionDescription
 from broker_core.embedded.coordinator_state import CoordinatorState
@@ -24,7 +24,9 @@ Answer = TypeVar("Answer")
 class _View(Generic[Machine]):
     """`settle` comes before each look: what the dead left shall not be shown as if it were under way."""
 
-    def __init__(self, states: Callable[[], Iterable[CoordinatorState[Machine]]], settle: Callable[[], object]) -> None:
+    def __init__(
+        self, states: Callable[[], Iterable[CoordinatorState[Machine, Any]]], settle: Callable[[], object]
+    ) -> None:
         self._states = states
         self._settle = settle
 

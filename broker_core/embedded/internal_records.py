@@ -1,12 +1,12 @@
-"""How events of the two coordinators' logs change their machines, and partitions of these logs as states."""
+"""Partitions of the two coordinators' logs as states that are kept up to date."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker_core.coordinator.stored_records import EndedTransaction, StoredEvent
 from broker_core.embedded.coordinator_state import CoordinatorState
-from broker_core.group.group_records import decode_group_record
+from broker_core.group.group_log import offsets_kind
+from broker_core.group.group_records import GroupRecord
 from broker_core.group.offsets.group_offsets import GroupOffsets, TopicIdOf
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.topic_catalog import TopicCatalog
@@ -14,23 +14,24 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_EMBEDDED_TRANSACTION_TIMEOUT_MS
 from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
-from broker_core.txn.txn_records import decode_transaction_record
+from broker_core.txn.transaction_log import transactions_kind
+from broker_core.txn.txn_records import TransactionRecord
 
 
 def transactions_in(
     access: PartitionAccess, catalog: TopicCatalog, number: int
-) -> CoordinatorState[TransactionCoordinator]:
+) -> CoordinatorState[TransactionCoordinator, TransactionRecord]:
     """Of one partition of `__transaction_state`."""
     partition = TopicPartition(TRANSACTION_STATE_TOPIC, number)
-    return CoordinatorState(partition, access, catalog, begin=_new_coordinator, replay=_replay_transaction)
+    return CoordinatorState(transactions_kind(partition, _new_coordinator), access, catalog)
 
 
 def offsets_in(
     access: PartitionAccess, catalog: TopicCatalog, number: int, *, topic_id_of: TopicIdOf | None = None
-) -> CoordinatorState[GroupOffsets]:
+) -> CoordinatorState[GroupOffsets, GroupRecord]:
     """Of one partition of `__consumer_offsets`. `topic_id_of`: see `GroupOffsets`."""
     partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, number)
-    return CoordinatorState(partition, access, catalog, begin=lambda: GroupOffsets(topic_id_of), replay=_replay_offset)
+    return CoordinatorState(offsets_kind(partition, lambda: GroupOffsets(topic_id_of)), access, catalog)
 
 
 def partitions_of(catalog: TopicCatalog, topic: str) -> Iterator[int]:
@@ -42,20 +43,3 @@ def partitions_of(catalog: TopicCatalog, topic: str) -> Iterator[int]:
 
 def _new_coordinator() -> TransactionCoordinator:
     return TransactionCoordinator(longest_timeout_ms=MAX_EMBEDDED_TRANSACTION_TIMEOUT_MS)
-
-
-def _replay_transaction(coordinator: TransactionCoordinator, event: StoredEvent) -> None:
-    if isinstance(event, EndedTransaction):
-        return
-    record = decode_transaction_record(event.key, event.value)
-    if record is not None:
-        coordinator.replay(record)
-
-
-def _replay_offset(offsets: GroupOffsets, event: StoredEvent) -> None:
-    if isinstance(event, EndedTransaction):
-        offsets.replay_marker(event.producer_id, is_commit=event.is_commit)
-        return
-    record = decode_group_record(event.key, event.value)
-    if record is not None:
-        offsets.replay(record, record_offset=event.offset, producer_id=event.producer_id)

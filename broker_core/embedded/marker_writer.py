@@ -18,7 +18,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from broker_core.embedded.coordinator_state import CoordinatorState
 from broker_core.log.producer_state import ProducerEntry
@@ -46,7 +46,7 @@ class MarkerWriter:
 
     def __init__(
         self,
-        state: CoordinatorState[TransactionCoordinator],
+        state: CoordinatorState[TransactionCoordinator, Any],
         access: PartitionAccess,
         clock: Clock,
         *,

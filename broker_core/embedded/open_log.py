@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from broker_core.embedded.blocked_readers import HeldBackReaders
@@ -15,7 +16,6 @@ from broker_core.embedded.foreign_topics import ForeignTopics
 from broker_core.embedded.internal_records import offsets_in, partitions_of, transactions_in
 from broker_core.embedded.marker_writer import MarkerWriter
 from broker_core.embedded.transactions import Transactions
-from broker_core.group.group_records import encode_group_record
 from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.log_directory.directory import DirectoryKind, LogDirectory
 from broker_core.log_directory.internal_topics import InternalTopics
@@ -31,7 +31,6 @@ from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STA
 from broker_core.ports import Clock, Entropy, FileSystem
 from broker_core.storage.unfinished_swaps import SwapsFinished
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
-from broker_core.txn.txn_records import encode_transaction_record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +55,7 @@ class OpenLog:
     transactions: TransactionView
     groups: GroupView
     own: OwnLog | None
-    states: tuple[CoordinatorState[TransactionCoordinator] | CoordinatorState[GroupOffsets], ...] = ()
+    states: tuple[CoordinatorState[Any, Any], ...] = ()
 
     def close(self) -> None:
         for state in self.states:
@@ -90,10 +89,10 @@ def _open_foreign(directory: LogDirectory, services: OpenerServices) -> OpenLog:
     catalog = ForeignTopics(services.fs, directory.path)
     access = PartitionAccess(SwapsFinished(services.fs), directory, catalog, None)
 
-    def transaction_states() -> Iterator[CoordinatorState[TransactionCoordinator]]:
+    def transaction_states() -> Iterator[CoordinatorState[TransactionCoordinator, Any]]:
         return (transactions_in(access, catalog, n) for n in partitions_of(catalog, TRANSACTION_STATE_TOPIC))
 
-    def offset_states() -> Iterator[CoordinatorState[GroupOffsets]]:
+    def offset_states() -> Iterator[CoordinatorState[GroupOffsets, Any]]:
         return (offsets_in(access, catalog, n) for n in partitions_of(catalog, CONSUMER_OFFSETS_TOPIC))
 
     return OpenLog(
@@ -119,7 +118,7 @@ def _open_own(directory: LogDirectory, services: OpenerServices) -> OpenLog:
     producer_ids = ProducerIds(take_block)
     transaction_state = transactions_in(access, metadata_log, 0)
     transactions = Transactions(
-        CoordinatorLog(transaction_state, access, topics, clock, encode=encode_transaction_record, on_rolled=on_rolled),
+        CoordinatorLog(transaction_state, access, topics, clock, on_rolled=on_rolled),
         MarkerWriter(transaction_state, access, clock, on_rolled=on_rolled),
         producer_ids,
         access,
@@ -133,7 +132,7 @@ def _open_own(directory: LogDirectory, services: OpenerServices) -> OpenLog:
 
     offset_state = offsets_in(access, metadata_log, 0, topic_id_of=topic_id_of)
     offsets = ConsumerOffsets(
-        CoordinatorLog(offset_state, access, topics, clock, encode=encode_group_record, on_rolled=on_rolled),
+        CoordinatorLog(offset_state, access, topics, clock, on_rolled=on_rolled),
         transactions,
         topics,
         metadata_log,

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from broker_core.broker.coordination.coordinator_kind import CoordinatorKind
 from broker_core.broker.partition.replica import Replica
-from broker_core.coordinator.stored_records import NewestRecords, StoredRecord
-from broker_core.model.exceptions import CorruptDataError, StreamlogError
+from broker_core.coordinator.coordinator_kind import CoordinatorKind
+from broker_core.coordinator.stored_records import NewestRecords
+from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import IsolationLevel
 from broker_core.ports import Jobs
 from broker_core.storage.writable_partition import WritablePartition
@@ -58,7 +58,7 @@ class CoordinatorLoading(Generic[State, Record]):
 
     def _go_on(self, _: None) -> None:
         if self._next_offset >= self._end_offset:
-            self._jobs.submit(self._fold, self._done, self._on_error)
+            self._jobs.submit(lambda: self._kind.load(self._newest), self._done, self._on_error)
             return
         try:
             fetched = self._replica.read(
@@ -72,16 +72,6 @@ class CoordinatorLoading(Generic[State, Record]):
             return
         self._next_offset = fetched.next_offset
         self._jobs.submit(lambda: self._newest.add(fetched.buffer), self._go_on, self._on_error)
-
-    def _fold(self) -> State:
-        state = self._kind.begin()
-        for event in self._newest.events():
-            try:
-                self._kind.replay_event(state, event)
-            except CorruptDataError as error:
-                where = f"the record at offset {event.offset}" if isinstance(event, StoredRecord) else "a marker"
-                raise type(error)(f"{self._kind.partition}: {where}: {error.message}", **error.fields) from error
-        return state
 
     def _done(self, state: State) -> None:
         self._on_loaded(state, self._end_offset)

@@ -25,7 +25,6 @@ from typing import Final, Generic, TypeVar
 
 from broker_core.broker.callback_errors import OnError, log_all_callback_errors, log_callback_errors
 from broker_core.broker.coordination.coordinator_appends import CoordinatorAppends, HeldAnswer
-from broker_core.broker.coordination.coordinator_kind import CoordinatorKind
 from broker_core.broker.coordination.coordinator_loading import CoordinatorLoading
 from broker_core.broker.coordination.internal_topic import InternalTopic
 from broker_core.broker.coordination.runtime_states import RuntimeState, assert_may_follow
@@ -33,7 +32,7 @@ from broker_core.broker.partition.replica import Replica
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.cluster import AppendResult
 from broker_core.coordinator.contract import CoordinatorResult
-from broker_core.coordinator.coordinator_batch import build_coordinator_batch
+from broker_core.coordinator.coordinator_kind import NO_PRODUCER, CoordinatorKind
 from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import (
@@ -59,7 +58,6 @@ _MAX_DIVISIBLE_COUNT: Final = 2_000
 
 _LOAD_RETRY_MS: Final = 1_000
 _ANSWERING: Final = "an answer of a coordinator"
-_NO_PRODUCER: Final = ProducerIdAndEpoch(producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
 
 
 class CoordinatorRuntime(Generic[State, Record]):
@@ -136,12 +134,12 @@ class CoordinatorRuntime(Generic[State, Record]):
         if not records:
             self._appends.hold(held)
         elif self._replica is None:
-            self._make(lambda: self._write(records, held, producer or _NO_PRODUCER), held)
+            self._make(lambda: self._write(records, held, producer or NO_PRODUCER), held)
         else:
             while is_divisible and len(records) > _MAX_DIVISIBLE_COUNT:
                 part, records = records[:_MAX_DIVISIBLE_COUNT], records[_MAX_DIVISIBLE_COUNT:]
-                self._write(part, HeldAnswer(deliver=lambda: None, refuse=lambda _: None), producer or _NO_PRODUCER)
-            self._write(records, held, producer or _NO_PRODUCER)
+                self._write(part, HeldAnswer(deliver=lambda: None, refuse=lambda _: None), producer or NO_PRODUCER)
+            self._write(records, held, producer or NO_PRODUCER)
 
     def append_marker(
         self,
@@ -202,14 +200,7 @@ class CoordinatorRuntime(Generic[State, Record]):
 
     def _write(self, records: tuple[Record, ...], held: HeldAnswer, producer: ProducerIdAndEpoch) -> None:
         assert self._replica is not None
-        is_transactional = producer.producer_id != NO_PRODUCER_ID
-        now_ms = self._clock.now_ms()
-        batch = build_coordinator_batch(
-            [self._kind.encode(record, timestamp_ms=now_ms) for record in records],
-            producer_id=producer.producer_id,
-            producer_epoch=producer.producer_epoch,
-            is_transactional=is_transactional,
-        )
+        batch = self._kind.new_batch(records, timestamp_ms=self._clock.now_ms(), producer=producer)
         try:
             self._check_size(self._replica, batch)
             self._check_producer(self._replica, producer, None)

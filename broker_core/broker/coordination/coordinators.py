@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from broker_core.broker.callback_errors import OnError
-from broker_core.broker.coordination.coordinator_kind import groups_kind, transactions_kind
 from broker_core.broker.coordination.coordinator_runtime import CoordinatorRuntime
 from broker_core.broker.coordination.group_service import GroupService, member_id_source
 from broker_core.broker.coordination.internal_topic import InternalTopic
@@ -22,6 +21,7 @@ from broker_core.cluster import TopicDescription
 from broker_core.group.consumer.consumer_groups import ConsumerGroups
 from broker_core.group.consumer.consumer_settings import ConsumerGroupSettings
 from broker_core.group.group_coordinator import GroupCoordinator
+from broker_core.group.group_log import groups_kind
 from broker_core.group.group_settings import GroupSettings
 from broker_core.group.topic_view import TopicFacts
 from broker_core.log_directory.internal_topics import (
@@ -34,6 +34,7 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import is_internal_topic
 from broker_core.ports import Clock, Entropy, Jobs
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
+from broker_core.txn.transaction_log import transactions_kind
 
 _MS_PER_MINUTE = 60_000
 
@@ -56,7 +57,7 @@ class NodeCoordinators:
         self._clock = clock
         self._new_id = member_id_source(entropy)
         self._group_runtime = CoordinatorRuntime(
-            groups_kind(self._new_group_coordinator),
+            groups_kind(CONSUMER_OFFSETS_PARTITION, self._new_group_coordinator),
             InternalTopic(CONSUMER_OFFSETS_PARTITION, topics, replicas),
             jobs,
             timers,
@@ -64,10 +65,11 @@ class NodeCoordinators:
         )
         self._transaction_runtime = CoordinatorRuntime(
             transactions_kind(
+                TRANSACTION_STATE_PARTITION,
                 lambda: TransactionCoordinator(
                     longest_timeout_ms=config.transaction_max_timeout_ms,
                     id_expiration_ms=config.transactional_id_expiration_ms,
-                )
+                ),
             ),
             InternalTopic(TRANSACTION_STATE_PARTITION, topics, replicas),
             jobs,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from support.nodes.replica_builders import ReplicaNode
 
-from broker_core.broker.coordination.coordinator_kind import CoordinatorKind
 from broker_core.broker.coordination.coordinator_runtime import CoordinatorRuntime
 from broker_core.broker.coordination.internal_topic import InternalTopic
 from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.coordinator.coordinator_kind import CoordinatorKind
 from broker_core.log_directory.internal_topics import CONSUMER_OFFSETS_PARTITION
 from broker_core.model.exceptions import CorruptBatchError, InvalidRequestError
 from broker_core.record.batch_reader import Record

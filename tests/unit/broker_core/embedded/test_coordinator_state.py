@@ -1,10 +1,11 @@
+import dataclasses
 import shutil
 import threading
 
 import pytest
 from support.builders.builders import a_batch, a_record
 
-from broker_core.coordinator.stored_records import StoredRecord
+from broker_core.coordinator.coordinator_kind import CoordinatorKind
 from broker_core.embedded import coordinator_state
 from broker_core.embedded.coordinator_state import CoordinatorState
 from broker_core.log_directory.directory import LogDirectory
@@ -33,10 +34,19 @@ class KeyValues(dict):
         KeyValues.begun += 1
 
 
-def replay(machine, event):
-    assert isinstance(event, StoredRecord)
+def replay(machine, record, offset, producer_id):
     KeyValues.replayed += 1
-    machine[event.key] = event.value
+    machine[record[0]] = record[1]
+
+
+KIND = CoordinatorKind(
+    partition=T0,
+    begin=KeyValues,
+    encode=pytest.fail,
+    decode=lambda key, value: (key, value),
+    replay=replay,
+    replay_marker=pytest.fail,
+)
 
 
 class DirectoryUser:
@@ -49,7 +59,7 @@ class DirectoryUser:
         self.log = MetadataLog(fs, self.directory, SystemClock())
         self.folders = PartitionFolders(fs, str(path), self.log, ENTROPY)
         self.access = PartitionAccess(fs, self.directory, self.log, self.folders)
-        self.state = CoordinatorState(T0, self.access, self.log, begin=KeyValues, replay=replay)
+        self.state = CoordinatorState(KIND, self.access, self.log)
 
     def create(self, name="t", **configs):
         return self.log.change(
@@ -190,12 +200,12 @@ def test_a_replay_that_breaks_off_is_restarted(one, two):
     one.put(b"bad", b"3")
     is_broken = True
 
-    def breaking(machine, event):
-        if event.key == b"bad" and is_broken:
+    def breaking(machine, record, offset, producer_id):
+        if record[0] == b"bad" and is_broken:
             raise CorruptDataError("it does not fit")
-        replay(machine, event)
+        replay(machine, record, offset, producer_id)
 
-    two.state._replay = breaking
+    two.state.kind = dataclasses.replace(KIND, replay=breaking)
     with pytest.raises(CorruptDataError, match=r"t-0: the record at offset 2.*it does not fit"):
         two.seen()
     is_broken = False

@@ -22,11 +22,11 @@ def cluster(tmp_path):
 
 def replayed_one_by_one(cluster, partition, state):
     """Every record of the log, in order: what a log that is followed from its first record adds up to."""
-    machine, offset = state._begin(), 0
+    machine, offset = state.kind.begin(), 0
     while offset < cluster.bounds(partition).high_watermark:
         fetched = cluster.fetch(partition, offset, max_bytes=10**6)
         for event in events_of(fetched.buffer, from_offset=offset):
-            state._replay(machine, event)
+            state.kind.replay_event(machine, event)
         offset = fetched.next_offset
     return machine
 

@@ -1,7 +1,6 @@
 import pytest
 from support.nodes.replica_builders import ReplicaNode
 
-from broker_core.broker.coordination.coordinator_kind import transactions_kind
 from broker_core.broker.coordination.coordinator_runtime import CoordinatorRuntime
 from broker_core.broker.coordination.internal_topic import InternalTopic
 from broker_core.broker.partition.append_admission import AppendAdmission
@@ -10,6 +9,7 @@ from broker_core.log_directory.internal_topics import TRANSACTION_STATE_PARTITIO
 from broker_core.model.exceptions import ConcurrentTransactionsError, CoordinatorNotAvailableError, ProducerFencedError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.txn.transaction_coordinator import TransactionCoordinator
+from broker_core.txn.transaction_log import transactions_kind
 
 T0 = TopicPartition("t", 0)
 
@@ -20,7 +20,7 @@ class AdmissionNode(ReplicaNode):
     def __init__(self, path):
         super().__init__(path)
         self.runtime = CoordinatorRuntime(
-            transactions_kind(TransactionCoordinator),
+            transactions_kind(TRANSACTION_STATE_PARTITION, TransactionCoordinator),
             InternalTopic(TRANSACTION_STATE_PARTITION, self.topics, self.replicas),
             self.jobs,
             self.timers,
