@@ -18,8 +18,10 @@ from broker_core.model.exceptions import (
     CorruptObjectError,
     ObjectLogFormatError,
     ObjectNotFoundError,
+    ObjectOutcomeUnknownError,
     ObjectPreconditionError,
     ObjectStoreUnsuitableError,
+    ObjectThrottledError,
 )
 from broker_core.object_cluster.log_means import LogMeans
 from broker_core.object_log.checkpoint_codec import decode_checkpoint
@@ -32,6 +34,9 @@ from broker_core.object_log.object_names import (
     checkpoint_path,
     number_of,
 )
+
+_MAKE_ATTEMPT_COUNT: Final = 5
+_FIRST_WAIT_MS: Final = 100.0
 
 logger: Final = logging.getLogger(__name__)
 
@@ -66,10 +71,9 @@ def create_log(means: LogMeans) -> LogImage:
     keep its word about conditional writes, found by asking it to make the same object again."""
     log_id = random_id(means.entropy)
     content = encode_identity(log_id)
-    try:
-        means.store.put_if_absent(LOG_OBJECT, content)
-    except ObjectPreconditionError:
-        return LogImage(decode_identity(means.store.get(LOG_OBJECT).data, url=means.store.url))
+    made_id = _make_identity(means, content)
+    if made_id != log_id:
+        return LogImage(made_id)
     try:
         means.store.put_if_absent(LOG_OBJECT, content)
     except ObjectPreconditionError:
@@ -80,6 +84,22 @@ def create_log(means: LogMeans) -> LogImage:
         " of it.",
         url=means.store.url,
     )
+
+
+def _make_identity(means: LogMeans, content: bytes) -> UUID:
+    """Of the log that is there behind it, ours or somebody else's."""
+    for attempt in range(_MAKE_ATTEMPT_COUNT):
+        try:
+            means.store.put_if_absent(LOG_OBJECT, content)
+        except ObjectPreconditionError:
+            pass
+        except (ObjectOutcomeUnknownError, ObjectThrottledError):
+            if attempt + 1 == _MAKE_ATTEMPT_COUNT:
+                raise
+            means.sleep_ms(_FIRST_WAIT_MS * float(1 << attempt) * (0.5 + means.dice()))
+            continue
+        break
+    return decode_identity(means.store.get(LOG_OBJECT).data, url=means.store.url)
 
 
 def no_log(means: LogMeans) -> ObjectLogFormatError:

@@ -235,10 +235,10 @@ class SharedLog:
         try:
             self._means.store.put_if_absent(commit_path(commit.number), encode_commit(commit))
         except ObjectPreconditionError:
-            return self._is_ours_after_all(commit, attempt, is_refused=True)
+            return self._is_ours_after_all(commit, attempt)
         except (ObjectOutcomeUnknownError, ObjectThrottledError, ObjectStoreUnavailableError) as error:
             attempt.last_error = error
-            return self._is_ours_after_all(commit, attempt, is_refused=False)
+            return self._is_ours_after_all(commit, attempt)
         self._turns.on_round_trip(self._means.steady_ms() - began_ms)
         with self._lock:
             # Else another thread has read it already, or the image is to be loaded again.
@@ -246,27 +246,25 @@ class SharedLog:
                 self._fold(self._image, commit)
         return True
 
-    def _is_ours_after_all(self, commit: Commit, attempt: _Attempt, *, is_refused: bool) -> bool:
-        """Finds out what is there: ours, or somebody else's or nothing, and the commit is to be tried again."""
-        while True:
-            with self._lock:
-                image = self._loaded()
-                self._fold_tail(image, _WINDOW_AFTER_LOSS)
-                attempt.is_fresh = True
-                if self._found_number:
-                    assert self._found_number == commit.number, f"{commit.number} became {self._found_number}"
-                    return True
-                is_lost = image.number >= commit.number
-            if is_lost:
+    def _is_ours_after_all(self, commit: Commit, attempt: _Attempt) -> bool:
+        """Finds out what is there: ours; or somebody else's or nothing, and the commit is to be tried again."""
+        with self._lock:
+            image = self._loaded()
+            self._fold_tail(image, _WINDOW_AFTER_LOSS)
+            attempt.is_fresh = True
+            if self._found_number:
+                assert self._found_number == commit.number, f"{commit.number} became {self._found_number}"
+                return True
+            if image.number >= commit.number:
                 attempt.unanswered = 0
                 return False
-            # Refused, and not there: a mount that shows new files late. Else it did not arrive, or has not arrived yet.
-            attempt.unanswered += 1
-            if attempt.unanswered >= MAX_UNANSWERED_COUNT:
-                raise self._unknown(commit, attempt)
-            self._wait(_FIRST_WAIT_MS * float(1 << (attempt.unanswered - 1)) * (0.5 + self._means.dice()))
-            if not is_refused:
-                return False
+        # It did not arrive, or has not arrived yet; or it was refused because of one that is on its way too, or that a
+        # shared mount does not show yet.
+        attempt.unanswered += 1
+        if attempt.unanswered >= MAX_UNANSWERED_COUNT:
+            raise self._unknown(commit, attempt)
+        self._wait(_FIRST_WAIT_MS * float(1 << (attempt.unanswered - 1)) * (0.5 + self._means.dice()))
+        return False
 
     def _unknown(self, commit: Commit, attempt: _Attempt) -> StreamlogError:
         reason = "" if attempt.last_error is None else f" The last error: {attempt.last_error}"

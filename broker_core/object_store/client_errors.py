@@ -23,79 +23,91 @@ from broker_core.object_store.store_settings import StoreSettings
 
 _CODE: Final = re.compile(r"<Code>(?P<code>[^<]{1,100})</Code>")
 _MESSAGE: Final = re.compile(r"<Message>(?P<message>[^<]{1,300})</Message>")
-_STATUS: Final = re.compile(r"status code: (?P<status>[0-9]{3})(?P<reason>[A-Za-z ]*)")
+_STATUS: Final = re.compile(r"status code: (?P<status>[0-9]{3})[A-Za-z -]*:? ?")
 _QUERY: Final = re.compile(r"\?[^ \"'<>)]*")
 _KEY: Final = re.compile(r"A[KS]IA[A-Z0-9]{8,}")
 
-_MISSING_PLACE: Final = ("NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist")
-_CREDENTIALS: Final = (
-    *("ExpiredToken", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied", "AuthenticationFailed"),
-    *("InvalidToken", "TokenRefreshRequired", "RequestExpired", "169.254.169.254", "metadata.google.internal"),
-    *("Error getting credentials", "AuthorizationPermissionMismatch", "AuthorizationHeaderMalformed"),
+_NO_OBJECT: Final = ("NoSuchKey", "BlobNotFound", "")
+"""Codes of a 404 that speaks of the object. Some servers say 404 for a wrong key, and any proxy does for anything."""
+_NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound")
+_WRONG_REGION: Final = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
+_NO_ACCESS: Final = frozenset(
+    {
+        *("ExpiredToken", "InvalidAccessKeyId", "SignatureDoesNotMatch", "AccessDenied", "AuthenticationFailed"),
+        *("InvalidToken", "TokenRefreshRequired", "RequestExpired", "AuthorizationPermissionMismatch"),
+        *("RequestTimeTooSkewed", "AuthorizationFailure", "InvalidSecurity", "AccountProblem", "XAdminUserNotFound"),
+    }
 )
-_WRONG_REGION: Final = ("PermanentRedirect", "AuthorizationHeaderMalformed", "301 Moved", "IllegalLocationConstraint")
+_NO_CREDENTIALS: Final = ("169.254.169.254", "metadata.google.internal", "credential")
+"""In the library's own words: it asked the machine who it is, and got no answer."""
+_BUSY: Final = ("SlowDown", "ServerBusy", "ServiceUnavailable", "RequestLimitExceeded", "Throttling")
 
 
 def translated(error: BaseException, settings: StoreSettings, path: str, *, is_write: bool) -> ObjectStoreError:
     """The house's error for one of the library's, of a request for the object at `path`."""
-    text = str(error)
-    status = _STATUS.search(text)
-    code = int(status["status"]) if status else None
-    what = _words(text, settings)
-    place = f"{settings.url}/{path}"
+    text = str(error).split("\n\nDebug source", 1)[0]
+    found = _STATUS.search(text)
+    status = int(found["status"]) if found else None
+    body = text[found.end() :] if found else ""
+    named = _CODE.search(body)
+    code = named["code"] if named else ""
+    what = _words(text, body, settings)
+    kind, words = _judged(error, text, status, code, body, is_write=is_write)
+    message = words.format(url=settings.url, place=f"{settings.url}/{path}", bucket=settings.bucket, what=what)
+    return kind(message, url=settings.url, object=path)
 
-    def made(kind: type[ObjectStoreError], words: str) -> ObjectStoreError:
-        return kind(words, url=settings.url, object=path)
 
-    if any(word in text for word in _MISSING_PLACE):
-        return made(
-            ObjectStoreUnsuitableError,
-            f"{settings.url}: the bucket {settings.bucket!r} does not exist (or not at this endpoint): {what}."
-            " Make it first, or correct the URL or object.endpoint.",
-        )
-    if any(word in text for word in _WRONG_REGION) or code == 301:
-        return made(
-            ObjectStoreUnsuitableError,
-            f"{settings.url}: the bucket is in another region than the request says: {what}. Set object.region.",
-        )
+def _judged(
+    error: BaseException, text: str, status: int | None, code: str, body: str, *, is_write: bool
+) -> tuple[type[ObjectStoreError], str]:
+    """The kind of error, and its words with places for the rest."""
     name = type(error).__name__
-    if isinstance(error, FileNotFoundError):
-        return made(ObjectNotFoundError, f"{place} does not exist.")
-    if name in ("AlreadyExistsError", "PreconditionError", "NotModifiedError") or code in (409, 412):
-        return made(ObjectPreconditionError, f"{place} exists already or was changed: {what}")
-    if name in ("PermissionDeniedError", "UnauthenticatedError") or any(word in text for word in _CREDENTIALS):
+    if code in _NO_BUCKET:
+        return ObjectStoreUnsuitableError, (
+            "{url}: the bucket '{bucket}' does not exist (or not at this endpoint): {what}. Make it first, or correct"
+            " the URL or object.endpoint."
+        )
+    if code in _WRONG_REGION or status == 301:
+        return ObjectStoreUnsuitableError, (
+            "{url}: the bucket is in another region than the request says: {what}. Set object.region."
+        )
+    if (
+        name in ("PermissionDeniedError", "UnauthenticatedError")
+        or code in _NO_ACCESS
+        or (status is None and any(word in text for word in _NO_CREDENTIALS))
+    ):
         verb = "written" if is_write else "read"
-        return made(
-            ObjectPermissionError,
-            f"{place} may not be {verb} with these credentials: {what}. They come from the options object.* or, without"
-            " them, from the environment, the profile or the role of the machine.",
+        return ObjectPermissionError, (
+            f"{{place}} may not be {verb} with these credentials: {{what}}. They come from the options object.* or,"
+            " without them, from the environment, the profile or the role of the machine."
         )
-    if code in (429, 503) or "SlowDown" in text or "ServerBusy" in text:
-        return made(ObjectThrottledError, f"{place}: the store asks for fewer requests: {what}")
-    if name in ("NotSupportedError", "NotImplementedError") or code == 501:
-        return made(
-            ObjectStoreUnsuitableError,
-            f"{settings.url}: the store cannot do what a log needs: {what}. It needs conditional writes (If-None-Match,"
-            " If-Match).",
+    if isinstance(error, FileNotFoundError) and code in _NO_OBJECT and (code or not body.strip()):
+        return ObjectNotFoundError, "{place} does not exist."
+    if name in ("AlreadyExistsError", "PreconditionError", "NotModifiedError") or status in (409, 412):
+        return ObjectPreconditionError, "{place} exists already or was changed: {what}"
+    if status in (429, 503) or code in _BUSY:
+        return ObjectThrottledError, "{place}: the store asks for fewer requests: {what}"
+    if name in ("NotSupportedError", "NotImplementedError") or status == 501:
+        return ObjectStoreUnsuitableError, (
+            "{url}: the store cannot do what a log needs: {what}. It needs conditional writes (If-Match)."
         )
-    if is_write and (code is None or code >= 500):
-        return made(
-            ObjectOutcomeUnknownError,
-            f"{place}: the write may or may not have happened: {what} (object.timeout.ms, object.max.retries)",
+    if is_write and (status is None or status >= 500):
+        return ObjectOutcomeUnknownError, (
+            "{place}: the write may or may not have happened: {what} (object.timeout.ms, object.max.retries)"
         )
-    return made(ObjectStoreUnavailableError, f"{place} cannot be reached: {what} (object.endpoint, object.timeout.ms)")
+    # The library's words for an http:// address that it may not use.
+    to_check = "object.endpoint, object.allow.http" if "builder error" in text else "object.endpoint"
+    return ObjectStoreUnavailableError, f"{{place}} cannot be reached: {{what}} ({to_check}, object.timeout.ms)"
 
 
-def _words(text: str, settings: StoreSettings) -> str:
-    head = text.split("\n\nDebug source", 1)[0]
-    head, _, body = head.partition(": <?xml")
-    first_line = head.split("\n", 1)[0][:500]
-    found = [first_line]
+def _words(text: str, body: str, settings: StoreSettings) -> str:
+    """The request and its status, and of the answer its code and its message."""
+    parts = [text.removesuffix(body).split("\n", 1)[0].rstrip(": ")[:500]]
     for pattern, group in ((_CODE, "code"), (_MESSAGE, "message")):
         match = pattern.search(body)
         if match:
-            found.append(match[group])
-    words = _KEY.sub("…", _QUERY.sub("?…", " ".join(found)))
+            parts.append(match[group])
+    words = _KEY.sub("…", _QUERY.sub("?…", " ".join(parts)))
     for secret in settings.secrets:
         words = words.replace(secret, "…")
     return words

@@ -89,6 +89,7 @@ class FolderStore:
             os.makedirs(os.path.dirname(following), exist_ok=True)
             self._link(self._written(data), following)
             if not os.path.exists(self._version_file(path, version)):
+                os.remove(following)
                 raise ObjectOutcomeUnknownError(
                     f"{self.url}/{path}: version {version} was removed while it was being replaced", object=path
                 )

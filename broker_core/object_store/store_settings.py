@@ -117,15 +117,20 @@ def parse_store_settings(url: str, options: Mapping[str, str] | None = None) -> 
             raise _unknown_option(name, provider, known)
     config = {known[name]: value for name, value in given.items() if known[name]}
     bucket, prefix = _place(url, parts.netloc, parts.path, provider, config)
-    if provider == "az" and not config.get("account_name"):
-        config.pop("account_name", None)
+    allow_http = _flag(given, "object.allow.http") or False
+    if given.get("object.endpoint", "").lower().startswith("http://") and not allow_http:
+        raise InvalidConfigError(
+            "The option object.endpoint is an http:// address, over which keys and data go unprotected; set"
+            " object.allow.http to true if that is meant",
+            setting="object.endpoint",
+        )
     return StoreSettings(
         url=url.rstrip("/"),
         provider=provider,
         bucket=bucket,
         prefix=prefix,
         config=config,
-        allow_http=_flag(given, "object.allow.http") or False,
+        allow_http=allow_http,
         path_style=_flag(given, "object.path.style"),
         timeout_ms=_number(given, "object.timeout.ms", _DEFAULT_TIMEOUT_MS, 1),
         connect_timeout_ms=_number(given, "object.connect.timeout.ms", _DEFAULT_CONNECT_TIMEOUT_MS, 1),
@@ -156,6 +161,9 @@ def _place(url: str, netloc: str, path: str, provider: str, config: dict[str, st
 
 
 def _unknown_option(name: str, provider: str, known: Mapping[str, str]) -> InvalidConfigError:
+    owner = next((other for other, options in _PROVIDER_OPTIONS.items() if name in options), None)
+    if owner is not None:
+        return InvalidConfigError(f"The option {name} is for {owner}://, not for {provider}://", setting=name)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
     advice = f". Did you mean {close[0]}?" if close else f"; those of {provider}:// are {', '.join(sorted(known))}"
     return InvalidConfigError(f"Unknown option {name}{advice}", setting=name)

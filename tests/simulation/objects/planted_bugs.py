@@ -195,10 +195,8 @@ def _success_without_an_answer():
         except ObjectOutcomeUnknownError:
             return True
 
-    def is_ours(self, commit, attempt, *, is_refused):
-        if is_refused:
-            return _IS_OURS(self, commit, attempt, is_refused=True)
-        return True
+    def is_ours(self, commit, attempt):
+        return attempt.last_error is not None or _IS_OURS(self, commit, attempt)
 
     yield patch.object(shared_log.SharedLog, "_put", put)
     yield patch.object(shared_log.SharedLog, "_is_ours_after_all", is_ours)

@@ -1,0 +1,51 @@
+"""The stores that these suites run on: two real servers that speak S3, a folder, and the one in memory."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from support.objects.faulty_proxy import FaultyProxy
+from support.objects.s3_servers import BUCKET, S3Server, moto, versitygw
+
+_prefixes = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def versitygw_server(tmp_path_factory):
+    with versitygw(tmp_path_factory.mktemp("versitygw")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def moto_server():
+    with moto() as server:
+        yield server
+
+
+@pytest.fixture(params=["versitygw", "moto"])
+def s3_server(request) -> S3Server:
+    return request.getfixturevalue(f"{request.param}_server")
+
+
+@pytest.fixture
+def new_url():
+    """Of a log that does not exist yet, in the servers' bucket."""
+    return f"s3://{BUCKET}/logs/{next(_prefixes)}"
+
+
+@pytest.fixture(params=["versitygw", "moto", "folder"])
+def place(request, new_url, tmp_path):
+    """(URL, options) of a log that does not exist yet."""
+    if request.param == "folder":
+        return f"objects://{tmp_path}/log", {}
+    return new_url, request.getfixturevalue(f"{request.param}_server").options()
+
+
+@pytest.fixture
+def proxied(versitygw_server, new_url):
+    """(URL, options, proxy): every request goes through the proxy."""
+    proxy = FaultyProxy(versitygw_server.port)
+    options = versitygw_server.options(endpoint=f"http://127.0.0.1:{proxy.port}", max_retries="2")
+    yield new_url, options, proxy
+    proxy.close()

@@ -1,0 +1,104 @@
+"""Texts as obstore gives them, recorded from real answers (S3's are those of versitygw)."""
+
+import pytest
+
+from broker_core.model.exceptions import (
+    ObjectNotFoundError,
+    ObjectOutcomeUnknownError,
+    ObjectPermissionError,
+    ObjectPreconditionError,
+    ObjectStoreUnavailableError,
+    ObjectStoreUnsuitableError,
+    ObjectThrottledError,
+)
+from broker_core.object_store.client_errors import translated
+from broker_core.object_store.store_settings import parse_store_settings
+
+SECRET = "topsecret"
+SETTINGS = parse_store_settings("s3://bucket/log", {"object.secret.access.key": SECRET})
+
+
+class GenericError(Exception):
+    pass
+
+
+class AlreadyExistsError(Exception):
+    pass
+
+
+class PermissionDeniedError(Exception):
+    pass
+
+
+def answer(status, code, message="Words."):
+    body = f"<Error><Code>{code}</Code><Message>{message}</Message><HostId>x</HostId></Error>" if code else ""
+    xml = f'<?xml version="1.0" encoding="UTF-8"?>\n{body}' if body else ""
+    return (
+        f"Generic S3 error: Error performing GET http://h/bucket/log/x?sig=abc in 1ms - Server returned non-2xx status"
+        f" code: {status}: {xml}\n\nDebug source:\nGeneric {{ {SECRET} }}"
+    )
+
+
+def kind_of(kind, text, *, is_write=False):
+    return type(translated(kind(text), SETTINGS, "commits/1", is_write=is_write))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        (FileNotFoundError, answer("404 Not Found", "NoSuchKey"), ObjectNotFoundError),
+        (FileNotFoundError, answer("404 Not Found", "BlobNotFound"), ObjectNotFoundError),
+        (FileNotFoundError, answer("404 Not Found", ""), ObjectNotFoundError),
+        (FileNotFoundError, answer("404 Not Found", "NoSuchBucket"), ObjectStoreUnsuitableError),
+        (FileNotFoundError, answer("404 Not Found", "ContainerNotFound"), ObjectStoreUnsuitableError),
+        (FileNotFoundError, answer("404 Not Found", "XAdminUserNotFound"), ObjectPermissionError),
+        (FileNotFoundError, answer("404 Not Found", "Anything"), ObjectStoreUnavailableError),
+        (
+            FileNotFoundError,
+            answer("404 Not Found", "").replace("404 Not Found: ", "404 Not Found: <html>nginx</html>"),
+            ObjectStoreUnavailableError,
+        ),
+        (PermissionDeniedError, answer("403 Forbidden", "SignatureDoesNotMatch"), ObjectPermissionError),
+        (GenericError, answer("400 Bad Request", "ExpiredToken"), ObjectPermissionError),
+        (GenericError, answer("400 Bad Request", "AuthorizationHeaderMalformed"), ObjectStoreUnsuitableError),
+        (GenericError, answer("301 Moved Permanently", "PermanentRedirect"), ObjectStoreUnsuitableError),
+        (GenericError, answer("503 Slow Down", "SlowDown"), ObjectThrottledError),
+        (GenericError, answer("429 Too Many Requests", ""), ObjectThrottledError),
+        (GenericError, answer("501 Not Implemented", "NotImplemented"), ObjectStoreUnsuitableError),
+        (GenericError, answer("500 Internal Server Error", "InternalError"), ObjectStoreUnavailableError),
+        (GenericError, "Generic S3 error: HTTP error: error sending request", ObjectStoreUnavailableError),
+        (GenericError, "Generic S3 error: PUT http://169.254.169.254/latest/api/token", ObjectPermissionError),
+    ],
+)
+def test_each_answer_to_a_read_is_told_for_what_it_is(kind, text, expected):
+    assert kind_of(kind, text) is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "expected"),
+    [
+        (AlreadyExistsError, answer("412 Precondition Failed", "PreconditionFailed"), ObjectPreconditionError),
+        (GenericError, answer("409 Conflict", "ConditionalRequestConflict"), ObjectPreconditionError),
+        (GenericError, answer("500 Internal Server Error", "InternalError"), ObjectOutcomeUnknownError),
+        (GenericError, "Generic S3 error: HTTP error: request timed out", ObjectOutcomeUnknownError),
+        (GenericError, answer("503 Slow Down", "SlowDown"), ObjectThrottledError),
+        (GenericError, answer("400 Bad Request", "EntityTooLarge"), ObjectStoreUnavailableError),
+    ],
+)
+def test_a_write_without_a_clear_answer_may_have_happened(kind, text, expected):
+    assert kind_of(kind, text, is_write=True) is expected
+
+
+def test_the_words_hold_code_and_message_and_no_secret():
+    text = answer("403 Forbidden", "AccessDenied", f"Key AKIAABCDEFGHIJKLMNOP with {SECRET} may not.")
+    error = translated(PermissionDeniedError(text), SETTINGS, "data/x", is_write=True)
+    for shown in ("s3://bucket/log/data/x may not be written", "403", "AccessDenied", "may not."):
+        assert shown in str(error)
+    for hidden in (SECRET, "AKIAABCDEFGHIJKLMNOP", "sig=abc", "HostId", "Debug"):
+        assert hidden not in str(error)
+
+
+def test_a_prefix_that_looks_like_an_error_is_none():
+    settings = parse_store_settings("s3://bucket/SlowDown/AccessDenied/credential")
+    text = answer("404 Not Found", "NoSuchKey").replace("log/x", "SlowDown/AccessDenied/credential/x")
+    assert type(translated(FileNotFoundError(text), settings, "x", is_write=False)) is ObjectNotFoundError

@@ -1,0 +1,96 @@
+import pytest
+
+from broker_core.model.exceptions import InvalidConfigError
+from broker_core.object_store.store_settings import is_object_url, parse_store_settings
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("s3://b/p/q", ("s3", "b", "p/q")),
+        ("s3a://b/p/q/", ("s3", "b", "p/q")),
+        ("S3://b//p", ("s3", "b", "p")),
+        ("gs://b/p", ("gs", "b", "p")),
+        ("az://c/p", ("az", "c", "p")),
+        ("abfss://c@acc.dfs.core.windows.net/p/q", ("az", "c", "p/q")),
+        ("objects:///mnt/a%20b/log/", ("objects", "", "/mnt/a b/log")),
+    ],
+)
+def test_a_url_says_store_bucket_and_prefix(url, expected):
+    settings = parse_store_settings(url)
+    assert (settings.provider, settings.bucket, settings.prefix) == expected
+    assert is_object_url(url)
+
+
+@pytest.mark.parametrize("path", ["/data/log", "file:///x", "relative", "http://h/x", "C:\\log", ""])
+def test_other_paths_are_none(path):
+    assert not is_object_url(path)
+
+
+def test_the_account_of_a_hadoop_url_is_taken_from_it():
+    assert parse_store_settings("abfss://c@acc.dfs.core.windows.net/p").config == {"account_name": "acc"}
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("s3://", "no bucket"),
+        ("s3://b", "a prefix of its own, such as s3://b/log"),
+        ("s3://b/p?versionId=1", "options"),
+        ("s3://key:topsecret@b/p", "options"),
+        ("s3://user@b/p", "more than a bucket"),
+        ("objects://host/p", "objects:///an/absolute/path"),
+        ("objects:///", "objects:///an/absolute/path"),
+        ("ftp://h/x", "s3://, s3a://"),
+    ],
+)
+def test_a_url_that_is_no_place_for_a_log_is_refused(url, words):
+    with pytest.raises(InvalidConfigError) as caught:
+        parse_store_settings(url)
+    assert words in str(caught.value) and "topsecret" not in str(caught.value)
+
+
+def test_options_become_the_librarys_and_numbers():
+    settings = parse_store_settings(
+        "s3://b/p",
+        {
+            "object.region": "eu-central-1",
+            "object.endpoint": "http://h:1",
+            "object.allow.http": "TRUE",
+            "object.path.style": "false",
+            "object.timeout.ms": "7",
+            "object.max.retries": "0",
+        },
+    )
+    assert settings.config == {"region": "eu-central-1", "endpoint": "http://h:1"}
+    assert (settings.allow_http, settings.path_style, settings.timeout_ms, settings.max_retries) == (True, False, 7, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"object.regoin": "x"}, "Did you mean object.region?"),
+        ({"object.sas.token": "x"}, "object.sas.token is for az://, not for s3://"),
+        ({"object.xyzzyqqqqqq": "x"}, "those of s3://"),
+        ({"object.timeout.ms": "0"}, "object.timeout.ms: it must be a whole number from 1"),
+        ({"object.timeout.ms": "1s"}, "object.timeout.ms"),
+        ({"object.max.retries": "-1"}, "from 0"),
+        ({"object.allow.http": "yes"}, "true or false"),
+        ({"object.endpoint": "http://h"}, "object.allow.http to true"),
+    ],
+)
+def test_an_option_that_is_wrong_is_named(options, words):
+    with pytest.raises(InvalidConfigError) as caught:
+        parse_store_settings("s3://b/p", options)
+    assert words in str(caught.value)
+
+
+def test_no_secret_is_shown():
+    secrets = {
+        "object.secret.access.key": "topsecret1",
+        "object.session.token": "topsecret2",
+        "object.access.key.id": "topsecret3",
+    }
+    settings = parse_store_settings("s3://b/p", secrets)
+    assert "topsecret" not in repr(settings) and "topsecret" not in settings.url
+    assert set(settings.secrets) == set(secrets.values())
