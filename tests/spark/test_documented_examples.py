@@ -68,7 +68,9 @@ class PageRun:
         getattr(self, f"_run_{example.language}")(example, text)
 
     def _of_this_test(self, text):
-        text = text.replace("/data/", f"{self._data}/").replace("--port 9092", f"--port {free_ports(1)[0]}")
+        text = text.replace("/data/", f"{self._data}/")
+        for place in ("--port ", "//127.0.0.1:"):
+            text = text.replace(f"{place}9092", f"{place}{free_ports(1)[0]}")
         if DOCUMENTED_BROKERS.search(text):
             broker = self._request.getfixturevalue("streamlog_broker")
             text = DOCUMENTED_BROKERS.sub(broker.bootstrap_servers, text)
