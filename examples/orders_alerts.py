@@ -7,7 +7,7 @@
 3. plays the classic accident of a sink: Spark dies after the sink has committed a batch and before Spark has noted so.
    The newest note is deleted and the stream started again: Spark runs the last batch a second time;
 4. a stream over `enriched` writes an alert for each customer and hour that spent too much to `alerts`, by
-   `foreachBatch` with `txnAppId` and `txnVersion`, and suffers the same accident;
+   `foreachBatch(write_to(…))` in update mode, and suffers the same accident;
 5. compares both topics with a computation that knows neither Spark nor the log.
 
 Everything is left in `streamlog-orders/` below the current directory.
@@ -24,6 +24,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
+
+from spark_streamlog.foreach_batch import write_to
 
 RATES = {"EUR": 100, "USD": 92, "GBP": 117, "CHF": 106}
 """Cents of a euro for one unit."""
@@ -91,7 +93,7 @@ def enrich(spark: SparkSession, log: Path, checkpoint: Path) -> None:
 
 
 def alert(spark: SparkSession, log: Path, checkpoint: Path) -> None:
-    """`enriched` to `alerts`, in foreachBatch: a batch that was written already, by its number, writes nothing."""
+    """`enriched` to `alerts`, in update mode: a batch that was written already, by its number, writes nothing."""
     spent = (
         read_stream(spark, "enriched", ENRICHED_SCHEMA, log)
         .groupBy("customer", "hour")
@@ -99,20 +101,10 @@ def alert(spark: SparkSession, log: Path, checkpoint: Path) -> None:
         .where(F.col("euro_cents") > ALERT_ABOVE_CENTS)
     )
 
-    def write_alerts(batch: DataFrame, batch_id: int) -> None:
-        rows = batch.select(F.concat_ws(" ", "customer", "hour").alias("key"), F.to_json(F.struct("*")).alias("value"))
-        (
-            rows.write.format("streamlog")
-            .option("topic", "alerts")
-            .option("txnAppId", "alerts-of-orders")
-            .option("txnVersion", batch_id)
-            .mode("append")
-            .save(str(log))
-        )
-
     query = (
-        spent.writeStream.outputMode("update")
-        .foreachBatch(write_alerts)
+        spent.select(F.concat_ws(" ", "customer", "hour").alias("key"), F.to_json(F.struct("*")).alias("value"))
+        .writeStream.outputMode("update")
+        .foreachBatch(write_to(str(log), topic="alerts"))
         .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()

@@ -73,6 +73,15 @@ SINK_CONDITIONS: Final[dict[str, Condition]] = {
         "Exactly-once delivery of a stream needs the query's id and batch, and Spark gave the task neither: {found}.",
         "With the option delivery=at-least-once they are not needed.",
     ),
+    "STREAMLOG_FOREACH_BATCH_NEEDS_APP_ID": Condition(
+        "Spark does not tell which query this micro-batch is of, so write_to(…) cannot write it exactly-once.",
+        "Give write_to an app_id of its own, which no other query uses (on Spark Connect it is always needed), or "
+        "options={{'delivery': 'at-least-once'}}.",
+    ),
+    "STREAMLOG_FOREACH_BATCH_HAS_ITS_PAIR": Condition(
+        "write_to(…) takes no {names}: each micro-batch is written with the query's id and its own number.",
+        "Give app_id for another name than the query's id.",
+    ),
 }
 
 

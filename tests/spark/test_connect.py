@@ -67,6 +67,19 @@ formats = {"valueFormat": "avro", "valueFormat.schema": schema}
 typed.write.format("streamlog").options(topic="avro", **formats).mode("append").save(log)
 found = spark.read.format("streamlog").options(subscribe="avro", **formats).load(log)
 print("columns", found.agg(F.sum("value.id")).collect()[0][0])
+from spark_streamlog.foreach_batch import write_to
+
+counts = stream.groupBy("partition").count().select(F.col("count").cast("string").alias("value"))
+for app_id in ("counts", None):
+    query = (
+        counts.writeStream.outputMode("update").foreachBatch(write_to(log, topic="counts", app_id=app_id))
+        .option("checkpointLocation", f"{checkpoint}-{app_id}").trigger(availableNow=True).start()
+    )
+    try:
+        query.awaitTermination()
+        print("each", app_id)
+    except Exception as refusal:
+        print("each", "STREAMLOG_FOREACH_BATCH_NEEDS_APP_ID" in str(refusal))
 spark.stop()
 """
 
@@ -125,4 +138,6 @@ def test_a_connect_client_writes_reads_and_streams(server, log_dir, tmp_path):
     assert f"typed {sum(range(1000))}" in lines
     assert "corrupt True" in lines
     assert "columns 3" in lines
+    assert lines[-2:] == ["each counts", "each True"], client.stderr[-3000:]
+    assert sum(int(value) for value in stored_values(log_dir, "counts")) == 1000
     assert sorted(stored_values(log_dir, "out")) == sorted(b"%d" % number for number in range(1000))

@@ -6,6 +6,8 @@ from pyspark.sql import functions as F
 from support.builders.stored_records import make_topic, stored_records, stored_values, topics_of
 from support.spark.stream_driver import forget_last_commit
 
+from spark_streamlog.foreach_batch import write_to
+
 SCHEMA = "number long, word string"
 
 
@@ -64,16 +66,41 @@ def test_update_mode_is_refused_by_spark_for_every_python_data_source(spark, log
     assert "does not support Update mode" in message
 
 
-def test_foreach_batch_writes_what_update_mode_gives(spark, log_dir, tmp_path, source):
-    def write(frame, batch_id):
-        frame.write.format("streamlog").option("topic", "t").mode("append").save(log_dir)
+def run_each(frame, write, tmp_path):
+    writer = frame.writeStream.outputMode("update").foreachBatch(write)
+    query = writer.option("checkpointLocation", str(tmp_path / "each")).trigger(availableNow=True).start()
+    query.awaitTermination()
 
+
+def test_foreach_batch_writes_what_update_mode_gives_and_a_repeated_batch_nothing(spark, log_dir, tmp_path, source):
+    write = write_to(log_dir, topic="t", options={"topic.partitions": 2})
     for rows in ([(1, "a"), (2, "b")], [(3, "a")]):
         source(*rows)
-        writer = changed_counts(spark, source).writeStream.outputMode("update").foreachBatch(write)
-        query = writer.option("checkpointLocation", str(tmp_path / "each")).trigger(availableNow=True).start()
-        query.awaitTermination()
+        run_each(changed_counts(spark, source), write, tmp_path)
+    forget_last_commit(tmp_path / "each")
+    run_each(changed_counts(spark, source), write, tmp_path)
     assert keys_and_values(log_dir) == [(b"a", b"1"), (b"a", b"2"), (b"b", b"1")]
+    assert topics_of(log_dir) == {"t": 2}
+
+
+def test_one_stream_goes_to_several_topics_each_once_though_the_batch_fails_between_them(
+    spark, log_dir, tmp_path, source
+):
+    numbers, words = write_to(log_dir, topic="numbers"), write_to(log_dir, topic="words")
+    failures = ["the first time"]
+
+    def write(frame, batch_id):
+        numbers(as_value(frame), batch_id)
+        if failures:
+            raise RuntimeError(failures.pop())
+        words(frame.select(F.col("word").alias("value")), batch_id)
+
+    source((1, "a"), (2, "b"))
+    with pytest.raises(StreamingQueryException, match="the first time"):
+        run_each(stream_of(spark, source), write, tmp_path)
+    run_each(stream_of(spark, source), write, tmp_path)
+    assert sorted(stored_values(log_dir, "numbers")) == [b"1", b"2"]
+    assert sorted(stored_values(log_dir, "words")) == [b"a", b"b"]
 
 
 def test_the_topic_may_come_from_a_column_and_the_option_goes_before_it(spark, log_dir, tmp_path, source):

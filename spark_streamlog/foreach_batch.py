@@ -1,0 +1,93 @@
+"""A ready function for `foreachBatch`: what Spark refuses to a sink written in Python, exactly-once.
+
+    from spark_streamlog.foreach_batch import write_to
+
+    totals.writeStream.outputMode("update").foreachBatch(write_to("/data/log", topic="totals"))
+
+So a stream in update mode is written, and one stream goes to several topics: a function of your own calls several of
+them with its DataFrames. Each micro-batch is written once by `txnAppId` and `txnVersion`, which are the query's id and
+the batch's: a batch that is repeated after a crash writes nothing where it was written before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from spark_streamlog.options.option_reader import QueryKind
+from spark_streamlog.options.write_options import Delivery, parse_write_options
+from spark_streamlog.sink.sink_conditions import sink_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
+_APP_ID_PREFIX: Final = "foreachBatch-"
+_PAIR: Final = ("txnappid", "txnversion")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicroBatchWriter:
+    """What `write_to` gives: called with a DataFrame and the batch's id."""
+
+    options: Mapping[str, str]
+    app_id: str | None
+    is_exactly_once: bool
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """All rows of the DataFrame are readable when it returns; for a batch that was written before, nothing happens.
+
+        Raises STREAMLOG_FOREACH_BATCH_NEEDS_APP_ID where no `app_id` was given and Spark does not tell the query's id.
+        """
+        writer = frame.write.format("streamlog").mode("append").options(**self.options)
+        if self.is_exactly_once:
+            writer = writer.option("txnAppId", self.app_id or _app_id_of_query(frame)).option("txnVersion", batch_id)
+        writer.save()
+
+
+def write_to(
+    path: str | None = None,
+    *,
+    topic: str | None = None,
+    app_id: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> MicroBatchWriter:
+    """A function for `foreachBatch` that appends each micro-batch to a log, exactly-once.
+
+    path     the log directory; None where `options` name brokers
+    topic    where the rows go; None: each row's column `topic` says it
+    app_id   who writes, in place of the query's id. A batch whose number is not above the last one of the same `app_id`
+             and topic writes nothing, so a query with a new checkpoint, which counts from 0 again, needs a new one.
+             Spark Connect needs it, since Spark does not tell the query's id there.
+    options  of the sink, such as topic.partitions or valueFormat
+
+    The function may be called for several DataFrames of one batch if each goes to a topic of its own. Raises
+    STREAMLOG_INVALID_OPTIONS at once.
+    """
+    given = {"path": path, "topic": topic, **(options or {})}
+    named = {name: _text(value) for name, value in given.items() if value is not None}
+    refused = sorted(name for name in named if name.lower() in _PAIR)
+    if refused:
+        raise sink_error("STREAMLOG_FOREACH_BATCH_HAS_ITS_PAIR", names=" and ".join(refused))
+    parsed = parse_write_options(named | _pair_to_check(app_id), QueryKind.BATCH)
+    is_exactly_once = parsed.delivery is Delivery.EXACTLY_ONCE
+    return MicroBatchWriter(options=named, app_id=app_id, is_exactly_once=is_exactly_once)
+
+
+def _pair_to_check(app_id: str | None) -> dict[str, str]:
+    return {} if app_id is None else {"txnAppId": app_id, "txnVersion": "0"}
+
+
+def _text(value: Any) -> str:
+    """As DataFrameWriter.option writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _app_id_of_query(frame: DataFrame) -> str:
+    session = frame.sparkSession
+    context = None if type(session).__module__.startswith("pyspark.sql.connect") else session.sparkContext
+    query_id = None if context is None else context.getLocalProperty(QUERY_ID_PROPERTY)
+    if not query_id:
+        raise sink_error("STREAMLOG_FOREACH_BATCH_NEEDS_APP_ID")
+    return f"{_APP_ID_PREFIX}{query_id}"
