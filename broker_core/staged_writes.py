@@ -25,6 +25,7 @@ Reading, without a look-up in any task:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
@@ -132,6 +133,13 @@ class StagedWrites(Protocol):
 
 class PlannedReads(Protocol):
     """The reading side."""
+
+    def one_look(self) -> AbstractContextManager[None]:
+        """Within it this thread's questions speak of the log as the first of them found it: they cost one request
+        together when nothing is new, and agree with each other. What this process commits meanwhile is seen all the
+        same.
+        """
+        ...
 
     def plan_fetches(self, partition: TopicPartition, from_offset: int, until_offset: int) -> FetchPlan:
         """By what is known of the log here: list the offsets first. Raises OffsetOutOfRangeError, UnknownTopicError."""

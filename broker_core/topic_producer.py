@@ -64,6 +64,14 @@ class ProducerSettings:
     """A row with a key goes where one without a key goes; Kafka's producers call it partitioner.ignore.keys."""
 
 
+class BatchTarget(Protocol):
+    """Where encoded batches go: a `Cluster`, or one task's upload to object storage (`staged_writes.StagedUpload`)."""
+
+    def init_producer(self) -> ProducerIdAndEpoch: ...
+
+    def append(self, partition: TopicPartition, batches: bytearray) -> object: ...
+
+
 class ProducerTransaction(Protocol):
     """Whose transaction rows are written in."""
 
@@ -157,7 +165,7 @@ def describe_existing(cluster: Cluster, name: str) -> TopicDescription:
 
 
 class TopicProducer:
-    """Writes rows to one or more topics of a cluster. Not thread-safe.
+    """Writes rows to one or more topics. Not thread-safe.
 
     `find_topic` gives the topic for a name, once per name: `describe_or_create`, `describe_existing` or a mix.
     `first_partition` spreads null keys when many producers write a little each: give each another number.
@@ -166,7 +174,7 @@ class TopicProducer:
 
     def __init__(
         self,
-        cluster: Cluster,
+        target: BatchTarget,
         *,
         find_topic: Callable[[str], TopicDescription],
         now_ms: Callable[[], int],
@@ -174,7 +182,7 @@ class TopicProducer:
         first_partition: int = 0,
         transaction: ProducerTransaction | None = None,
     ) -> None:
-        self._cluster = cluster
+        self._target = target
         self._transaction = transaction
         self._find_topic = find_topic
         self._now_ms = now_ms
@@ -211,7 +219,7 @@ class TopicProducer:
         self._gathered_bytes = 0
         self._add_to_transaction([part.topic_partition for part in encoded])
         for part in encoded:
-            self._cluster.append(part.topic_partition, part.batches.buffer)
+            self._target.append(part.topic_partition, part.batches.buffer)
             part.topic.next_sequences[part.partition] = part.batches.next_sequence
             self.appended_record_count += part.batches.record_count
 
@@ -256,7 +264,7 @@ class TopicProducer:
 
     def _encode(self, topic: _Topic, partition: int, columns: Any, rows: Any) -> EncodedBatches:
         if self._identity is None:
-            self._identity = self._transaction.begin() if self._transaction else self._cluster.init_producer()
+            self._identity = self._transaction.begin() if self._transaction else self._target.init_producer()
         compression, level = _codec(topic.config, self._settings)
         return encode(
             columns,

@@ -14,6 +14,7 @@ What there is besides `Cluster`: `broker_core.staged_writes` says what those met
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import TracebackType
 from uuid import UUID
 
@@ -84,6 +85,9 @@ class ObjectCluster(TransactionsRefused):
         """Whether there is a log, or a first write may make it. Raises ObjectStoreError when the store cannot tell."""
         return self._log.exists()
 
+    def one_look(self) -> AbstractContextManager[None]:
+        return self._log.one_look()
+
     def _url(self) -> str:
         return self._means.store.url
 
@@ -99,6 +103,9 @@ class ObjectCluster(TransactionsRefused):
         self, name: str, *, partition_count: int | None = None, configs: Mapping[str, str] | None = None
     ) -> TopicDescription:
         return self._topics.create(name, partition_count=partition_count, configs=configs)
+
+    def auto_creates_topics(self) -> bool:
+        return True
 
     def delete_topic(self, name: str) -> None:
         self._topics.delete(name)

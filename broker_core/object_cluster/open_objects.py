@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from broker_core.cluster import Cluster
 from broker_core.object_cluster.log_means import LogMeans
 from broker_core.object_cluster.object_cluster import ObjectCluster
 from broker_core.object_store.open_store import open_store
+from broker_core.staged_writes import PlannedReads, StagedUpload, StagedWrites
 
 
 def open_objects(url: str, options: Mapping[str, str] | None = None, *, create: bool = False) -> ObjectCluster:
@@ -17,3 +20,10 @@ def open_objects(url: str, options: Mapping[str, str] | None = None, *, create: 
     ObjectStoreUnsuitableError without the client library.
     """
     return ObjectCluster(LogMeans(store=open_store(url, options)), create=create)
+
+
+if TYPE_CHECKING:
+
+    def _is_all_of(cluster: ObjectCluster) -> tuple[Cluster, StagedWrites, PlannedReads, StagedUpload]:
+        """For the type checker: what the door promises to be."""
+        return cluster, cluster, cluster, cluster.stage()

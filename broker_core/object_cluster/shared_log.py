@@ -18,7 +18,8 @@ Threads may share it. An image that does not accept a commit is thrown away, and
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -92,6 +93,7 @@ class SharedLog:
     def _begin(self) -> None:
         self._lock = threading.RLock()
         self._commit_lock = threading.Lock()
+        self._looks = threading.local()
         self._image: LogImage | None = None
         self._turns = WriteTurns()
         self._in_flight: str | None = None
@@ -113,6 +115,17 @@ class SharedLog:
             image = self._loaded()
             return look(image if is_known(image) else self._up_to_date())
 
+    @contextmanager
+    def one_look(self) -> Iterator[None]:
+        """Within it only the first question of this thread asks for new commits."""
+        outer, self._looks.is_held = getattr(self._looks, "is_held", False), True
+        if not outer:
+            self._looks.is_done = False
+        try:
+            yield
+        finally:
+            self._looks.is_held = outer
+
     def exists(self) -> bool:
         """Whether there is a log, or it may be made."""
         with self._lock:
@@ -121,8 +134,11 @@ class SharedLog:
     def _up_to_date(self) -> LogImage:
         was_loaded = self._image is not None
         image = self._loaded()
-        if was_loaded:
+        is_held = getattr(self._looks, "is_held", False)
+        if was_loaded and not (is_held and self._looks.is_done):
             self._fold_tail(image)
+        if is_held:
+            self._looks.is_done = True
         return image
 
     def _loaded(self) -> LogImage:

@@ -30,6 +30,9 @@ from broker_core.staged_writes import AppVersion
 FORMAT: Final = 1
 _MAGIC: Final = b"SLOGCKP1"
 _HEAD_BYTES: Final = len(_MAGIC) + 4
+# Threads cost more than they save: most checkpoints are small.
+_WRITING: Final = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+_READING: Final = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 def encode_checkpoint(image: LogImage) -> bytes:
@@ -72,7 +75,7 @@ def encode_checkpoint(image: LogImage) -> bytes:
         schema=_schema(json.dumps(document, separators=(",", ":"))),
     )
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+    with pa.ipc.new_stream(sink, table.schema, options=_WRITING) as writer:
         writer.write_batch(table)
     content: bytes = sink.getvalue().to_pybytes()
     return _MAGIC + int(crc32c.crc32c(content)).to_bytes(4, "big") + content
@@ -88,7 +91,7 @@ def decode_checkpoint(data: bytes | memoryview, *, log_id: UUID, number: int, ur
             raise JsonFault("it does not begin as one")
         if crc32c.crc32c(content) != int.from_bytes(view[len(_MAGIC) : _HEAD_BYTES], "big"):
             raise JsonFault("its checksum does not match its content")
-        with pa.ipc.open_stream(pa.py_buffer(content)) as reader:
+        with pa.ipc.open_stream(pa.py_buffer(content), options=_READING) as reader:
             table = reader.read_all().combine_chunks()
         image = _decode(json.loads(table.schema.metadata[b"image"]), table)
         if (image.log_id, image.number) != (log_id, number):

@@ -1,5 +1,6 @@
 import pickle
 
+import pyarrow as pa
 import pytest
 from support.builders.append_records import append_values
 from support.builders.builders import a_batch
@@ -27,6 +28,7 @@ from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import OffsetSpec, TopicPartition
 from broker_core.record.batch_reader import iter_headers, records_of
 from broker_core.staged_writes import AppVersion
+from broker_core.topic_producer import TopicProducer
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -167,6 +169,20 @@ class TestReading:
         before = log.store.requests.copy()
         cluster.list_offsets({T0: OffsetSpec.LATEST, T1: OffsetSpec.LATEST})
         assert log.store.requests - before == {"get": 1}
+
+    def test_one_look_serves_several_questions_and_they_agree(self, log, cluster):
+        append(cluster, "a")
+        other = log.open()
+        before = log.store.requests.copy()
+        with cluster.one_look():
+            ends = cluster.list_offsets({T0: OffsetSpec.LATEST})
+            append(other, "b")
+            spent = log.store.requests.copy()
+            assert cluster.list_offsets({T0: OffsetSpec.LATEST}) == ends
+            assert cluster.describe_topics().keys() == {"t"} and cluster.bounds(T0).log_end_offset == 1
+            assert log.store.requests == spent
+        assert before["get"] + 1 <= spent["get"]
+        assert cluster.bounds(T0).log_end_offset == 2
 
     def test_offsets_are_found_by_spec_and_by_time(self, cluster):
         for number in range(4):
@@ -320,6 +336,17 @@ class TestStagedWrites:
         with pytest.raises(OffsetOutOfRangeError) as caught:
             log.open().fetch_planned(plan, 0, max_bytes=100)
         assert caught.value.log_start_offset == 2
+
+    def test_the_producer_of_rows_writes_to_an_upload_as_to_a_cluster(self, log, cluster):
+        upload = cluster.stage()
+        producer = TopicProducer(
+            upload, find_topic=lambda name: cluster.describe_topics()[name], now_ms=lambda: SOME_MS, first_partition=0
+        )
+        producer.add("t", pa.record_batch({"value": [b"a", b"b"], "partition": pa.array([0, 1], pa.int32())}))
+        producer.flush()
+        assert read(log.open()) == []
+        cluster.commit_staged([upload.finish()])
+        assert (read(log.open()), read(log.open(), T1)) == ([(0, "a")], [(0, "b")])
 
 
 class TestGroups:
