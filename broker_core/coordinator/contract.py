@@ -14,11 +14,10 @@ fails, nothing is replayed, the reply is dropped and the caller gets the error i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 Reply = TypeVar("Reply")
 Record = TypeVar("Record")
-Replayed = TypeVar("Replayed", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +26,3 @@ class CoordinatorResult(Generic[Record, Reply]):
 
     records: tuple[Record, ...] = ()
     reply: Reply
-
-
-class Replaying(Protocol[Replayed]):
-    """State that is a fold over its log's records."""
-
-    def replay(self, record: Replayed) -> None:
-        """Applies one committed record. Never fails for a record from `plan_*`."""
-        ...

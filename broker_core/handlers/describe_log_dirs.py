@@ -6,7 +6,7 @@ Runs in a job, because it opens every partition.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -14,8 +14,6 @@ from broker_core.broker.partition.replica_manager import DiskSpace
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.identifiers import TopicPartition
-
-_FIRST_VERSION_WITH_ERROR: Final = 3
 
 
 def handle(call: Call) -> None:

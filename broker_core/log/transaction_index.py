@@ -10,7 +10,7 @@ one says that the rest cannot concern the range.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from typing_extensions import Buffer
@@ -108,16 +108,3 @@ class TransactionIndex:
         rest = len(memoryview(entries)) % TRANSACTION_INDEX_ENTRY_BYTES
         problem = f"{rest} bytes behind entry {index.entry_count} are no whole entry" if rest else None
         return IndexCheck(entry_count=index.entry_count, problem=problem)
-
-
-def collect_aborted_transactions(
-    indexes: Iterable[TransactionIndex], *, from_offset: int, until_offset: int
-) -> tuple[AbortedTransactionEntry, ...]:
-    """Over the segments in order, from the one that holds `from_offset` on. Lazy: stops when the rest cannot matter."""
-    found: list[AbortedTransactionEntry] = []
-    for index in indexes:
-        collected = index.collect(from_offset=from_offset, until_offset=until_offset)
-        found.extend(collected.entries)
-        if collected.is_complete:
-            break
-    return tuple(found)

@@ -111,9 +111,6 @@ KEY_FILTER_UPKEEP_BYTES = 2 * 1024 * 1024 * 1024
 """Bytes of segments that maintenance after an append reads for key filters: the full segment and one that was skipped
 before, at Kafka's segment.bytes. `streamlog log maintain` reads all segments without a filter."""
 
-MAX_REQUEST_FRAME_BYTES = 100 * 1024 * 1024
-"""One request at a broker (socket.request.max.bytes)."""
-
 MAX_UNAUTHENTICATED_FRAME_BYTES = 512 * 1024
 """One request of a client before its login (sasl.server.max.receive.size)."""
 

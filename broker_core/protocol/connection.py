@@ -3,7 +3,7 @@
     client                                                   server
       send_request(message) -> correlation id                  receive_data(data)
       data_to_send()                     ──── bytes ────►      next_request() -> Request or None
-      next_response() -> Response        ◄─── bytes ────       send_response(request, message); data_to_send()
+      next_response() -> Response        ◄─── bytes ────       response_frame(request, message)
 
 Answers come in the order of the requests. After MalformedMessageError a connection can only be closed; complete
 messages before the malformed one are returned first.
@@ -72,19 +72,13 @@ class _Expected:
 
 
 class _Side:
-    """Common to both sides: receives frames, collects the buffers to send."""
+    """Common to both sides: receives frames."""
 
     def __init__(self, *, max_frame_bytes: int) -> None:
         self.frames = FrameReader(max_frame_bytes=max_frame_bytes)
-        self._outgoing: list[Buffer] = []
 
     def receive_data(self, data: Buffer) -> None:
         self.frames.receive_data(data)
-
-    def data_to_send(self) -> Sequence[Buffer]:
-        """Buffers to send in this order; each is returned once."""
-        outgoing, self._outgoing = self._outgoing, []
-        return outgoing
 
 
 class ClientSide(_Side):
@@ -95,11 +89,12 @@ class ClientSide(_Side):
         self._client_id = client_id
         self._next_correlation_id = 0
         self._expected: deque[_Expected] = deque()
+        self._outgoing: list[Buffer] = []
 
-    @property
-    def in_flight_count(self) -> int:
-        """The number of requests without an answer."""
-        return len(self._expected)
+    def data_to_send(self) -> Sequence[Buffer]:
+        """Buffers to send in this order; each is returned once."""
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
 
     def send_request(self, message: RequestPayload, *, is_answered: bool = True) -> int:
         """Returns the correlation id. Only a produce request with acks=0 has no answer."""
@@ -174,14 +169,12 @@ class ServerSide(_Side):
             size_bytes=len(frame),
         )
 
-    def send_response(self, request: Request, message: ResponsePayload) -> None:
-        """Answers must be sent in the order of the requests. `message` has the request's version, or is version 0 of
-        ApiVersions for an unsupported version."""
-        self._outgoing.extend(response_frame(request, message)[0])
-
 
 def response_frame(request: Request, message: ResponsePayload) -> tuple[Sequence[Buffer], int]:
-    """(buffers to send in this order, their size in bytes). See `ServerSide.send_response`."""
+    """(buffers to send in this order, their size in bytes). Answers must be sent in the order of the requests.
+
+    `message` has the request's version, or is version 0 of ApiVersions for an unsupported version.
+    """
     header = _CORRELATION_ID.pack(request.correlation_id)
     if message.__header_schema__.__flexible__:
         header += _NO_TAGGED_FIELDS

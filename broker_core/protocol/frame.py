@@ -45,11 +45,6 @@ class FrameReader:
         self._scratch: bytearray | None = None
         self._lost: MalformedMessageError | None = None
 
-    @property
-    def is_in_a_frame(self) -> bool:
-        """Whether the stream would end in the middle of a frame if it ended now."""
-        return bool(self._size) or self._frame is not None
-
     def receive_data(self, data: Buffer) -> None:
         """Bytes after a size that is negative or above `max_frame_bytes` are ignored."""
         view = memoryview(data).cast("B")

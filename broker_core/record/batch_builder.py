@@ -78,35 +78,6 @@ def build_batch(
     return _assemble(header, payload)
 
 
-def rebuild_batch(
-    header: BatchHeader, records: Iterable[Record], *, level: int | None = None, delete_horizon_ms: int | None = None
-) -> bytearray:
-    """The batch of `header` with only `records` left, which keep their offsets: what compaction writes.
-
-    Base offset, last offset, producer, sequence, codec, timestamp type and epoch stay as they were. Without records it
-    is the empty batch that keeps a producer's last sequence (or the log's end) alive.
-    """
-    kept = list(records)
-    if not kept:
-        return build_empty_batch(header)
-    return build_batch(
-        kept,
-        base_offset=header.base_offset,
-        leader_epoch=header.partition_leader_epoch,
-        compression=header.compression_type,
-        level=level,
-        timestamp_type=header.timestamp_type,
-        log_append_time_ms=header.max_timestamp,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        is_transactional=header.is_transactional,
-        is_control=header.is_control,
-        last_offset_delta=header.last_offset_delta,
-        delete_horizon_ms=header.delete_horizon_ms if delete_horizon_ms is None else delete_horizon_ms,
-    )
-
-
 def build_empty_batch(header: BatchHeader) -> bytearray:
     """The batch of `header` without any record, as Kafka's cleaner leaves it: both timestamps are the max timestamp."""
     attributes = header.attributes & (LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT)

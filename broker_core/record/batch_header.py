@@ -192,14 +192,6 @@ def write_log_append_time(buffer: WritableBytes, position: int, now_ms: int) -> 
     write_timestamps(buffer, position, timestamp_type=TimestampType.LOG_APPEND_TIME, max_timestamp_ms=now_ms)
 
 
-def write_producer(
-    buffer: WritableBytes, position: int, *, producer_id: int, producer_epoch: int, base_sequence: int
-) -> None:
-    """Stamps a producer's id, epoch and first sequence into the batch, in place, with a new CRC."""
-    _PRODUCER.pack_into(buffer, position + PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
-    write_crc(buffer, position)
-
-
 def write_crc(buffer: WritableBytes, position: int) -> None:
     """Computes the CRC of the whole batch at `position` and writes it, in place."""
     size_bytes = int.from_bytes(memoryview(buffer)[position + 8 : position + 12], "big") + LENGTH_PREFIX_BYTES

@@ -133,11 +133,6 @@ def scan_batches(buffer: Buffer, *, position: int = 0, check_crc: bool = True) -
     return ScannedBatches(BatchTable(table), end, None if fault is None else _scan_error(ScanFault(*fault)))
 
 
-def valid_prefix_bytes(buffer: Buffer) -> int:
-    """Bytes of whole, CRC-true batches from the start. Scanning that many bytes again gives the same."""
-    return scan_batches(buffer).bytes_scanned
-
-
 def records_of(buffer: Buffer, position: int = 0, *, max_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES) -> Iterator[Record]:
     """The records of the batch at `position`, control records too, CRC checked first. Slow: one object per record."""
     header = read_header(buffer, position)

@@ -3,7 +3,7 @@
     decode(buffer, from_offset=…)            batches of a fetched buffer -> one Arrow record batch, and where to go on
     encode(record_batch, …)                  Arrow rows -> record batches to append
     partition_rows(…), group_rows(…)         which partition each row goes to; the rows of each partition
-    StickyPartitioner, partition_for_key     the same for one batch or one key
+    partition_for_key                        the same for one key
     AbortedFilter                            hides aborted transactions; one per sequential read of a partition
 
 The work is done by the native kernel, or by its slow twin where that was not built or STREAMLOG_PURE_KERNEL=1 is set;
@@ -17,7 +17,7 @@ from broker_core.record.active_kernel import KERNEL_NAME
 from broker_core.record.batch_decoder import DEFAULT_COLUMNS, DecodedBatches, decode
 from broker_core.record.batch_encoder import EncodedBatches, Producer, encode
 from broker_core.record.column_buffers import ALL_COLUMNS, DECODED_SCHEMA
-from broker_core.record.partitioner import StickyPartitioner, partition_for_key
+from broker_core.record.partitioner import partition_for_key
 from broker_core.record.row_partitioning import group_rows, partition_rows
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "DecodedBatches",
     "EncodedBatches",
     "Producer",
-    "StickyPartitioner",
     "decode",
     "encode",
     "group_rows",

@@ -16,7 +16,6 @@ from typing_extensions import Buffer
 
 from broker_core.model.exceptions import CorruptBatchError
 from broker_core.record.batch_builder import build_batch
-from broker_core.record.batch_header import BatchHeader
 from broker_core.record.batch_reader import Record, records_of
 from broker_core.record.faults import corrupt_batch
 
@@ -111,8 +110,3 @@ def build_end_transaction_marker(
         is_transactional=True,
         is_control=True,
     )
-
-
-def is_abort_marker(buffer: Buffer, position: int, header: BatchHeader) -> bool:
-    """Whether the batch is a control batch with an abort marker."""
-    return header.is_control and read_control_type(buffer, position) is ControlType.ABORT

@@ -19,20 +19,3 @@ def murmur2(key: Buffer) -> int:
 def partition_for_key(key: Buffer, partition_count: int) -> int:
     """The partition of a record with this key. `partition_count` must be positive."""
     return (KERNEL.murmur2(key) & 0x7FFFFFFF) % partition_count
-
-
-class StickyPartitioner:
-    """The partition for records without a key: one for a whole batch, then the next, round and round.
-
-    Several writers should start at different partitions.
-    """
-
-    def __init__(self, partition_count: int, *, starting_partition: int = 0) -> None:
-        assert partition_count > 0, f"partition count {partition_count}"
-        self.partition_count = partition_count
-        self.current = starting_partition % partition_count
-
-    def on_new_batch(self) -> int:
-        """Moves on and returns the partition of the next batch."""
-        self.current = (self.current + 1) % self.partition_count
-        return self.current

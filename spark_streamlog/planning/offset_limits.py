@@ -27,8 +27,6 @@ from spark_streamlog.errors import condition_error
 EARLIEST = int(OffsetSpec.EARLIEST)
 LATEST = int(OffsetSpec.LATEST)
 
-WORD_OF_OFFSET = {EARLIEST: "earliest", LATEST: "latest"}
-
 
 @dataclass(frozen=True, slots=True)
 class Earliest:

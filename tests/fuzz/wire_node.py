@@ -9,7 +9,7 @@ from support.nodes.whole_node import a_node, make_topic, pass_time
 from broker_core.handlers.call import ConnectionEnd, Peer
 from broker_core.handlers.dispatch import dispatch
 from broker_core.model.exceptions import MalformedMessageError
-from broker_core.protocol.connection import ServerSide
+from broker_core.protocol.connection import ServerSide, response_frame
 
 MAX_FRAME_BYTES = 2**20
 
@@ -70,5 +70,4 @@ class WireConnection:
         elif answer is None:
             self.answers.append(b"")
         else:
-            self._connection.send_response(request, answer)
-            self.answers.append(b"".join(bytes(part) for part in self._connection.data_to_send()))
+            self.answers.append(b"".join(bytes(part) for part in response_frame(request, answer)[0]))

@@ -13,7 +13,6 @@ deleted it died before it deleted the offsets. A topic recreated under the name 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -38,16 +37,6 @@ from broker_core.model.retention_pin import pinned_until_ms
 from broker_core.model.topic_name import validate_topic_name
 
 _MAX_INT32: Final = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionLease:
-    """A live pin: records at and after `offset` are kept until `until_ms`."""
-
-    group_id: str
-    partition: TopicPartition
-    offset: int
-    until_ms: int
 
 
 class _Slot(NamedTuple):
@@ -118,13 +107,9 @@ class GroupOffsets:
             slot.partition for held in self._pending.values() for slot in held if slot.group_id == group_id
         )
 
-    def retention_leases(self, now_ms: int) -> tuple[RetentionLease, ...]:
-        """Every live pin, ordered by partition and group."""
-        return tuple(lease for partition in sorted(self._pins) for lease in self._leases_of(partition, now_ms))
-
     def pinned_offset(self, partition: TopicPartition, now_ms: int) -> int | None:
         """The smallest offset that a live pin holds in the partition: retention keeps it and all later records."""
-        return min((lease.offset for lease in self._leases_of(partition, now_ms)), default=None)
+        return min(self._pinned_offsets(partition, now_ms), default=None)
 
     # -- plans --
 
@@ -254,14 +239,15 @@ class GroupOffsets:
             if not self._pins[slot.partition]:
                 del self._pins[slot.partition]
 
-    def _leases_of(self, partition: TopicPartition, now_ms: int) -> Iterable[RetentionLease]:
-        for group_id in sorted(self._pins.get(partition, ())):
+    def _pinned_offsets(self, partition: TopicPartition, now_ms: int) -> Iterator[int]:
+        """Of the pins that are live."""
+        for group_id in self._pins.get(partition, ()):
             value = self._committed[group_id][partition].value
             until_ms = pinned_until_ms(value.metadata) if value else None
             if value is None or until_ms is None or not self._counts(partition, value):
                 continue
             if until_ms > now_ms:
-                yield RetentionLease(group_id=group_id, partition=partition, offset=value.offset, until_ms=until_ms)
+                yield value.offset
 
 
 def _group_offset(value: OffsetCommitValue | None) -> GroupOffset:

@@ -41,7 +41,12 @@ from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerId
 from broker_core.model.transaction_state import TransactionState
 from broker_core.record.batch_header import BatchHeader, read_header, write_placement
 from broker_core.record.batch_reader import iter_headers, records_of
-from broker_core.record.control_records import EndTransactionMarker, build_end_transaction_marker, is_abort_marker
+from broker_core.record.control_records import (
+    ControlType,
+    EndTransactionMarker,
+    build_end_transaction_marker,
+    read_control_type,
+)
 
 _ID_SPACE = UUID("6ba7b810-9dad-11d1-80b4-00c04fd430c8")
 
@@ -402,7 +407,8 @@ class InMemoryCluster:
         for batch in log.batches:
             header = read_header(batch)
             first_offset = first_offsets.get(header.producer_id)
-            if is_abort_marker(batch, 0, header) and header.last_offset >= from_offset and first_offset is not None:
+            is_abort = header.is_control and read_control_type(batch, 0) is ControlType.ABORT
+            if is_abort and header.last_offset >= from_offset and first_offset is not None:
                 aborted.append(AbortedTransaction(producer_id=header.producer_id, first_offset=first_offset))
             if header.is_control:
                 first_offsets.pop(header.producer_id, None)

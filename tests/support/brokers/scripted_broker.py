@@ -26,7 +26,7 @@ from broker_core.client.cluster_client import open_remote
 from broker_core.model.client_settings import parse_client_settings
 from broker_core.model.exceptions import MalformedMessageError
 from broker_core.protocol.api_table import ApiKey, message_types, versions_with_schemas
-from broker_core.protocol.connection import ServerSide
+from broker_core.protocol.connection import ServerSide, response_frame
 
 CLOSE = object()
 SILENCE = object()
@@ -132,8 +132,7 @@ class ScriptedBroker:
                         if isinstance(answer, bytes):
                             accepted.sendall(answer)
                         elif answer is not SILENCE:
-                            protocol.send_response(request, answer)
-                            accepted.sendall(b"".join(protocol.data_to_send()))
+                            accepted.sendall(b"".join(response_frame(request, answer)[0]))
         except (OSError, MalformedMessageError):
             return
 

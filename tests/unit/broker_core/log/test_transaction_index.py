@@ -5,7 +5,6 @@ from hypothesis import strategies as st
 from broker_core.log.transaction_index import (
     AbortedTransactionEntry,
     TransactionIndex,
-    collect_aborted_transactions,
     encode_transaction_entry,
 )
 from broker_core.model.exceptions import UnsupportedFormatError
@@ -46,16 +45,10 @@ def test_a_fetch_learns_the_transactions_that_overlap_it():
 
 def test_a_transaction_that_ends_in_a_later_segment_is_still_found():
     first, second = an_index(an_entry(1, 2, 10, 5)), an_index(an_entry(2, 5, 30, 31))
-    found = collect_aborted_transactions([first, second], from_offset=0, until_offset=8)
-    assert [entry.producer_id for entry in found] == [1, 2]
-
-
-def test_later_segments_are_not_asked_once_the_rest_cannot_matter():
-    def segments():
-        yield an_index(an_entry(1, 2, 10, 11))
-        raise AssertionError("asked too far")
-
-    assert len(collect_aborted_transactions(segments(), from_offset=0, until_offset=8)) == 1
+    found = first.collect(from_offset=0, until_offset=8)
+    assert ([entry.producer_id for entry in found.entries], found.is_complete) == ([1], False)
+    found = second.collect(from_offset=0, until_offset=8)
+    assert ([entry.producer_id for entry in found.entries], found.is_complete) == ([2], True)
 
 
 @st.composite

@@ -3,11 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.builders.builders import SOME_TIME_MS, a_batch, a_record, some_records
+from support.builders.builders import a_batch, a_record, some_records
 
 from broker_core.model.exceptions import InvalidRecordError
 from broker_core.model.identifiers import CompressionType, TimestampType
-from broker_core.record.batch_builder import build_batch, build_empty_batch, rebuild_batch, record_bytes
+from broker_core.record.batch_builder import build_batch, build_empty_batch, record_bytes
 from broker_core.record.batch_header import HEADER_BYTES, read_header
 from broker_core.record.batch_reader import Record, check_crc, records_of
 
@@ -68,34 +68,6 @@ def test_gaps_of_compaction_are_kept():
     assert [r.offset for r in records_of(batch)] == [11, 14]
 
 
-@pytest.mark.parametrize("codec", CompressionType)
-def test_rebuilding_keeps_everything_but_the_dropped_records(codec):
-    before = a_batch(5, base_offset=20, compression=codec, producer=(3, 1, 9), is_transactional=True, leader_epoch=4)
-    header = read_header(before)
-    kept = [r for r in records_of(before) if r.offset in (21, 23)]
-    after = rebuild_batch(header, kept)
-    rebuilt = read_header(after)
-    assert list(records_of(after)) == kept
-    for field in ("base_offset", "last_offset", "last_sequence", "producer_id", "producer_epoch", "attributes"):
-        assert getattr(rebuilt, field) == getattr(header, field), field
-    assert rebuilt.partition_leader_epoch == 4
-
-
-def test_rebuilding_with_all_records_gives_the_same_bytes():
-    before = a_batch(5, base_offset=20)
-    assert rebuild_batch(read_header(before), records_of(before)) == before
-
-
-def test_a_delete_horizon_becomes_the_base_of_the_timestamps():
-    before = a_batch(2)
-    after = rebuild_batch(read_header(before), records_of(before), delete_horizon_ms=SOME_TIME_MS + 1_000_000)
-    header = read_header(after)
-    assert header.delete_horizon_ms == SOME_TIME_MS + 1_000_000
-    assert [r.timestamp_ms for r in records_of(after)] == [SOME_TIME_MS, SOME_TIME_MS + 1]
-    again = rebuild_batch(header, records_of(after))
-    assert again == after
-
-
 def test_an_emptied_batch_keeps_offsets_and_the_producers_last_sequence():
     header = read_header(a_batch(5, base_offset=20, producer=(3, 1, 9), compression=CompressionType.ZSTD))
     empty = build_empty_batch(header)
@@ -104,7 +76,6 @@ def test_an_emptied_batch_keeps_offsets_and_the_producers_last_sequence():
     assert (found.last_offset, found.last_sequence, found.record_count) == (24, 13, 0)
     assert found.base_timestamp == found.max_timestamp == header.max_timestamp
     check_crc(empty, 0, found)
-    assert rebuild_batch(header, []) == empty
 
 
 def test_log_append_time_is_the_batches():

@@ -15,7 +15,6 @@ from broker_core.record.batch_header import (
     read_header,
     write_log_append_time,
     write_placement,
-    write_producer,
 )
 from broker_core.record.batch_reader import check_crc, records_of
 
@@ -121,14 +120,6 @@ def test_log_append_time_shows_in_every_record_and_the_crc_is_true_again():
     assert header.max_timestamp == 123
     assert header.compression_type is CompressionType.ZSTD
     assert {record.timestamp_ms for record in records_of(batch)} == {123}
-
-
-def test_a_producer_is_stamped_in_place():
-    batch = a_batch()
-    write_producer(batch, 0, producer_id=5, producer_epoch=6, base_sequence=7)
-    header = read_header(batch)
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (5, 6, 7)
-    check_crc(batch, 0, header)
 
 
 def test_the_crc_is_castagnolis_and_starts_at_the_attributes():

@@ -16,7 +16,6 @@ from broker_core.record.batch_reader import (
     iter_headers,
     records_of,
     scan_batches,
-    valid_prefix_bytes,
 )
 from broker_core.record.faults import relocated
 from broker_core.record.kernel_protocol import Cell
@@ -33,7 +32,7 @@ def test_headers_come_with_their_positions():
 @pytest.mark.parametrize("cut", range(1, len(a_batch(1))))
 def test_an_incomplete_batch_at_the_end_is_no_batch(cut):
     assert len(list(iter_headers(THREE[:-cut]))) == 2
-    assert valid_prefix_bytes(THREE[:-cut]) == len(THREE) - len(a_batch(1))
+    assert scan_batches(THREE[:-cut]).bytes_scanned == len(THREE) - len(a_batch(1))
 
 
 def test_until_ends_the_iteration():
@@ -49,7 +48,7 @@ def test_zeros_behind_the_batches_are_corrupt_to_a_reader_and_the_end_to_recover
     padded = THREE + bytes(1000)
     with pytest.raises(CorruptBatchError):
         list(iter_headers(padded))
-    assert valid_prefix_bytes(padded) == len(THREE)
+    assert scan_batches(padded).bytes_scanned == len(THREE)
 
 
 def test_a_wrong_crc_is_found_by_the_check_and_ends_the_valid_prefix():
@@ -74,8 +73,8 @@ def test_a_batch_beyond_the_buffer_fails_the_crc_check():
 @given(st.binary(max_size=200), st.integers(0, len(THREE)))
 def test_scanning_the_valid_prefix_again_gives_the_same(junk, cut):
     data = THREE[:cut] + junk
-    size = valid_prefix_bytes(data)
-    assert valid_prefix_bytes(data[:size]) == size
+    size = scan_batches(data).bytes_scanned
+    assert scan_batches(data[:size]).bytes_scanned == size
 
 
 def test_a_scan_gives_headers_and_columns():

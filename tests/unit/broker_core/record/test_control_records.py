@@ -3,7 +3,7 @@
 import struct
 
 import pytest
-from support.builders.builders import a_batch, a_commit_marker, an_abort_marker
+from support.builders.builders import a_commit_marker, an_abort_marker
 
 from broker_core.model.exceptions import CorruptBatchError
 from broker_core.record.batch_builder import build_batch, build_empty_batch
@@ -13,7 +13,6 @@ from broker_core.record.control_records import (
     ControlType,
     EndTransactionMarker,
     control_type,
-    is_abort_marker,
     read_control_type,
     read_end_transaction_marker,
 )
@@ -34,13 +33,6 @@ def test_a_marker_is_one_transactional_control_record_without_sequence():
     assert header.is_control and header.is_transactional
     assert (header.record_count, header.base_sequence) == (1, -1)
     assert (header.producer_id, header.producer_epoch) == (5, 2)
-
-
-def test_only_an_abort_marker_is_one():
-    abort, commit, data = an_abort_marker(), a_commit_marker(), a_batch()
-    assert is_abort_marker(abort, 0, read_header(abort))
-    assert not is_abort_marker(commit, 0, read_header(commit))
-    assert not is_abort_marker(data, 0, read_header(data))
 
 
 def test_later_versions_with_more_bytes_are_read_as_far_as_known():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker_core.record import pure_kernel
-from broker_core.record.partitioner import StickyPartitioner, murmur2, partition_for_key
+from broker_core.record.partitioner import murmur2, partition_for_key
 
 # From Kafka's UtilsTest.
 KNOWN = {
@@ -36,10 +36,3 @@ def test_a_keys_partition_exists(key, partition_count):
 
 def test_the_sign_bit_is_dropped_not_the_sign():
     assert partition_for_key(b"21", 1000) == (-973932308 & 0x7FFFFFFF) % 1000
-
-
-def test_sticky_goes_round_batch_by_batch():
-    sticky = StickyPartitioner(3, starting_partition=5)
-    assert sticky.current == 2
-    assert [sticky.on_new_batch() for _ in range(4)] == [0, 1, 2, 0]
-    assert sticky.current == 0

@@ -8,7 +8,7 @@ from support.nodes.coordinator_runner import ORDERS, OffsetsRunner, refusal_of
 from broker_core.cluster import GroupOffset
 from broker_core.coordinator.record_fields import MAX_STRING_BYTES
 from broker_core.group.group_records import GroupMetadataRecord, OffsetCommitRecord, OffsetCommitValue
-from broker_core.group.offsets.group_offsets import GroupOffsets, RetentionLease
+from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.model.exceptions import (
     InvalidGroupError,
     InvalidRequestError,
@@ -300,16 +300,12 @@ def test_pins_of_deleted_groups_and_of_open_transactions_hold_nothing(runner):
     assert runner.offsets.pinned_offset(ORDERS[0], 1000) is None
 
 
-def test_leases_list_every_live_pin(runner):
+def test_of_the_live_pins_of_a_partition_the_smallest_counts(runner):
     pin(runner, "b", ORDERS[1], 7, 5000)
     pin(runner, "b", ORDERS[0], 20, 3000)
     pin(runner, "a", ORDERS[0], 50, 2000)
     pin(runner, "late", ORDERS[0], 1, 1000)
-    assert runner.offsets.retention_leases(1500) == (
-        RetentionLease(group_id="a", partition=ORDERS[0], offset=50, until_ms=2000),
-        RetentionLease(group_id="b", partition=ORDERS[0], offset=20, until_ms=3000),
-        RetentionLease(group_id="b", partition=ORDERS[1], offset=7, until_ms=5000),
-    )
+    assert [runner.offsets.pinned_offset(partition, 1500) for partition in ORDERS[:2]] == [20, 7]
 
 
 def test_members_of_groups_say_nothing_of_offsets(runner):
