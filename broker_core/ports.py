@@ -1,4 +1,4 @@
-"""The outside world as protocols: a clock, randomness, files, blocking jobs, object storage.
+"""The outside world as protocols: a clock, randomness, files and locks, blocking jobs, object storage.
 
 Machines take time and random bytes as arguments; drivers get these ports. `storage/os_file_system.py` is the real
 FileSystem; tests use a faulty twin (disk full, torn write, lost unsynced bytes, kill between two calls).
@@ -6,9 +6,10 @@ FileSystem; tests use a faulty twin (disk full, torn write, lost unsynced bytes,
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from typing_extensions import Buffer
 
@@ -100,12 +101,26 @@ class File(Protocol):
     def close(self) -> None: ...
 
 
+class FileStat(NamedTuple):
+    """What stands at a path. Two files that are not the same differ in device or inode, or, where a number was used
+    again, in the time."""
+
+    device: int
+    inode: int
+    modified_ns: int
+    is_directory: bool
+
+
 class FileSystem(Protocol):
     """Directory operations. Paths are absolute strings."""
 
     def open(self, path: str, *, writable: bool, create: bool = False) -> File: ...
 
     def exists(self, path: str) -> bool: ...
+
+    def stat(self, path: str) -> FileStat | None:
+        """None: there is nothing at the path. Raises OSError where that cannot be known."""
+        ...
 
     def list_directory(self, path: str) -> list[str]:
         """Names, sorted."""
@@ -222,3 +237,37 @@ class ObjectStore(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class LockMode(enum.Enum):
+    SHARED = "shared"
+    EXCLUSIVE = "exclusive"
+
+
+class LockFile(Protocol):
+    """An open lock file. Two of the same path exclude each other, in one process and in several; whatever is held goes
+    when it is closed, or its process ends."""
+
+    def lock(self, mode: LockMode, *, waits: bool) -> bool:
+        """Whether it is held in this mode now, which replaces the mode before without a gap. `waits`: as long as it
+        takes. Raises OSError."""
+        ...
+
+    def unlock(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Locks(Protocol):
+    """Lock files, and the time that passes while somebody waits for one."""
+
+    def open(self, path: str, mode: LockMode, *, creates: bool) -> LockFile:
+        """To be locked in this mode at first; with `creates` the file is made if it is missing. Raises OSError: a file
+        that may not be written can be locked in SHARED mode only."""
+        ...
+
+    def monotonic_seconds(self) -> float:
+        """Since some instant; never goes back."""
+        ...
+
+    def sleep(self, seconds: float) -> None: ...

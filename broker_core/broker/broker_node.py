@@ -31,13 +31,14 @@ from broker_core.coordinator.stored_records import load_decoder
 from broker_core.fetch.fetch_session import FetchSessionCache
 from broker_core.fetch.purgatory import ParkedRequest, Purgatory
 from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.log_directory.system_ports import SYSTEM_LOCKS
 from broker_core.metadata.authorizer import Authorizer
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.model.exceptions import InvalidConfigError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
 from broker_core.model.topic_name import is_internal_topic
-from broker_core.ports import Clock, Entropy, FileSystem, Jobs, LoopWrites
+from broker_core.ports import Clock, Entropy, FileSystem, Jobs, Locks, LoopWrites
 
 _SESSION_ID_BYTES: Final = 4
 _SESSION_ID_MASK: Final = 2**31 - 1
@@ -55,6 +56,7 @@ class NodePorts:
     clock: Clock
     entropy: Entropy
     file_system: FileSystem
+    locks: Locks = SYSTEM_LOCKS
     loop_writes: LoopWrites | None = None
     answer_room_bytes: Callable[[], int] = lambda: sys.maxsize
     max_open_count: int = MAX_OPEN_PARTITION_COUNT
@@ -95,6 +97,7 @@ class BrokerNode:
         self.purgatory = Purgatory()
         """Of fetches."""
         self._file_system = ports.file_system
+        self._locks = ports.locks
         self._loop_writes = ports.loop_writes
         self._max_open_count = ports.max_open_count
         self._directory: NodeDirectory | None = None
@@ -225,6 +228,7 @@ class BrokerNode:
             node_id=self.config.node_id,
             topic_defaults=self.config.topic_defaults,
             max_open_count=self._max_open_count,
+            locks=self._locks,
         )
         try:
             if directory.properties.node_id != self.config.node_id:

@@ -28,11 +28,11 @@ from broker_core.log_directory.meta_properties import NODE_ID, MetaProperties
 from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.partition_folders import PartitionFolders
-from broker_core.log_directory.partition_lock import LockMode
+from broker_core.log_directory.system_ports import SYSTEM_LOCKS
 from broker_core.model.exceptions import DirectoryReadOnlyError, StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
-from broker_core.ports import Clock, Entropy, FileSystem, Jobs
+from broker_core.ports import Clock, Entropy, FileSystem, Jobs, LockMode, Locks
 from broker_core.storage.writable_partition import WritablePartition
 
 RecoveryProgress = Callable[[int, int], None]
@@ -75,10 +75,13 @@ class NodeDirectory:
         node_id: int = NODE_ID,
         topic_defaults: Mapping[str, str] = MappingProxyType({}),
         max_open_count: int = MAX_OPEN_PARTITION_COUNT,
+        locks: Locks = SYSTEM_LOCKS,
     ) -> NodeDirectory:
         """Raises DirectoryLockedError when anybody else has it open, DirectoryReadOnlyError for a real Kafka's or one
         without write access, DirectoryFormatError for what is no log directory."""
-        directory = LogDirectory(fs, path, create=True, entropy=entropy, lock_mode=LockMode.EXCLUSIVE, node_id=node_id)
+        directory = LogDirectory(
+            fs, path, create=True, entropy=entropy, lock_mode=LockMode.EXCLUSIVE, node_id=node_id, locks=locks
+        )
         try:
             if directory.kind is DirectoryKind.FOREIGN:
                 raise DirectoryReadOnlyError(

@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import enum
 import errno
-import os
-import stat
-import time
+from contextlib import suppress
 from typing import Final
 
 from broker_core.log_directory.clean_shutdown import remove_clean_shutdown
@@ -35,7 +33,8 @@ from broker_core.log_directory.meta_properties import (
     decode_meta_properties,
     encode_meta_properties,
 )
-from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, LockMode, PartitionLock
+from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
+from broker_core.log_directory.system_ports import SYSTEM_LOCKS
 from broker_core.metadata.controller import encode_id, random_id
 from broker_core.model.exceptions import (
     DirectoryFormatError,
@@ -44,7 +43,7 @@ from broker_core.model.exceptions import (
     StorageError,
 )
 from broker_core.model.topic_name import parse_partition_folder
-from broker_core.ports import Entropy, FileSystem
+from broker_core.ports import Entropy, FileSystem, LockMode, Locks
 from broker_core.storage.checkpoints import read_small_file, write_atomically
 from broker_core.storage.storage_errors import translated
 
@@ -78,15 +77,17 @@ class LogDirectory:
         entropy: Entropy,
         lock_mode: LockMode = LockMode.SHARED,
         node_id: int = NODE_ID,
+        locks: Locks = SYSTEM_LOCKS,
     ) -> None:
         """`lock_mode`: a broker wants the directory for itself, EXCLUSIVE. `node_id`: of a log that is made."""
         self.path = path
+        self.locks = locks
         self._fs = fs
         self._create = create
         self._lock_mode = lock_mode
         self._node_id = node_id
         self._entropy = entropy
-        self._lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}")
+        self._lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}", locks=locks)
         self._holds_lock = False
         self._may_be_unclean = False
         self._properties: MetaProperties | None = None
@@ -205,12 +206,12 @@ class LogDirectory:
 
     def _examine(self) -> tuple[DirectoryKind, MetaProperties | None]:
         try:
-            mode = os.stat(self.path).st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return self._absent(f"{self.path} does not exist")
+            found = self._fs.stat(self.path)
         except PermissionError as error:
             raise self._unreadable(error) from error
-        if not stat.S_ISDIR(mode):
+        if found is None:
+            return self._absent(f"{self.path} does not exist")
+        if not found.is_directory:
             raise DirectoryFormatError(f"{self.path} is a file; a log is a directory", directory=self.path)
         try:
             names = self._fs.list_directory(self.path)
@@ -299,7 +300,7 @@ class LogDirectory:
 
     def _lock_to_make(self) -> None:
         """Gets the root lock: exclusively while there is no log yet, or shared because another process made it."""
-        deadline = time.monotonic() + _LOCK_WAIT_SECONDS
+        deadline = self.locks.monotonic_seconds() + _LOCK_WAIT_SECONDS
         while True:
             if self._lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
                 self._holds_lock = True
@@ -313,18 +314,17 @@ class LogDirectory:
                 self.look_again()
                 self.require_writable()
                 return
-            if time.monotonic() >= deadline:
+            if self.locks.monotonic_seconds() >= deadline:
                 raise DirectoryLockedError(
                     f"{self.path} cannot be made a log: another process holds {self._lock.path}", directory=self.path
                 )
-            time.sleep(_PAUSE_SECONDS)
+            self.locks.sleep(_PAUSE_SECONDS)
 
     def _current_identity(self) -> tuple[int, ...] | None:
         """The file meta.properties, or without it the directory: both stay the same for as long as the log does."""
         for path in (f"{self.path}/{META_PROPERTIES_FILE_NAME}", self.path):
-            try:
-                state = os.stat(path)
-            except OSError:
-                continue
-            return (state.st_dev, state.st_ino, state.st_mtime_ns if path != self.path else 0)
+            with suppress(OSError):
+                found = self._fs.stat(path)
+                if found is not None:
+                    return (found.device, found.inode, found.modified_ns if path != self.path else 0)
         return None

@@ -12,7 +12,6 @@ from typing import Final
 
 from broker_core.log.key_filter import ClosedSegment
 from broker_core.log_directory.partition_access import PartitionAccess
-from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.model.exceptions import CorruptDataError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import is_internal_topic
@@ -40,8 +39,8 @@ class KeyFilterMaintenance:
 
         if is_internal_topic(partition.topic) or not self._access.read(partition, plan):
             return 0
-        path = f"{self._access.path_of(partition)}/{KEY_FILTER_LOCK_FILE_NAME}"
-        with closing(PartitionLock(path)) as lock, lock.maybe_exclusive(timeout_seconds=0) as is_held:
+        mutex = self._access.lock_of(partition, KEY_FILTER_LOCK_FILE_NAME)
+        with closing(mutex) as lock, lock.maybe_exclusive(timeout_seconds=0) as is_held:
             if not is_held:
                 return 0  # somebody else is at it
             with closing(self._access.open_apart(partition)) as source:

@@ -35,7 +35,7 @@ from broker_core.model.exceptions import UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC, partition_folder
-from broker_core.ports import Clock, FileSystem
+from broker_core.ports import Clock, FileSystem, Locks
 from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.storage_errors import translated
 from broker_core.storage.writable_partition import WritablePartition
@@ -70,6 +70,11 @@ class MetadataLog:
         self._writer: _Writer | None = None
         self._durable_end_offset = -1
         """Up to here the published bounds are known to be on the device."""
+
+    @property
+    def locks(self) -> Locks:
+        """Those that the directory is used with."""
+        return self._directory.locks
 
     @property
     def image(self) -> MetadataImage:
@@ -194,7 +199,7 @@ class MetadataLog:
         self._fs.sync_directory(self._directory.path)
 
     def _open_writer(self) -> _Writer:
-        lock = PartitionLock(f"{self._folder}/{LOCK_FILE_NAME}")
+        lock = PartitionLock(f"{self._folder}/{LOCK_FILE_NAME}", locks=self.locks)
         with lock.exclusive():
             WritablePartition.create(
                 self._fs, self._folder, METADATA_PARTITION, CLUSTER_METADATA_TOPIC_ID, keeps_unpublished=False

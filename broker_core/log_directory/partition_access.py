@@ -13,7 +13,6 @@ makes it again with id 2; A opens files of the folder `t-0` by their paths and t
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from broker_core.cluster import TopicDescription
 from broker_core.log_directory.directory import LogDirectory
 from broker_core.log_directory.open_partitions import OpenPartitions, Taken
 from broker_core.log_directory.partition_folders import PartitionFolders
-from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, LockMode, PartitionLock
+from broker_core.log_directory.partition_lock import LOCK_FILE_NAME, PartitionLock
 from broker_core.log_directory.topic_catalog import TopicCatalog, is_same_topic, topic_of
 from broker_core.log_directory.topic_configs import TopicConfigs
 from broker_core.model.exceptions import (
@@ -40,7 +39,7 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
 from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import partition_folder
-from broker_core.ports import FileSystem
+from broker_core.ports import FileStat, FileSystem, LockMode
 from broker_core.storage.checkpoints import PARTITION_METADATA_FILE_NAME
 from broker_core.storage.partition_rebuilder import PartitionRebuilder
 from broker_core.storage.partition_writer import RememberedProducers
@@ -60,8 +59,6 @@ _ATTEMPT_COUNT: Final = 10
 _RECOVERY_WAIT_SECONDS: Final = 1.0
 """How long a reader that met a bad batch waits for a writer that may be about to cut it."""
 
-FolderIdentity = tuple[int, int, int]
-
 
 class _StaleFolderError(Exception):
     """Another folder stands at the path than the one that is open: removed by hand, or put back from elsewhere."""
@@ -72,7 +69,7 @@ class OpenReader(Generic[Store]):
     """A partition that is open for reading, and the folder that it was opened on."""
 
     store: Store
-    identity: FolderIdentity | None
+    identity: FileStat | None
 
     def close(self) -> None:
         self.store.close()
@@ -83,7 +80,7 @@ class OpenWriter:
     """The same for writing, and the lock that must be held besides."""
 
     store: WritablePartition
-    identity: FolderIdentity | None
+    identity: FileStat | None
     lock: PartitionLock
 
     def close(self) -> None:
@@ -133,11 +130,15 @@ class PartitionAccess:
         self._writers = OpenPartitions(
             open_partition=self._open_writer, close_partition=self._close_writer, max_count=max_open_count
         )
-        self._remembered: dict[TopicPartition, tuple[FolderIdentity | None, RememberedProducers]] = {}
+        self._remembered: dict[TopicPartition, tuple[FileStat | None, RememberedProducers]] = {}
         """Of partitions that were closed to open others, or to be opened with other settings."""
 
     def path_of(self, partition: TopicPartition) -> str:
         return f"{self._directory.path}/{partition_folder(partition)}"
+
+    def lock_of(self, partition: TopicPartition, file_name: str) -> PartitionLock:
+        """One of the partition's lock files, for the caller to close."""
+        return PartitionLock(f"{self.path_of(partition)}/{file_name}", locks=self._directory.locks)
 
     def config_of(self, partition: TopicPartition) -> TopicConfig:
         """The settings of the partition's topic. Raises UnknownTopicError, UnknownPartitionError."""
@@ -248,7 +249,7 @@ class PartitionAccess:
 
     def is_in_place(self, held: OpenReader[ReadablePartition], partition: TopicPartition) -> bool:
         """Whether the folder is still the partition's. Takes no lock."""
-        return _identity_of(self.path_of(partition)) == held.identity
+        return self._identity_of(self.path_of(partition)) == held.identity
 
     def drop_topic(self, name: str) -> None:
         """Closes what is open of a topic that was deleted."""
@@ -279,11 +280,11 @@ class PartitionAccess:
 
     def _open_forgetful_writer(self, partition: TopicPartition, topic: TopicDescription) -> OpenWriter:
         store, identity = self._open_store(WritablePartition, partition, topic)
-        lock = PartitionLock(f"{self.path_of(partition)}/{LOCK_FILE_NAME}")
+        lock = self.lock_of(partition, LOCK_FILE_NAME)
         return OpenWriter(store=store, identity=identity, lock=lock)
 
-    def _require_folder(self, partition: TopicPartition, identity: FolderIdentity | None) -> None:
-        if _identity_of(self.path_of(partition)) != identity:
+    def _require_folder(self, partition: TopicPartition, identity: FileStat | None) -> None:
+        if self._identity_of(self.path_of(partition)) != identity:
             raise _StaleFolderError
 
     def _close_writer(self, writer: OpenWriter) -> None:
@@ -311,16 +312,16 @@ class PartitionAccess:
 
     def _open_store(
         self, kind: type[Store], partition: TopicPartition, topic: TopicDescription
-    ) -> tuple[Store, FolderIdentity | None]:
+    ) -> tuple[Store, FileStat | None]:
         path = self.path_of(partition)
         may_make = self._folders is not None and self._directory.is_writable
         config = self._configs.of(topic)
         # Topics of an old Kafka have no id, and a real Kafka's folder is taken for what it says it is.
         topic_id = None if self._folders is None else topic.topic_id
 
-        def open_it() -> tuple[Store, FolderIdentity | None]:
+        def open_it() -> tuple[Store, FileStat | None]:
             store = kind.open(self._fs, path, partition, config=config, topic_id=topic_id)
-            return store, _identity_of(path)
+            return store, self._identity_of(path)
 
         try:
             store, identity = open_it()
@@ -335,17 +336,12 @@ class PartitionAccess:
         self._folders.make(topic, partition)
         return open_it()
 
+    def _identity_of(self, path: str) -> FileStat | None:
+        """The folder's partition.metadata, which is written once; None without one, as before Kafka 2.8."""
+        return self._fs.stat(f"{path}/{PARTITION_METADATA_FILE_NAME}")
+
     def _restless(self, partition: TopicPartition) -> UnknownTopicError:
         return UnknownTopicError(
             f"Topic '{partition.topic}' was deleted, made or altered {_ATTEMPT_COUNT} times during one operation.",
             topic=partition.topic,
         )
-
-
-def _identity_of(path: str) -> FolderIdentity | None:
-    """The folder's partition.metadata, which is written once; None without one, as before Kafka 2.8."""
-    try:
-        state = os.stat(f"{path}/{PARTITION_METADATA_FILE_NAME}")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return state.st_dev, state.st_ino, state.st_mtime_ns

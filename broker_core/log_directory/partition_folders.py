@@ -162,7 +162,7 @@ class PartitionFolders:
     def _finish(self, partition: TopicPartition, topic: TopicDescription) -> None:
         """Makes what is missing in the folder. Under its lock: it may be whole and somebody appending to it."""
         path = self.path_of(partition)
-        lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}")
+        lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}", locks=self._metadata_log.locks)
         try:
             with lock.exclusive():
                 WritablePartition.create(self._fs, path, partition, topic.topic_id, is_folder_durable=True)
@@ -181,7 +181,7 @@ class PartitionFolders:
         unique_hex = self._entropy.random_bytes(16).hex()
         is_rubbish = self._metadata_log.image.was_removed(found_id)
         name = (deleted_folder if is_rubbish else stray_folder)(partition, unique_hex)
-        lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}")
+        lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}", locks=self._metadata_log.locks)
         try:
             with lock.exclusive():
                 self._fs.rename(path, f"{self._path}/{name}")

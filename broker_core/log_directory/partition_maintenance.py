@@ -15,7 +15,6 @@ from broker_core.log.retention import plan_retention
 from broker_core.log.segment_table import Segment
 from broker_core.log_directory.key_filter_maintenance import KeyFilterMaintenance
 from broker_core.log_directory.partition_access import PartitionAccess
-from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.model.exceptions import StorageError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import COMPACTION_MEMORY_BYTES
@@ -132,8 +131,8 @@ class PartitionMaintenance:
     def _compact(self, partition: TopicPartition) -> list[CompactionReport]:
         if not self._access.config_of(partition).is_compacted:
             return []
-        path = f"{self._access.path_of(partition)}/{COMPACTION_LOCK_FILE_NAME}"
-        with closing(PartitionLock(path)) as lock, lock.maybe_exclusive(timeout_seconds=0) as is_held:
+        mutex = self._access.lock_of(partition, COMPACTION_LOCK_FILE_NAME)
+        with closing(mutex) as lock, lock.maybe_exclusive(timeout_seconds=0) as is_held:
             return self._passes(partition) if is_held else []  # else somebody else is at it
 
     def _passes(self, partition: TopicPartition) -> list[CompactionReport]:

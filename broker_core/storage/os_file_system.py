@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from typing import Final
 
 from typing_extensions import Buffer
 
 from broker_core.model.limits import MAX_KEPT_READ_BYTES
-from broker_core.ports import File
+from broker_core.ports import File, FileStat
 from broker_core.storage.read_buffers import ReadBuffers
 
 _NEW_FILE_MODE = 0o644
@@ -107,6 +108,13 @@ class OsFileSystem:
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
+
+    def stat(self, path: str) -> FileStat | None:
+        try:
+            state = os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return FileStat(state.st_dev, state.st_ino, state.st_mtime_ns, stat.S_ISDIR(state.st_mode))
 
     def list_directory(self, path: str) -> list[str]:
         return sorted(os.listdir(path))

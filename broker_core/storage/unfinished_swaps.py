@@ -13,7 +13,7 @@ again.
 
 from __future__ import annotations
 
-from broker_core.ports import File, FileSystem
+from broker_core.ports import File, FileStat, FileSystem
 from broker_core.storage.batch_walk import walk_headers
 from broker_core.storage.segment_names import (
     CLEANED,
@@ -43,6 +43,10 @@ class SwapsFinished:
 
     def exists(self, path: str) -> bool:
         return self._inner.exists(path) or self._is_swapped(path)
+
+    def stat(self, path: str) -> FileStat | None:
+        """Of a file that no compaction swaps."""
+        return self._inner.stat(path)
 
     def list_directory(self, path: str) -> list[str]:
         names = self._inner.list_directory(path)

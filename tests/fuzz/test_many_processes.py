@@ -15,7 +15,7 @@ from fuzz.worker_process import LoopingProcess
 
 from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.log_directory import directory as directory_room
-from broker_core.log_directory.partition_lock import LockMode, PartitionLock
+from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.model.exceptions import (
     DirectoryLockedError,
     OffsetOutOfRangeError,
@@ -24,6 +24,7 @@ from broker_core.model.exceptions import (
     UnknownTopicError,
 )
 from broker_core.model.identifiers import TopicPartition
+from broker_core.ports import LockMode
 
 SMALL = {"internal.segment.bytes": "4000", "index.interval.bytes": "500", "retention.ms": "-1"}
 COMPACTED = {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}

@@ -16,6 +16,7 @@ by a method and counted in `hits` when they strike, so that a test can assert th
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import random
 from collections import Counter
@@ -24,7 +25,7 @@ from typing import Any
 
 from typing_extensions import Buffer
 
-from broker_core.ports import File
+from broker_core.ports import File, FileStat
 
 _SECTOR_BYTES = 512
 
@@ -39,6 +40,7 @@ class _Inode:
     durable: bytes = b""
     dirty_sectors: set[int] = field(default_factory=set)
     modified_ms: int = 0
+    number: int = field(default_factory=itertools.count(1).__next__)
 
 
 class MemoryFile:
@@ -250,6 +252,14 @@ class FaultyFileSystem:
 
     def exists(self, path: str) -> bool:
         return path in self._names
+
+    def stat(self, path: str) -> FileStat | None:
+        if path not in self._names:
+            return None
+        inode = self._names[path]
+        if inode is None:
+            return FileStat(device=1, inode=0, modified_ns=0, is_directory=True)
+        return FileStat(device=1, inode=inode.number, modified_ns=inode.modified_ms * 1_000_000, is_directory=False)
 
     def list_directory(self, path: str) -> list[str]:
         if path not in self._names:

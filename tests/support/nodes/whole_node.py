@@ -14,7 +14,7 @@ from broker_core.broker.broker_node import BrokerNode, NodePorts
 from broker_core.broker.settings.broker_config import parse_broker_config
 from broker_core.handlers.call import ConnectionEnd, Peer
 from broker_core.handlers.dispatch import dispatch
-from broker_core.log_directory.system_ports import SystemEntropy
+from broker_core.log_directory.system_ports import SystemEntropy, SystemLocks
 from broker_core.protocol.api_table import ApiKey, message_types
 from broker_core.protocol.connection import Request
 from broker_core.protocol.message_builder import build
@@ -30,12 +30,17 @@ NO_ANSWER = "no answer"
 """What `WaitingRequest.answer` is where none is given on purpose."""
 
 
-def a_node(path, *, fs=None, clock=None, **settings):
-    """Started. Settings by their names, with `_` for `.`."""
+def a_node(path, *, fs=None, clock=None, entropy=None, locks=None, **settings):
+    """Started. Settings by their names, with `_` for `.`. The machine's own disk, locks and dice unless they are
+    given."""
     given = {name.replace("_", "."): str(value) for name, value in settings.items()}
     config = parse_broker_config({"listeners": f"{LISTENER}://127.0.0.1:9092", "log.dirs": str(path), **given})
     ports = NodePorts(
-        jobs=QueuedJobs(), clock=clock or SetClock(), entropy=SystemEntropy(), file_system=fs or OsFileSystem()
+        jobs=QueuedJobs(),
+        clock=clock or SetClock(),
+        entropy=entropy or SystemEntropy(),
+        file_system=fs or OsFileSystem(),
+        locks=locks or SystemLocks(),
     )
     node = BrokerNode(config, ports)
     started = []

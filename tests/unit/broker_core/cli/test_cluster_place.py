@@ -5,7 +5,8 @@ import json
 import pytest
 from support.brokers.scripted_broker import ScriptedBroker, offsets_answer
 
-from broker_core.log_directory.partition_lock import LockMode, PartitionLock
+from broker_core.log_directory.partition_lock import PartitionLock
+from broker_core.ports import LockMode
 from broker_core.protocol.api_table import ApiKey
 
 

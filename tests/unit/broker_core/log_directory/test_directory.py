@@ -8,7 +8,7 @@ from broker_core.log_directory import directory as directory_room
 from broker_core.log_directory.clean_shutdown import write_clean_shutdown
 from broker_core.log_directory.directory import DirectoryKind, LogDirectory
 from broker_core.log_directory.meta_properties import MetaProperties
-from broker_core.log_directory.partition_lock import LockMode, PartitionLock
+from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.log_directory.system_ports import SystemEntropy
 from broker_core.model.exceptions import (
     DirectoryFormatError,
@@ -16,6 +16,7 @@ from broker_core.model.exceptions import (
     DirectoryReadOnlyError,
     DiskFullError,
 )
+from broker_core.ports import LockMode
 from broker_core.storage.os_file_system import OsFileSystem
 
 KAFKAS_PROPERTIES = "version=1\nnode.id=1\ncluster.id=x\n"

@@ -10,7 +10,7 @@ from broker_core.log_directory.directory import LogDirectory
 from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.partition_folders import PartitionFolders
-from broker_core.log_directory.partition_lock import LockMode, PartitionLock
+from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
 from broker_core.model.exceptions import (
     CorruptDataError,
@@ -20,6 +20,7 @@ from broker_core.model.exceptions import (
     UnknownTopicError,
 )
 from broker_core.model.identifiers import TopicPartition
+from broker_core.ports import LockMode
 from broker_core.storage.checkpoints import read_partition_metadata
 from broker_core.storage.os_file_system import OsFileSystem
 from broker_core.storage.readable_partition import ReadablePartition

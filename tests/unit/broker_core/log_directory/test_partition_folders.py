@@ -175,6 +175,6 @@ def test_a_folder_is_renamed_only_when_nobody_appends_to_it(house):
 
 
 def lock_mode():
-    from broker_core.log_directory.partition_lock import LockMode
+    from broker_core.ports import LockMode
 
     return LockMode.SHARED

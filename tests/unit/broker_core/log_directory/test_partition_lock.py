@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from broker_core.log_directory.partition_lock import LockMode, PartitionLock
+from broker_core.log_directory.partition_lock import PartitionLock
+from broker_core.ports import LockMode
 
 SHARED, EXCLUSIVE = LockMode.SHARED, LockMode.EXCLUSIVE
 

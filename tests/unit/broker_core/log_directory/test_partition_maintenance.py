@@ -6,9 +6,10 @@ from support.clients.transacting import SetClock
 
 from broker_core.cluster import GroupOffset
 from broker_core.embedded.embedded_cluster import EmbeddedCluster
-from broker_core.log_directory.partition_lock import LockMode, PartitionLock
+from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.log_directory.partition_maintenance import COMPACTION_LOCK_FILE_NAME
 from broker_core.model.identifiers import TopicPartition
+from broker_core.ports import LockMode
 from broker_core.record.batch_reader import iter_headers, records_of
 from broker_core.storage.compaction_run import CompactionReport
 from broker_core.storage.os_file_system import OsFileSystem

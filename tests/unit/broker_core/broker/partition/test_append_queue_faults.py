@@ -10,9 +10,10 @@ from support.files.faulty_file_system import Killed
 from support.files.queued_writes import QueuedWrites
 from support.nodes.replica_builders import T0, RefusingFileSystem, ReplicaNode, offsets_read
 
-from broker_core.log_directory.partition_lock import LockMode, PartitionLock
+from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.model.exceptions import DiskFullError, StorageError, StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
+from broker_core.ports import LockMode
 from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.writable_partition import WritablePartition
 
