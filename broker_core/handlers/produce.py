@@ -12,7 +12,7 @@ adds its partition to the transaction (KIP-890). Internal topics are written by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -25,8 +25,9 @@ from broker_core.handlers.produced_batch import NO_OFFSET, Refused, only_batch, 
 from broker_core.log.append_request import AppendRequest
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.durations import milliseconds_of
-from broker_core.model.exceptions import StreamlogError
+from broker_core.model.exceptions import InvalidRecordError, StreamlogError
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
+from broker_core.model.record_error import RecordError
 from broker_core.model.topic_name import is_internal_topic
 from broker_core.record.batch_header import BatchHeader, WritableBytes
 
@@ -193,6 +194,7 @@ class _Produce:
                 batch.place,
                 error_code=error.error_code,
                 error_message=error.message,
+                record_errors=error.record_errors if isinstance(error, InvalidRecordError) else (),
                 log_start_offset=(
                     NO_OFFSET if error.error_code in _WITHOUT_LOG_START else batch.replica.bounds.log_start_offset
                 ),
@@ -213,6 +215,7 @@ class _Produce:
         error_code: ErrorCode,
         error_message: str | None = None,
         log_start_offset: int = NO_OFFSET,
+        record_errors: Sequence[RecordError] = (),
     ) -> None:
         self._answers[place] = {
             "index": place.number,
@@ -221,6 +224,9 @@ class _Produce:
             "base_offset": NO_OFFSET,
             "log_append_time": -1,
             "log_start_offset": log_start_offset,
+            "record_errors": [
+                {"batch_index": error.index, "batch_index_error_message": error.message} for error in record_errors
+            ],
         }
 
     def _maybe_respond(self) -> None:

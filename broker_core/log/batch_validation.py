@@ -19,16 +19,20 @@ from typing_extensions import Buffer
 
 from broker_core.log.batch_filter import assemble_batch
 from broker_core.log.producer_state import AppendOrigin
+from broker_core.log.record_refusals import (
+    NO_LIMITS,
+    refusal_of_records,
+    refusal_of_timestamp_type,
+    timestamp_limits,
+)
 from broker_core.model.exceptions import (
     CorruptBatchError,
     InvalidRecordError,
-    InvalidTimestampError,
     ProducerFencedError,
     RecordTooLargeError,
-    UnsupportedFormatError,
 )
 from broker_core.model.identifiers import NO_TIMESTAMP, CompressionType, TimestampType
-from broker_core.model.limits import MAX_OFFSET
+from broker_core.model.limits import MAX_RECORD_ERROR_COUNT
 from broker_core.model.topic_config import TopicConfig
 from broker_core.record.active_kernel import KERNEL
 from broker_core.record.batch_header import (
@@ -39,7 +43,14 @@ from broker_core.record.batch_header import (
     write_log_append_time,
     write_timestamps,
 )
-from broker_core.record.batch_reader import RecordsSummary, batch_payload, check_crc, inspect_records, iter_headers
+from broker_core.record.batch_reader import (
+    RecordsSummary,
+    batch_payload,
+    check_crc,
+    find_refused_records,
+    inspect_records,
+    iter_headers,
+)
 from broker_core.record.compression import compress
 from broker_core.record.control_records import EndTransactionMarker, read_end_transaction_marker
 from broker_core.record.kernel_protocol import TIMESTAMP_MS_LIMIT
@@ -93,9 +104,11 @@ def validate_batches(
         if origin is AppendOrigin.CLIENT:
             _check_client(name, [header for _, header in found])
         is_changed = False
+        record_count = 0
         for position, header in found:
             if not header.is_control:
-                is_changed |= _validate_data(batches, position, header, config, now_ms, name)
+                is_changed |= _validate_data(batches, position, header, config, now_ms, name, record_count)
+            record_count += header.record_count
         in_codec = _in_codec(batches, found, config)
         is_changed |= in_codec is not batches
         batches = in_codec
@@ -168,30 +181,30 @@ def _check_client(name: str, headers: Sequence[BatchHeader]) -> None:
 
 
 def _validate_data(
-    batches: WritableBytes, position: int, header: BatchHeader, config: TopicConfig, now_ms: int, name: str
+    batches: WritableBytes,
+    position: int,
+    header: BatchHeader,
+    config: TopicConfig,
+    now_ms: int,
+    name: str,
+    first_index: int,
 ) -> bool:
-    """Looks into a data batch; puts its true largest timestamp into the header. Whether that changed it."""
+    """Looks into a data batch; puts its true largest timestamp into the header. Whether that changed it.
+    `first_index`: how many records lie before it in the append."""
     if header.record_count == 0 or header.record_count != header.last_offset_delta + 1:
         raise InvalidRecordError(
             f"{name}: a batch of {header.record_count} records with offsets 0 to {header.last_offset_delta}"
         )
     is_log_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-    if is_log_append and config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
-        raise InvalidTimestampError(f"{name}: a producer may not set the timestamp type to LogAppendTime")
     try:
         summary = inspect_records(batches, position, header=header)
     except CorruptBatchError as error:
         # Its CRC is right: so it was sent.
         raise InvalidRecordError(f"{name}: {error.message}") from error
+    _refuse_records(name, batches, position, header, summary, config, now_ms, first_index)
     if not summary.is_contiguous:
         raise InvalidRecordError(f"{name}: the offset deltas of a batch of {header.record_count} records have gaps")
-    if config.is_compacted and summary.null_key_count:
-        raise InvalidRecordError(
-            f"{name}: {summary.null_key_count} of {header.record_count} records have no key, which a compacted topic"
-            " (cleanup.policy=compact) needs"
-        )
     if config.message_timestamp_type is TimestampType.CREATE_TIME:
-        _check_timestamps(name, batches, position, header, summary, config, now_ms)
         # Where the topic has create time, Kafka takes the bit away and the batch in.
         max_timestamp_ms = max(NO_TIMESTAMP, summary.max_timestamp_ms)
         if is_log_append or max_timestamp_ms != header.max_timestamp:
@@ -202,7 +215,7 @@ def _validate_data(
     return False
 
 
-def _check_timestamps(
+def _refuse_records(
     name: str,
     batches: WritableBytes,
     position: int,
@@ -210,45 +223,28 @@ def _check_timestamps(
     summary: RecordsSummary,
     config: TopicConfig,
     now_ms: int,
+    first_index: int,
 ) -> None:
-    latest_ms, after_ms = summary.max_timestamp_ms, config.message_timestamp_after_max_ms
-    if latest_ms - now_ms > after_ms:
-        raise InvalidTimestampError(
-            f"{name}: timestamp {latest_ms} of a record is {latest_ms - now_ms} ms ahead of now, more than"
-            f" message.timestamp.after.max.ms={after_ms} allows"
-        )
-    # What readers could not show in microseconds must not get in, whatever the topic allows.
-    if latest_ms > TIMESTAMP_MS_LIMIT or header.base_timestamp < -TIMESTAMP_MS_LIMIT:
-        raise InvalidTimestampError(
-            f"{name}: timestamps {header.base_timestamp} to {latest_ms} ms do not fit microseconds of 64 bits;"
-            " were they written in another unit?"
-        )
-    if not config.has_age_limit:
+    """Raises InvalidRecordError or, if a timestamp is among what is wrong, InvalidTimestampError."""
+    has_create_time = config.message_timestamp_type is TimestampType.CREATE_TIME
+    if not has_create_time and header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise refusal_of_timestamp_type(name, summary.record_count, first_index=first_index)
+    limits = timestamp_limits(config, now_ms) if has_create_time else NO_LIMITS
+    needs_key = config.is_compacted and summary.null_key_count > 0
+    may_be_late = summary.max_timestamp_ms > limits.latest_ms or header.base_timestamp < -TIMESTAMP_MS_LIMIT
+    if not (needs_key or (has_create_time and (may_be_late or config.has_age_limit))):
         return
-    before_ms = config.message_timestamp_before_max_ms
-    try:
-        earliest_ms = _earliest_timestamp(memoryview(batches)[position : position + header.size_bytes])
-    except UnsupportedFormatError as error:
-        raise InvalidTimestampError(f"{name}: {error.message}") from error
-    if earliest_ms is not None and now_ms - earliest_ms > before_ms:
-        raise InvalidTimestampError(
-            f"{name}: timestamp {earliest_ms} of a record is {now_ms - earliest_ms} ms old, more than"
-            f" message.timestamp.before.max.ms={before_ms} allows"
-        )
-
-
-def _earliest_timestamp(batch: memoryview) -> int | None:
-    """Of the records that have one."""
-    # Loaded for topics that ask for it: a broker that decodes nothing has no use for pyarrow.
-    import pyarrow.compute as pc
-
-    from broker_core.record.columns import decode
-
-    decoded = decode(batch, from_offset=-(2**63), until_offset=MAX_OFFSET, columns=frozenset({"timestamp"}))
-    timestamps = decoded.record_batch.column("timestamp").cast("int64")
-    given = timestamps.filter(pc.not_equal(timestamps, NO_TIMESTAMP * 1000))
-    earliest_us = pc.min(given).as_py()
-    return None if earliest_us is None else int(earliest_us) // 1000
+    refused = find_refused_records(
+        batches,
+        position,
+        header,
+        needs_key=needs_key,
+        earliest_ms=limits.earliest_ms,
+        latest_ms=limits.latest_ms,
+        max_count=MAX_RECORD_ERROR_COUNT,
+    )
+    if refused:
+        raise refusal_of_records(name, refused, header.record_count, limits, first_index=first_index)
 
 
 def _in_codec(batches: WritableBytes, found: Sequence[tuple[int, BatchHeader]], config: TopicConfig) -> WritableBytes:

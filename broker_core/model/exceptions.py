@@ -72,6 +72,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from broker_core.model.record_error import RecordError
+
 
 class StreamlogError(Exception):
     """Root of the tree. Keyword arguments become attributes and survive pickling between processes."""
@@ -136,6 +138,9 @@ class RecordTooLargeError(InvalidRequestError):
 
 
 class InvalidRecordError(InvalidRequestError):
+    """Field: `record_errors`, one for each record that was refused for itself; none where the batch was."""
+
+    record_errors: tuple[RecordError, ...] = ()
     error_code = ErrorCode.invalid_record
 
 

@@ -29,6 +29,9 @@ DEFAULT_FETCH_BYTES = 8 * 1024 * 1024
 MAX_SEQUENCE = 2**31 - 1
 """Sequence numbers wrap to 0 after this one."""
 
+MAX_RECORD_ERROR_COUNT = 10_000
+"""Records of one batch that are named one by one when they are refused: what is told of them has to fit in memory."""
+
 PRODUCER_BATCH_WINDOW_COUNT = 5
 """Remembered batches per producer and partition, among which a retry is recognised, as in Kafka."""
 

@@ -34,7 +34,7 @@ from broker_core.record.batch_header import (
 from broker_core.record.compression import decompress
 from broker_core.record.faults import Fault, KernelFault, corrupt_batch, error_of_fault
 from broker_core.record.kernel_protocol import MAX_INT64, TABLE_COLUMN_COUNT, Cell, Measured, ScanFault
-from broker_core.record.pure_kernel import walk_records
+from broker_core.record.pure_walk import walk_records
 
 _TABLE_ROW = struct.Struct(f"={TABLE_COLUMN_COUNT}q")
 
@@ -184,6 +184,25 @@ def inspect_records(
         found.key_nulls,
         is_contiguous,
     )
+
+
+def find_refused_records(
+    buffer: Buffer,
+    position: int,
+    header: BatchHeader,
+    *,
+    needs_key: bool,
+    earliest_ms: int,
+    latest_ms: int,
+    max_count: int,
+) -> list[tuple[int, bool, int]]:
+    """See `Kernel.find_refused`, of the batch at `position`. Raises CorruptBatchError for what is wrong inside."""
+    payload = memoryview(_payload(buffer, position, header, MAX_DECOMPRESSED_BATCH_BYTES)).cast("B")
+    row = _TABLE_ROW.pack(*_cells(header._replace(base_offset=0), position, payload))
+    try:
+        return KERNEL.find_refused(payload, row, needs_key, earliest_ms, latest_ms, max_count)
+    except KernelFault as fault:
+        raise error_of_fault(fault, position=position, offset=header.base_offset) from None
 
 
 def batch_payload(

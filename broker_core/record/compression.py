@@ -1,12 +1,16 @@
 """The four codecs of a record batch, each with a bound on what it may inflate to.
 
     gzip    members of RFC 1952, one or several
-    snappy  Kafka's (xerial's) framing: 82 'SNAPPY' 00, two int32 versions, then blocks of int32 length + raw snappy.
-            A bare raw block, as some clients write it, is read too.
+    snappy  Kafka's (xerial's) framing: 82 'SNAPPY' 00, two int32 versions, then blocks of int32 length + raw snappy;
+            one or several. A bare raw block, as some clients write it, is read too.
     lz4     one LZ4 frame of independent blocks. Kafka refuses linked blocks, so both directions do. Content size and
             checksums are verified where present; a header checksum that old clients computed over the magic as well
             (KAFKA-3160) is accepted.
     zstd    frames of RFC 8878, one or several, with or without content size
+
+Bytes behind the last frame are passed over where Kafka's readers do: whatever they are behind an LZ4 frame, behind a
+gzip member what begins no other, up to three bytes behind the last block of snappy, and of a zstd frame so few that
+they hold nothing yet. Kafka takes and serves such batches, so a reader has to read them.
 
 Nothing is allocated by a size that the data declares before that size is held against the limit and against what so
 many bytes can hold. Everything that is wrong with compressed data raises CorruptBatchError; callers add the place.
@@ -26,8 +30,9 @@ from typing_extensions import Buffer
 from broker_core.model.exceptions import CorruptBatchError, InvalidConfigError
 from broker_core.model.identifiers import CompressionType
 from broker_core.model.limits import MAX_DECOMPRESSED_BATCH_BYTES
+from broker_core.record.gzip_member import begins_member
 from broker_core.record.lz4_frame import bound_content, checked_frame
-from broker_core.record.zstd_frame import MAX_BLOCK_BYTES, count_blocks
+from broker_core.record.zstd_frame import MAX_BLOCK_BYTES, whole_frames
 
 GZIP_LEVELS: Final = range(1, 10)
 LZ4_LEVELS: Final = range(1, 18)
@@ -38,9 +43,11 @@ DEFAULT_LEVELS: Final = {CompressionType.GZIP: -1, CompressionType.LZ4: 9, Compr
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + (1).to_bytes(4, "big") + (1).to_bytes(4, "big")
 _XERIAL_BLOCK_BYTES = 32 * 1024
+_XERIAL_SIZE_BYTES = 4
 _SNAPPY_MAX_RATIO = 32
 """A snappy element of three bytes copies at most 64; the margin is for the preamble."""
 _GZIP_WINDOW_BITS = 31
+_GZIP_MEMBER_BYTES = 1024
 _LZ4_FASTEST, _LZ4_LOWEST_HIGH, _LZ4_HIGHEST = 0, 3, 12
 _CHUNK_BYTES = 64 * 1024
 
@@ -123,20 +130,25 @@ def _copy(view: memoryview, max_bytes: int) -> Buffer:
 
 def _inflate_gzip(view: memoryview, max_bytes: int) -> Buffer:
     parts: list[bytes] = []
-    left = max_bytes
-    rest: Buffer = view
+    left, position = max_bytes, 0
+    # What a member leaves of its input is copied: the first one, which nearly always is the only one, gets all of it,
+    # the others little at a time.
+    chunk_bytes = view.nbytes
     while True:
         member = zlib.decompressobj(_GZIP_WINDOW_BITS)
-        part = member.decompress(rest, left + 1)
-        left -= len(part)
-        if left < 0:
-            raise _bomb(CompressionType.GZIP, max_bytes)
-        parts.append(part)
-        if not member.eof:
-            raise EOFError("the stream ends inside a member")
-        rest = member.unused_data
-        if not rest:
+        while not member.eof:
+            if position >= view.nbytes:
+                raise EOFError("the stream ends inside a member")
+            chunk = view[position : position + chunk_bytes]
+            parts.append(member.decompress(chunk, left + 1))
+            left -= len(parts[-1])
+            if left < 0:
+                raise _bomb(CompressionType.GZIP, max_bytes)
+            position += chunk.nbytes - len(member.unused_data)
+            chunk_bytes *= 2
+        if not begins_member(view[position:]):
             return parts[0] if len(parts) == 1 else b"".join(parts)
+        chunk_bytes = _GZIP_MEMBER_BYTES
 
 
 def _inflate_snappy(view: memoryview, max_bytes: int) -> Buffer:
@@ -147,9 +159,14 @@ def _inflate_snappy(view: memoryview, max_bytes: int) -> Buffer:
     position = len(_XERIAL_HEADER)
     if view.nbytes < position:
         raise EOFError("the framing's header is cut off")
-    while position < view.nbytes:
-        size = int.from_bytes(view[position : position + 4], "big")
-        position += 4
+    while view.nbytes - position >= _XERIAL_SIZE_BYTES:
+        if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
+            position += len(_XERIAL_HEADER)
+            if position > view.nbytes:
+                raise EOFError("the header of another framing is cut off")
+            continue
+        size = int.from_bytes(view[position : position + _XERIAL_SIZE_BYTES], "big")
+        position += _XERIAL_SIZE_BYTES
         if size > view.nbytes - position:
             raise EOFError(f"a block claims {size} bytes where {max(0, view.nbytes - position)} are left")
         part = _inflate_snappy_block(view[position : position + size], left, max_bytes)
@@ -188,13 +205,14 @@ def _inflate_lz4(view: memoryview, max_bytes: int) -> Buffer:
         raise _bomb(CompressionType.LZ4, max_bytes)
     if not decompressor.eof:
         raise EOFError("the frame does not end")
-    if decompressor.unused_data:
-        raise EOFError(f"{len(decompressor.unused_data)} bytes lie behind the frame")
     return inflated
 
 
 def _inflate_zstd(view: memoryview, max_bytes: int) -> Buffer:
-    possible_bytes = count_blocks(view) * MAX_BLOCK_BYTES
+    blocks, end_position = whole_frames(view)
+    if end_position < view.nbytes and _gives_anything(view[end_position:]):
+        raise EOFError("the last frame is cut off")
+    view, possible_bytes = view[:end_position], blocks * MAX_BLOCK_BYTES
     with zstandard.ZstdDecompressor().stream_reader(view, read_across_frames=True) as reader:
         inflated = reader.read(min(possible_bytes, 4 * view.nbytes + _CHUNK_BYTES, max_bytes + 1))
         target = io.BytesIO(inflated)
@@ -205,6 +223,12 @@ def _inflate_zstd(view: memoryview, max_bytes: int) -> Buffer:
     if target.tell() > max_bytes:
         raise _bomb(CompressionType.ZSTD, max_bytes)
     return target.getvalue()
+
+
+def _gives_anything(cut_off: memoryview) -> bool:
+    """Of a frame. Raises ZstdError for what begins none."""
+    with zstandard.ZstdDecompressor().stream_reader(cut_off) as reader:
+        return bool(reader.read(1))
 
 
 def _bomb(codec: CompressionType, max_bytes: int) -> CorruptBatchError:

@@ -7,6 +7,7 @@ for byte. The parts:
     kernel_bytes.pxi        buffers held for a call, big-endian numbers, varints, CRC-32C, faults
     kernel_scan.pxi         scan_batches
     kernel_measure.pxi      measure_records, inspect_plain, and the walk over a batch's records
+    kernel_judge.pxi        find_refused
     kernel_fill.pxi         fill_records
     kernel_encode.pxi       plan_batches, write_batches
     kernel_partition.pxi    murmur2, assign_partitions, group_rows
@@ -30,6 +31,7 @@ KERNEL_NAME = "native"
 include "kernel_bytes.pxi"
 include "kernel_scan.pxi"
 include "kernel_measure.pxi"
+include "kernel_judge.pxi"
 include "kernel_fill.pxi"
 include "kernel_encode.pxi"
 include "kernel_partition.pxi"

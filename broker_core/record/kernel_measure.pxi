@@ -26,24 +26,27 @@ cdef struct Walk:
 
 
 cdef inline int read_field(
-    const uint8_t** p, const uint8_t* end, int code, int64_t smallest, const uint8_t** start, int64_t* size,
+    const uint8_t** p, const uint8_t* end, int code, bint is_nullable, const uint8_t** start, int64_t* size,
     FaultFound* fault,
 ) noexcept nogil:
     if read_varint(p, end, size, fault) < 0:
         return -1
-    if size[0] < smallest or size[0] > end - p[0]:
+    if size[0] > end - p[0] or (size[0] < 0 and not is_nullable):
         return fail(fault, code, size[0], end - p[0])
     start[0] = p[0]
     if size[0] > 0:
         p[0] += size[0]
+    elif size[0] < 0:
+        # Null, as any negative size is for Kafka's readers.
+        size[0] = -1
     return 0
 
 cdef inline int read_header(
     const uint8_t** p, const uint8_t* end, HeaderView* header, FaultFound* fault,
 ) noexcept nogil:
-    if read_field(p, end, FAULT_HEADER_KEY_LENGTH, 0, &header.key, &header.key_size, fault) < 0:
+    if read_field(p, end, FAULT_HEADER_KEY_LENGTH, False, &header.key, &header.key_size, fault) < 0:
         return -1
-    return read_field(p, end, FAULT_HEADER_VALUE_LENGTH, -1, &header.value, &header.value_size, fault)
+    return read_field(p, end, FAULT_HEADER_VALUE_LENGTH, True, &header.value, &header.value_size, fault)
 
 
 cdef int start_walk(
@@ -94,9 +97,9 @@ cdef inline int next_record(Walk* walk, RecordView* record, FaultFound* fault) n
         return fail(fault, FAULT_OFFSET_DELTA, offset_delta, walk.row[CELL_LAST_OFFSET_DELTA])
     walk.previous_delta = offset_delta
     record.offset = walk.row[CELL_BASE_OFFSET] + offset_delta
-    if read_field(&p, end, FAULT_KEY_LENGTH, -1, &record.key, &record.key_size, fault) < 0:
+    if read_field(&p, end, FAULT_KEY_LENGTH, True, &record.key, &record.key_size, fault) < 0:
         return -1
-    if read_field(&p, end, FAULT_VALUE_LENGTH, -1, &record.value, &record.value_size, fault) < 0:
+    if read_field(&p, end, FAULT_VALUE_LENGTH, True, &record.value, &record.value_size, fault) < 0:
         return -1
     if read_varint(&p, end, &record.header_count, fault) < 0:
         return -1

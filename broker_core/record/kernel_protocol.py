@@ -189,6 +189,13 @@ class Kernel(Protocol):
         as many as its header says and with offset deltas 0, 1, 2, … None for all else: then look closer."""
         ...
 
+    def find_refused(
+        self, payload: Buffer, row: Buffer, needs_key: bool, earliest_ms: int, latest_ms: int, max_count: int
+    ) -> list[tuple[int, bool, int]]:
+        """(index, whether it has no key, timestamp in ms) of the first `max_count` records that have none where
+        `needs_key`, or a timestamp outside of the range. `row`: the batch's, of a table. -1 is no timestamp."""
+        ...
+
     def fill_records(
         self,
         payloads: Sequence[Buffer],

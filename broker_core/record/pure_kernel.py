@@ -1,19 +1,21 @@
 """The slow twin of kernel.pyx: the same functions on the same buffers, for places without a C compiler.
 
 It is also the readable statement of what the native kernel does; a property test compares the two byte for byte. See
-kernel_protocol for the contract. Decoding is here; encoding, partitioning and grouping are in `pure_encoder`.
+kernel_protocol for the contract. Decoding is here; the walk over a batch's records is in `pure_walk`; encoding,
+partitioning and grouping are in `pure_encoder`.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from itertools import islice
+from typing import Literal
 
 import crc32c
 from typing_extensions import Buffer
 
-from broker_core.model.limits import MAX_RECORD_HEADER_COUNT
+from broker_core.model.identifiers import NO_TIMESTAMP
 from broker_core.record.batch_header import (
     ATTRIBUTES_POSITION,
     COMPRESSION_MASK,
@@ -44,12 +46,13 @@ from broker_core.record.pure_encoder import (
     plan_batches,
     write_batches,
 )
-from broker_core.record.varint import read_varint, read_varlong
+from broker_core.record.pure_walk import RawRecord, walk_records
 
 __all__ = [
     "KERNEL_NAME",
     "assign_partitions",
     "fill_records",
+    "find_refused",
     "group_rows",
     "inspect_plain",
     "mark_keys",
@@ -58,7 +61,6 @@ __all__ = [
     "new_buffer",
     "plan_batches",
     "scan_batches",
-    "walk_records",
     "write_batches",
 ]
 
@@ -68,21 +70,7 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _ROW = struct.Struct(f"={TABLE_COLUMN_COUNT}q")
 _MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_PREFIX_BYTES
 _MAX_CODEC = 4
-_MIN_RECORD_BYTES = 7
-_MIN_HEADER_BYTES = 2
 _MIN_INT64 = -(2**63)
-
-
-class RawRecord(NamedTuple):
-    """One record as positions in its payload; -1 sizes are null. Headers are (key start, size, value start, size)."""
-
-    offset: int
-    timestamp: int
-    key_start: int
-    key_size: int
-    value_start: int
-    value_size: int
-    headers: tuple[tuple[int, int, int, int], ...]
 
 
 def scan_batches(
@@ -133,61 +121,6 @@ def _header_fault(view: memoryview, position: int, batch_length: int) -> tuple[i
         if codec > _MAX_CODEC:
             return Fault.UNKNOWN_CODEC, codec, _MAX_CODEC
     return None
-
-
-def walk_records(payload: memoryview, cells: Sequence[int]) -> Iterator[RawRecord]:
-    """The records of one batch, each checked to the last byte. `cells` is the batch's row of the table."""
-    position, end = cells[Cell.PAYLOAD_START], cells[Cell.PAYLOAD_END]
-    base_offset, base_timestamp = cells[Cell.BASE_OFFSET], cells[Cell.BASE_TIMESTAMP]
-    count, last_delta = cells[Cell.RECORD_COUNT], cells[Cell.LAST_OFFSET_DELTA]
-    if count > (end - position) // _MIN_RECORD_BYTES:
-        raise KernelFault(Fault.RECORD_COUNT, found=count, bound=end - position)
-    previous = -1
-    for _ in range(count):
-        length, position = read_varint(payload, position, end)
-        if length < 0 or length > end - position:
-            raise KernelFault(Fault.RECORD_LENGTH, found=length, bound=end - position)
-        record_end = position + length
-        timestamp_delta, position = read_varlong(payload, position + 1, record_end)
-        offset_delta, position = read_varint(payload, position, record_end)
-        if offset_delta <= previous or offset_delta > last_delta:
-            raise KernelFault(Fault.OFFSET_DELTA, found=offset_delta, bound=last_delta)
-        previous = offset_delta
-        key_start, key_size = _field(payload, position, record_end, Fault.KEY_LENGTH, -1)
-        value_start, value_size = _field(payload, key_start + max(0, key_size), record_end, Fault.VALUE_LENGTH, -1)
-        headers, position = _walk_headers(payload, value_start + max(0, value_size), record_end)
-        if position != record_end:
-            raise KernelFault(Fault.RECORD_TRAILING, found=record_end - position)
-        timestamp = base_timestamp + timestamp_delta
-        if cells[Cell.ATTRIBUTES] & LOG_APPEND_TIME_BIT:
-            timestamp = cells[Cell.MAX_TIMESTAMP]
-        elif not _MIN_INT64 <= timestamp <= MAX_INT64:
-            raise KernelFault(Fault.TIMESTAMP_OVERFLOW, found=timestamp_delta, bound=base_timestamp)
-        yield RawRecord(base_offset + offset_delta, timestamp, key_start, key_size, value_start, value_size, headers)
-    if position != end:
-        raise KernelFault(Fault.BATCH_TRAILING, found=end - position, bound=count)
-
-
-def _field(payload: memoryview, position: int, end: int, fault: Fault, smallest: int) -> tuple[int, int]:
-    size, position = read_varint(payload, position, end)
-    if size < smallest or size > end - position:
-        raise KernelFault(fault, found=size, bound=end - position)
-    return position, size
-
-
-def _walk_headers(payload: memoryview, position: int, end: int) -> tuple[tuple[tuple[int, int, int, int], ...], int]:
-    count, position = read_varint(payload, position, end)
-    if count == 0:
-        return (), position
-    if count < 0 or count > (end - position) // _MIN_HEADER_BYTES or count > MAX_RECORD_HEADER_COUNT:
-        raise KernelFault(Fault.HEADER_COUNT, found=count, bound=end - position)
-    headers = []
-    for _ in range(count):
-        key_start, key_size = _field(payload, position, end, Fault.HEADER_KEY_LENGTH, 0)
-        value_start, value_size = _field(payload, key_start + key_size, end, Fault.HEADER_VALUE_LENGTH, -1)
-        position = value_start + max(0, value_size)
-        headers.append((key_start, key_size, value_start, value_size))
-    return tuple(headers), position
 
 
 def _table_rows(table: Buffer) -> Iterator[tuple[int, ...]]:
@@ -243,6 +176,19 @@ def inspect_plain(batch: Buffer) -> tuple[int, int] | None:
     except KernelFault:
         return None
     return measured.max_timestamp, measured.key_nulls
+
+
+def find_refused(
+    payload: Buffer, row: Buffer, needs_key: bool, earliest_ms: int, latest_ms: int, max_count: int
+) -> list[tuple[int, bool, int]]:
+    records = walk_records(memoryview(payload).cast("B"), _ROW.unpack_from(memoryview(row).cast("B")))
+    refused = (
+        (index, needs_key and record.key_size < 0, record.timestamp)
+        for index, record in enumerate(records)
+        if (needs_key and record.key_size < 0)
+        or not (record.timestamp == NO_TIMESTAMP or earliest_ms <= record.timestamp <= latest_ms)
+    )
+    return list(islice(refused, max_count))
 
 
 class _Tally:

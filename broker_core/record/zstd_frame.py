@@ -10,38 +10,52 @@ import zstandard
 
 MAX_BLOCK_BYTES = 128 * 1024
 _MAGIC = 0xFD2FB528
+_MAGIC_BYTES = 4
+_MOST_HEADER_BYTES = 18
 _SKIPPABLE_MAGIC = 0x184D2A50
 _SKIPPABLE_MASK = 0xFFFFFFF0
 _RLE_BLOCK, _RESERVED_BLOCK = 1, 3
 _CHECKSUM_BYTES = 4
 
 
-def count_blocks(view: memoryview) -> int:
-    """Blocks of all frames in `view`. Raises EOFError where a frame does not end in it or no frame starts."""
+def whole_frames(view: memoryview) -> tuple[int, int]:
+    """(blocks of all frames in `view`, byte behind the last that is whole). Raises EOFError where not even the first
+    one is, or no frame starts behind a whole one."""
     blocks = 0
     position = 0
     while position < view.nbytes:
-        magic = int.from_bytes(view[position : position + 4], "little")
+        magic = int.from_bytes(view[position : position + _MAGIC_BYTES], "little")
+        if view.nbytes - position < _MAGIC_BYTES:
+            break
         if magic & _SKIPPABLE_MASK == _SKIPPABLE_MAGIC:
-            position += 8 + int.from_bytes(view[position + 4 : position + 8], "little")
+            end, more = position + 8 + int.from_bytes(view[position + 4 : position + 8], "little"), 0
         elif magic == _MAGIC:
-            position, more = _frame_end(view, position)
-            blocks += more
+            end, more = _frame_end(view, position)
         else:
             raise EOFError(f"no frame starts at byte {position}")
-    if position != view.nbytes or not blocks:
-        raise EOFError("the last frame is cut off")
-    return blocks
+        if end > view.nbytes:
+            break
+        position, blocks = end, blocks + more
+    if not blocks:
+        raise EOFError("the frame is cut off")
+    return blocks, position
 
 
 def _frame_end(view: memoryview, position: int) -> tuple[int, int]:
-    head = view[position : position + 18]
-    parameters = zstandard.get_frame_parameters(head)
-    position += zstandard.frame_header_size(head)
+    """(byte behind the frame, its blocks). A frame that is cut off ends behind the view."""
+    cut_off = view.nbytes + 1, 0
+    head = view[position : position + _MOST_HEADER_BYTES]
+    try:
+        parameters = zstandard.get_frame_parameters(head)
+        position += zstandard.frame_header_size(head)
+    except zstandard.ZstdError:
+        if head.nbytes < _MOST_HEADER_BYTES:
+            return cut_off
+        raise
     blocks = 0
     while True:
         if position + 3 > view.nbytes:
-            raise EOFError("a frame is cut off")
+            return cut_off
         header = view[position] | view[position + 1] << 8 | view[position + 2] << 16
         kind = header >> 1 & 3
         if kind == _RESERVED_BLOCK:

@@ -260,3 +260,30 @@ def test_a_compacted_topic_wants_keys(broker):
     assert refusals_of(producer, topic, value=b"keyless") == [KafkaError.INVALID_RECORD]
     send(producer, topic, [{"key": b"k", "value": b"v"}])
     assert values_of(broker, topic) == [b"v"]
+
+
+def test_of_a_batch_with_ten_bad_records_those_ten_are_named_and_the_others_can_be_sent_again(broker):
+    topic = make_topic(broker, cleanup__policy="compact")
+    producer = a_producer(broker, linger__ms=200, batch__num__messages=100)
+    outcomes = {}
+
+    def produce(number, key):
+        producer.produce(
+            topic,
+            b"%d" % number,
+            key,
+            on_delivery=lambda error, message: outcomes.update({number: error and error.code()}),
+        )
+
+    for number in range(100):
+        produce(number, None if number % 10 == 3 else b"%d" % number)
+    producer.flush(SECONDS)
+    bad = {number for number, code in outcomes.items() if code == KafkaError.INVALID_RECORD}
+    assert bad == set(range(3, 100, 10))
+    others = {number for number, code in outcomes.items() if code == KafkaError._INVALID_DIFFERENT_RECORD}
+    assert others == set(range(100)) - bad
+    for number in others:
+        produce(number, b"%d" % number)
+    producer.flush(SECONDS)
+    assert {number for number, code in outcomes.items() if code is None} == others
+    assert {int(value) for value in values_of(broker, topic)} == others

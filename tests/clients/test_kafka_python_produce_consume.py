@@ -4,7 +4,7 @@ import time
 
 import pytest
 from kafka import TopicPartition
-from kafka.errors import MessageSizeTooLargeError, OffsetOutOfRangeError
+from kafka.errors import InvalidRecordError, MessageSizeTooLargeError, OffsetOutOfRangeError
 from kafka.partitioner.default import murmur2
 from support.builders.wire_batches import stored_headers
 from support.clients.kafka_python_clients import (
@@ -210,3 +210,15 @@ def test_a_waiting_reader_is_answered_when_something_comes(broker):
         write(broker, topic, [b"now"])
         assert [record.value for record in take(reader, 1)] == [b"now"]
         assert time.monotonic() - begun < 5
+
+
+def test_of_a_batch_with_ten_bad_records_those_ten_are_told_apart_from_the_others(broker):
+    topic = make_topic(broker, **{"cleanup.policy": "compact"})
+    with a_producer(broker, linger_ms=200, retries=0) as producer:
+        sent = [producer.send(topic, b"v", None if n % 10 == 3 else b"%d" % n) for n in range(100)]
+        producer.flush(SECONDS)
+        errors = [future.exception for future in sent]
+    bad = [number for number, error in enumerate(errors) if isinstance(error, InvalidRecordError)]
+    assert bad == list(range(3, 100, 10))
+    assert len({type(error) for error in errors}) == 2
+    assert not list(read_all(broker, topic))

@@ -56,9 +56,6 @@ EXCUSES = (
     _excuse("*", "*error_message", Rule.TEXT, "for people: the wording is each broker's own"),
     _excuse("Produce", "*error_message", Rule.ANY, "ours says more"),
     _excuse(
-        "Produce", "*record_errors", Rule.ANY, "which records of a batch are bad is not said by ours, but that one is"
-    ),
-    _excuse(
         "Fetch",
         "responses.partitions.records",
         Rule.WHOLE,

@@ -6,14 +6,14 @@ import struct
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.builders.builders import a_batch, a_batch_of_content, a_log, with_header_field
+from support.builders.builders import SOME_TIME_MS, a_batch, a_batch_of_content, a_log, with_header_field
 
 from broker_core.model.exceptions import CorruptBatchError, CorruptDataError
 from broker_core.model.identifiers import CompressionType
 from broker_core.model.limits import MAX_RECORD_HEADER_COUNT
 from broker_core.record import active_kernel, batch_decoder
 from broker_core.record.batch_decoder import decode
-from broker_core.record.batch_reader import inspect_records, records_of
+from broker_core.record.batch_reader import Record, inspect_records, records_of
 from broker_core.record.column_buffers import ALL_COLUMNS
 from broker_core.record.compression import compress
 from broker_core.record.varint import append_varint
@@ -52,9 +52,7 @@ HOSTILE = {
     "offset delta above the last": (a_record_of(0, 1, -1, -1, 0), 1, "offset delta 1"),
     "offset deltas that repeat": (a_record_of(0, 0, -1, -1, 0) * 2, 2, "offset delta 0"),
     "key past its record": (a_record_of(0, 0, 50, b"k", -1, 0), 1, "key claims 50"),
-    "key of negative length": (a_record_of(0, 0, -2, -1, 0, b"\0\0"), 1, "key claims -2"),
     "value past its record": (a_record_of(0, 0, -1, 2**31 - 1, b"v", 0), 1, "value claims"),
-    "value of negative length": (a_record_of(0, 0, -1, -(2**31), 0), 1, "value claims"),
     "more headers than bytes": (a_record_of(0, 0, -1, -1, 2**31 - 1), 1, "headers"),
     "headers of negative count": (a_record_of(0, 0, -1, -1, -1), 1, "claims -1 headers"),
     "null header key": (a_record_of(0, 0, -1, -1, 1, -1, -1), 1, "header key claims -1"),
@@ -84,6 +82,29 @@ def test_wrong_content_under_a_right_crc_is_corrupt(content, count, what, codec)
     for slow in (inspect_records, lambda data: list(records_of(data))):
         with pytest.raises(CorruptBatchError, match=what):
             slow(batch)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.KERNEL_NAME)
+def test_any_negative_length_is_null_as_for_kafkas_readers(kernel):
+    batch = a_batch_of_content(a_record_of(0, 0, -2, -(2**31), 1, 1, b"h", -7))
+    row = decode(batch, from_offset=0, columns=ALL_COLUMNS, kernel=kernel).record_batch.to_pylist()[0]
+    assert (row["key"], row["value"], row["headers"]) == (None, None, [{"key": "h", "value": None}])
+    assert list(records_of(batch)) == [
+        Record(offset=0, timestamp_ms=SOME_TIME_MS, key=None, value=None, headers=(("h", None),))
+    ]
+    assert inspect_records(batch).null_key_count == 1
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.KERNEL_NAME)
+@pytest.mark.parametrize("codec", [CompressionType.GZIP, CompressionType.LZ4])
+@pytest.mark.parametrize("tail", [bytes(9), b"\x93noise"])
+def test_bytes_behind_compressed_content_cost_no_record_as_in_kafkas_readers(codec, tail, kernel):
+    content = GOOD + a_record_of(0, 1, -1, 1, b"w", 0)
+    batch = a_batch_of_content(compress(codec, content) + tail, record_count=2, attributes=codec)
+    log = a_log(batch, a_batch(3, base_offset=2))
+    decoded = decode(log, from_offset=0, columns=frozenset({"offset"}), kernel=kernel)
+    assert decoded.record_batch.column("offset").to_pylist() == [0, 1, 2, 3, 4]
+    assert [record.value for record in records_of(batch)] == [b"v", b"w"]
 
 
 def test_headers_up_to_the_limit_are_read_and_one_more_is_refused():

@@ -5,24 +5,39 @@ import os
 import pytest
 import zstandard
 
-from broker_core.record.zstd_frame import count_blocks
+from broker_core.record.zstd_frame import whole_frames
 
 
 def test_blocks_of_all_frames_are_counted():
     noise = zstandard.compress(os.urandom(300_000))
-    assert count_blocks(memoryview(noise)) >= 3
-    assert count_blocks(memoryview(noise * 2)) == 2 * count_blocks(memoryview(noise))
+    blocks, end = whole_frames(memoryview(noise))
+    assert blocks >= 3
+    assert end == len(noise)
+    assert whole_frames(memoryview(noise * 2)) == (2 * blocks, 2 * end)
 
 
 def test_a_skippable_frame_is_skipped_but_is_no_content():
     skippable = b"\x50\x2a\x4d\x18" + (3).to_bytes(4, "little") + b"abc"
-    assert count_blocks(memoryview(skippable + zstandard.compress(b"x"))) == 1
+    frame = zstandard.compress(b"x")
+    assert whole_frames(memoryview(skippable + frame)) == (1, len(skippable + frame))
     with pytest.raises(EOFError):
-        count_blocks(memoryview(skippable))
+        whole_frames(memoryview(skippable))
 
 
 def test_a_cut_off_frame_does_not_end():
     frame = zstandard.ZstdCompressor(write_checksum=True).compress(b"x" * 1000)
     for size in range(len(frame)):
         with pytest.raises((EOFError, zstandard.ZstdError)):
-            count_blocks(memoryview(frame[:size]))
+            whole_frames(memoryview(frame[:size]))
+
+
+def test_what_is_cut_off_behind_a_whole_frame_is_not_counted():
+    first = zstandard.compress(b"x")
+    second = zstandard.ZstdCompressor(write_checksum=True).compress(b"y" * 1000)
+    for size in range(len(second)):
+        assert whole_frames(memoryview(first + second[:size])) == (1, len(first))
+
+
+def test_what_begins_no_frame_is_refused_behind_a_whole_one():
+    with pytest.raises(EOFError, match="no frame starts at byte"):
+        whole_frames(memoryview(zstandard.compress(b"x") + b"noise"))

@@ -1,0 +1,90 @@
+import pickle
+
+import pytest
+from support.builders.builders import SOME_TIME_MS, a_batch, a_record
+
+from broker_core.log import batch_validation
+from broker_core.log.batch_validation import validate_batches
+from broker_core.model.exceptions import InvalidRecordError, InvalidTimestampError
+from broker_core.model.identifiers import CompressionType, TimestampType
+from broker_core.model.record_error import RecordError
+from broker_core.model.topic_config import TopicConfig
+
+NO_KEY, OLD, AHEAD = {"key": None}, {"timestamp_ms": 1000}, {"timestamp_ms": SOME_TIME_MS + 10**8}
+SETTINGS = {"cleanup.policy": "compact", "message.timestamp.before.max.ms": "1000000000"}
+
+
+def refusal_of(*batches, **settings):
+    with pytest.raises(InvalidRecordError) as caught:
+        validate_batches(
+            bytearray().join(batches),
+            config=TopicConfig.from_strings(SETTINGS | settings),
+            now_ms=SOME_TIME_MS,
+            name="t-0",
+        )
+    return caught.value
+
+
+def a_batch_of(*kinds, **more):
+    return a_batch([a_record(number, **kind) for number, kind in enumerate(kinds)], **more)
+
+
+@pytest.mark.parametrize("codec", CompressionType)
+def test_each_record_that_is_refused_is_named_with_its_reason(codec):
+    error = refusal_of(a_batch_of({}, NO_KEY, {}, OLD, AHEAD, NO_KEY | OLD, compression=codec))
+    assert type(error) is InvalidTimestampError
+    assert [(each.index, each.message.partition(",")[0]) for each in error.record_errors] == [
+        (1, "it has no key"),
+        (3, f"its timestamp 1000 is {SOME_TIME_MS - 1000} ms old"),
+        (4, f"its timestamp {SOME_TIME_MS + 10**8} is 100000000 ms ahead of now"),
+        (5, "it has no key"),
+    ]
+    assert "message.timestamp.before.max.ms=1000000000" in error.record_errors[1].message
+    assert "message.timestamp.after.max.ms=3600000" in error.record_errors[2].message
+    assert error.message.startswith("t-0: 4 of 6 records are refused. Record 1: it has no key")
+    assert pickle.loads(pickle.dumps(error)).record_errors == error.record_errors
+
+
+def test_without_a_timestamp_among_the_reasons_the_records_are_what_is_invalid():
+    error = refusal_of(a_batch_of({}, NO_KEY))
+    assert type(error) is InvalidRecordError
+    assert [each.index for each in error.record_errors] == [1]
+
+
+def test_a_record_without_a_timestamp_is_neither_too_old_nor_too_far_ahead():
+    error = refusal_of(a_batch_of({"timestamp_ms": -1}, OLD))
+    assert [each.index for each in error.record_errors] == [1]
+
+
+def test_where_a_topic_has_the_time_of_the_append_only_keys_count():
+    settings = {"message.timestamp.type": "LogAppendTime"}
+    assert [each.index for each in refusal_of(a_batch_of(OLD, NO_KEY, AHEAD), **settings).record_errors] == [1]
+
+
+def test_a_batch_that_claims_to_have_the_time_of_the_append_is_wrong_in_every_record():
+    batch = a_batch(3, timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time_ms=SOME_TIME_MS)
+    error = refusal_of(batch, **{"message.timestamp.type": "LogAppendTime"})
+    assert type(error) is InvalidTimestampError
+    assert error.record_errors == tuple(
+        RecordError(index=index, message="a producer may not set the timestamp type to LogAppendTime")
+        for index in range(3)
+    )
+
+
+def test_in_an_append_of_several_batches_records_are_counted_through():
+    error = refusal_of(a_batch(3), a_batch_of({}, NO_KEY))
+    assert [each.index for each in error.record_errors] == [4]
+
+
+def test_times_that_readers_could_not_show_are_refused_whatever_the_topic_allows():
+    settings = {"message.timestamp.after.max.ms": str(2**63 - 1), "message.timestamp.before.max.ms": str(2**63 - 1)}
+    error = refusal_of(a_batch_of({}, {"timestamp_ms": 2**62}), **settings)
+    assert [(each.index, "microseconds of 64 bits" in each.message) for each in error.record_errors] == [(1, True)]
+
+
+def test_so_many_bad_records_that_telling_them_would_cost_too_much_are_told_in_part(monkeypatch):
+    monkeypatch.setattr(batch_validation, "MAX_RECORD_ERROR_COUNT", 2)
+    monkeypatch.setattr("broker_core.log.record_refusals.MAX_RECORD_ERROR_COUNT", 2)
+    error = refusal_of(a_batch_of(*[NO_KEY] * 5))
+    assert [each.index for each in error.record_errors] == [0, 1]
+    assert error.message.startswith("t-0: 2 or more of 5 records are refused")
