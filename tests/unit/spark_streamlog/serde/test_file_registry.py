@@ -19,6 +19,11 @@ def entries_of(path):
         return json.load(file)["schemas"]
 
 
+def write_file(path, **document):
+    with open(path, "w") as file:
+        json.dump({"schemas": []} | document, file)
+
+
 def test_a_file_written_by_hand_is_read(path):
     entries = [
         {"id": 7, "subject": "a-value", "version": 1, "schema": {"type": "record", "name": "r", "fields": []}},
@@ -99,6 +104,16 @@ def test_a_file_that_is_none_is_an_error_of_the_query(path, content):
     assert not isinstance(error.value, UnknownSchemaError)
 
 
+@pytest.mark.parametrize(
+    "document",
+    [{"compatibility": "SOMETIMES"}, {"subjects": {"a": {"compatibility": "backward"}}}, {"subjects": {"a": "FULL"}}],
+)
+def test_a_level_that_is_none_is_said(path, document):
+    write_file(path, **document)
+    with pytest.raises(SchemaRegistryError, match="is none"):
+        FileRegistry(path).latest("a")
+
+
 def test_a_place_that_cannot_be_written_is_said(tmp_path):
     with pytest.raises(SchemaRegistryError, match="cannot be locked"):
         FileRegistry(str(tmp_path / "no" / "registry.json")).register("a", INT, "AVRO")
@@ -112,6 +127,7 @@ def register_many(path, name, count):
 
 
 def test_processes_that_register_at_once_lose_nothing(path):
+    write_file(path, compatibility="NONE")
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=register_many, args=(path, name, 8)) for name in "abc"]
     for worker in workers:
@@ -122,3 +138,53 @@ def test_processes_that_register_at_once_lose_nothing(path):
     entries = entries_of(path)
     assert sorted({entry["id"] for entry in entries}) == list(range(1, 9))
     assert sorted((e["subject"], e["version"]) for e in entries) == [(n, v) for n in "abc" for v in range(1, 9)]
+
+
+def test_a_schema_that_cannot_read_the_latest_version_is_refused_and_nothing_is_written(path):
+    registry = FileRegistry(path)
+    registry.register("a", LONG, "AVRO")
+    with pytest.raises(SchemaRegistryError) as caught:
+        registry.register("a", INT, "AVRO")
+    assert "refuses a new schema for the subject 'a', whose level is BACKWARD" in caught.value.message
+    assert "it cannot read what was written with version 1 (at the top: long cannot be read as int)" in (
+        caught.value.message
+    )
+    assert [entry["version"] for entry in entries_of(path)] == [1]
+    assert registry.register("b", INT, "AVRO") == 2  # another subject
+
+
+def test_the_level_is_the_subjects_or_the_files_and_stays_in_the_file(path):
+    write_file(path, compatibility="FULL", subjects={"a": {"compatibility": "NONE"}, "c": {}}, remark="kept")
+    for subject, is_taken in (("a", True), ("b", False), ("c", False)):
+        FileRegistry(path).register(subject, INT, "AVRO")
+        if is_taken:
+            FileRegistry(path).register(subject, LONG, "AVRO")
+        else:
+            with pytest.raises(SchemaRegistryError, match="whose level is FULL"):
+                FileRegistry(path).register(subject, LONG, "AVRO")
+    with open(path) as file:
+        document = json.load(file)
+    assert (document["compatibility"], document["remark"]) == ("FULL", "kept")
+    assert document["subjects"]["a"] == {"compatibility": "NONE"}
+
+
+def test_what_a_subject_has_already_is_not_compared_again(path):
+    entries = [
+        {"id": number, "subject": "a", "version": number, "schema": text}
+        for number, text in ((1, INT), (2, '"string"'))
+    ]
+    write_file(path, schemas=entries)
+    assert FileRegistry(path).register("a", INT, "AVRO") == 1
+
+
+def test_a_subject_of_another_type_takes_no_avro_schema(path):
+    entry = {"id": 1, "subject": "a", "version": 1, "schemaType": "PROTOBUF", "schema": 'syntax = "proto3";'}
+    write_file(path, schemas=[entry])
+    with pytest.raises(SchemaRegistryError, match="version 1 is PROTOBUF and no AVRO"):
+        FileRegistry(path).register("a", INT, "AVRO")
+
+
+def test_a_version_that_is_no_schema_is_said_and_not_passed_over(path):
+    write_file(path, schemas=[{"id": 1, "subject": "a", "version": 1, "schema": {"type": "nothing"}}])
+    with pytest.raises(SchemaRegistryError, match="it cannot be compared with the versions there"):
+        FileRegistry(path).register("a", INT, "AVRO")

@@ -102,7 +102,8 @@ def test_without_registering_the_schema_must_be_there(path):
         with_schema_id(in_registry(path, registers=False, schema_text=text), ROW)
     with pytest.raises(UnknownSchemaError, match="no subject 't-value'"):
         with_schema_id(in_registry(path, registers=False), ROW)
-    FileRegistry(path).register("t-value", '"string"', "AVRO")
+    older = DERIVED | {"fields": [*DERIVED["fields"], {"name": "dropped", "type": "int"}]}
+    FileRegistry(path).register("t-value", json.dumps(older), "AVRO")
     FileRegistry(path).register("t-value", text, "AVRO")
     assert with_schema_id(in_registry(path, registers=False, schema_text=text), ROW).schema_id == 2
     latest = with_schema_id(in_registry(path, registers=False), ROW)

@@ -1,0 +1,46 @@
+import json
+
+import pytest
+from support.files.avro_compatibility import field, record
+
+from spark_streamlog.serde.compatibility_level import DEFAULT_LEVEL, CompatibilityLevel, broken_promise
+
+A = record(field("a", "int"))
+AB = record(field("a", "int"), field("b", "int"))
+AB_DEFAULT = record(field("a", "int"), field("b", "int", default=0))
+B_DEFAULT = record(field("b", "int", default=0))
+STRING_A = record(field("a", "string"))
+
+# Versions, the new schema, the levels that take it: by the table of Confluent's documentation.
+CHANGES = [
+    ([A], AB, {"FORWARD", "FORWARD_TRANSITIVE"}),  # a field without a default is added
+    ([AB], A, {"BACKWARD", "BACKWARD_TRANSITIVE"}),  # … is removed
+    ([A], AB_DEFAULT, {each.value for each in CompatibilityLevel}),  # a field with a default is added
+    ([AB_DEFAULT], A, {each.value for each in CompatibilityLevel}),  # … is removed
+    ([A], STRING_A, set()),
+    ([A], A, {each.value for each in CompatibilityLevel}),
+    # The latest version goes along with it both ways; the one before has no a, which the new schema needs.
+    ([B_DEFAULT, AB_DEFAULT], A, {"BACKWARD", "FORWARD", "FORWARD_TRANSITIVE", "FULL"}),
+    ([STRING_A, A], AB_DEFAULT, {"BACKWARD", "FORWARD", "FULL"}),
+    ([], STRING_A, {each.value for each in CompatibilityLevel}),
+]
+
+
+@pytest.mark.parametrize(("versions", "new", "taken_by"), CHANGES)
+@pytest.mark.parametrize("level", CompatibilityLevel)
+def test_a_level_takes_the_changes_that_its_definition_takes(level, versions, new, taken_by):
+    numbered = [(number, json.dumps(version)) for number, version in enumerate(versions, 1)]
+    is_taken = broken_promise(level, json.dumps(new), numbered) is None
+    assert is_taken == (level.value in taken_by | {"NONE"})
+
+
+def test_the_reason_names_the_version_and_the_direction():
+    versions = [(3, json.dumps(A)), (7, json.dumps(AB))]
+    backward = broken_promise(CompatibilityLevel.BACKWARD, json.dumps(STRING_A), versions)
+    assert backward.startswith("it cannot read what was written with version 7 (at a: int cannot be read as string)")
+    forward = broken_promise(CompatibilityLevel.FORWARD, json.dumps(A), versions)
+    assert forward.startswith("version 7 cannot read what is written with it (at b: the field has no default")
+
+
+def test_backward_is_what_is_asked_unless_told_otherwise():
+    assert DEFAULT_LEVEL is CompatibilityLevel.BACKWARD
