@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spark_streamlog.options.option_reader import QueryKind
 from spark_streamlog.options.write_options import Delivery, parse_write_options
-from spark_streamlog.sink.sink_conditions import sink_error
+from spark_streamlog.sink_conditions import sink_error
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

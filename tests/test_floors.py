@@ -34,3 +34,22 @@ def test_an_import_that_goes_up_is_caught(tmp_path):
     result = lint_imports("--config", "pyproject.toml", cwd=tmp_path)
     assert result.returncode != 0
     assert "broker_core.model" in result.stdout
+
+
+def test_a_circle_inside_a_room_is_caught_though_it_is_only_for_types(tmp_path):
+    room = tmp_path / "broker_core" / "server"
+    room.mkdir(parents=True)
+    for folder in (room.parent, room):
+        (folder / "__init__.py").write_text("")
+    (room / "one.py").write_text("import broker_core.server.two\n")
+    (room / "two.py").write_text(
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from broker_core.server import one\n"
+    )
+    contracts = (ROOT / "pyproject.toml").read_text()
+    (contract,) = [each for each in contracts.split("[[") if 'type = "acyclic_siblings"' in each]
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.importlinter]\nroot_packages = ["broker_core"]\n[[' + contract.replace(', "spark_streamlog.*"', "")
+    )
+    result = lint_imports("--config", "pyproject.toml", cwd=tmp_path)
+    assert result.returncode != 0
+    assert "No cycles are allowed in broker_core.server" in result.stdout

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker_core.group.consumer.consumer_group_records import ConsumerGroupRecord
-from broker_core.group.consumer.consumer_record_codec import decode_consumer_group_record, encode_consumer_group_record
+from broker_core.group.consumer_group_records import ConsumerGroupRecord
+from broker_core.group.consumer_record_codec import decode_consumer_group_record, encode_consumer_group_record
 from broker_core.group.group_records import GroupRecord, decode_group_record, encode_group_record
 from broker_core.record.batch_reader import Record
 

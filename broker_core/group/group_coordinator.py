@@ -26,8 +26,8 @@ from broker_core.group.consumer.consumer_effects import (
     ConsumerHeartbeatRequest,
     DescribedConsumerGroup,
 )
-from broker_core.group.consumer.consumer_group_records import ConsumerGroupRecord
 from broker_core.group.consumer.modern_groups import ModernGroups
+from broker_core.group.consumer_group_records import ConsumerGroupRecord
 from broker_core.group.coordinator_records import AnyGroupRecord
 from broker_core.group.group_descriptions import (
     DeleteGroupReply,

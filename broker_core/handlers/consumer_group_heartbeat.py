@@ -11,7 +11,7 @@ from typing import Any, Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.group.consumer.consumer_effects import ConsumerHeartbeatReply, ConsumerHeartbeatRequest
-from broker_core.group.consumer.consumer_group_records import Partitions
+from broker_core.group.consumer_group_records import Partitions
 from broker_core.handlers.call import Call
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.durations import milliseconds_of

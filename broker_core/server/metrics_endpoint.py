@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -18,11 +18,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.exceptions import BrokerUnavailableError
 from broker_core.server.node_metrics import ReadingCollector
-from broker_core.server.node_reading import read_node, topic_name_of
+from broker_core.server.node_reading import ReadableServer, read_node, topic_name_of
 from broker_core.server.request_metrics import RequestMetrics
-
-if TYPE_CHECKING:
-    from broker_core.server.broker_server import BrokerServer
 
 _MAX_REQUEST_BYTES: Final = 8 * 1024
 _PATIENCE_SECONDS: Final = 10.0
@@ -41,7 +38,7 @@ _log: Final = logging.getLogger(__name__)
 class MetricsEndpoint:
     """`observer` is to be told of all requests."""
 
-    def __init__(self, server: BrokerServer) -> None:
+    def __init__(self, server: ReadableServer) -> None:
         self._server = server
         self._registry = CollectorRegistry()
         self.observer = RequestMetrics(self._registry, lambda topic_id: topic_name_of(server.node, topic_id))

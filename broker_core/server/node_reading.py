@@ -6,23 +6,43 @@ import asyncio
 import os
 from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
+from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.group.group_coordinator import GroupCoordinator
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import SINK_GROUP_PREFIX, TopicPartition
 from broker_core.model.topic_name import partition_folder
+from broker_core.server.answer_memory import AnswerMemory
 from broker_core.server.node_metrics import NodeReading, PartitionReading
-
-if TYPE_CHECKING:
-    from broker_core.server.broker_server import BrokerServer
+from broker_core.server.open_connections import OpenConnections
 
 _PARTITIONS_AT_A_TIME: Final = 100
 GroupOffsetReading = tuple[str, TopicPartition, int]
 
 
-async def read_node(server: BrokerServer) -> NodeReading:
+class ReadableServer(Protocol):
+    """What is read of a server. `state` is "starting", "ready" or "stopping"; `node` is a `BrokerNode`."""
+
+    state: str
+    config: BrokerConfig
+    node: Any
+
+    @property
+    def is_ready(self) -> bool: ...
+
+    @property
+    def connections(self) -> OpenConnections: ...
+
+    @property
+    def memory(self) -> AnswerMemory: ...
+
+    @property
+    def unfinished_job_count(self) -> int: ...
+
+
+async def read_node(server: ReadableServer) -> NodeReading:
     """Before the node is ready there is next to nothing to read."""
     connections = Counter(connection.peer.listener for connection in server.connections)
     waiting = sum(connection.open_request_count for connection in server.connections)

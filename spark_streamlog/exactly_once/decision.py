@@ -26,7 +26,7 @@ from broker_core.cluster import Cluster, GroupOffset, TransactionalProducer
 from broker_core.model.identifiers import ProducerIdAndEpoch
 from broker_core.model.limits import MAX_OFFSET_METADATA_BYTES
 from spark_streamlog.exactly_once.sink_identity import DECISION_PARTITION, SinkIdentity
-from spark_streamlog.sink.sink_conditions import sink_error
+from spark_streamlog.sink_conditions import sink_error
 
 _MAX_TASK_COUNT = 1_000_000
 """Of one batch; Spark's schedulers know of no such job."""

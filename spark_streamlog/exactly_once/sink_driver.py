@@ -50,7 +50,7 @@ from spark_streamlog.exactly_once.task_transaction import (
     new_producer,
     require_current,
 )
-from spark_streamlog.sink.sink_conditions import sink_error
+from spark_streamlog.sink_conditions import sink_error
 
 _ABORTED: Final = frozenset({TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT})
 

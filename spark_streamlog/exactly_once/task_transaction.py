@@ -32,7 +32,7 @@ from spark_streamlog.errors import ConditionError
 from spark_streamlog.exactly_once.decision import find_decision, next_turn
 from spark_streamlog.exactly_once.sink_identity import SinkIdentity
 from spark_streamlog.exactly_once.steps import Step, log_step
-from spark_streamlog.sink.sink_conditions import sink_error
+from spark_streamlog.sink_conditions import sink_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

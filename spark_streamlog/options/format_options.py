@@ -33,8 +33,9 @@ from spark_streamlog.serde.avro_derivation import TOP_LEVEL_RECORD
 from spark_streamlog.serde.file_registry import FileRegistry
 from spark_streamlog.serde.format_settings import CorruptMode, FormatKind, FormatSettings, RecordFormats, WireFormat
 from spark_streamlog.serde.limits import MAX_SCHEMA_BYTES
+from spark_streamlog.serde.open_registry import open_registry
 from spark_streamlog.serde.protobuf_options import PROTOBUF_FLAGS, ProtobufOptions
-from spark_streamlog.serde.schema_registry import AVRO, RegistryTarget, open_registry, shown_url
+from spark_streamlog.serde.schema_registry import AVRO, RegistryTarget, shown_url
 from spark_streamlog.serde.value_formats import check_schema, decoder_for
 
 BINARY: Final = "binary"

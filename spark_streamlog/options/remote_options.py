@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from broker_core.model.client_settings import CLIENT_SETTING_NAMES, ClientSettings, parse_client_settings
 from broker_core.model.exceptions import InvalidConfigError
-
-if TYPE_CHECKING:
-    from spark_streamlog.options.option_reader import OptionReader
 
 PREFIX: Final = "kafka."
 
@@ -20,7 +17,18 @@ _SETTING_NAME: Final = re.compile(
 )
 
 
-def remote_settings(options: OptionReader) -> ClientSettings | None:
+class GivenOptions(Protocol):
+    """What is asked of an `OptionReader`."""
+
+    @property
+    def role(self) -> str: ...
+
+    def text(self, name: str) -> str | None: ...
+
+    def complain(self, complaint: str) -> None: ...
+
+
+def remote_settings(options: GivenOptions) -> ClientSettings | None:
     """How to reach the brokers; None when no option names any. What is wrong becomes complaints of `options`."""
     if options.text(f"{PREFIX}bootstrap.servers") is None:
         return None

@@ -20,7 +20,7 @@ from spark_streamlog.errors import with_conditions
 from spark_streamlog.serde.format_settings import NO_FORMATS, FormatSettings, RecordFormats
 from spark_streamlog.serde.serde_errors import InvalidSchemaError
 from spark_streamlog.serde.value_formats import encoder_for, with_schema_id
-from spark_streamlog.sink.sink_conditions import sink_error
+from spark_streamlog.sink_conditions import sink_error
 
 HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 ACCEPTED_TYPES: Final[dict[str, tuple[str, ...]]] = {

@@ -17,7 +17,7 @@ from spark_streamlog.rows.sink_columns import SinkColumns, TypedColumn
 from spark_streamlog.serde.decoded_values import Encoder
 from spark_streamlog.serde.serde_errors import CannotSerializeError
 from spark_streamlog.serde.value_formats import encoder_for
-from spark_streamlog.sink.sink_conditions import sink_error
+from spark_streamlog.sink_conditions import sink_error
 
 
 class SinkRows:

@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -111,15 +110,3 @@ class CachedRegistry:
         self._unknown.pop(schema_id, None)
         self._known[schema_id] = found
         return found
-
-
-@lru_cache(maxsize=32)
-def open_registry(target: RegistryTarget) -> SchemaRegistry:
-    """One per target and process. Opens nothing yet."""
-    if target.path is not None:
-        from spark_streamlog.serde.file_registry import FileRegistry
-
-        return CachedRegistry(FileRegistry(target.path))
-    from spark_streamlog.serde.http_registry import HttpRegistry
-
-    return CachedRegistry(HttpRegistry(target))

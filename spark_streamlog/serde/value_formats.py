@@ -80,7 +80,8 @@ def with_schema_id(settings: FormatSettings, arrow_type: Any | None) -> FormatSe
     """
     if settings.wire_format is WireFormat.PLAIN or settings.schema_id is not None:
         return settings
-    from spark_streamlog.serde.schema_registry import AVRO, PROTOBUF, open_registry
+    from spark_streamlog.serde.open_registry import open_registry
+    from spark_streamlog.serde.schema_registry import AVRO, PROTOBUF
 
     assert settings.registry is not None and settings.subject is not None, "options were checked for both"
     registry = open_registry(settings.registry)
@@ -134,7 +135,7 @@ def _json_decoder(settings: FormatSettings) -> Decoder:
 def _avro_decoder(settings: FormatSettings) -> Decoder:
     from spark_streamlog.serde.avro_decoder import AvroDecoder
     from spark_streamlog.serde.avro_schema import parse_avro_schema
-    from spark_streamlog.serde.schema_registry import open_registry
+    from spark_streamlog.serde.open_registry import open_registry
 
     assert settings.schema_text is not None, "options were checked for a schema"
     schema = parse_avro_schema(settings.schema_text, settings.schema_references)

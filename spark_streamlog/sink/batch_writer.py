@@ -12,9 +12,9 @@ from spark_streamlog.exactly_once.decision import Decision
 from spark_streamlog.options.write_options import WriteOptions
 from spark_streamlog.rows.sink_columns import sink_columns
 from spark_streamlog.sink.planned_sink import plan_batch_write, sink_driver
-from spark_streamlog.sink.sink_conditions import sink_error
 from spark_streamlog.sink.task_commit_message import open_transactions
 from spark_streamlog.sink.task_writer import write_at_least_once, write_exactly_once
+from spark_streamlog.sink_conditions import sink_error
 
 
 class StreamlogBatchWriter(DataSourceArrowWriter):

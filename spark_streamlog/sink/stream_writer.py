@@ -17,9 +17,9 @@ from spark_streamlog.options.write_options import Delivery, WriteOptions
 from spark_streamlog.rows.sink_columns import sink_columns
 from spark_streamlog.sink.planned_driver import noted_driver
 from spark_streamlog.sink.planned_sink import PlannedSink, plan_micro_batch, sink_driver, sink_of_micro_batch
-from spark_streamlog.sink.sink_conditions import sink_error
 from spark_streamlog.sink.task_commit_message import open_transactions, sink_of_messages
 from spark_streamlog.sink.task_writer import write_at_least_once, write_exactly_once
+from spark_streamlog.sink_conditions import sink_error
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 BATCH_ID_PROPERTY = "streaming.sql.batchId"

@@ -21,10 +21,10 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.broker.callback_errors import OnError
+from broker_core.broker.coordination.append_admission import AppendAdmission
 from broker_core.broker.coordination.coordinator_runtime import CoordinatorRuntime
 from broker_core.broker.coordination.marker_sender import MarkerSender
 from broker_core.broker.coordination.producer_id_pool import ProducerIdPool
-from broker_core.broker.partition.append_admission import AppendAdmission
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.cluster import TransactionalProducer
 from broker_core.coordinator.contract import CoordinatorResult

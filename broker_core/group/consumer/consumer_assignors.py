@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from broker_core.group.consumer.consumer_group_records import Partitions
 from broker_core.group.consumer.uneven_subscriptions import assign_uneven
+from broker_core.group.consumer_group_records import Partitions
 
 DEFAULT_ASSIGNOR: Final = "uniform"
 

@@ -31,7 +31,6 @@ from broker_core.group.classic.classic_messages import (
 from broker_core.group.consumer.consumer_departure import remove_members, replace_static
 from broker_core.group.consumer.consumer_effects import GroupRequestError
 from broker_core.group.consumer.consumer_group import ConsumerGroup
-from broker_core.group.consumer.consumer_group_records import ClassicMemberMetadata, ClassicProtocol, MemberMetadata
 from broker_core.group.consumer.consumer_heartbeat import (
     check_instance,
     check_room,
@@ -45,6 +44,7 @@ from broker_core.group.consumer.consumer_migration import by_id, by_name, downgr
 from broker_core.group.consumer.consumer_protocol import Subscription, decode_subscription, encode_assignment
 from broker_core.group.consumer.consumer_regexes import regex_change_of
 from broker_core.group.consumer.consumer_step import JOIN, SYNC, ConsumerStep
+from broker_core.group.consumer_group_records import ClassicMemberMetadata, ClassicProtocol, MemberMetadata
 from broker_core.group.subscribed_topics import CONSUMER_PROTOCOL_TYPE
 from broker_core.model.exceptions import CorruptBatchError
 

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from broker_core.group.consumer.consumer_effects import STATIC_LEAVE_EPOCH
-from broker_core.group.consumer.consumer_group_records import ConsumerRecordType, PartitionEpochs, TargetOfMember
 from broker_core.group.consumer.consumer_member import ConsumerMember
 from broker_core.group.consumer.consumer_step import ConsumerStep
+from broker_core.group.consumer_group_records import ConsumerRecordType, PartitionEpochs, TargetOfMember
 
 
 def remove_members(step: ConsumerStep, leaving: Collection[ConsumerMember]) -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
-from broker_core.group.consumer.consumer_group_records import Partitions
+from broker_core.group.consumer_group_records import Partitions
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1

@@ -19,7 +19,8 @@ from dataclasses import replace
 from typing import Final
 from uuid import UUID
 
-from broker_core.group.consumer.consumer_group_records import (
+from broker_core.group.consumer.consumer_member import ConsumerMember
+from broker_core.group.consumer_group_records import (
     ConsumerGroupRecord,
     ConsumerRecordType,
     CurrentOfMember,
@@ -31,7 +32,6 @@ from broker_core.group.consumer.consumer_group_records import (
     TargetEpoch,
     TargetOfMember,
 )
-from broker_core.group.consumer.consumer_member import ConsumerMember
 
 FIRST_EPOCH: Final = 1
 """The epoch of a group that is not stored yet."""

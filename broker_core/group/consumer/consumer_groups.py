@@ -34,10 +34,10 @@ from broker_core.group.consumer.consumer_effects import (
     GroupRequestError,
 )
 from broker_core.group.consumer.consumer_group import ConsumerGroup
-from broker_core.group.consumer.consumer_group_records import ConsumerGroupRecord, ConsumerRecordType
 from broker_core.group.consumer.consumer_heartbeat import check_heartbeat, check_instance, heartbeat, known_member
 from broker_core.group.consumer.consumer_member import MemberState
 from broker_core.group.consumer.consumer_migration import maybe_downgrade, upgraded
+from broker_core.group.consumer.consumer_offsets_access import commit_refusal, fetch_refusal
 from broker_core.group.consumer.consumer_regexes import resolve_regexes
 from broker_core.group.consumer.consumer_settings import ConsumerGroupSettings
 from broker_core.group.consumer.consumer_step import (
@@ -48,11 +48,11 @@ from broker_core.group.consumer.consumer_step import (
     ConsumerWorld,
     consumer_timer,
 )
+from broker_core.group.consumer_group_records import ConsumerGroupRecord, ConsumerRecordType
 from broker_core.group.coordinator_records import AnyGroupRecord
 from broker_core.group.group_descriptions import GroupType, ListedGroup
 from broker_core.group.group_effects import GroupEffects, GroupResult, TimerChange, answered, joined
 from broker_core.group.group_records import GroupMetadataRecord
-from broker_core.group.offsets.consumer_offsets_access import commit_refusal, fetch_refusal
 from broker_core.group.offsets.offset_messages import CommitRequest, FetchRequest
 from broker_core.group.subscribed_topics import CONSUMER_PROTOCOL_TYPE
 from broker_core.group.topic_view import TopicFacts, TopicView

@@ -24,11 +24,11 @@ from broker_core.group.consumer.consumer_effects import (
     GroupRequestError,
 )
 from broker_core.group.consumer.consumer_group import ConsumerGroup
-from broker_core.group.consumer.consumer_group_records import ConsumerRecordType, MemberMetadata, Partitions
 from broker_core.group.consumer.consumer_member import ConsumerMember, MemberState, Reconciliation
 from broker_core.group.consumer.consumer_regexes import maybe_ask_for_regexes, regex_change_of
 from broker_core.group.consumer.consumer_settings import ConsumerGroupSettings
 from broker_core.group.consumer.consumer_step import REBALANCE, ConsumerStep, fit_in_records
+from broker_core.group.consumer_group_records import ConsumerRecordType, MemberMetadata, Partitions
 
 _NO_TIMEOUT = -1
 

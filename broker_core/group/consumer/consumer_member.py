@@ -21,7 +21,7 @@ from enum import IntEnum
 from typing import Final
 from uuid import UUID
 
-from broker_core.group.consumer.consumer_group_records import (
+from broker_core.group.consumer_group_records import (
     CurrentOfMember,
     MemberMetadata,
     PartitionEpochs,

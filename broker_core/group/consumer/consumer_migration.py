@@ -21,7 +21,10 @@ from broker_core.group.classic.classic_states import ClassicState
 from broker_core.group.consumer.consumer_departure import end_group
 from broker_core.group.consumer.consumer_effects import GroupRequestError
 from broker_core.group.consumer.consumer_group import ConsumerGroup
-from broker_core.group.consumer.consumer_group_records import (
+from broker_core.group.consumer.consumer_member import ConsumerMember
+from broker_core.group.consumer.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
+from broker_core.group.consumer.consumer_step import ConsumerStep, ConsumerWorld
+from broker_core.group.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupRecord,
@@ -31,9 +34,6 @@ from broker_core.group.consumer.consumer_group_records import (
     TargetEpoch,
     TargetOfMember,
 )
-from broker_core.group.consumer.consumer_member import ConsumerMember
-from broker_core.group.consumer.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
-from broker_core.group.consumer.consumer_step import ConsumerStep, ConsumerWorld
 from broker_core.group.group_records import GroupMetadataRecord
 from broker_core.group.subscribed_topics import CONSUMER_PROTOCOL_TYPE
 from broker_core.group.timer_keys import ADOPTED, ClassicTimer

@@ -14,11 +14,11 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.group.consumer.consumer_effects import GroupRequestError
 from broker_core.group.consumer.consumer_group import ConsumerGroup
-from broker_core.group.consumer.consumer_group_records import ConsumerGroupRecord, ConsumerRecordType, ResolvedRegex
 from broker_core.group.consumer.consumer_member import ConsumerMember
 from broker_core.group.consumer.consumer_settings import REGEX_MIN_REFRESH_INTERVAL_MS
 from broker_core.group.consumer.consumer_step import REGEX, ConsumerStep
 from broker_core.group.consumer.topic_regex import matches, refusal_of_regex
+from broker_core.group.consumer_group_records import ConsumerGroupRecord, ConsumerRecordType, ResolvedRegex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

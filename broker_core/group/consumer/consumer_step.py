@@ -14,7 +14,9 @@ from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.coordinator.record_fields import fits_string
 from broker_core.group.consumer.consumer_assignors import MemberSpec, assign
 from broker_core.group.consumer.consumer_group import ConsumerGroup
-from broker_core.group.consumer.consumer_group_records import (
+from broker_core.group.consumer.consumer_member import ConsumerMember
+from broker_core.group.consumer.consumer_settings import ConsumerGroupSettings
+from broker_core.group.consumer_group_records import (
     ConsumerGroupRecord,
     ConsumerRecordType,
     ConsumerRecordValue,
@@ -23,8 +25,6 @@ from broker_core.group.consumer.consumer_group_records import (
     TargetEpoch,
     TargetOfMember,
 )
-from broker_core.group.consumer.consumer_member import ConsumerMember
-from broker_core.group.consumer.consumer_settings import ConsumerGroupSettings
 from broker_core.group.coordinator_records import AnyGroupRecord
 from broker_core.group.group_effects import Answer, GroupEffects, GroupResult, TimerChange
 from broker_core.group.topic_view import TopicView

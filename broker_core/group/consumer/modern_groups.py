@@ -12,7 +12,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.group.classic.classic_messages import HeartbeatRequest, JoinRequest, LeaveRequest, SyncRequest
 from broker_core.group.consumer.consumer_effects import ConsumerHeartbeatRequest, DescribedConsumerGroup
-from broker_core.group.consumer.consumer_group_records import ConsumerGroupRecord
+from broker_core.group.consumer_group_records import ConsumerGroupRecord
 from broker_core.group.coordinator_records import AnyGroupRecord
 from broker_core.group.group_descriptions import ListedGroup
 from broker_core.group.group_effects import GroupResult

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
-from broker_core.group.consumer.consumer_group_records import Partitions
+from broker_core.group.consumer_group_records import Partitions
 
 ROUNDS_COUNT: Final = 16
 """Each round about halves the imbalance; most subscriptions need one."""

@@ -1,6 +1,6 @@
 import pytest
 
-from broker_core.group.consumer.consumer_group_records import ConsumerGroupRecord, ConsumerRecordType
+from broker_core.group.consumer_group_records import ConsumerGroupRecord, ConsumerRecordType
 from broker_core.group.coordinator_records import decode_coordinator_record, encode_coordinator_record
 from broker_core.group.group_records import GroupMetadataRecord, OffsetCommitRecord
 from broker_core.model.identifiers import TopicPartition

@@ -3,11 +3,11 @@ import pickle
 import pytest
 
 from spark_streamlog.serde.limits import MAX_CACHED_SCHEMAS, MAX_UNKNOWN_SCHEMA_IDS, UNKNOWN_SCHEMA_ID_SECONDS
+from spark_streamlog.serde.open_registry import open_registry
 from spark_streamlog.serde.schema_registry import (
     CachedRegistry,
     RegisteredSchema,
     RegistryTarget,
-    open_registry,
     shown_url,
 )
 from spark_streamlog.serde.serde_errors import SchemaRegistryError, UnknownSchemaError

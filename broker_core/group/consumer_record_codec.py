@@ -38,7 +38,7 @@ from broker_core.coordinator.record_fields import (
     tagged_fields_bytes,
     unsigned_varint,
 )
-from broker_core.group.consumer.consumer_group_records import (
+from broker_core.group.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupRecord,

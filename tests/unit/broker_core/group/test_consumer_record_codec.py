@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_core.group.consumer.consumer_group_records import (
+from broker_core.group.consumer_group_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupRecord,
@@ -18,7 +18,7 @@ from broker_core.group.consumer.consumer_group_records import (
     StoredTopics,
     TargetEpoch,
 )
-from broker_core.group.consumer.consumer_record_codec import decode_consumer_group_record, encode_consumer_group_record
+from broker_core.group.consumer_record_codec import decode_consumer_group_record, encode_consumer_group_record
 from broker_core.model.exceptions import CorruptBatchError, UnsupportedFormatError
 
 RECORDED = [

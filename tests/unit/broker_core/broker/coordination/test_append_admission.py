@@ -1,9 +1,9 @@
 import pytest
 from support.nodes.replica_builders import ReplicaNode
 
+from broker_core.broker.coordination.append_admission import AppendAdmission
 from broker_core.broker.coordination.coordinator_runtime import CoordinatorRuntime
 from broker_core.broker.coordination.internal_topic import InternalTopic
-from broker_core.broker.partition.append_admission import AppendAdmission
 from broker_core.cluster import TransactionalProducer
 from broker_core.log_directory.internal_topics import TRANSACTION_STATE_PARTITION
 from broker_core.model.exceptions import ConcurrentTransactionsError, CoordinatorNotAvailableError, ProducerFencedError

@@ -1,0 +1,19 @@
+"""From the options that name a registry to the registry, of either kind."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from spark_streamlog.serde.schema_registry import CachedRegistry, RegistryTarget, SchemaRegistry
+
+
+@lru_cache(maxsize=32)
+def open_registry(target: RegistryTarget) -> SchemaRegistry:
+    """One per target and process. Opens nothing yet."""
+    if target.path is not None:
+        from spark_streamlog.serde.file_registry import FileRegistry
+
+        return CachedRegistry(FileRegistry(target.path))
+    from spark_streamlog.serde.http_registry import HttpRegistry
+
+    return CachedRegistry(HttpRegistry(target))
