@@ -51,3 +51,8 @@ def test_another_querys_checkpoint_and_an_unplanned_batch_have_no_fingerprint(ch
     assert input_fingerprint(str(checkpoint), QUERY_ID.replace("7", "8"), 3) == ""
     assert input_fingerprint(str(checkpoint), None, 3) == ""
     assert input_fingerprint(str(checkpoint), QUERY_ID, 4) == ""
+
+
+def test_a_batch_whose_query_nobody_knows_has_no_fingerprint(checkpoint):
+    (checkpoint / "metadata").unlink()
+    assert input_fingerprint(str(checkpoint), None, 3) == ""

@@ -8,7 +8,7 @@ from support.builders.counting_entropy import CountingEntropy
 
 from broker_core.metadata.controller import MetadataController, decode_id, encode_id, random_id
 from broker_core.metadata.metadata_image import MetadataImage
-from broker_core.metadata.metadata_records import FeatureLevelRecord, PartitionRecord, TopicRecord
+from broker_core.metadata.metadata_records import ConfigRecord, FeatureLevelRecord, PartitionRecord, TopicRecord
 from broker_core.model.exceptions import (
     InvalidConfigError,
     InvalidPartitionsError,
@@ -186,6 +186,17 @@ def test_an_unknown_setting_is_neither_given_nor_rolled_back(runner, value):
     runner.create("t")
     with pytest.raises(InvalidConfigError, match=r"Unknown topic config name: foo\.bar"):
         runner.alter("t", foo_bar=value)
+
+
+def test_a_setting_of_a_newer_version_is_kept_by_other_changes_and_may_be_rolled_back(runner):
+    runner.create("t")
+    runner.image.replay(ConfigRecord(resource_type=2, resource_name="t", name="foo.bar", value="1"))
+    runner.alter("t", retention_ms="5")
+    assert runner.image.topics["t"].configs == {"foo.bar": "1", "retention.ms": "5"}
+    with pytest.raises(InvalidConfigError, match=r"Unknown topic config name: foo\.bar"):
+        runner.alter("t", foo_bar="2")
+    runner.alter("t", foo_bar=None)
+    assert runner.image.topics["t"].configs == {"retention.ms": "5"}
 
 
 def test_a_change_is_judged_together_with_what_is_set(runner):

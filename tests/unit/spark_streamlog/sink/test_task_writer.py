@@ -103,6 +103,21 @@ def test_a_task_that_has_the_log_writes(planned, log):
     assert topics_at(log) == {"t"}
 
 
+def test_a_task_of_a_batch_that_is_decided_drains_its_rows_and_writes_none(planned, log, monkeypatch):
+    monkeypatch.setattr("spark_streamlog.sink.stream_writer.TaskContext", TaskOfBatchZero)
+    for _ in range(2):
+        writer = planned("stream", "exactly-once")
+        rows = iter([ROWS, ROWS])
+        message = pickle.loads(pickle.dumps(writer)).write(rows)
+        assert message.row_count == 4
+        assert next(rows, None) is None
+        writer.commit([message], 0)
+        with open_embedded(log) as cluster:
+            bounds = cluster.bounds(TopicPartition("t", 0))
+        # Four rows and the marker that ends their transaction, however often.
+        assert (bounds.last_stable_offset, bounds.log_end_offset) == (5, 5)
+
+
 @pytest.mark.parametrize(("delivery", "seen"), [("at-least-once", [0, 0, 6, 6, 10]), ("exactly-once", [0] * 5)])
 def test_rows_that_come_slowly_are_readable_while_the_task_runs(planned, log, monkeypatch, delivery, seen):
     # They waited for the end of the task, or for 8 MiB.
