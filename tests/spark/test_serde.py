@@ -92,7 +92,12 @@ def test_a_typed_stream_goes_from_one_format_to_another_and_ends_schemas_meet(sp
     registry = str(tmp_path / "registry.json")
     avro = {"valueFormat": "avro", "valueFormat.registry.file": registry, "keyFormat": "int"}
     save(nested.selectExpr("key", "named_struct('id', value.id) as value"), log_dir, topic="t", **avro)
-    save(nested.selectExpr("key", "named_struct('id', value.id, 'more', 'x') as value"), log_dir, topic="t", **avro)
+    grown = nested.selectExpr("key", "named_struct('id', value.id, 'more', 'x') as value")
+    with pytest.raises(PySparkException, match=r"whose level is BACKWARD.*at more: the field has no default"):
+        save(grown, log_dir, topic="t", **avro)
+    writer = {"type": "record", "name": "topLevelRecord", "fields": [
+        {"name": "id", "type": ["long", "null"]}, {"name": "more", "type": "string", "default": "?"}]}  # fmt: skip
+    save(grown, log_dir, topic="t", **avro | {"valueFormat.schema": json.dumps(writer)})
     assert [FileRegistry(registry).schema_by_id(number).schema_id for number in (1, 2)] == [1, 2]
     reader = {"type": "record", "name": "r", "fields": [
         {"name": "id", "type": "long"}, {"name": "more", "type": "string", "default": "?"}]}  # fmt: skip
