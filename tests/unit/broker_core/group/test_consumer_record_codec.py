@@ -24,7 +24,7 @@ from broker_core.model.exceptions import CorruptBatchError, UnsupportedFormatErr
 RECORDED = [
     (bytes.fromhex(key), None if value is None else bytes.fromhex(value))
     for key, value in json.loads(
-        (Path(__file__).parents[4] / "golden" / "consumer_groups" / "records.json").read_text()
+        (Path(__file__).parents[3] / "golden" / "consumer_groups" / "records.json").read_text()
     )
 ]
 TOPIC = UUID(int=7)
