@@ -99,7 +99,7 @@ def _settings(bootstrap_server: str, command_config: Path | None) -> ClientSetti
         return parse_client_settings({**_IMPATIENT, **properties, "bootstrap.servers": bootstrap_server})
     except InvalidConfigError as error:
         where = f"{command_config}: " if command_config is not None else ""
-        raise UsageError(f"{where}{error.message}") from error
+        raise UsageError(where + error.message.replace("bootstrap.servers", "--bootstrap-server", 1)) from error
 
 
 def _properties(path: Path) -> Mapping[str, str]:

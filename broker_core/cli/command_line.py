@@ -162,11 +162,16 @@ def sentence_of_usage(error: Exception) -> str:
     help."""
     text = error.format_message() if hasattr(error, "format_message") else str(error)
     context = getattr(error, "ctx", None)
-    words = [f"{' '.join(text.split()).rstrip('.')}{_given(error, text)}."]
+    words = [_as_sentence(f"{' '.join(text.replace('Value error, ', '').split()).rstrip('.')}{_given(error, text)}")]
     if context is not None and context.command.epilog and type(error).__name__ == "MissingParameter":
         words.append(f"{context.command.epilog}.")
     words.append(f"Try '{context.command_path if context is not None else 'streamlog'} --help'.")
     return " ".join(words)
+
+
+def _as_sentence(text: str) -> str:
+    """With its full stop, unless it asks."""
+    return text if text.endswith("?") else f"{text}."
 
 
 def _given(error: Exception, text: str) -> str:

@@ -234,7 +234,7 @@ class LogDirectory:
 
     def _absent(self, what: str) -> tuple[DirectoryKind, None]:
         if not self._create:
-            raise DirectoryFormatError(f"{what}; it becomes one when a topic is created in it", directory=self.path)
+            raise DirectoryFormatError(f"{what}; creating a topic makes it a log directory", directory=self.path)
         return DirectoryKind.ABSENT, None
 
     def _unreadable(self, error: OSError) -> DirectoryReadOnlyError:

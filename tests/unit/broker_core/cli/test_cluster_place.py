@@ -85,7 +85,7 @@ def test_a_directory_that_a_broker_holds_is_refused_with_the_command_lines_own_o
 def test_every_command_of_the_log_takes_brokers(streamlog, command):
     refused = streamlog(*command, "--bootstrap-server", "nonsense", with_path=False)
     assert refused.status == 2
-    assert "bootstrap.servers must be host:port, separated by commas, not 'nonsense'" in refused.err
+    assert "streamlog: --bootstrap-server must be host:port, separated by commas, not 'nonsense'" in refused.err
 
 
 def test_a_properties_file_says_how_to_connect(remote, tmp_path):

@@ -23,6 +23,21 @@ def test_a_wrong_option_is_usage_in_one_sentence(streamlog):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        # It was: Did you mean 'consume'?. Try
+        (("consum", "t"), "Did you mean 'consume'? Try 'streamlog --help'.\n"),
+        # It was: Value error, 'brotli' is not one of
+        (("produce", "t", "--compression", "brotli"), "for '--compression': 'brotli' is not one of 'none'"),
+    ],
+)
+def test_a_wrong_word_is_told_in_a_sentence(streamlog, arguments, said):
+    refused = streamlog(*arguments)
+    assert refused.status == 2
+    assert said in refused.err
+
+
+@pytest.mark.parametrize(
     ("arguments", "command"),
     [
         (("produce", "t", "--header", "a"), "produce"),

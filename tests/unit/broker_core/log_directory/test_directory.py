@@ -49,7 +49,7 @@ def test_a_path_that_does_not_exist_becomes_a_log_only_when_it_is_made(path):
 
 
 def test_without_create_a_missing_log_is_refused(path):
-    with pytest.raises(DirectoryFormatError, match=r"log does not exist; it becomes one when a topic is created in it"):
+    with pytest.raises(DirectoryFormatError, match=r"log does not exist; creating a topic makes it a log directory"):
         open_directory(path, create=False)
     path.mkdir(parents=True)
     with pytest.raises(DirectoryFormatError, match="is an empty directory, not a log"):
