@@ -21,13 +21,17 @@ def write_batch(partition: TopicPartition, batch: DumpedBatch, *, as_json: bool)
     sys.stdout.write(line + "\n")
 
 
-def write_records(fs: FileSystem, partition: TopicPartition, batch: DumpedBatch, *, as_json: bool) -> None:
-    """A line for each record of a batch that has no problem."""
+def read_batch_bytes(fs: FileSystem, batch: DumpedBatch) -> bytes:
+    """The batch as stored in its segment file."""
     file = fs.open(batch.file, writable=False)
     try:
-        data = file.read_at(batch.position, batch.header.size_bytes)
+        return file.read_at(batch.position, batch.header.size_bytes)
     finally:
         file.close()
+
+
+def write_records(data: bytes | memoryview, partition: TopicPartition, batch: DumpedBatch, *, as_json: bool) -> None:
+    """A line for each record of a batch that has no problem. `data` are the bytes of the batch."""
     rows = decode(data, from_offset=batch.header.base_offset, columns=ALL_COLUMNS).record_batch
     if as_json:
         sys.stdout.write(json_lines(partition, rows).decode())

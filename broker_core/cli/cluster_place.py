@@ -1,8 +1,8 @@
-"""The options --path, --bootstrap-server and --command-config, and the door that they open."""
+"""The options --path, --bootstrap-server and --command-config, and the log that they open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from broker_core.cli.error_sentence import UsageError
-from broker_core.cli.log_directory import PATH_VARIABLE, open_log, parse_directory
+from broker_core.cli.log_directory import PATH_VARIABLE, open_log, parse_place
+from broker_core.cli.object_place import ObjectUrl, open_object_log
+from broker_core.cli.properties_file import read_properties
 from broker_core.cli.screen import note
 from broker_core.model.exceptions import InvalidConfigError
 
@@ -28,20 +30,20 @@ def _only_place(context: typer.Context, value: Any) -> Any:
     return value
 
 
-def _directory(location: str) -> Path:
-    return parse_directory(location, way_to_brokers=", or --bootstrap-server HOST:PORT")
+def _place(location: str) -> Path | ObjectUrl:
+    return parse_place(location, way_to_brokers=", or --bootstrap-server HOST:PORT")
 
 
-DirectoryPath = Annotated[
-    Path | None,
+LogLocation = Annotated[
+    Any,  # Path | ObjectUrl | None: the parser decides, and typer takes no unions
     typer.Option(
         "--path",
         envvar=PATH_VARIABLE,
-        metavar="DIR",
-        help="The log directory.",
+        metavar="DIR|URL",
+        help="The log directory, or the URL of a log on object storage (s3://bucket/log).",
         show_default=False,
         callback=_only_place,
-        parser=_directory,
+        parser=_place,
     ),
 ]
 Brokers = Annotated[
@@ -59,7 +61,7 @@ CommandConfig = Annotated[
     typer.Option(
         "--command-config",
         metavar="FILE",
-        help="Properties file of a Kafka client: TLS, login, timeouts.",
+        help="Properties file: a Kafka client's TLS, login and timeouts, or object.* settings for a URL.",
         show_default=False,
     ),
 ]
@@ -70,12 +72,16 @@ _IMPATIENT: Final = {"default.api.timeout.ms": "15000", "delivery.timeout.ms": "
 
 @contextmanager
 def open_cluster(
-    path: Path | None, bootstrap_server: str | None, command_config: Path | None, *, create: bool = False
+    path: Path | ObjectUrl | None, bootstrap_server: str | None, command_config: Path | None, *, create: bool = False
 ) -> Iterator[Cluster]:
-    """The log while the block runs: in the directory or at the brokers, one of which must be given."""
+    """The log while the block runs: in the directory, on object storage or at brokers. One of them must be given."""
     if bootstrap_server is None:
+        if isinstance(path, ObjectUrl):
+            with open_object_log(path, command_config, create=create) as objects:
+                yield objects
+            return
         if command_config is not None:
-            raise UsageError("--command-config needs --bootstrap-server")
+            raise UsageError("--command-config needs --bootstrap-server, or --path with the URL of an object store")
         if path is None:
             raise UsageError("no log is given: give --path DIR, or --bootstrap-server HOST:PORT")
         with open_log(path, create=create, way_to_brokers="--bootstrap-server") as cluster:
@@ -91,7 +97,7 @@ def open_cluster(
 def _settings(bootstrap_server: str, command_config: Path | None) -> ClientSettings:
     from broker_core.model.client_settings import CLIENT_SETTING_NAMES, parse_client_settings
 
-    properties = _properties(command_config) if command_config is not None else {}
+    properties = read_properties(command_config) if command_config is not None else {}
     without_effect = sorted(properties.keys() - set(CLIENT_SETTING_NAMES))
     if without_effect:
         note(f"{command_config}: ignored settings: {', '.join(without_effect)}")
@@ -100,12 +106,3 @@ def _settings(bootstrap_server: str, command_config: Path | None) -> ClientSetti
     except InvalidConfigError as error:
         where = f"{command_config}: " if command_config is not None else ""
         raise UsageError(where + error.message.replace("bootstrap.servers", "--bootstrap-server", 1)) from error
-
-
-def _properties(path: Path) -> Mapping[str, str]:
-    from broker_core.model.properties import parse_properties
-
-    try:
-        return parse_properties(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not a properties file: {error.reason} at byte {error.start}") from error

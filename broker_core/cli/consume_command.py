@@ -9,10 +9,11 @@ from typing import Annotated, Final
 
 import typer
 
-from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
+from broker_core.cli.cluster_place import Brokers, CommandConfig, LogLocation, open_cluster
 from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.group_commits import GroupCommits
 from broker_core.cli.last_records import start_of_last
+from broker_core.cli.object_place import ObjectUrl
 from broker_core.cli.partition_consumer import PartitionConsumer
 from broker_core.cli.record_text import Format, columns_of, renderer
 from broker_core.cli.record_writer import RecordWriter
@@ -28,6 +29,8 @@ EXAMPLE: Final = "Example: streamlog consume orders --path /data/log"
 
 POLL_SECONDS: Final = 0.1
 """How often --follow looks for new records: soon enough for a person, rarely enough for a laptop."""
+OBJECT_POLL_SECONDS: Final = 1.0
+"""The same on object storage, where each look is a paid request."""
 
 
 class Isolation(StrEnum):
@@ -37,7 +40,7 @@ class Isolation(StrEnum):
 
 def consume(
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)],
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     start: Annotated[
@@ -79,11 +82,10 @@ def consume(
     A null value is the word null. On a terminal control characters are escaped. A pipe or file gets the exact bytes,
     which may hold line ends: with --format json each record is one line.
     """
-    for option, value in (("--from", start), ("--group", group)):
-        if value is not None and last is not None:
-            raise UsageError(f"{option} and --last exclude each other: give one of them")
+    _refuse_with_last(last, start=start, group=group)
     beginning = parse_start(start or "earliest")
     level = IsolationLevel[Isolation(isolation).name]
+    poll_seconds = OBJECT_POLL_SECONDS if isinstance(path, ObjectUrl) else POLL_SECONDS
     form = Format(form)
     with open_cluster(path, bootstrap_server, command_config) as cluster:
         partitions = _partitions(cluster, topic, partition)
@@ -102,9 +104,15 @@ def consume(
             with byte_progress(f"reading {topic}", is_shown=not sys.stdout.isatty()) as progress:
                 writer.write_present(stop, progress)
             while follow and stop.received is None:
-                select.select([stop.descriptor], [], [], POLL_SECONDS)
+                select.select([stop.descriptor], [], [], poll_seconds)
                 writer.write_present(stop, SILENT)
     raise typer.Exit(stop.exit_code)
+
+
+def _refuse_with_last(last: int | None, *, start: str | None, group: str | None) -> None:
+    for option, value in (("--from", start), ("--group", group)):
+        if value is not None and last is not None:
+            raise UsageError(f"{option} and --last exclude each other: give one of them")
 
 
 def _stop_signals(commits: GroupCommits | None) -> StopSignals:

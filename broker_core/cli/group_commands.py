@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
+from broker_core.cli.cluster_place import Brokers, CommandConfig, LogLocation, open_cluster
 from broker_core.cli.group_screen import group_json, rows_of_group, show_group
 from broker_core.cli.printable import printable
 from broker_core.cli.screen import note, show_json
@@ -29,7 +29,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("list")
 def list_groups(
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
@@ -49,7 +49,7 @@ def list_groups(
 @app.command(epilog="Example: streamlog group describe my-query --path /data/log")
 def describe(
     group: GroupName,
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
@@ -77,7 +77,7 @@ def describe(
 @app.command(epilog="Example: streamlog group delete my-query --path /data/log")
 def delete(
     group: GroupName,
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,

@@ -1,4 +1,4 @@
-"""`streamlog log segments | dump | verify | maintain`: the files of a log directory, looked at and maintained."""
+"""`streamlog log segments | dump | verify | maintain`: inspects and maintains what a log is stored in."""
 
 from __future__ import annotations
 
@@ -9,10 +9,21 @@ from typing import Annotated, Any
 
 import typer
 
-from broker_core.cli.batch_dump import write_batch, write_records
+from broker_core.cli.batch_dump import read_batch_bytes, write_batch, write_records
+from broker_core.cli.cluster_place import CommandConfig
+from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.exit_status import DAMAGE_FOUND, ERROR
 from broker_core.cli.log_directory import LogPath, open_log
 from broker_core.cli.maintenance_text import maintenance_json, show_maintenance
+from broker_core.cli.object_log_inspection import (
+    dump_ranges,
+    maintain_objects,
+    object_maintenance_json,
+    ranges_of,
+    show_object_maintenance,
+    verify_ranges,
+)
+from broker_core.cli.object_place import ObjectUrl, open_object_log
 from broker_core.cli.screen import (
     Column,
     byte_progress,
@@ -36,7 +47,9 @@ from broker_core.storage.verification import Finding
 from broker_core.topic_producer import describe_existing
 
 app = typer.Typer(
-    help="Inspect, verify and maintain the files of a log directory.", no_args_is_help=True, rich_markup_mode=None
+    help="Inspect, verify and maintain the files of a log directory, or the objects of a log on object storage.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 OneTopic = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)]
@@ -46,12 +59,23 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
-def segments(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None, as_json: AsJson = False) -> None:
-    """List the segments of each partition."""
+def segments(
+    path: LogPath,
+    topic: AnyTopic = None,
+    partition: OnePartition = None,
+    as_json: AsJson = False,
+    command_config: CommandConfig = None,
+) -> None:
+    """List the segments of each partition; on object storage the ranges in objects."""
+    if isinstance(path, ObjectUrl):
+        with open_object_log(path, command_config) as cluster:
+            described = ranges_of(cluster, _all_partitions(cluster, topic, partition))
+    else:
+        _refuse_config(command_config)
+        described = [(where, one) for where, store in _stores(path, topic, partition) for one in store.segments()]
     found = [
         (where, one.base_offset, one.next_offset, one.size_bytes, one.max_timestamp_ms, one.is_active, one.path)
-        for where, store in _stores(path, topic, partition)
-        for one in store.segments()
+        for where, one in described
     ]
     if as_json:
         names = ("base_offset", "next_offset", "size_bytes", "max_timestamp_ms", "is_active", "file")
@@ -87,11 +111,24 @@ def dump(
     ] = None,
     records: Annotated[bool, typer.Option("--records", help="Print the records of each batch too.")] = False,
     as_json: AsJson = False,
+    command_config: CommandConfig = None,
 ) -> None:
     """Print the header of every stored batch, one a line.
 
     Control batches are included. Exit code 3 means that damage was found.
     """
+    if isinstance(path, ObjectUrl):
+        findings = []
+        with open_object_log(path, command_config) as cluster:
+            for where in _all_partitions(cluster, topic, partition):
+                findings += dump_ranges(cluster, where, start=start, records=records, as_json=as_json)
+        sys.stdout.flush()
+        for finding in findings:
+            note(_finding_line(path, finding))
+        if findings:
+            raise typer.Exit(DAMAGE_FOUND)
+        return
+    _refuse_config(command_config)
     fs = SwapsFinished(OsFileSystem())
     is_damaged = False
     for where, store in _stores(path, topic, partition):
@@ -101,25 +138,27 @@ def dump(
             write_batch(where, batch, as_json=as_json)
             is_damaged = is_damaged or batch.problem is not None
             if records and batch.problem is None and not batch.header.is_control:
-                write_records(fs, where, batch, as_json=as_json)
+                write_records(read_batch_bytes(fs, batch), where, batch, as_json=as_json)
     sys.stdout.flush()
     if is_damaged:
         raise typer.Exit(DAMAGE_FOUND)
 
 
 @app.command()
-def verify(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None, as_json: AsJson = False) -> None:
+def verify(
+    path: LogPath,
+    topic: AnyTopic = None,
+    partition: OnePartition = None,
+    as_json: AsJson = False,
+    command_config: CommandConfig = None,
+) -> None:
     """Read everything and check it against its checksums and indexes.
 
     Nothing is changed. Exit code 3 means that damage was found. A wrong or missing index is not damage: it is rebuilt
     when it is needed.
     """
-    findings: list[tuple[TopicPartition, Finding]] = []
-    count = 0
-    for where, store in _stores(path, topic, partition):
-        with byte_progress(f"verifying {where}") as progress:
-            findings.extend((where, finding) for finding in store.verify(progress.show))
-        count += 1
+    verified = _verified_objects if isinstance(path, ObjectUrl) else _verified_files
+    findings, count = verified(path, command_config, topic, partition)
     damage_count = sum(finding.is_damage for _, finding in findings)
     if as_json:
         show_json({"partitions": count, "damage": damage_count, "findings": [_finding_json(*f) for f in findings]})
@@ -136,11 +175,24 @@ def verify(path: LogPath, topic: AnyTopic = None, partition: OnePartition = None
 
 
 @app.command()
-def maintain(path: LogPath, topic: AnyTopic = None, as_json: AsJson = False) -> None:
+def maintain(
+    path: LogPath, topic: AnyTopic = None, as_json: AsJson = False, command_config: CommandConfig = None
+) -> None:
     """Apply retention and compaction now, and build missing key filters.
 
-    Otherwise this happens in the background when a segment is full.
+    Otherwise this happens in the background when a segment is full. On object storage it also merges small ranges,
+    writes a checkpoint and removes unreferenced objects.
     """
+    if isinstance(path, ObjectUrl):
+        report = maintain_objects(path, command_config, None if topic is None else [topic])
+        if as_json:
+            show_json(object_maintenance_json(report))
+        else:
+            show_object_maintenance(report)
+        if report.errors:
+            raise typer.Exit(ERROR)
+        return
+    _refuse_config(command_config)
     with open_log(path) as cluster, step_progress("maintaining") as progress:
         names = None if topic is None else [describe_existing(cluster, topic).name]
         reports = cluster.maintain(names, progress=progress)
@@ -171,6 +223,38 @@ def _stores(path: Path, topic: str | None, only: int | None) -> Iterator[tuple[T
                     store.close()
 
 
+def _verified_files(
+    path: Path, command_config: Path | None, topic: str | None, only: int | None
+) -> tuple[list[tuple[TopicPartition, Finding]], int]:
+    """(findings, count of partitions)."""
+    _refuse_config(command_config)
+    findings: list[tuple[TopicPartition, Finding]] = []
+    count = 0
+    for where, store in _stores(path, topic, only):
+        with byte_progress(f"verifying {where}") as progress:
+            findings.extend((where, found) for found in store.verify(progress.show))
+        count += 1
+    return findings, count
+
+
+def _verified_objects(
+    url: ObjectUrl, command_config: Path | None, topic: str | None, only: int | None
+) -> tuple[list[tuple[TopicPartition, Finding]], int]:
+    """The same for objects, relative to the log."""
+    with open_object_log(url, command_config) as cluster:
+        partitions = _all_partitions(cluster, topic, only)
+        return [(where, found) for where in partitions for found in verify_ranges(cluster, where)], len(partitions)
+
+
+def _refuse_config(command_config: Path | None) -> None:
+    if command_config is not None:
+        raise UsageError("--command-config needs --path with the URL of an object store")
+
+
+def _all_partitions(cluster: Cluster, topic: str | None, only: int | None) -> list[TopicPartition]:
+    return [where for description in _topics(cluster, topic) for where in _partitions(description, only)]
+
+
 def _topics(cluster: Cluster, topic: str | None) -> list[TopicDescription]:
     if topic is not None:
         return [describe_existing(cluster, topic)]
@@ -188,9 +272,9 @@ def _partitions(topic: TopicDescription, only: int | None) -> list[TopicPartitio
     return [TopicPartition(topic.name, number) for number in numbers]
 
 
-def _finding_line(path: Path, found: Finding) -> str:
-    """`FILE:POSITION offset N: error`, the file relative to the log directory."""
-    file = Path(found.file).relative_to(path.absolute())
+def _finding_line(place: Path | ObjectUrl, found: Finding) -> str:
+    """`FILE:POSITION offset N: error`, the file or object relative to the log."""
+    file = found.file if isinstance(place, ObjectUrl) else Path(found.file).relative_to(place.absolute())
     remark = "" if found.is_damage else " (not damage: it is rebuilt when it is needed)"
     return f"{file}:{found.position} offset {found.offset}: {found.problem}{remark}"
 

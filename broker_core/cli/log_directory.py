@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from broker_core.cli.error_sentence import UsageError
+from broker_core.cli.object_place import ObjectUrl
 from broker_core.model.exceptions import DirectoryLockedError, DirectoryReadOnlyError, InvalidConfigError
 from broker_core.model.log_location import local_directory
+from broker_core.object_store.store_settings import is_object_url
 
 if TYPE_CHECKING:
     from broker_core.embedded.embedded_cluster import EmbeddedCluster
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
 PATH_VARIABLE: Final = "STREAMLOG_PATH"
 
 _OPTION_OF_PROGRAMS: Final = "kafka.bootstrap.servers"
+
+
+def parse_place(location: str, *, way_to_brokers: str = "") -> Path | ObjectUrl:
+    """What --path names, where a log on object storage will do too. Raises UsageError for any other URL."""
+    if is_object_url(location):
+        return ObjectUrl(location)
+    return parse_directory(location, way_to_brokers=f", the URL of an object store{way_to_brokers}")
 
 
 def parse_directory(location: str, *, way_to_brokers: str = "") -> Path:
@@ -30,14 +39,14 @@ def parse_directory(location: str, *, way_to_brokers: str = "") -> Path:
 
 
 LogPath = Annotated[
-    Path,
+    Any,  # Path | ObjectUrl: the parser decides, and typer takes no unions
     typer.Option(
         "--path",
         envvar=PATH_VARIABLE,
-        metavar="DIR",
-        help="The log directory.",
+        metavar="DIR|URL",
+        help="The log directory, or the URL of a log on object storage (s3://bucket/log).",
         show_default=False,
-        parser=parse_directory,
+        parser=parse_place,
     ),
 ]
 

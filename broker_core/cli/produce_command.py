@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from broker_core.cli.byte_input import open_input
-from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
+from broker_core.cli.cluster_place import Brokers, CommandConfig, LogLocation, open_cluster
 from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.line_writer import LineRecords, LineWriter
 from broker_core.cli.log_directory import parse_pairs
@@ -41,7 +41,7 @@ def produce(
     topic: Annotated[
         str, typer.Argument(metavar="TOPIC", help="Name of the topic; created if it is missing.", show_default=False)
     ],
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     file: Annotated[Path | None, typer.Option(metavar="FILE", help="Read this file instead of standard input.")] = None,

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
+from broker_core.cli.cluster_place import Brokers, CommandConfig, LogLocation, open_cluster
 from broker_core.cli.error_sentence import UsageError, sentence
 from broker_core.cli.log_directory import parse_settings
 from broker_core.cli.screen import Column, counted, note, partition_json, show_json, show_table
@@ -35,7 +35,7 @@ Settings = Annotated[
 @app.command(epilog="Example: streamlog topic create orders --path /data/log --partitions 4")
 def create(
     name: TopicName,
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     partitions: Annotated[
@@ -64,7 +64,7 @@ def create(
 
 @app.command("list")
 def list_topics(
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     internal: Annotated[bool, typer.Option("--internal", help="Include internal topics.")] = False,
@@ -96,7 +96,7 @@ def describe(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="Name of a topic.", show_default="all topics")
     ] = None,
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
@@ -126,7 +126,7 @@ def describe(
 @app.command(epilog="Example: streamlog topic alter orders --path /data/log --config retention.ms=-1")
 def alter(
     name: TopicName,
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     partitions: Annotated[
@@ -167,7 +167,7 @@ def alter(
 @app.command(epilog="Example: streamlog topic delete orders --path /data/log")
 def delete(
     name: TopicName,
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from broker_core.cli.cluster_place import Brokers, CommandConfig, DirectoryPath, open_cluster
+from broker_core.cli.cluster_place import Brokers, CommandConfig, LogLocation, open_cluster
 from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.screen import (
     Column,
@@ -33,7 +33,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("list", epilog="Example: streamlog transactions list --path /data/log --open")
 def list_transactions(
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     prefix: Annotated[
@@ -63,7 +63,7 @@ def list_transactions(
 @app.command(epilog="Example: streamlog transactions describe my-id --path /data/log")
 def describe(
     transactional_id: Annotated[str, typer.Argument(metavar="ID", help="The transactional id.", show_default=False)],
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
@@ -86,7 +86,7 @@ def abort(
     transactional_ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID", help="Transactional ids.", show_default=False)
     ] = None,
-    path: DirectoryPath = None,
+    path: LogLocation = None,
     bootstrap_server: Brokers = None,
     command_config: CommandConfig = None,
     prefix: Annotated[

@@ -40,8 +40,7 @@ def local_directory(location: str) -> str:
         return location
     if scheme != LOCAL_SCHEME:
         raise InvalidConfigError(
-            f"{location} is not a directory of this machine: a log on {scheme}: is not supported (a local folder of "
-            f"that name is ./{location})"
+            f"{location} is not a directory of this machine (a local folder of that name is ./{location})"
         )
     return _path_of_file_url(location)
 

@@ -13,7 +13,7 @@ What there is besides `Cluster`: `broker_core.staged_writes` says what those met
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from uuid import UUID
@@ -44,6 +44,7 @@ from broker_core.object_cluster.maintenance_turn import MaintenanceTurn
 from broker_core.object_cluster.object_lookups import ObjectLookups, bounds_of, partition_of
 from broker_core.object_cluster.object_reads import ObjectReads, knows
 from broker_core.object_cluster.object_topics import ObjectTopics
+from broker_core.object_cluster.range_inspection import InspectedRange, RangeInspection
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
 from broker_core.object_cluster.staged_upload import DataUpload, fresh_producer, sealed_pieces
 from broker_core.object_cluster.transactions_refused import TransactionsRefused
@@ -75,6 +76,7 @@ class ObjectCluster(TransactionsRefused):
         self._topics = ObjectTopics(means, self._log, num_partitions=num_partitions)
         self._groups = GroupStore(means, self._log)
         self._maintenance = LogMaintenance(means, self._log, self._fetcher)
+        self._inspection = RangeInspection(self._log, self._fetcher)
 
     @property
     def url(self) -> str:
@@ -257,6 +259,10 @@ class ObjectCluster(TransactionsRefused):
         single partitions stand in the report and stop nothing else. Raises UnknownTopicError before anything is done.
         """
         return self._maintenance.maintain(topics, grace_ms=grace_ms)
+
+    def inspect_ranges(self, partition: TopicPartition) -> Iterator[InspectedRange]:
+        """Reads and checks every range of the partition; see `RangeInspection`."""
+        return self._inspection.ranges(partition)
 
     # -- groups --
 

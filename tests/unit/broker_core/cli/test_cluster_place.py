@@ -132,12 +132,12 @@ def test_a_properties_file_that_cannot_be_read_or_is_for_nothing_is_told(streaml
 )
 @pytest.mark.parametrize(
     ("location", "said"),
-    [("s3://bucket/log", "s3://bucket/log is not a directory of this machine"), ("file://host/log", "machine host")],
+    [("hdfs://host/log", "hdfs://host/log is not a directory of this machine"), ("file://host/log", "machine host")],
 )
 def test_a_url_of_somewhere_else_is_refused_and_makes_no_folder(
     streamlog, tmp_path, monkeypatch, command, location, said
 ):
-    # It became the folder s3:/bucket/log below the current one; file://host/log became /log.
+    # It became the folder hdfs:/host/log below the current one; file://host/log became /log.
     monkeypatch.chdir(tmp_path)
     refused = streamlog(*command, "--path", location, with_path=False, stdin=b"a\n")
     assert refused.status == 2
@@ -149,10 +149,10 @@ def test_a_url_of_somewhere_else_is_refused_and_makes_no_folder(
 
 def test_a_url_in_the_environment_is_refused_too(streamlog, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("STREAMLOG_PATH", "s3://bucket/log")
+    monkeypatch.setenv("STREAMLOG_PATH", "hdfs://host/log")
     refused = streamlog("produce", "t", with_path=False, stdin=b"a\n")
     assert refused.status == 2
-    assert "s3://bucket/log is not a directory of this machine" in refused.err
+    assert "hdfs://host/log is not a directory of this machine" in refused.err
     assert not list(tmp_path.iterdir())
 
 

@@ -41,7 +41,7 @@ def test_ctrl_c_is_quiet_at_any_moment(log_path):
         process.send_signal(signal.SIGINT)
         _, complaint = process.communicate(timeout=30)
         # Until `main` runs, Python itself is not yet ready to be interrupted politely.
-        if b"in main" in complaint or process.returncode == 130:
+        if b"broker_core" in complaint or process.returncode == 130:
             assert (complaint, process.returncode) == (b"", 130)
 
 

@@ -133,7 +133,7 @@ def test_the_target_is_an_absolute_path(tmp_path, monkeypatch):
     [
         ({}, "no option arrived at all, and Spark hands over none of a table in its catalog"),
         ({"subscribe": "t"}, "path is missing"),
-        ({"path": "s3://bucket/log"}, "a log on s3: is not supported"),
+        ({"path": "s3://bucket/log"}, "is not a directory of this machine"),
         ({"path": "s3://bucket/log"}, "kafka.bootstrap.servers for brokers"),
         ({"path": "file://host/log"}, "names a file on the machine host"),
         ({"paths": '["/a","/b"]'}, "a query reads one log"),

@@ -1,0 +1,134 @@
+"""The command line on a log on object storage, kept in a folder."""
+
+import json
+import re
+
+import pytest
+
+
+@pytest.fixture
+def log_path(tmp_path):
+    return f"objects://{tmp_path}/log"
+
+
+@pytest.fixture
+def data_objects(tmp_path):
+    return lambda: sorted((tmp_path / "log" / "data").iterdir())
+
+
+def test_values_go_in_and_out_and_a_group_reads_on_where_it_stands(streamlog):
+    assert streamlog("topic", "create", "t", "--partitions", 2).status == 0
+    streamlog("produce", "t", "--partition", 1, stdin=b"a\nb\n")
+    assert streamlog("consume", "t", "--group", "g").lines == [b"a", b"b"]
+    streamlog("produce", "t", "--partition", 1, stdin=b"c\n")
+    assert streamlog("consume", "t", "--group", "g").lines == [b"c"]
+    assert streamlog("consume", "t").lines == [b"a", b"b", b"c"]
+    assert streamlog("group", "list").lines == [b"g"]
+    assert streamlog("topic", "list", "--json").json[0]["name"] == "t"
+
+
+def test_segments_are_ranges_of_objects(streamlog, log_path):
+    streamlog("produce", "t", stdin=b"a\nb\n")
+    streamlog("produce", "t", stdin=b"c\n")
+    first, second = streamlog("log", "segments", "t", "--json").json
+    assert (first["base_offset"], first["next_offset"]) == (0, 2)
+    assert (second["base_offset"], second["next_offset"]) == (2, 3)
+    assert re.fullmatch(re.escape(log_path) + r"/data/[0-9a-f-]+@0", first["file"])
+
+
+def test_dump_shows_batches_with_their_offsets_in_the_log(streamlog):
+    streamlog("produce", "t", stdin=b"a\nb\n")
+    streamlog("produce", "t", "--compression", "gzip", stdin=b"c\n")
+    lines = streamlog("log", "dump", "t", "--records").lines
+    assert b"t-0 offsets=0..1 records=2" in lines[0]
+    assert b"t-0 offsets=2..2 records=1" in lines[3] and b"codec=gzip" in lines[3]
+    assert lines[4].endswith(b"value=c")
+    assert [json.loads(line)["base_offset"] for line in streamlog("log", "dump", "t", "--from", 2, "--json").lines] == [
+        2
+    ]
+
+
+def test_a_sound_log_is_verified_and_nothing_is_found(streamlog):
+    streamlog("produce", "t", stdin=b"a\n")
+    done = streamlog("log", "verify")
+    assert (done.status, done.out) == (0, b"")
+    assert "1 partition verified, 0 damaged places" in done.err
+
+
+@pytest.mark.parametrize("position", [3, 12, 21, 65])
+def test_a_flipped_bit_is_named_with_object_and_position_and_the_other_ranges_are_read(
+    streamlog, data_objects, position
+):
+    streamlog("produce", "t", stdin=b"a\n")
+    (damaged,) = data_objects()
+    streamlog("produce", "t", stdin=b"b\n")
+    data = bytearray(damaged.read_bytes())
+    data[position] ^= 1
+    damaged.write_bytes(data)
+    done = streamlog("log", "verify")
+    assert done.status == 3
+    assert f"data/{damaged.name}:0 offset 0: " in done.out.decode()
+    assert "1 damaged place" in done.err
+    dumped = streamlog("log", "dump", "t")
+    assert dumped.status == 3
+    assert [line.split()[1] for line in dumped.lines] == [b"offsets=1..1"]
+    assert f"data/{damaged.name}:0 offset 0: " in dumped.err
+
+
+def test_a_missing_object_is_damage_too(streamlog, data_objects):
+    streamlog("produce", "t", stdin=b"a\n")
+    (missing,) = data_objects()
+    missing.unlink()
+    (finding,) = streamlog("log", "verify", "--json").json["findings"]
+    assert (finding["is_damage"], finding["file"], finding["offset"]) == (True, f"data/{missing.name}", 0)
+
+
+def test_maintain_deletes_what_retention_allows_and_writes_a_checkpoint(streamlog):
+    streamlog("topic", "create", "t", "--config", "retention.bytes=0", "--config", "segment.bytes=1048576")
+    streamlog("produce", "t", stdin=b"a\n")
+    did = streamlog("log", "maintain", "t", "--json").json
+    assert did["errors"] == []
+    assert did["deleted_offsets"] == 1
+    assert isinstance(did["checkpoint"], int)
+    assert "nothing to do" in streamlog("log", "maintain").err
+
+
+def test_transactions_are_refused_by_name(streamlog):
+    streamlog("topic", "create", "t")
+    assert streamlog("transactions", "list").status == 0
+    refused = streamlog("transactions", "abort", "id")
+    assert refused.status == 1
+    assert "transactional id" in refused.err
+
+
+def test_a_place_without_a_log_is_named(streamlog, log_path):
+    refused = streamlog("consume", "t")
+    assert refused.status == 1
+    assert f"There is no log at {log_path}" in refused.err
+
+
+def test_settings_of_the_store_come_from_a_file_and_a_wrong_one_is_named(streamlog, tmp_path):
+    settings = tmp_path / "store.properties"
+    settings.write_text("object.timeout.ms=5000\nacks=all\n")
+    created = streamlog("topic", "create", "t", "--command-config", settings)
+    assert created.status == 0
+    assert "ignored settings: acks" in created.err
+    settings.write_text("object.timeout=5000\n")
+    refused = streamlog("topic", "list", "--command-config", settings)
+    assert refused.status == 2
+    assert "Did you mean object.timeout.ms?" in refused.err
+
+
+def test_settings_of_a_store_are_refused_for_a_directory(streamlog, tmp_path):
+    settings = tmp_path / "store.properties"
+    settings.write_text("")
+    for command in (
+        ("topic", "list"),
+        ("log", "segments"),
+        ("log", "verify"),
+        ("log", "maintain"),
+        ("log", "dump", "t"),
+    ):
+        refused = streamlog(*command, "--path", tmp_path / "d", "--command-config", settings, with_path=False)
+        assert refused.status == 2
+        assert "--command-config needs" in refused.err
