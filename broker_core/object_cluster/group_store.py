@@ -3,7 +3,8 @@ meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -20,15 +21,25 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import TopicPartition
 from broker_core.object_cluster.log_means import LogMeans
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
+from broker_core.object_log.commit import PinOffsets
 from broker_core.object_log.group_codec import GroupObject, decode_group, encode_group
-from broker_core.object_log.log_image import LogImage
+from broker_core.object_log.log_image import LogImage, Pin
 from broker_core.object_log.object_names import GROUP_PREFIX, group_path
-from broker_core.object_log.pin_plan import plan_pins
+from broker_core.object_log.pin_plan import Place, pins_to_give_up, plan_giving_up, plan_pins
 
 MAX_ATTEMPT_COUNT: Final = 50
 """At replacing one group's object, each beaten by another writer or not answered."""
 
-Offsets = Mapping[tuple[UUID, int], GroupOffset]
+Offsets = Mapping[Place, GroupOffset]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OwnVersion:
+    """`offsets` are those that were asked for; `pin_commit_number` is of the commit that pinned them, if any did."""
+
+    etag: str
+    pin_commit_number: int | None
+    offsets: Mapping[Place, int]
 
 
 class GroupStore:
@@ -37,8 +48,8 @@ class GroupStore:
     def __init__(self, means: LogMeans, log: SharedLog) -> None:
         self._means = means
         self._log = log
-        self._own_etags: dict[str, str] = {}
-        """Of the groups' versions that this process wrote last."""
+        self._own: dict[str, _OwnVersion] = {}
+        """By group: the version that this process wrote last."""
 
     def list_groups(self) -> tuple[str, ...]:
         paths = [entry.path for entry in self._means.store.list_after(GROUP_PREFIX)]
@@ -57,19 +68,20 @@ class GroupStore:
         now_ms = self._means.clock.now_ms()
         topics = self._log.read(lambda image: image.topics)
         # Checks everything as at any other door: names, numbers, lengths.
-        records = GroupOffsets().plan_commit(group_id, offsets, now_ms=now_ms).records
-        assert len(records) == len(offsets)
-        asked = {
-            (topics[partition.topic].topic_id, partition.partition): GroupOffset(
-                offset=offset.offset,
-                metadata=offset.metadata,
-                leader_epoch=offset.leader_epoch,
-                commit_time_ms=now_ms,
-            )
-            for partition, offset in offsets.items()
-            if partition.topic in topics
-        }
-        self._change(group_id, lambda known: {**known, **asked})
+        GroupOffsets().plan_commit(group_id, offsets, now_ms=now_ms)
+        self._change(
+            group_id,
+            {
+                (topics[partition.topic].topic_id, partition.partition): GroupOffset(
+                    offset=offset.offset,
+                    metadata=offset.metadata,
+                    leader_epoch=offset.leader_epoch,
+                    commit_time_ms=now_ms,
+                )
+                for partition, offset in offsets.items()
+                if partition.topic in topics and partition.partition < topics[partition.topic].partition_count
+            },
+        )
 
     def delete(self, group_id: str) -> None:
         """Raises UnknownGroupError."""
@@ -77,29 +89,41 @@ class GroupStore:
         group, _ = self._get(group_path(group_id), group_id)
         if not group.offsets:
             raise UnknownGroupError(f"Group {group_id!r} has no committed offsets.", group_id=group_id)
-        self._change(group_id, lambda known: {})
+        self._change(group_id, None)
 
-    def _change(self, group_id: str, change: Callable[[Offsets], Offsets]) -> None:
+    def _change(self, group_id: str, asked: Offsets | None) -> None:
+        """Puts the asked offsets into the group, or with None removes all. See `pin_plan` for the order of things."""
         path = group_path(group_id)
         writer = self._means.entropy.random_bytes(16).hex()
         for _ in range(MAX_ATTEMPT_COUNT):
             known, etag = self._get(path, group_id)
+            own = self._own.get(group_id)
             if known.writer == writer:
-                return  # its answer was lost
-            offsets = change(known.offsets)
-            self._pin(group_id, offsets, is_only_writer=etag is not None and etag == self._own_etags.get(group_id))
+                self._own.pop(group_id, None)  # its answer was lost; from here on as if somebody else had written it
+                return
+            if own is not None and own.etag != etag:
+                own = None
+            seen, number = self._pin(group_id, asked, own)
+            offsets = {} if asked is None else {**known.offsets, **asked}
             data = encode_group(GroupObject(group_id=group_id, writer=writer, offsets=offsets))
             try:
-                self._own_etags[group_id] = (
+                new_etag = (
                     self._means.store.put_if_absent(path, data)
                     if etag is None
                     else self._means.store.put_if_matches(path, data, etag)
                 )
-                return
             except ObjectPreconditionError:
                 self._means.sleep_ms(20 * self._means.dice())
             except (ObjectOutcomeUnknownError, ObjectThrottledError):
                 self._means.sleep_ms(200 * self._means.dice())
+            else:
+                self._own[group_id] = _OwnVersion(
+                    etag=new_etag,
+                    pin_commit_number=number,
+                    offsets={place: one.offset for place, one in (asked or {}).items()},
+                )
+                self._give_up(group_id, seen)
+                return
         raise ObjectOutcomeUnknownError(
             f"{self._means.store.url}/{path} could not be replaced in {MAX_ATTEMPT_COUNT} attempts: others write it"
             " all the time, or the store does not answer.",
@@ -107,16 +131,36 @@ class GroupStore:
             object=path,
         )
 
-    def _pin(self, group_id: str, offsets: Offsets, *, is_only_writer: bool) -> None:
-        """What is known here of the group's pins is right as long as nobody else has written the group."""
+    def _pin(
+        self, group_id: str, asked: Offsets | None, own: _OwnVersion | None
+    ) -> tuple[dict[Place, Pin], int | None]:
+        """(pins to be given up when the group is replaced, commit number of this process's pins). What is known here of
+        the group's pins is right as long as nobody else has written the group."""
+        now_ms = self._means.clock.now_ms()
 
         def plan(image: LogImage) -> Proposal | None:
-            alive = {place: offset for place, offset in offsets.items() if image.partition(*place) is not None}
-            pins = plan_pins(image, group_id, alive, now_ms=self._means.clock.now_ms())
-            return None if pins is None else Proposal(changes=(pins,))
+            alive = {place: one for place, one in (asked or {}).items() if image.partition(*place) is not None}
+            pins = plan_pins(
+                image,
+                group_id,
+                alive,
+                now_ms=now_ms,
+                own_commit_number=own.pin_commit_number if own is not None else None,
+                own_offsets=own.offsets if own is not None else {},
+            )
+            return _proposal(pins)
 
-        if self._log.read(plan, fresh=not is_only_writer) is not None:
-            self._log.commit(plan)
+        proposal, seen = self._log.read(
+            lambda image: (plan(image), pins_to_give_up(image, group_id, asked, now_ms=now_ms)), fresh=own is None
+        )
+        if proposal is None:
+            return seen, own.pin_commit_number if own is not None else None
+        committed = self._log.commit(plan)
+        return seen, None if committed is None else committed.number
+
+    def _give_up(self, group_id: str, seen: Mapping[Place, Pin]) -> None:
+        if seen:
+            self._log.commit(lambda image: _proposal(plan_giving_up(image, group_id, seen)))
 
     def _group_at(self, path: str) -> GroupObject:
         return self._get(path)[0]
@@ -131,6 +175,10 @@ class GroupStore:
 
     def _topics_by_id(self) -> dict[UUID, TopicDescription]:
         return self._log.read(lambda image: {topic.topic_id: topic for topic in image.topics.values()})
+
+
+def _proposal(pins: PinOffsets | None) -> Proposal | None:
+    return None if pins is None else Proposal(changes=(pins,))
 
 
 def _named(group: GroupObject, topics: Mapping[UUID, TopicDescription]) -> dict[TopicPartition, GroupOffset]:

@@ -19,9 +19,9 @@ import crc32c
 import pyarrow as pa
 
 from broker_core.model.exceptions import CorruptObjectError, ObjectLogFormatError
-from broker_core.object_log.commit import PinOffsets, PutTopic
+from broker_core.object_log.commit import PutTopic
 from broker_core.object_log.json_fields import JsonFault, JsonFields, checked_number, checked_uuid
-from broker_core.object_log.log_image import LogImage
+from broker_core.object_log.log_image import LogImage, Pin
 from broker_core.object_log.object_names import checkpoint_path
 from broker_core.object_log.partition_image import PartitionImage
 from broker_core.object_log.range_table import NUMBER_COLUMNS, RangeTable
@@ -64,8 +64,9 @@ def encode_checkpoint(image: LogImage) -> bytes:
         ],
         "apps": [[app.app_id, app.version, app.note] for app in image.apps.values()],
         "pins": [
-            [pins.group_id, pins.until_ms, [[str(one[0]), *one[1:]] for one in pins.offsets]]
-            for pins in image.pins.values()
+            [group_id, str(topic_id), partition, *pin]
+            for group_id, pins in image.pins.items()
+            for (topic_id, partition), pin in pins.items()
         ],
         "dropped": [[name, at_ms] for name, at_ms in image.dropped.items()],
     }
@@ -132,9 +133,8 @@ def _decode(document: object, table: Any) -> LogImage:
     _restore_partitions(image, topic_ids, fields.items("partitions"), table)
     for app_id, version, note in fields.items("apps"):
         image.restore_app(AppVersion(app_id=app_id, version=checked_number(version, "checkpoint.apps"), note=note))
-    for group_id, until_ms, offsets in fields.items("pins"):
-        pinned = tuple((checked_uuid(one[0], "checkpoint.pins"), one[1], one[2]) for one in offsets)
-        image.restore_pins(PinOffsets(group_id=group_id, until_ms=until_ms, offsets=pinned))
+    for group_id, topic_id, partition, *pin in fields.items("pins"):
+        image.restore_pin(group_id, (checked_uuid(topic_id, "checkpoint.pins"), partition), Pin(*pin))
     for name, at_ms in fields.items("dropped"):
         image.restore_dropped(name, checked_number(at_ms, "checkpoint.dropped"))
     fields.end()

@@ -61,12 +61,11 @@ class MoveLogStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinOffsets:
-    """What the group keeps retention off, instead of what it kept before: (topic id, partition, offset) until a time.
-    Without offsets it keeps nothing any more."""
+    """Where the group keeps retention off: (topic id, partition, offset, until when in ms). Each takes the place of the
+    group's pin in that partition; one until 0 removes it."""
 
     group_id: str
-    until_ms: int
-    offsets: tuple[tuple[UUID, int, int], ...] = ()
+    pins: tuple[tuple[UUID, int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,8 +139,7 @@ def _encode_change(change: Change) -> dict[str, Any]:
             return {
                 "kind": "pin",
                 "group": change.group_id,
-                "until_ms": change.until_ms,
-                "offsets": [[str(topic_id), partition, offset] for topic_id, partition, offset in change.offsets],
+                "pins": [[str(topic_id), *numbers] for topic_id, *numbers in change.pins],
             }
         case AdvanceHorizon():
             return {"kind": "horizon", "ms": change.horizon_ms}
@@ -202,13 +201,13 @@ def _decode_replaced(fields: JsonFields) -> ReplaceRanges:
 
 
 def _decode_pins(fields: JsonFields) -> PinOffsets:
-    offsets = []
-    for row in fields.items("offsets"):
-        if not isinstance(row, list) or len(row) != 3:
-            raise JsonFault("a pinned offset is not a topic, a partition and an offset")
-        partition, offset = (checked_number(cell, "a pinned offset") for cell in row[1:])
-        offsets.append((checked_uuid(row[0], "the topic of a pinned offset"), partition, offset))
-    return PinOffsets(group_id=fields.text("group"), until_ms=fields.number("until_ms"), offsets=tuple(offsets))
+    pins = []
+    for row in fields.items("pins"):
+        if not isinstance(row, list) or len(row) != 4:
+            raise JsonFault("a pin is not a topic, a partition, an offset and a time")
+        partition, offset, until_ms = (checked_number(cell, "a pin") for cell in row[1:])
+        pins.append((checked_uuid(row[0], "the topic of a pin"), partition, offset, until_ms))
+    return PinOffsets(group_id=fields.text("group"), pins=tuple(pins))
 
 
 def _checked_object(name: str) -> str:

@@ -15,8 +15,8 @@ Which objects may be removed is decided here, without any clock to trust:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 from uuid import UUID
 
 from broker_core.cluster import TopicDescription
@@ -37,6 +37,14 @@ from broker_core.object_log.partition_image import PartitionImage, input_digest
 from broker_core.staged_writes import AppVersion
 
 
+class Pin(NamedTuple):
+    """What a group holds in a partition, until when, and since which commit."""
+
+    offset: int
+    until_ms: int
+    commit_number: int
+
+
 class _Misfit(Exception):
     """A change that does not fit the image."""
 
@@ -55,7 +63,7 @@ class LogImage:
         self._ids_by_name: dict[str, UUID] = {}
         self._partitions: dict[UUID, list[PartitionImage]] = {}
         self._apps: dict[str, AppVersion] = {}
-        self._pins: dict[str, PinOffsets] = {}
+        self._pins: dict[str, dict[tuple[UUID, int], Pin]] = {}
         self._references: dict[str, int] = {}
         self._dropped: dict[str, int] = {}
         self._entering: set[str] = set()
@@ -89,22 +97,14 @@ class LogImage:
         return MappingProxyType(self._apps)
 
     @property
-    def pins(self) -> Mapping[str, PinOffsets]:
-        """By group id."""
+    def pins(self) -> Mapping[str, Mapping[tuple[UUID, int], Pin]]:
+        """By group id, then by topic id and partition."""
         return MappingProxyType(self._pins)
 
     def pinned_offset(self, topic_id: UUID, partition: int, now_ms: int) -> int | None:
         """The smallest offset that a live pin holds there."""
-        return min(
-            (
-                offset
-                for pins in self._pins.values()
-                if pins.until_ms > now_ms
-                for pinned_id, pinned_partition, offset in pins.offsets
-                if (pinned_id, pinned_partition) == (topic_id, partition)
-            ),
-            default=None,
-        )
+        found = (pins.get((topic_id, partition)) for pins in self._pins.values())
+        return min((pin.offset for pin in found if pin is not None and pin.until_ms > now_ms), default=None)
 
     @property
     def references(self) -> Mapping[str, int]:
@@ -176,9 +176,7 @@ class LogImage:
                     raise _Misfit(f"log start {change.offset} is outside the partition")
                 self._release(partition.move_log_start(change.offset))
             case PinOffsets():
-                self._pins.pop(change.group_id, None)
-                if change.offsets:
-                    self._pins[change.group_id] = change
+                self._pin(change)
             case AdvanceHorizon():
                 self.horizon_ms = max(self.horizon_ms, change.horizon_ms)
                 self._dropped = {name: at_ms for name, at_ms in self._dropped.items() if at_ms >= self.horizon_ms}
@@ -210,12 +208,9 @@ class LogImage:
         del self._ids_by_name[topic.name]
         for partition in self._partitions.pop(topic_id):
             self._release(list(partition.ranges.objects))
-        for group_id, pins in list(self._pins.items()):
-            kept = tuple(one for one in pins.offsets if one[0] != topic_id)
-            if kept:
-                self._pins[group_id] = replace(pins, offsets=kept)
-            else:
-                del self._pins[group_id]
+        for group_id, pins in self._pins.items():
+            self._pins[group_id] = {place: pin for place, pin in pins.items() if place[0] != topic_id}
+        self._pins = {group_id: pins for group_id, pins in self._pins.items() if pins}
 
     def _replace(self, change: ReplaceRanges) -> None:
         partition = self._existing(change.topic_id, change.partition)
@@ -233,6 +228,16 @@ class LogImage:
         self._release(partition.replace(change.from_offset, change.until_offset, change.outputs))
         if change.clean_until is not None:
             partition.clean_offset = max(partition.clean_offset, change.clean_until)
+
+    def _pin(self, change: PinOffsets) -> None:
+        pins = self._pins.setdefault(change.group_id, {})
+        for topic_id, partition, offset, until_ms in change.pins:
+            self._existing(topic_id, partition)
+            pins.pop((topic_id, partition), None)
+            if until_ms:
+                pins[(topic_id, partition)] = Pin(offset, until_ms, self.number + 1)
+        if not pins:
+            del self._pins[change.group_id]
 
     def _existing(self, topic_id: UUID, number: int) -> PartitionImage:
         partition = self.partition(topic_id, number)
@@ -269,8 +274,8 @@ class LogImage:
     def restore_topic(self, change: PutTopic) -> None:
         self._put_topic(change)
 
-    def restore_pins(self, pins: PinOffsets) -> None:
-        self._pins[pins.group_id] = pins
+    def restore_pin(self, group_id: str, place: tuple[UUID, int], pin: Pin) -> None:
+        self._pins.setdefault(group_id, {})[place] = pin
 
     def restore_dropped(self, name: str, at_ms: int) -> None:
         self._dropped[name] = at_ms

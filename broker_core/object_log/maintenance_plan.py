@@ -146,9 +146,9 @@ def plan_replacement(
 def plan_expired_pins(image: LogImage, before_ms: int) -> tuple[PinOffsets, ...]:
     """Pins that ran out long ago, to be forgotten."""
     return tuple(
-        PinOffsets(group_id=pins.group_id, until_ms=pins.until_ms)
-        for pins in image.pins.values()
-        if pins.until_ms < before_ms
+        PinOffsets(group_id=group_id, pins=tuple((*place, pin.offset, 0) for place, pin in expired))
+        for group_id, pins in image.pins.items()
+        if (expired := [(place, pin) for place, pin in pins.items() if pin.until_ms < before_ms])
     )
 
 

@@ -1,11 +1,19 @@
-"""Retention pins of a group: when the log itself has to be told.
+"""Retention pins of a group: when the log itself has to be told, and what.
 
-A pin must not lose a race with retention. So pins are commits: whoever moves a log start has folded every pin before. A
-reader renews its pin with each micro-batch, and a commit each time would be a lot. So a commit pins for longer than was
-asked, and the next one comes when what it holds is not enough any more, or is a third of a lease out of date:
+A pin must not lose a race with retention. So pins are commits: whoever moves a log start has folded every pin before.
+What the group's object says is what was promised, and the log must hold at least that, at every moment, whoever
+writes the group and dies in the middle:
 
-    asked now           offset 700 until 12:10
-    committed before    offset 400 until 12:14      holds it all: nothing to do
+    1  read the group           2  commit the pins that 3 will promise           3  replace the group, if still
+    unchanged
+
+- Before 3 nothing that anybody was promised is given up: an offset goes up only to where this very process has replaced
+  the group before, and only while its pin is the newest; of others' pins the lower offset and the later end are kept.
+- Who finds the group as it left it, and its own pin, and all of what it asks covered, needs no commit. Else it makes
+one,
+  so that whoever wants to give up a pin that it has seen finds another one.
+- A commit pins for a third longer than was asked, so that the next renewals need none.
+- What is not pinned any more is given up after 3, if the pin is still the one that was seen before.
 """
 
 from __future__ import annotations
@@ -16,36 +24,65 @@ from uuid import UUID
 from broker_core.cluster import GroupOffset
 from broker_core.model.retention_pin import pinned_until_ms
 from broker_core.object_log.commit import PinOffsets
-from broker_core.object_log.log_image import LogImage
+from broker_core.object_log.log_image import LogImage, Pin
+
+Place = tuple[UUID, int]
 
 
 def plan_pins(
-    image: LogImage, group_id: str, offsets: Mapping[tuple[UUID, int], GroupOffset], *, now_ms: int
+    image: LogImage,
+    group_id: str,
+    asked: Mapping[Place, GroupOffset],
+    *,
+    now_ms: int,
+    own_commit_number: int | None,
+    own_offsets: Mapping[Place, int],
 ) -> PinOffsets | None:
-    """The change that keeps what these offsets, the group's whole state, promise; None where nothing has to change."""
-    asked = {
-        place: (offset.offset, until_ms)
-        for place, offset in offsets.items()
-        if (until_ms := pinned_until_ms(offset.metadata)) is not None and until_ms > now_ms
+    """The pins that these offsets promise; None where nothing has to be committed for them.
+
+    `own_commit_number`: of the last pins that this process committed for the group, None when somebody else has written
+    the group since. `own_offsets`: what this process has last written into the group.
+    """
+    known = image.pins.get(group_id, {})
+    pins = []
+    is_covered = True
+    for place, offset in sorted(asked.items()):
+        until_ms = pinned_until_ms(offset.metadata)
+        if until_ms is None or until_ms <= now_ms:
+            continue
+        pin = known.get(place)
+        is_own = pin is not None and pin.commit_number == own_commit_number
+        is_covered = is_covered and is_own and pin is not None and _covers(pin, offset.offset, until_ms)
+        pins.append((*place, *_held(pin, offset.offset, until_ms, now_ms, own_offsets.get(place) if is_own else None)))
+    return None if is_covered else PinOffsets(group_id=group_id, pins=tuple(pins))
+
+
+def pins_to_give_up(
+    image: LogImage, group_id: str, offsets: Mapping[Place, GroupOffset] | None, *, now_ms: int
+) -> dict[Place, Pin]:
+    """The group's pins where these offsets pin nothing; with None all of them."""
+    return {
+        place: pin
+        for place, pin in image.pins.get(group_id, {}).items()
+        if offsets is None or (place in offsets and (pinned_until_ms(offsets[place].metadata) or 0) <= now_ms)
     }
-    known = image.pins.get(group_id)
-    if not asked:
-        return PinOffsets(group_id=group_id, until_ms=0) if known is not None else None
-    until_ms = max(until for _, until in asked.values())
-    if known is not None and _holds(known, {place: offset for place, (offset, _) in asked.items()}, until_ms):
-        return None
-    spare_ms = (until_ms - now_ms) // 3
-    return PinOffsets(
-        group_id=group_id,
-        until_ms=until_ms + spare_ms,
-        offsets=tuple((*place, offset) for place, (offset, _) in sorted(asked.items())),
-    )
 
 
-def _holds(known: PinOffsets, asked: Mapping[tuple[UUID, int], int], until_ms: int) -> bool:
-    held = {(topic_id, partition): offset for topic_id, partition, offset in known.offsets}
-    return (
-        known.until_ms >= until_ms
-        and held.keys() == asked.keys()
-        and all(held[place] <= offset for place, offset in asked.items())
-    )
+def plan_giving_up(image: LogImage, group_id: str, seen: Mapping[Place, Pin]) -> PinOffsets | None:
+    """Removes the pins that are still those that were seen."""
+    known = image.pins.get(group_id, {})
+    gone = tuple((*place, pin.offset, 0) for place, pin in sorted(seen.items()) if known.get(place) == pin)
+    return PinOffsets(group_id=group_id, pins=gone) if gone else None
+
+
+def _covers(pin: Pin, offset: int, until_ms: int) -> bool:
+    return pin.offset <= offset and pin.until_ms >= until_ms
+
+
+def _held(pin: Pin | None, offset: int, until_ms: int, now_ms: int, own_offset: int | None) -> tuple[int, int]:
+    """(offset, until when) of the pin that is to be."""
+    until_ms += (until_ms - now_ms) // 3
+    if pin is None:
+        return offset, until_ms
+    kept_offset = pin.offset if own_offset is None else own_offset
+    return min(offset, kept_offset), max(until_ms, pin.until_ms)

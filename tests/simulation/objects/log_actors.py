@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from simulation.objects.log_oracle import PinPromise, require
+from simulation.objects.log_oracle import require
 
 from broker_core.cluster import GroupOffset
 from broker_core.model.exceptions import (
@@ -179,26 +179,28 @@ def _read_some(view: ActorView, cluster: ObjectCluster, partition: TopicPartitio
     return position
 
 
-def group_member(view: ActorView, group: str, partition: TopicPartition, rounds: int, *, pins: bool) -> None:
-    """Commits ascending offsets for its own partition of a group that another one commits for too."""
+def group_member(
+    view: ActorView, group: str, partition: TopicPartition, rounds: int, *, pins: bool, is_alone: bool
+) -> None:
+    """Commits ascending offsets for a partition of a group that others commit for too; `is_alone`: not for this one."""
     cluster = view.open()
     offset = 0
     for _ in range(rounds):
         oracle = view.world.oracle
         place = (oracle.topic_id(TOPIC), partition.partition)
-        offset = max(offset + 1, oracle.partitions[place].log_start_offset)
-        until_ms = view.world.now_ms() + 50_000
-        metadata = pin_metadata(until_ms) if pins else ""
-        key = f"{group} {partition}"
-        # A pin from before is not promised any more while another one is being committed.
-        view.world.oracle.pins.pop(key, None)
+        log = oracle.partitions[place]
+        if is_alone:
+            offset = max(offset + 1, log.log_start_offset)
+        else:
+            offset = view.dice.randint(log.log_start_offset, log.log_end_offset)
+        until_ms = view.world.now_ms() + view.dice.choice((5_000, 50_000))
+        metadata = pin_metadata(until_ms) if pins and view.dice.random() < 0.9 else ""
         try:
             cluster.commit_offsets(group, {partition: GroupOffset(offset=offset, metadata=metadata)})
         except ObjectStoreError:
             continue
-        oracle.catch_up()
-        if pins and oracle.partitions[place].log_start_offset <= offset:
-            oracle.pins[key] = PinPromise(*place, offset, until_ms)
+        if not is_alone:
+            continue
         found = view.tried(lambda: cluster.fetch_offsets(group, [partition]))
         require(
             found is None or found[partition].offset == offset,

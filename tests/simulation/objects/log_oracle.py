@@ -18,6 +18,8 @@ from support.objects.in_memory_objects import InMemoryObjects
 
 from broker_core.record.batch_reader import iter_headers, records_of
 
+PIN = "streamlog-pin-until:"
+
 
 class BrokenPromise(Exception):
     """What no log may do."""
@@ -40,16 +42,6 @@ class OraclePartition:
     """(base, end, object)."""
 
 
-@dataclass(frozen=True)
-class PinPromise:
-    """What a successful commit of a pinned offset promised."""
-
-    topic_id: str
-    partition: int
-    offset: int
-    until_ms: int
-
-
 class LogOracle:
     def __init__(self, store: InMemoryObjects, *, now_ms, pin_margin_ms: int) -> None:
         self._store = store
@@ -61,7 +53,6 @@ class LogOracle:
         self.apps: dict[str, list[tuple[int, str]]] = {}
         self.live: dict[str, int] = {}
         self.entered: set[str] = set()
-        self.pins: dict[str, PinPromise] = {}
         self.ends: list[dict[tuple[str, int], int]] = [{}]
 
     def catch_up(self) -> None:
@@ -161,12 +152,11 @@ class LogOracle:
         place = (change["topic"], change["partition"])
         partition = self.partitions[place]
         offset = change["offset"]
-        for group, pin in self.pins.items():
-            is_live = pin.until_ms > self._now_ms() + self._pin_margin_ms
-            is_here = (pin.topic_id, pin.partition) == place
+        for group, pinned_offset, until_ms in self._pins_at(place):
+            is_live = until_ms > self._now_ms() + self._pin_margin_ms
             require(
-                not (is_live and is_here and pin.offset < offset),
-                f"commit {self.number} moves the log start to {offset}, {group} pins {pin}",
+                not (is_live and pinned_offset < offset),
+                f"commit {self.number} moves the log start to {offset}, {group} pins {pinned_offset} until {until_ms}",
             )
         partition.log_start_offset = offset
         gone = [one for one in partition.ranges if one[1] <= offset]
@@ -179,6 +169,17 @@ class LogOracle:
 
     def _on_horizon(self, change: dict, entering: set[str]) -> None:
         pass
+
+    def _pins_at(self, place: tuple[str, int]) -> list[tuple[str, int, int]]:
+        """(group, offset, until when): what the groups' objects promise at this step."""
+        found = []
+        for path, data in self._store.objects.items():
+            if path.startswith("groups/"):
+                group = json.loads(data)["group"]
+                for topic_id, partition, offset, _, _, metadata in group["offsets"]:
+                    if (topic_id, partition) == place and metadata.startswith(PIN):
+                        found.append((group["id"], offset, int(metadata.removeprefix(PIN))))
+        return found
 
     def _refer(self, name: str, entering: set[str]) -> None:
         require(name in self._store.objects, f"commit {self.number} refers to {name}, which is not there")

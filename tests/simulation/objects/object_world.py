@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 from simulation.objects.faulty_objects import FaultRates, FaultyObjects
@@ -58,6 +59,8 @@ class ObjectWorld:
         self.rates = FaultRates(*(scale * self.dice.random() for _ in range(4)))
         self._max_pace_ms = self.dice.choice((5, 50, 500))
         self._kill_chance = self.dice.choice((0.0, 0.0, 0.003, 0.01))
+        self._is_about_groups = self.dice.random() < 0.25
+        """Many members that pin the same partition, few others."""
 
     def now_ms(self) -> int:
         return self.milliseconds
@@ -102,20 +105,21 @@ class ObjectWorld:
     def _actors(self) -> list[Actor]:
         dice = self.dice
         bodies: list[tuple[str, Callable[[ActorView], None]]] = []
-        for app in ("a", "b"):
+        for app in ("a",) if self._is_about_groups else ("a", "b"):
             for run in range(dice.randint(1, 2)):
                 bodies.append((f"{app}{run}", lambda view, app=app: exactly_once_driver(view, app, VERSION_COUNT)))
         bodies.append(("plain", lambda view: at_least_once_writer(view, dice.randint(1, 4))))
         bodies.append(("keyed", lambda view: keyed_writer(view, 6)))
-        for run in range(dice.randint(0, 2)):
+        for run in range(0 if self._is_about_groups else dice.randint(0, 2)):
             bodies.append((f"churn{run}", lambda view: topic_churner(view, 8)))
         for run in range(dice.randint(1, 2)):
-            bodies.append((f"maintain{run}", lambda view: maintainer(view, 4)))
-        for run in range(dice.randint(1, 2)):
+            bodies.append((f"maintain{run}", lambda view: maintainer(view, 12 if self._is_about_groups else 4)))
+        for run in range(0 if self._is_about_groups else dice.randint(1, 2)):
             bodies.append((f"read{run}", lambda view: reader(view, 6)))
-        for partition in PARTITIONS:
-            name = f"member{partition.partition}"
-            bodies.append((name, lambda view, tp=partition: group_member(view, "g", tp, 5, pins=tp.partition == 0)))
+        member_count = 4 if self._is_about_groups else 1
+        for run in range(member_count):
+            bodies.append((f"member0{run}", partial(_pinning_member, is_alone=member_count == 1)))
+        bodies.append(("member1", lambda view: group_member(view, "g", PARTITIONS[1], 5, pins=False, is_alone=True)))
         return [self._actor(name, body) for name, body in bodies]
 
     def _actor(self, name: str, body: Callable[[ActorView], None]) -> Actor:
@@ -124,7 +128,7 @@ class ObjectWorld:
 
     def _make_topics(self) -> None:
         with ObjectCluster(self._means(self.store, self.dice), create=True, maintains=False) as cluster:
-            retention = {} if self.dice.random() < 0.5 else {"retention.bytes": "300"}
+            retention = {} if not self._is_about_groups and self.dice.random() < 0.5 else {"retention.bytes": "300"}
             cluster.create_topic(TOPIC, partition_count=2, configs=retention)
             configs = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
             cluster.create_topic(COMPACTED, partition_count=1, configs=configs)
@@ -169,6 +173,10 @@ class ObjectWorld:
                 mark = f"{app}:{version}:{note}"
                 expected[mark] = set(self.staged[mark])
         require(rows == expected, f"rows {rows}, committed {expected}")
+
+
+def _pinning_member(view: ActorView, *, is_alone: bool) -> None:
+    group_member(view, "g", PARTITIONS[0], 5, pins=True, is_alone=is_alone)
 
 
 class ActorView:

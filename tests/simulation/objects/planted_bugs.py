@@ -14,7 +14,7 @@ from unittest.mock import patch
 from broker_core.model.exceptions import ObjectOutcomeUnknownError, ObjectPreconditionError
 from broker_core.object_cluster import batch_fetcher, group_store, log_maintenance, object_cluster, shared_log
 from broker_core.object_cluster.staged_upload import DataUpload
-from broker_core.object_log import maintenance_plan
+from broker_core.object_log import maintenance_plan, pin_plan
 from broker_core.object_log.append_plan import AlreadyCommitted, plan_append
 from broker_core.object_log.checkpoint_codec import encode_checkpoint
 from broker_core.object_log.commit import AppendRanges
@@ -145,6 +145,13 @@ def _pins_stay_in_the_group():
     yield patch.object(group_store, "plan_pins", lambda *arguments, **named: None)
 
 
+def _a_pin_replaces_others():
+    """Who pins knows the group as it was some time ago, and puts its own pin in the place of a newer one."""
+    yield patch.object(
+        pin_plan, "_held", lambda pin, offset, until_ms, now_ms, own_offset: (max(offset, own_offset or 0), until_ms)
+    )
+
+
 def _base_offset_patched_twice():
     """Batches that were placed already are placed again when ranges are joined."""
 
@@ -176,11 +183,11 @@ def _stale_image_used_for_a_plan():
 def _group_overwritten():
     """A group's object is replaced without the condition that it is still the one that was read."""
 
-    def change(self, group_id, change):
+    def change(self, group_id, asked):
         path = group_store.group_path(group_id)
         known, _ = self._get(path, group_id)
         writer = self._means.entropy.random_bytes(16).hex()
-        stored = group_store.GroupObject(group_id=group_id, writer=writer, offsets=change(known.offsets))
+        stored = group_store.GroupObject(group_id=group_id, writer=writer, offsets={**known.offsets, **(asked or {})})
         self._means.store.put(path, group_store.encode_group(stored))
 
     yield patch.object(group_store.GroupStore, "_change", change)
@@ -264,6 +271,7 @@ BUGS: dict[str, Callable[[], Iterator]] = {
     "image_by_listing_order": _image_by_listing_order,
     "retention_under_a_pin": _retention_under_a_pin,
     "pins_stay_in_the_group": _pins_stay_in_the_group,
+    "a_pin_replaces_others": _a_pin_replaces_others,
     "base_offset_patched_twice": _base_offset_patched_twice,
     "group_overwritten": _group_overwritten,
     "commit_before_the_upload": _commit_before_the_upload,

@@ -30,7 +30,7 @@ def a_full_image():
         an_append(a_range(4), topic_id=OTHER_ID),
         MoveLogStart(topic_id=TOPIC_ID, partition=0, offset=12),
         MoveLogStart(topic_id=OTHER_ID, partition=0, offset=10),
-        PinOffsets(group_id="g", until_ms=77, offsets=((TOPIC_ID, 1, 3),)),
+        PinOffsets(group_id="g", pins=((TOPIC_ID, 1, 3, 77),)),
         AdvanceHorizon(horizon_ms=SOME_MS - 5),
     )
     image.apply(a_commit(image.number + 1, app=AppVersion(app_id="job", version=9, note="n")))

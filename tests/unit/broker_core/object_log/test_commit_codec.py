@@ -26,7 +26,7 @@ EVERYTHING = a_commit(
     ),
     ReplaceRanges(topic_id=TOPIC_ID, partition=1, from_offset=30, until_offset=40, input_digest="00000001", outputs=()),
     MoveLogStart(topic_id=TOPIC_ID, partition=0, offset=5),
-    PinOffsets(group_id="gruppe ü", until_ms=99, offsets=((TOPIC_ID, 0, 4),)),
+    PinOffsets(group_id="gruppe ü", pins=((TOPIC_ID, 0, 4, 99), (TOPIC_ID, 1, 0, 0))),
     AdvanceHorizon(horizon_ms=12),
     app=AppVersion(app_id="job", version=3, note="{}"),
 )
@@ -116,7 +116,7 @@ def test_what_a_newer_version_wrote_is_refused_as_such(change):
         lambda document: document["changes"][1].update(partitions=0),
         lambda document: document["changes"][1].update(configs={"retention.ms": 1}),
         lambda document: document["changes"][3]["ranges"][0].__setitem__(1, a_path(1) + "x"),
-        lambda document: document["changes"][6]["offsets"][0].append(1),
+        lambda document: document["changes"][6]["pins"][0].append(1),
     ],
 )
 def test_what_no_version_writes_is_refused_as_damage(change):

@@ -129,7 +129,7 @@ def test_an_object_of_several_ranges_is_dropped_with_the_last_of_them():
 
 
 def test_a_deleted_topic_drops_its_objects_and_its_pins():
-    pin = PinOffsets(group_id="g", until_ms=SOME_MS + 10, offsets=((TOPIC_ID, 0, 3),))
+    pin = PinOffsets(group_id="g", pins=((TOPIC_ID, 0, 3, SOME_MS + 10),))
     image = an_image(a_topic(), an_append(a_range(1)), pin, DeleteTopic(topic_id=TOPIC_ID))
     assert (image.topics, set(image.dropped), dict(image.pins)) == ({}, {a_path(1)}, {})
     assert image.partition(TOPIC_ID, 0) is None
@@ -153,10 +153,13 @@ def test_a_horizon_does_not_go_back():
 
 def test_pins_hold_the_smallest_offset_as_long_as_they_live():
     pins = [
-        PinOffsets(group_id="g", until_ms=100, offsets=((TOPIC_ID, 0, 3), (TOPIC_ID, 1, 1))),
-        PinOffsets(group_id="h", until_ms=50, offsets=((TOPIC_ID, 0, 2),)),
+        PinOffsets(group_id="g", pins=((TOPIC_ID, 0, 3, 100), (TOPIC_ID, 1, 1, 100))),
+        PinOffsets(group_id="h", pins=((TOPIC_ID, 0, 2, 50),)),
     ]
     image = an_image(a_topic(), *pins)
     assert [image.pinned_offset(TOPIC_ID, 0, now) for now in (49, 50, 100)] == [2, 3, None]
-    image.apply(a_commit(4, PinOffsets(group_id="g", until_ms=0)))
+    image.apply(a_commit(4, PinOffsets(group_id="g", pins=((TOPIC_ID, 0, 0, 0),))))
+    assert {group: set(pins) for group, pins in image.pins.items()} == {"g": {(TOPIC_ID, 1)}, "h": {(TOPIC_ID, 0)}}
+    image.apply(a_commit(5, PinOffsets(group_id="g", pins=((TOPIC_ID, 1, 0, 0),))))
     assert set(image.pins) == {"h"}
+    assert image.pins["h"][(TOPIC_ID, 0)].commit_number == 3

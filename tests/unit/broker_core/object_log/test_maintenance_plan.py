@@ -41,7 +41,7 @@ def test_all_of_a_partition_may_go():
 
 
 def test_retention_stops_at_a_live_pin():
-    pin = PinOffsets(group_id="g", until_ms=SOME_MS + 50, offsets=((TOPIC_ID, 0, 15),))
+    pin = PinOffsets(group_id="g", pins=((TOPIC_ID, 0, 15, SOME_MS + 50),))
     image = an_image(a_topic(retention_ms="1"), an_append(*ranges(100, 100, 100)), pin)
     assert [move.offset for move in plan_log_starts(image, SOME_MS + 40)] == [10]
     assert [move.offset for move in plan_log_starts(image, SOME_MS + 50)] == [30]
@@ -117,7 +117,7 @@ def test_a_compacted_topic_is_due_when_enough_of_it_is_dirty():
 
 
 def test_pins_that_ran_out_long_ago_are_forgotten():
-    pin = PinOffsets(group_id="g", until_ms=50, offsets=((TOPIC_ID, 0, 1),))
+    pin = PinOffsets(group_id="g", pins=((TOPIC_ID, 0, 1, 50),))
     image = an_image(a_topic(), pin)
     assert plan_expired_pins(image, 50) == ()
-    assert [one.group_id for one in plan_expired_pins(image, 51)] == ["g"]
+    assert plan_expired_pins(image, 51) == (PinOffsets(group_id="g", pins=((TOPIC_ID, 0, 1, 0),)),)
