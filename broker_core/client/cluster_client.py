@@ -48,6 +48,7 @@ from broker_core.cluster import (
 )
 from broker_core.model.client_settings import ClientSettings
 from broker_core.model.exceptions import NotAvailableRemotelyError
+from broker_core.model.fetch_start import FetchStart
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerIdAndEpoch, TopicPartition
 from broker_core.model.limits import DEFAULT_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState
@@ -125,6 +126,19 @@ class ClusterClient:
         topic_id: UUID | None = None,
     ) -> FetchedBatches:
         return self._fetch.fetch(partition, from_offset, max_bytes, isolation, topic_id)
+
+    def fetch_several(
+        self,
+        starts: Mapping[TopicPartition, FetchStart],
+        *,
+        max_bytes: int,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, FetchedBatches]:
+        """What one request to each leader brings of several partitions, `max_bytes` in all.
+
+        A partition for which there is no whole batch, or any refusal, is missing from the answer: `fetch` says why.
+        """
+        return self._fetch.fetch_several(starts, max_bytes, isolation)
 
     def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
         return self._append.append(partition, batches)

@@ -11,6 +11,8 @@ recreated under the same name. For a broker that only supports names the id is c
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 from uuid import UUID
 
@@ -25,6 +27,7 @@ from broker_core.client.offset_lookup import OffsetLookup
 from broker_core.client.wire_values import duration, milliseconds
 from broker_core.cluster import AbortedTransaction, FetchedBatches, PartitionBounds
 from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError, StreamlogError, UnknownTopicError
+from broker_core.model.fetch_start import FetchStart
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.protocol.api_table import ApiKey
 from broker_core.record.batch_header import HEADER_BYTES, LENGTH_PREFIX_BYTES, read_header
@@ -79,6 +82,32 @@ class RecordFetch:
             )
 
         return self._router.run(f"fetch {partition} from offset {from_offset}", attempt)
+
+    def fetch_several(
+        self, starts: Mapping[TopicPartition, FetchStart], max_bytes: int, isolation: IsolationLevel
+    ) -> dict[TopicPartition, FetchedBatches]:
+        """See `ClusterClient.fetch_several`. Nothing is found at brokers that know topics by their names only."""
+        found: dict[TopicPartition, FetchedBatches] = {}
+
+        def attempt(deadline: Deadline) -> None:
+            for leader, partitions in self._router.by_leader(starts, deadline).items():
+                connection = self._router.node(leader, deadline)
+                if not connection.supports(ApiKey.FETCH, BY_ID):
+                    continue
+                request = _request_several({tp: starts[tp] for tp in partitions}, max_bytes, isolation)
+                (answer,) = connection.ask([request], deadline)
+                names = {starts[tp].topic_id: tp.topic for tp in partitions}
+                for topic in answer.responses if answer.error_code == ErrorCode.none else ():
+                    for entry in topic.partitions if topic.topic_id in names else ():
+                        partition = TopicPartition(names[topic.topic_id], entry.partition_index)
+                        if entry.error_code == ErrorCode.none and entry.records:
+                            fetched = _fetched(entry, starts[partition].from_offset)
+                            if len(fetched.buffer):
+                                found[partition] = fetched
+
+        with suppress(StreamlogError):
+            attempt(Deadline(self._router.settings.api_timeout_ms, setting="default.api.timeout.ms"))
+        return found
 
     def _ask(
         self,
@@ -185,6 +214,31 @@ def _request(
         session_id=i32(session_id),
         session_epoch=i32(session_epoch),
         topics=(schema.FetchTopic(**named, partitions=(wanted,)),),
+        forgotten_topics_data=(),
+    )
+
+
+def _request_several(starts: Mapping[TopicPartition, FetchStart], max_bytes: int, isolation: IsolationLevel) -> Any:
+    from kio.schema.fetch.v13 import request as schema
+
+    limit = i32(max(1, min(max_bytes, _MAX_INT32)))
+    # A share for each: behind one with much to read the others would get nothing.
+    share = i32(max(1, limit // len(starts)))
+    session_id, session_epoch = NO_SESSION
+    by_topic: dict[UUID, list[Any]] = {}
+    for partition, start in starts.items():
+        wanted = schema.FetchPartition(
+            partition=i32(partition.partition), fetch_offset=i64(start.from_offset), partition_max_bytes=share
+        )
+        by_topic.setdefault(start.topic_id, []).append(wanted)
+    return schema.FetchRequest(
+        max_wait=duration(0),
+        min_bytes=i32(1),
+        max_bytes=limit,
+        isolation_level=i8(isolation),
+        session_id=i32(session_id),
+        session_epoch=i32(session_epoch),
+        topics=tuple(schema.FetchTopic(topic_id=key, partitions=tuple(each)) for key, each in by_topic.items()),
         forgotten_topics_data=(),
     )
 

@@ -243,9 +243,11 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         is_blocked = isolation is IsolationLevel.READ_COMMITTED and not fetched.buffer
         if is_blocked and opened.own is not None and opened.own.blocked.maybe_settle(fetched.bounds):
             fetched = opened.access.read(partition, read)
-        if topic_id is not None:
-            # After the read, so that a topic recreated meanwhile is noticed before its records are handed on.
-            self._require_topic(partition.topic, topic_id)
+        # After the read, so that a topic recreated meanwhile is noticed before its records are handed on.
+        if topic_id is not None and opened.access.topic_id_of(partition) != topic_id:
+            raise UnknownTopicError(
+                f"Topic '{partition.topic}' with the id {topic_id} does not exist.", topic=partition.topic
+            )
         return fetched
 
     def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
@@ -354,12 +356,6 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         self._directory.require_writable()
         assert opened.own is not None, f"{self._directory.path} is writable and not ours"
         return opened.own
-
-    def _require_topic(self, name: str, topic_id: UUID) -> None:
-        """Raises UnknownTopicError when the topic of this name is gone, or another one."""
-        found = self.describe_topics([name]).get(name)
-        if found is None or found.topic_id != topic_id:
-            raise UnknownTopicError(f"Topic '{name}' with the id {topic_id} does not exist.", topic=name)
 
     def _own(self) -> OwnLog:
         """The same, with the log made if there is none."""

@@ -20,6 +20,7 @@ from broker_core.group.offsets.group_offsets import GroupOffsets
 from broker_core.log_directory.directory import DirectoryKind, LogDirectory
 from broker_core.log_directory.internal_topics import InternalTopics
 from broker_core.log_directory.metadata_log import MetadataLog
+from broker_core.log_directory.open_file_limit import open_partition_count
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.partition_folders import PartitionFolders
 from broker_core.log_directory.partition_maintenance import PartitionMaintenance
@@ -87,7 +88,9 @@ def open_log(directory: LogDirectory, services: OpenerServices) -> OpenLog:
 
 def _open_foreign(directory: LogDirectory, services: OpenerServices) -> OpenLog:
     catalog = ForeignTopics(services.fs, directory.path)
-    access = PartitionAccess(SwapsFinished(services.fs), directory, catalog, None)
+    access = PartitionAccess(
+        SwapsFinished(services.fs), directory, catalog, None, max_open_count=open_partition_count()
+    )
 
     def transaction_states() -> Iterator[CoordinatorState[TransactionCoordinator, Any]]:
         return (transactions_in(access, catalog, n) for n in partitions_of(catalog, TRANSACTION_STATE_TOPIC))
@@ -108,7 +111,7 @@ def _open_own(directory: LogDirectory, services: OpenerServices) -> OpenLog:
     clock, entropy, on_rolled = services.clock, services.entropy, services.on_rolled
     metadata_log = MetadataLog(services.fs, directory, clock)
     folders = PartitionFolders(services.fs, directory.path, metadata_log, entropy)
-    access = PartitionAccess(services.fs, directory, metadata_log, folders)
+    access = PartitionAccess(services.fs, directory, metadata_log, folders, max_open_count=open_partition_count())
     topics = InternalTopics(metadata_log, folders, entropy, make_directory=services.make_directory)
 
     def take_block() -> ProducerIdBlock:

@@ -53,6 +53,8 @@ class ReadOptions:
     isolation: IsolationLevel
     min_partitions: int | None
     max_records_per_partition: int | None
+    max_partitions: int | None
+    """Spark tasks that a query's ranges are put into at most; None: by their bytes. See `task_plan`."""
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
@@ -100,6 +102,7 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
         isolation=_isolation(options),
         min_partitions=options.integer("minPartitions", minimum=1, maximum=MAX_INTEGER),
         max_records_per_partition=options.integer("maxRecordsPerPartition", minimum=1),
+        max_partitions=_max_partitions(options),
         max_offsets_per_trigger=max_offsets,
         min_offsets_per_trigger=min_offsets,
         max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", default_ms=DEFAULT_MAX_TRIGGER_DELAY_MS),
@@ -159,6 +162,16 @@ def _offsets_per_trigger(options: OptionReader) -> tuple[int | None, int | None]
     if least is not None and most is not None and least > most:
         options.complain(f"minOffsetsPerTrigger ({least}) is higher than maxOffsetsPerTrigger ({most})")
     return least, most
+
+
+def _max_partitions(options: OptionReader) -> int | None:
+    most = options.integer("maxPartitions", minimum=1, maximum=MAX_INTEGER)
+    least = options.integer("minPartitions", minimum=1, maximum=MAX_INTEGER)
+    if most is not None and least is not None and least > most:
+        options.complain(f"minPartitions ({least}) is higher than maxPartitions ({most})")
+    if most is not None and options.text("maxRecordsPerPartition") is not None:
+        options.complain("maxPartitions and maxRecordsPerPartition cannot both be kept: give one of them")
+    return most
 
 
 def _small_batch_offsets(options: OptionReader) -> int:

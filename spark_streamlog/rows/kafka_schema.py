@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pyarrow as pa
 
 from spark_streamlog.serde.format_settings import NO_FORMATS, RecordFormats
@@ -24,6 +26,7 @@ _ARROW_HEADERS = pa.field(
 )
 
 
+@functools.lru_cache(maxsize=32)
 def arrow_schema(*, include_headers: bool, formats: RecordFormats = NO_FORMATS) -> pa.Schema:
     """What Spark takes for that schema: it refuses batches that differ in a single nested field's name.
 

@@ -30,17 +30,19 @@ class RecordRows:
         self._topic_partition = topic_partition
         self._schema = arrow_schema(include_headers=include_headers, formats=formats)
         self._typed = TypedValues(topic_partition, formats) if formats.items() else None
-        self._constants = {"topic": pa.array([], pa.string()), "partition": pa.array([], pa.int32())}
+        self._constants: dict[str, pa.Array] = {}
+        self._longest = -1
 
     def to_rows(self, decoded: pa.RecordBatch) -> pa.RecordBatch:
         count = decoded.num_rows
-        if count > len(self._constants["topic"]):
+        if count > self._longest:
+            self._longest = count
             self._constants = {
                 "topic": pa.repeat(pa.scalar(self._topic_partition.topic, pa.string()), count),
                 "partition": pa.repeat(pa.scalar(self._topic_partition.partition, pa.int32()), count),
             }
         typed = self._typed.read(decoded) if self._typed is not None else None
-        made = {name: column.slice(0, count) for name, column in self._constants.items()}
+        made = {n: c if count == self._longest else c.slice(0, count) for n, c in self._constants.items()}
         if typed is not None:
             made |= typed.columns
         columns = [made[name] if name in made else decoded.column(name) for name in self._schema.names]

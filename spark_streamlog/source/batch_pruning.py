@@ -33,6 +33,7 @@ from spark_streamlog.planning.offset_range import OffsetRange
 from spark_streamlog.source.batch_planner import KeptRanges, plan_batch
 from spark_streamlog.source.offset_reader import OffsetReader
 from spark_streamlog.source.planned_range import PlannedRange
+from spark_streamlog.source.task_plan import share_tasks
 
 Task = tuple[PlannedRange, ...]
 """Ranges of one partition, which one task reads one after the other."""
@@ -91,7 +92,8 @@ class _Pruning:
             filters=self._filters,
         )
         sized = [replace(one, size_bytes=size) for one, size in zip(planned, sizes_bytes, strict=True)]
-        return PrunedPlan(tasks=tasks_of(sized, [each.size for each in known], self._options), report=report)
+        tasks = tasks_of(sized, [each.size for each in known], self._options)
+        return PrunedPlan(tasks=share_tasks(tasks, self._offsets, self._options), report=report)
 
     def _keep(self, whole: OffsetRange) -> KeptRanges:
         tp = whole.topic_partition

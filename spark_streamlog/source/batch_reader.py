@@ -18,6 +18,7 @@ from spark_streamlog.source.batch_pruning import PruningReport, plan_pruned
 from spark_streamlog.source.offset_reader import OffsetReader
 from spark_streamlog.source.pushed_filters import column_filters, is_pushing_process, keeps_plans_apart, may_push
 from spark_streamlog.source.read_task import ReadTask, read_task
+from spark_streamlog.source.task_plan import share_tasks
 from spark_streamlog.worker.planned_log import planned_log
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
 
@@ -36,7 +37,8 @@ class StreamlogBatchReader(DataSourceReader):
             log = planned_log(self._options.target)
             offsets = OffsetReader(open_for_reading(self._options.target), self._options)
             planned = plan_batch(offsets, self._options)
-            return [InputPartition(ReadTask(log=log, ranges=(one,))) for one in planned]
+            tasks = share_tasks([(one,) for one in planned], offsets, self._options)
+            return [InputPartition(ReadTask(log=log, ranges=task)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Spark makes one partition without a value of an empty plan.

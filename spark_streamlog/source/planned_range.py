@@ -19,7 +19,8 @@ class PlannedRange:
     are left open, and then any topic of this name is meant.
 
     `follows_log_start`: it is part of a range that begins wherever the log does; what was removed before the task runs
-    is not missed. `size_bytes`: of its batches when it was planned, where that is known.
+    is not missed. `size_bytes`: of its batches when it was planned, where that is known. `planned_offsets`: where the
+    range began and ended when it was planned, also where an end is left open.
     """
 
     topic_partition: TopicPartition
@@ -28,6 +29,7 @@ class PlannedRange:
     topic_id: UUID | None
     follows_log_start: bool = False
     size_bytes: int | None = None
+    planned_offsets: tuple[int, int] = (0, 0)
 
     @classmethod
     def of(cls, offsets: OffsetRange, topic_id: UUID | None) -> PlannedRange:
@@ -36,4 +38,5 @@ class PlannedRange:
             from_offset=offsets.from_offset,
             until_offset=offsets.until_offset,
             topic_id=topic_id,
+            planned_offsets=(offsets.from_offset, offsets.until_offset),
         )

@@ -9,13 +9,15 @@ Brokers are asked for the next records while the last ones are decoded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from broker_core.cluster import Cluster, FetchedBatches, PartitionBounds
 from broker_core.model.exceptions import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
-from broker_core.model.identifiers import IsolationLevel
+from broker_core.model.fetch_start import FetchStart
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.record.aborted_filter import AbortedFilter
 from broker_core.record.batch_header import read_header
 from broker_core.record.columns import DecodedBatches, decode
@@ -30,8 +32,29 @@ MAX_BATCH_ROWS = 2**17
 """Rows of one Arrow batch: a fetch of small compressed records can inflate to millions."""
 FETCH_ATTEMPT_COUNT = 3
 """How often an offset may be out of reach and then within the log's bounds again, before it counts as lost."""
+SEVERAL_COUNT = 100
+"""Ranges of which one request brings the beginnings: each gets a share of a fetch then."""
 FETCH_BYTES = 2 * 1024 * 1024
 """One fetch: its batches, decoded, fit a core's cache; larger ones were slower from end to end."""
+
+
+@runtime_checkable
+class FetchesSeveral(Protocol):
+    """A `Cluster` for which one request for several partitions is cheaper than one for each: see `ClusterClient`."""
+
+    def fetch_several(
+        self, starts: Mapping[TopicPartition, FetchStart], *, max_bytes: int, isolation: IsolationLevel
+    ) -> dict[TopicPartition, FetchedBatches]: ...
+
+
+def read_ranges(cluster: Cluster, ranges: Sequence[PlannedRange], options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """One after the other; at brokers a request brings the beginnings of many. Raises what `read_range` raises."""
+    for number in range(0, len(ranges), SEVERAL_COUNT):
+        chunk = ranges[number : number + SEVERAL_COUNT]
+        firsts = _first_fetches(cluster, chunk, options)
+        for planned in chunk:
+            # Popped, so that its memory is free when it is read.
+            yield from _RangeReader(cluster, planned, options, firsts.pop(planned.topic_partition, None)).batches()
 
 
 def read_range(cluster: Cluster, planned: PlannedRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -39,8 +62,27 @@ def read_range(cluster: Cluster, planned: PlannedRange, options: ReadOptions) ->
     return _RangeReader(cluster, planned, options).batches()
 
 
+def _first_fetches(
+    cluster: Cluster, ranges: Sequence[PlannedRange], options: ReadOptions
+) -> dict[TopicPartition, FetchedBatches]:
+    if not isinstance(cluster, FetchesSeveral):
+        return {}
+    starts: dict[TopicPartition, FetchStart] = {}
+    for planned in ranges:
+        is_begun = planned.topic_partition in starts
+        if planned.topic_id is None or planned.from_offset == EARLIEST or planned.follows_log_start or is_begun:
+            continue
+        starts[planned.topic_partition] = FetchStart(from_offset=planned.from_offset, topic_id=planned.topic_id)
+    if len(starts) < 2:
+        return {}
+    return cluster.fetch_several(starts, max_bytes=FETCH_BYTES, isolation=options.isolation)
+
+
 class _RangeReader:
-    def __init__(self, cluster: Cluster, planned: PlannedRange, options: ReadOptions) -> None:
+    def __init__(
+        self, cluster: Cluster, planned: PlannedRange, options: ReadOptions, first: FetchedBatches | None = None
+    ) -> None:
+        """`first`: what was fetched already, from where the range begins."""
         self._cluster = cluster
         self._planned = planned
         self._partition = planned.topic_partition
@@ -50,6 +92,7 @@ class _RangeReader:
         self._aborted = AbortedFilter() if options.isolation is IsolationLevel.READ_COMMITTED else None
         self._attempts_left = FETCH_ATTEMPT_COUNT
         self._fetches = FetchAhead(self._fetch)
+        self._first = first
         # A directory is read from memory, sooner than a thread could begin.
         self._reads_ahead = options.target.brokers is not None
         # A small range is not worth a large fetch, if its end was not left open.
@@ -66,7 +109,7 @@ class _RangeReader:
                 wanted = max(wanted, bounds.log_start_offset)
             until = bounds.readable_end(self._options.isolation) if until == LATEST else until
         while wanted < until:
-            fetched = self._fetches.take(wanted)
+            fetched = self._take_first(wanted) or self._fetches.take(wanted)
             if fetched is not None and self._reads_ahead and wanted < fetched.next_offset < until:
                 self._fetches.begin(fetched.next_offset)
             if fetched is None:
@@ -97,6 +140,10 @@ class _RangeReader:
             yield decoded
             position += decoded.bytes_consumed
             wanted = decoded.next_offset
+
+    def _take_first(self, wanted: int) -> FetchedBatches | None:
+        first, self._first = self._first, None
+        return first if wanted == self._planned.from_offset else None
 
     def _fetch(self, wanted: int) -> FetchedBatches | None:
         """None when the offset, the partition or the topic is not there any more. Called by another thread, too."""

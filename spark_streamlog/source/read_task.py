@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_streamlog.options.read_options import ReadOptions
+from spark_streamlog.rows.joined_batches import joined
 from spark_streamlog.source.planned_range import PlannedRange
 from spark_streamlog.worker.planned_log import PlannedLog, open_planned_log
 
@@ -21,10 +22,9 @@ class ReadTask:
 
 
 def read_task(task: ReadTask, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Raises STREAMLOG_LOG_NOT_SHARED, and what `read_range` raises."""
+    """Raises STREAMLOG_LOG_NOT_SHARED, and what `read_ranges` raises."""
     # The driver plans with this module, and does not wait for what reads.
-    from spark_streamlog.source.range_reader import read_range
+    from spark_streamlog.source.range_reader import read_ranges
 
     cluster = open_planned_log(options.target, task.log)
-    for planned in task.ranges:
-        yield from read_range(cluster, planned, options)
+    yield from joined(read_ranges(cluster, task.ranges, options))

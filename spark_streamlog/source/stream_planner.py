@@ -49,6 +49,7 @@ from spark_streamlog.source.group_progress import GroupProgress
 from spark_streamlog.source.offset_reader import LatestOffsets, OffsetReader
 from spark_streamlog.source.planned_range import PlannedRange
 from spark_streamlog.source.stream_start import find_stream_start
+from spark_streamlog.source.task_plan import share_tasks
 from spark_streamlog.source.topic_memory import TopicMemory
 
 
@@ -125,6 +126,10 @@ class StreamPlanner:
         self._store(progress, starting, VectorTopics(offsets=ends, topic_ids=latest.topic_ids))
         self._offer(ends, KnownTopics.all_of(latest.topic_ids), recreated_starts)
         return dict(ends)
+
+    def tasks_of(self, planned: Sequence[PlannedRange]) -> list[tuple[PlannedRange, ...]]:
+        """What is planned, as it is read by Spark's tasks."""
+        return share_tasks([(one,) for one in planned], self._offsets, self._options)
 
     def commit(self, end: StreamOffset) -> None:
         """All below is done. As a rule that was known before, and better: what began anew since is not in `end`."""

@@ -83,7 +83,7 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         log = planned_log(self._options.target)
         if self._maybe_hand_over(planned):
             return [InputPartition(ReadTask(log=log, ranges=tuple(planned)))]
-        return [InputPartition(ReadTask(log=log, ranges=(one,))) for one in planned]
+        return [InputPartition(ReadTask(log=log, ranges=task)) for task in self._planner().tasks_of(planned)]
 
     @with_conditions()
     def commit(self, end: dict[str, Any]) -> None:

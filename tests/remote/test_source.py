@@ -8,10 +8,11 @@ import pytest
 from support.builders.builders import a_batch
 from support.builders.committed_rows import committed_values
 from support.clients.transacting import begin, write
-from support.spark.read_query import StreamRun, batch_values, read_all, read_options
+from support.spark.read_query import StreamRun, batch_values, read_all, read_options, values_of
 
 from broker_core.cluster import GroupOffset
 from broker_core.model.exceptions import NotAvailableRemotelyError, TopicExistsError
+from broker_core.model.fetch_start import FetchStart
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_reader import Record
@@ -19,6 +20,7 @@ from spark_streamlog.errors import ConditionError
 from spark_streamlog.options.option_reader import QueryKind
 from spark_streamlog.source.batch_planner import plan_batch
 from spark_streamlog.source.offset_reader import OffsetReader
+from spark_streamlog.source.range_reader import read_ranges
 from spark_streamlog.source.topic_memory import memory_of
 from spark_streamlog.tables.table_rows import TableScan, read_table, split_scan
 from spark_streamlog.tables.table_schema import MetadataTable
@@ -278,3 +280,43 @@ def test_a_broker_forgets_what_a_group_has_committed_in_a_topic_that_is_deleted(
     while client.fetch_offsets(group):
         assert time.monotonic() < deadline, "the group still has an offset"
         time.sleep(0.05)
+
+
+# -- several partitions with one request --
+
+
+def test_one_request_brings_the_beginnings_of_several_partitions(broker, client, topic, first, second):
+    add(client, first, "a", "b")
+    add(client, second, "c")
+    topic_id = client.describe_topics([topic])[topic].topic_id
+    starts = {first: FetchStart(from_offset=1, topic_id=topic_id), second: FetchStart(from_offset=0, topic_id=topic_id)}
+    found = client.fetch_several(starts, max_bytes=1 << 20)
+    for partition, start in starts.items():
+        alone = client.fetch(partition, start.from_offset, max_bytes=1 << 20)
+        assert bytes(found[partition].buffer) == bytes(alone.buffer)
+        assert (found[partition].next_offset, found[partition].bounds) == (alone.next_offset, alone.bounds)
+
+
+def test_what_cannot_be_fetched_with_the_others_is_missing_and_the_others_are_not(client, topic, first, second):
+    add(client, first, "a")
+    topic_id = client.describe_topics([topic])[topic].topic_id
+    beyond = FetchStart(from_offset=7, topic_id=topic_id)
+    at_the_start = FetchStart(from_offset=0, topic_id=topic_id)
+    assert client.fetch_several({first: at_the_start, second: beyond}, max_bytes=1 << 20).keys() == {first}
+    assert client.fetch_several({first: at_the_start, second: at_the_start}, max_bytes=1 << 20).keys() == {first}
+    another = FetchStart(from_offset=0, topic_id=uuid4())
+    assert client.fetch_several({first: another, second: another}, max_bytes=1 << 20) == {}
+    nowhere = TopicPartition("there is no such topic", 0)
+    assert client.fetch_several({nowhere: another}, max_bytes=1 << 20) == {}
+
+
+def test_a_batch_above_its_share_is_left_to_a_fetch_of_its_own_and_every_row_comes_once(client, topic, first, second):
+    large = "x" * 600_000
+    for partition, name in ((first, "a"), (second, "b")):
+        for number in range(3):
+            add(client, partition, f"{name}{number}{large}")
+    stream = StreamRun(client, subscribe=topic, startingOffsets="earliest")
+    start, end = stream.next_end()
+    planned = stream.planner.plan(start, end)
+    values = values_of(read_ranges(client, planned, stream.options))
+    assert [value[:2] for value in values] == ["a0", "a1", "a2", "b0", "b1", "b2"]
