@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
+from chispa import assert_df_equality
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 from support.builders.stored_records import make_topic, stored_headers, stored_records, stored_values, topics_of
@@ -149,10 +150,10 @@ def test_a_timestamp_is_the_same_instant_in_any_session_time_zone(spark, log_dir
 def test_what_a_source_gave_can_be_written_as_it_is(spark, log_dir, tmp_path):
     rows = [("k", "1", 1), ("k", "2", 0)]
     save(a_frame(spark, rows, "key string, value string, partition int"), log_dir, topic="t", topic__partitions=2)
-    copy = str(tmp_path / "copy")
-    frame = spark.read.format("streamlog").option("subscribe", "t").option("includeHeaders", "true").load(log_dir)
-    save(frame, copy, topic__partitions=2)
-    assert stored_records(copy, "t") == stored_records(log_dir, "t")
+    reader = spark.read.format("streamlog").option("subscribe", "t").option("includeHeaders", "true")
+    save(reader.load(log_dir), str(tmp_path / "copy"), topic__partitions=2)
+    assert_df_equality(reader.load(str(tmp_path / "copy")), reader.load(log_dir), ignore_row_order=True)
+    assert [record["value"] for record in stored_records(str(tmp_path / "copy"), "t")] == [b"2", b"1"]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from chispa import assert_df_equality
 from pyspark.errors import AnalysisException, StreamingQueryException
 from support.builders.stored_records import make_topic, stored_records, stored_values
 
@@ -66,15 +67,13 @@ def made(spark, log_dir, view):
         spark.sql(f"DROP {'VIEW' if name.startswith('v') else 'TABLE'} IF EXISTS {name}")
 
 
-def values_of(spark, name):
-    return sorted(row.value.decode() for row in spark.table(name).select("value").collect())
-
-
 def test_insert_into_a_view_writes_to_its_topic(spark, log_dir, made):
     made("CREATE TEMPORARY VIEW v USING streamlog OPTIONS (…)")
     spark.sql("INSERT INTO v (value, key) VALUES (CAST('ten' AS BINARY), CAST('k' AS BINARY))")
     spark.sql("INSERT INTO v (value) SELECT value FROM numbers WHERE value = CAST('9' AS BINARY)")
-    assert values_of(spark, "v") == [*map(str, range(9)), "9", "9", "ten"]
+    values = [(bytearray(value.encode()),) for value in (*map(str, range(10)), "9", "ten")]
+    expected = spark.createDataFrame(values, "value binary")
+    assert_df_equality(spark.table("v").select("value"), expected, ignore_row_order=True, ignore_nullable=True)
     assert stored_records(log_dir, "numbers")[-1]["timestamp"] is not None
 
 
