@@ -119,7 +119,7 @@ class GroupCoordinator:
         refusal = self._commit_refusal(request, is_transactional=False)
         if refusal is not ErrorCode.none:
             return answered(ticket, refused_commit(request, refusal))
-        committed = self._planned_commit(ticket, request, now_ms)
+        committed = self._planned_commit(ticket, request, now_ms, takes_nameless=True)
         group = self.classic_groups.get(request.group_id)
         if group is None or request.member_id not in group.members or group.state not in _HEARD_OF_BY_COMMIT:
             return committed
@@ -144,6 +144,8 @@ class GroupCoordinator:
     def delete_offsets(self, ticket: int, request: DeleteOffsetsRequest) -> GroupResult:
         """Deletes offsets of topics that no member subscribes to. The subscriptions of other classic groups are
         unknown."""
+        if not request.group_id:
+            return answered(ticket, DeleteOffsetsReply(error_code=ErrorCode.invalid_group_id))
         modern, group = self._modern(request.group_id), self.classic_groups.get(request.group_id)
         if modern is None and group is None:
             return answered(ticket, DeleteOffsetsReply(error_code=ErrorCode.group_id_not_found))
@@ -283,8 +285,14 @@ class GroupCoordinator:
             return missing_group_refusal(request, is_transactional=is_transactional)
         return classic_refusal(group, request, is_transactional=is_transactional)
 
-    def _planned_commit(self, ticket: int, request: CommitRequest, now_ms: int) -> GroupResult:
+    def _planned_commit(
+        self, ticket: int, request: CommitRequest, now_ms: int, *, takes_nameless: bool = False
+    ) -> GroupResult:
         records, reply = plan_commit(
-            self.offsets, request, now_ms=now_ms, max_record_bytes=self.settings.max_record_bytes
+            self.offsets,
+            request,
+            now_ms=now_ms,
+            max_record_bytes=self.settings.max_record_bytes,
+            takes_nameless=takes_nameless,
         )
         return answered(ticket, reply, records)

@@ -15,6 +15,7 @@ from broker_core.model.exceptions import (
     InvalidTransactionTimeoutError,
     ProducerFencedError,
 )
+from broker_core.model.identifiers import NO_PRODUCER_ID
 from broker_core.model.limits import MAX_TRANSACTION_TIMEOUT_MS, NO_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState
 from broker_core.txn.transaction_steps import CLIENT_VERSION, LAST_GIVEN_EPOCH
@@ -97,7 +98,15 @@ def _is_retry(producer: TransactionalProducer, value: TransactionValue) -> bool:
     )
 
 
+def is_next_producer_id(producer_id: int, value: TransactionValue) -> bool:
+    """Whether the producer has been told this id, and the id before it, which has no epoch left, is still ending its
+    last transaction: its requests are early, not wrong."""
+    return value.state in PREPARED and producer_id == value.next_producer_id != NO_PRODUCER_ID
+
+
 def check_owner(producer: TransactionalProducer, value: TransactionValue) -> None:
+    if is_next_producer_id(producer.producer_id, value):
+        check_not_ending(producer.transactional_id, value)
     if producer.producer_id != value.producer_id:
         raise InvalidProducerIdMappingError(
             f"transactional id {producer.transactional_id!r} has the producer id {value.producer_id}, not"

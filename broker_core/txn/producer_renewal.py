@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from broker_core.model.exceptions import ProducerFencedError
 from broker_core.model.identifiers import ProducerIdAndEpoch
+from broker_core.txn.producer_checks import is_next_producer_id
 from broker_core.txn.transaction_steps import CLIENT_VERSION, LAST_GIVEN_EPOCH
 from broker_core.txn.txn_records import TransactionValue
 from broker_core.txn.txn_states import COMPLETION
@@ -32,7 +33,10 @@ class Renewal:
 
 
 def check_expected_id(transactional_id: str, value: TransactionValue, expected: ProducerIdAndEpoch) -> None:
-    """The id may be the one before where no epoch was left of it. Raises ProducerFencedError."""
+    """Where no epoch is left of an id, the one before and the one that follows are right too. Raises
+    ProducerFencedError."""
+    if is_next_producer_id(expected.producer_id, value):
+        return
     is_rotated = expected.producer_id == value.previous_producer_id and expected.producer_epoch >= LAST_GIVEN_EPOCH
     if expected.producer_id != value.producer_id and not is_rotated:
         raise ProducerFencedError(

@@ -136,8 +136,8 @@ class TransactionCoordinator:
     def check_append(self, producer_id: int, producer_epoch: int, partition: TopicPartition) -> None:
         """Whether a transactional batch may be written now (KIP-890): it must belong to an open transaction.
 
-        Raises InvalidProducerIdMappingError, ProducerFencedError, and InvalidTransactionStateError when none is open or
-        the partition was not added to it.
+        Raises InvalidProducerIdMappingError, ProducerFencedError, InvalidTransactionStateError when none is open or the
+        partition was not added, ConcurrentTransactionsError for an id that counts when the last one has ended.
         """
         transactional_id = self._ids_by_producer.get(producer_id)
         if transactional_id is None:
@@ -146,6 +146,8 @@ class TransactionCoordinator:
                 " producer id (any more): call init_producer with a transactional id"
             )
         value = self._values[transactional_id]
+        if producer_id != value.producer_id:
+            check_not_ending(transactional_id, value)
         check_epoch(transactional_id, value, producer_epoch)
         if value.state is not TransactionState.ONGOING:
             raise InvalidTransactionStateError(
@@ -342,14 +344,15 @@ class TransactionCoordinator:
         """Applies any record of the log."""
         key, value = record.transactional_id, record.value
         previous = self._values.pop(key, None)
-        if previous is not None and self._ids_by_producer.get(previous.producer_id) == key:
-            del self._ids_by_producer[previous.producer_id]
+        for producer_id in () if previous is None else (previous.producer_id, previous.next_producer_id):
+            if self._ids_by_producer.get(producer_id) == key:
+                del self._ids_by_producer[producer_id]
         self._ongoing.discard(key)
         self._prepared.discard(key)
         if value is None:
             return
         self._values[key] = value
-        self._ids_by_producer[value.producer_id] = key
+        self._ids_by_producer |= dict.fromkeys({value.producer_id, value.next_producer_id} - {NO_PRODUCER_ID}, key)
         if value.state is TransactionState.ONGOING:
             self._ongoing.add(key)
         elif value.state in PREPARED:

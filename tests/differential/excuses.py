@@ -112,12 +112,10 @@ STEP_EXCUSES = (
 )
 
 
-_GROUPS = "what Kafka lets a group commit goes further: any offset, and a group without a name"
+_GROUPS = "Kafka lets a group commit any offset, negative ones too"
 OPEN = (
     StepExcuse(api="OffsetCommit", label="*negative offset", reason=_GROUPS),
     StepExcuse(api="OffsetCommit", label="*offset -1", reason=_GROUPS),
-    StepExcuse(api="OffsetCommit", label="*no group", reason=_GROUPS),
-    StepExcuse(api="OffsetDelete", label="*no group", reason=_GROUPS),
     StepExcuse(api="TxnOffsetCommit", label="*negative", reason=_GROUPS),
     StepExcuse(api="TxnOffsetCommit", label="*another group", reason="a group that was not added to the transaction"),
     StepExcuse(api="OffsetFetch", label="* v7 committed", reason=_GROUPS),

@@ -3,7 +3,7 @@
 import struct
 
 from differential.requests import NO_SUCH, UNKNOWN_ID
-from differential.scenario import for_versions, once
+from differential.scenario import for_versions, once, versions_of
 from differential.side import Topic
 
 from broker_core.protocol.api_table import ApiKey
@@ -268,6 +268,92 @@ def group_names_that_are_none(play):
     unknown.sync()
     unknown.heartbeat()
     unknown.leave()
+
+
+@for_versions(ApiKey.HEARTBEAT)
+def beats_for_no_group(play, version):
+    """Whatever the member says of itself."""
+    for group in ("", " "):
+        for member_id in ("", "m"):
+            for generation in (-1, 0, 1):
+                for instance in (None, "i") if version >= 3 else (None,):
+                    play.ask(
+                        ApiKey.HEARTBEAT,
+                        version,
+                        note=f"{group=} {member_id=} {generation=} {instance=}",
+                        waits_out=True,
+                        group_id=group,
+                        member_id=member_id,
+                        generation_id=generation,
+                        group_instance_id=instance,
+                    )
+
+
+@once()
+def requests_for_no_group(play):
+    """After somebody committed for it, which Kafka takes for old clients' sake."""
+    topic = play.topic()
+    asked = {"name": topic.name, "partition_indexes": [0]}
+    play.ask(
+        ApiKey.OFFSET_COMMIT,
+        9,
+        waits_out=True,
+        group_id="",
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[commit_topic(topic, (0, 5, "note"))],
+    )
+    for version in versions_of(ApiKey.SYNC_GROUP):
+        for member_id in ("", "m"):
+            play.ask(
+                ApiKey.SYNC_GROUP,
+                version,
+                note=f"{member_id=}",
+                waits_out=True,
+                group_id="",
+                member_id=member_id,
+                generation_id=1,
+                group_instance_id=None,
+                protocol_type=None,
+                protocol_name=None,
+                assignments=[],
+            )
+    for version in versions_of(ApiKey.LEAVE_GROUP):
+        for member_id in ("", "m"):
+            left = [{"member_id": member_id, "group_instance_id": None}]
+            play.ask(
+                ApiKey.LEAVE_GROUP,
+                version,
+                note=f"{member_id=}",
+                waits_out=True,
+                group_id="",
+                member_id=member_id,
+                members=left,
+            )
+    for version in versions_of(ApiKey.DESCRIBE_GROUPS):
+        play.ask(ApiKey.DESCRIBE_GROUPS, version, waits_out=True, groups=[""])
+    for version in versions_of(ApiKey.CONSUMER_GROUP_DESCRIBE):
+        play.ask(ApiKey.CONSUMER_GROUP_DESCRIBE, version, waits_out=True, group_ids=[""])
+    for version in versions_of(ApiKey.OFFSET_FETCH)[:-1]:
+        one = {"group_id": "", "topics": [asked]}
+        play.ask(ApiKey.OFFSET_FETCH, version, waits_out=True, **one, groups=[one], require_stable=False)
+    places = [{"name": topic.name, "partitions": [{"partition_index": 0}]}]
+    play.ask(ApiKey.OFFSET_DELETE, 0, group_id="", topics=places)
+    join = {"session_timeout": 30_000, "rebalance_timeout": 5_000, "protocol_type": "consumer", "protocols": RANGE}
+    for version in versions_of(ApiKey.JOIN_GROUP):
+        play.ask(
+            ApiKey.JOIN_GROUP,
+            version,
+            waits_out=True,
+            group_id="",
+            member_id="",
+            group_instance_id=None,
+            **join,
+        )
+    play.ask(ApiKey.FIND_COORDINATOR, 4, waits_out=True, key_type=0, coordinator_keys=[""])
+    for version in versions_of(ApiKey.DELETE_GROUPS):
+        play.ask(ApiKey.DELETE_GROUPS, version, waits_out=True, groups_names=[""])
 
 
 def commit_topic(topic, *partitions):

@@ -120,13 +120,16 @@ class GroupOffsets:
         *,
         now_ms: int,
         topic_ids: Mapping[str, UUID] | None = None,
+        takes_nameless: bool = False,
     ) -> CoordinatorResult[GroupRecord, None]:
         """One record per partition, all or none of them. `topic_ids`: stored beside the offset where known.
+        `takes_nameless`: the empty string is a group id like any other, as Kafka has it for old clients.
 
         Within a transaction the runner writes the same records in a transactional batch of the producer.
         Raises InvalidGroupError, OffsetMetadataTooLargeError, and InvalidRequestError for what cannot be stored.
         """
-        _check_group_id(group_id)
+        if group_id or not takes_nameless:
+            _check_group_id(group_id)
         for partition, asked in offsets.items():
             _check_offset(group_id, partition, asked)
         return CoordinatorResult(

@@ -55,7 +55,7 @@ def classic_refusal(group: ClassicGroup, request: CommitRequest, *, is_transacti
 
 
 def plan_commit(
-    offsets: GroupOffsets, request: CommitRequest, *, now_ms: int, max_record_bytes: int
+    offsets: GroupOffsets, request: CommitRequest, *, now_ms: int, max_record_bytes: int, takes_nameless: bool
 ) -> tuple[tuple[GroupRecord, ...], CommitReply]:
     """Records for the partitions that can be stored, errors for the others."""
     records: list[GroupRecord] = []
@@ -63,7 +63,11 @@ def plan_commit(
     for partition, asked in request.offsets.items():
         try:
             planned = offsets.plan_commit(
-                request.group_id, {partition: asked}, now_ms=now_ms, topic_ids=request.topic_ids
+                request.group_id,
+                {partition: asked},
+                now_ms=now_ms,
+                topic_ids=request.topic_ids,
+                takes_nameless=takes_nameless,
             )
         except StreamlogError as refusal:
             errors[partition] = refusal.error_code

@@ -1,4 +1,5 @@
 import copy
+from dataclasses import replace
 
 import pytest
 from support.nodes.coordinator_runner import ORDERS, TransactionRunner, refusal_of
@@ -521,3 +522,28 @@ def test_so_many_ids_are_forgotten_and_so_many_transactions_ended_at_a_time(runn
         planned = runner.coordinator.plan_expire(due_ms)
         assert (len(planned.reply), len(planned.records)) == (expected, 2 * expected)
         runner.run(planned)
+
+
+def test_the_id_that_follows_the_last_epoch_is_early_and_not_wrong_while_the_end_is_not_complete(runner):
+    runner.init()
+    old = runner.climb("t", 32_766)
+    runner.add(old, ORDERS[0])
+    runner.decide(old)
+    new = replace(old, producer_id=old.producer_id + 1, producer_epoch=0)
+    coordinator = runner.coordinator
+    for early in (
+        lambda: coordinator.plan_add_partitions(new, [ORDERS[0]], now_ms=1),
+        lambda: coordinator.partitions_outside(new, [ORDERS[0]]),
+        lambda: coordinator.check_append(new.producer_id, 0, ORDERS[0]),
+        lambda: runner.decide(new),
+    ):
+        assert isinstance(refusal_of(early), ConcurrentTransactionsError)
+    runner.complete()
+    runner.add(new, ORDERS[0])
+    coordinator.check_append(new.producer_id, 0, ORDERS[0])
+    assert isinstance(
+        refusal_of(coordinator.check_append, old.producer_id, 32_766, ORDERS[0]), InvalidProducerIdMappingError
+    )
+    assert isinstance(
+        refusal_of(coordinator.check_append, new.producer_id + 1, 0, ORDERS[0]), InvalidProducerIdMappingError
+    )

@@ -1,9 +1,14 @@
 """Transactions of a whole node, as transcripts of requests over the wire."""
 
+from dataclasses import replace
+
 import pytest
 from support.nodes.transaction_node import TV1, TV2, TransactionNode, produce_error
 
+from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
+from broker_core.txn.transaction_steps import LAST_GIVEN_EPOCH
+from broker_core.txn.txn_records import TransactionRecord
 
 
 @pytest.fixture
@@ -163,6 +168,63 @@ def test_a_first_write_that_waits_for_too_long_is_told_to_come_again(node):
     node.pass_ms(5_000)
     assert node.log() == [(producer_id, epoch, b"v"), (producer_id, epoch + 1, True)]
     assert node.state() == ("CompleteCommit", epoch + 1)
+
+
+def at_its_last_epoch(node):
+    """A producer with one record in its open transaction, at the last epoch that its id has."""
+    producer_id, _ = node.producer()
+    node.node.transactions._runtime.change(
+        lambda coordinator: CoordinatorResult(
+            records=(
+                TransactionRecord(
+                    transactional_id="t",
+                    value=replace(coordinator.value("t"), producer_epoch=LAST_GIVEN_EPOCH),
+                ),
+            ),
+            reply=None,
+        ),
+        lambda reply: None,
+        pytest.fail,
+    )
+    node.jobs.run_all()
+    return begin(node, TV2, producer=(producer_id, LAST_GIVEN_EPOCH))
+
+
+def test_the_first_write_with_the_id_that_follows_the_last_epoch_waits_until_the_end_is_complete(node):
+    """KAFKA-20090: the producer has been told its new id, and the coordinator knew it only behind the markers."""
+    producer_id, epoch = at_its_last_epoch(node)
+    ended = node.send_end((producer_id, epoch))
+    while not ended:
+        node.jobs.run_next()
+    following = ended[0].producer_id, ended[0].producer_epoch
+    assert following[0] != producer_id
+    assert following[1] == 0
+    assert node.state()[0] == "PrepareCommit"
+    written = node.send_produce(following, 0)
+    node.jobs.run_all()
+    assert produce_error(written) == "none"
+    assert node.log()[-1] == (*following, b"v")
+    assert node.end(following)[0] == "none"
+
+
+def test_an_older_version_that_writes_with_that_id_is_asked_to_come_again(node):
+    ended = node.send_end(at_its_last_epoch(node))
+    while not ended:
+        node.jobs.run_next()
+    written = node.send_produce((ended[0].producer_id, ended[0].producer_epoch), 0, version=11)
+    node.jobs.run_all()
+    assert produce_error(written) == "not_enough_replicas"
+
+
+@pytest.mark.parametrize("known", ["new", "old"])
+def test_who_asks_for_his_next_epoch_while_the_last_one_is_ended_is_told_to_come_again(node, known):
+    old = at_its_last_epoch(node)
+    ended = node.send_end(old)
+    while not ended:
+        node.jobs.run_next()
+    following = ended[0].producer_id, ended[0].producer_epoch
+    assert node.init(known=following if known == "new" else old)[0] == "concurrent_transactions"
+    assert node.init(known=following) == ("none", following[0], 1)
 
 
 def test_an_older_client_that_writes_before_its_end_is_complete_is_asked_to_come_again(node):

@@ -98,7 +98,14 @@ def test_each_partition_is_accepted_by_itself(runner):
     assert runner.commit(offsets=offsets) == {ORDERS: "none", OTHER: "offset_metadata_too_large"}
     assert list(runner.fetch().offsets) == [ORDERS]
     assert runner.commit(offsets={ORDERS: 6, OTHER: -5}) == {ORDERS: "none", OTHER: "invalid_request"}
-    assert runner.commit("") == "invalid_group_id"
+
+
+def test_the_empty_string_is_a_group_for_commits_outside_of_transactions_alone(runner):
+    """As in Kafka, for the sake of old clients."""
+    assert runner.commit("") == "none"
+    assert [each.committed.offset for each in runner.fetch("").offsets.values()] == [5]
+    assert runner.delete_offsets("", ORDERS) == "invalid_group_id"
+    assert runner.commit("", producer_id=7) == "invalid_group_id"
 
 
 def test_a_commit_that_the_log_cannot_hold_is_refused_as_a_whole():
