@@ -210,31 +210,45 @@ class SharedLog:
     def _commit(self, plan: Plan, attempt: _Attempt) -> Committed | None:
         means = self._means
         self._wait(self._turns.wait_before_next_ms(means.steady_ms(), means.dice()))
-        with self._lock:
-            if self._create and self._maybe_loaded() is None and plan(LogImage(_NO_LOG)) is not None:
-                self._image = create_log(means)
         while True:
             with self._lock:
-                image = self._loaded()
-                proposal = self._proposal(plan, image, is_fresh=attempt.is_fresh)
-                if proposal is None:
-                    if attempt.is_fresh or self._image is None:
-                        return None
-                    self._fold_tail(image)
-                    attempt.is_fresh = True
-                    continue
-                commit = Commit(
-                    log_id=image.log_id,
-                    number=image.number + 1,
-                    writer=attempt.writer,
-                    time_ms=means.clock.now_ms(),
-                    changes=tuple(proposal.changes),
-                    app=proposal.app,
-                )
-                base_offsets = image.base_offsets_of(commit)
-            if self._put(commit, attempt):
+                if not self._found_number and not self._has_next(plan, attempt):
+                    return None
+                commit = attempt.commit
+                assert commit is not None, "nothing to send"
+                # Another thread may have read it here meanwhile.
+                is_made = self._found_number == commit.number
+            if is_made or self._put(commit, attempt):
                 self._turns.on_committed(commit.number, means.steady_ms())
-                return Committed(number=commit.number, base_offsets=base_offsets)
+                return Committed(number=commit.number, base_offsets=attempt.base_offsets)
+
+    def _has_next(self, plan: Plan, attempt: _Attempt) -> bool:
+        """Sets the commit that is to be sent next. A number is sent the same commit again, since the first one may
+        still arrive: what was told of its plan is then what is in the log."""
+        image = self._loaded()
+        if attempt.commit is not None and attempt.commit.number == image.number + 1:
+            return True
+        is_absent = self._image is None
+        proposal = self._proposal(plan, image, is_fresh=attempt.is_fresh or is_absent)
+        if proposal is None and not attempt.is_fresh and not is_absent:
+            self._fold_tail(image)
+            attempt.is_fresh = True
+            proposal = self._proposal(plan, image, is_fresh=True)
+        if proposal is None:
+            return False
+        if is_absent:
+            self._image = create_log(self._means)
+            return self._has_next(plan, attempt)
+        attempt.commit = Commit(
+            log_id=image.log_id,
+            number=image.number + 1,
+            writer=attempt.writer,
+            time_ms=self._means.clock.now_ms(),
+            changes=tuple(proposal.changes),
+            app=proposal.app,
+        )
+        attempt.base_offsets = image.base_offsets_of(attempt.commit)
+        return True
 
     def _proposal(self, plan: Plan, image: LogImage, *, is_fresh: bool) -> Proposal | None:
         """None also where an image that may be behind refuses: the next one decides."""
@@ -309,9 +323,11 @@ class SharedLog:
 
 @dataclass(slots=True, kw_only=True)
 class _Attempt:
-    """One commit on its way. `is_fresh`: the image was brought up to date since it began."""
+    """One commit on its way: `commit` is what was sent last. `is_fresh`: the image was brought up to date since."""
 
     writer: str
+    commit: Commit | None = None
+    base_offsets: tuple[int, ...] = ()
     is_fresh: bool = False
     unanswered: int = 0
     last_error: StreamlogError | None = None

@@ -103,8 +103,14 @@ def topic_churner(view: ActorView, count: int) -> None:
     """Makes a topic, writes to it and deletes it, as others do with the same name."""
     cluster = view.open()
     partition = TopicPartition(CHURNED, 0)
+
+    def create() -> None:
+        made = cluster.create_topic(CHURNED, partition_count=1)
+        view.world.oracle.catch_up()
+        require(str(made.topic_id) in view.world.oracle.topic_ids, f"{made} was never made")
+
     steps: tuple[Callable[[], object], ...] = (
-        lambda: cluster.create_topic(CHURNED, partition_count=1),
+        create,
         lambda: cluster.append(partition, _batch(view, [f"u:{view.next_number()}"])),
         lambda: cluster.fetch(partition, 0, max_bytes=1000),
         lambda: cluster.delete_topic(CHURNED),

@@ -49,6 +49,8 @@ class LogOracle:
         self._pin_margin_ms = pin_margin_ms
         self.number = 0
         self.topics: dict[str, dict] = {}
+        self.topic_ids: set[str] = set()
+        """Of all topics that there ever were."""
         self.partitions: dict[tuple[str, int], OraclePartition] = {}
         self.apps: dict[str, list[tuple[int, str]]] = {}
         self.live: dict[str, int] = {}
@@ -97,6 +99,7 @@ class LogOracle:
 
     def _on_put_topic(self, change: dict, entering: set[str]) -> None:
         self.topics[change["id"]] = change
+        self.topic_ids.add(change["id"])
         for number in range(change["partitions"]):
             self.partitions.setdefault((change["id"], number), OraclePartition())
 

@@ -104,6 +104,41 @@ def test_a_write_that_arrives_late_is_not_committed_twice(memory, store, log):
     assert commit_numbers(memory) == [1, 2] and not store.tricks
 
 
+def test_a_number_is_sent_the_same_commit_again(memory, store, log):
+    """Else the first one, when it arrives, makes what nobody was told of."""
+    sent, planned = [], []
+
+    def drop(path, data):
+        sent.append(bytes(data))
+        raise ObjectOutcomeUnknownError("timeout")
+
+    def plan(image):
+        planned.append(a_topic(f"u{len(planned)}"))
+        return Proposal(changes=[planned[-1]])
+
+    store.tricks = [drop, drop]
+    log.commit(plan)
+    assert len(planned) == 1
+    assert sent == [memory.store.objects[f"commits/{2:020d}"]] * 2
+
+
+def test_a_late_commit_that_another_thread_reads_first_is_known_for_ours(memory, store, log):
+    late = []
+
+    def delay(path, data):
+        late.append((path, bytes(data)))
+        raise ObjectOutcomeUnknownError("timeout")
+
+    def arrive_and_be_read(duration_ms):
+        memory.store.put_if_absent(*late[0])
+        assert log.read(lambda image: image.number) == 2
+
+    object.__setattr__(log._means, "sleep_ms", arrive_and_be_read)
+    store.tricks = [delay]
+    assert log.commit(propose_topic).number == 2
+    assert commit_numbers(memory) == [1, 2] and late
+
+
 def test_who_loses_the_race_plans_again(memory, store, log):
     def lose_race(path, data):
         memory.open().create_topic("other")
