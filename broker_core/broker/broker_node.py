@@ -4,7 +4,7 @@ driver's (`server`), or a test's.
     node = BrokerNode(config, ports)
     node.start(on_ready, on_error)        opens, recovers and loads, through jobs
     node.on_time(now_ms), node.next_timer_ms()
-    node.stop(on_done)                      flushes, writes the clean-shutdown marker, gives back the directory
+    node.stop(on_done)                      flushes, writes the clean-shutdown marker, releases the directory
 
 Everything but the jobs themselves runs on one loop. Requests come by `handlers.dispatch`.
 """

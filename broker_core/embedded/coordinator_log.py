@@ -64,8 +64,8 @@ class CoordinatorLog(Generic[Machine, Planned]):
     ) -> Reply:
         """The plan's reply, once its records are in the log. Raises what the plan raises, and StorageError.
 
-        `may_be_lost(reply)`: no harm is done if a power failure, which ends all who know of the change, takes it back.
-        Then nobody waits for the device; the next change that must not be lost takes it along. The log is made if there
+        `may_be_lost(reply)`: no harm is done if a power failure, which ends all processes that know of the change,
+        undoes it. Then it is not synced; the next change that must not be lost syncs it, too. The log is made if there
         is none, unless the plan is one that an empty log refuses.
         """
         partition = self.state.partition

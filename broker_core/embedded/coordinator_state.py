@@ -4,12 +4,12 @@
     look(question)       the answer of the state as it is known
     look_held(question)  while another partition's lock is held: learns what was appended since, by one small read, and
                          answers. Takes no lock and makes nothing; where it would have to, it gives up, and `retrying`
-                         around the whole operation makes up for it once the lock is given back
+                         around the whole operation tries again once the lock is released
 
-The state is a fold over the log (`coordinator.contract`), so it is thrown away and folded anew whenever the log is not
+The state is a fold over the log (`coordinator.contract`), so it is discarded and folded again whenever the log is not
 the one that was followed: the topic was deleted and made again, offsets are missing behind the last one that was seen
 (a compaction has been there, and what it took away may be a tombstone or a marker), or so much was appended meanwhile
-that folding anew is faster. Threads may share it; the mutex is held for reads of the log, never while one waits for a
+that a new fold is faster. Threads may share it; the mutex is held for reads of the log, never during a wait for a
 lock.
 """
 
@@ -44,7 +44,7 @@ Answer = TypeVar("Answer")
 _READ_BYTES: Final = 4 * 1024 * 1024
 _ATTEMPT_COUNT: Final = 10
 _FOLLOWED_OFFSETS: Final = 1000
-"""More than that to follow costs more, one by one, than folding a log of usual size anew."""
+"""Following more than that one by one costs more than folding a log of usual size again."""
 
 
 class _NotHeldError(Exception):

@@ -35,7 +35,7 @@ def offsets_in(
 
 
 def partitions_of(catalog: TopicCatalog, topic: str) -> Iterator[int]:
-    """A real Kafka spreads the ids over fifty partitions, by their hash; who asks for one of them may read all."""
+    """A real Kafka spreads the ids over fifty partitions, by their hash; a search for one of them may read all."""
     catalog.refresh()
     found = catalog.topic(topic)
     return iter(range(found.partition_count if found is not None else 0))

@@ -126,7 +126,7 @@ class LogDirectory:
         return "/".join(each for each in ids if each)
 
     def look_again(self) -> None:
-        """Finds out anew what the path is; takes the root lock in shared mode when it is OURS."""
+        """Finds out again what the path is; takes the root lock in shared mode when it is OURS."""
         self._release()
         self._may_be_unclean = False
         self._kind, self._properties = self._examine()
@@ -194,7 +194,7 @@ class LogDirectory:
         self._lock.close()
 
     def reset_after_fork(self) -> None:
-        """In a forked child, whose inherited lock is closed already: the lock is taken anew at the next look."""
+        """In a forked child, whose inherited lock is closed already: the next look takes the lock again."""
         self._holds_lock = False
         self._identity = None
 

@@ -31,7 +31,7 @@ class KeyFilterMaintenance:
     def build(self, partition: TopicPartition, max_bytes: int | None = None) -> int:
         """How many were made: of the newest segments first, from about `max_bytes` of them.
 
-        A damaged segment gets none: who reads it is told, and so is who verifies it.
+        A damaged segment gets none: reading and verifying it report the damage.
         """
 
         def plan(store: ReadablePartition) -> tuple[ClosedSegment, ...]:
@@ -42,7 +42,7 @@ class KeyFilterMaintenance:
         mutex = self._access.lock_of(partition, KEY_FILTER_LOCK_FILE_NAME)
         with closing(mutex) as lock, lock.maybe_exclusive(timeout_seconds=0) as is_held:
             if not is_held:
-                return 0  # somebody else is at it
+                return 0  # another process builds them
             with closing(self._access.open_apart(partition)) as source:
                 return sum(self._build_one(partition, source, segment) for segment in plan(source))
 

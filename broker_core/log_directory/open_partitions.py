@@ -86,8 +86,8 @@ class OpenPartitions(Generic[Opened]):
             entry.mutex.release()
 
     def maybe_take(self, partition: TopicPartition, topic: TopicDescription) -> Taken[Opened] | None:
-        """The same for whoever must not wait, and gives it back later, from any thread. None: it is not open, in use,
-        or somebody waits for it, who would never get it from one that takes it again at once."""
+        """The same for a caller that must not wait and releases the entry later, from any thread. None: it is not open,
+        in use, or waited for; the waiting thread would starve if the caller took it again and again."""
         with self._mutex:
             entry = self._entries.get(partition)
             if entry is None or entry.waiting_count or not entry.mutex.acquire(blocking=False):

@@ -1,10 +1,10 @@
 """From a topic-partition to its store: the right one, open, under the right lock, for one operation.
 
-A read    opens the store for reading, asks it, and then looks at the topic once more: had it been deleted and made
-          again in between, the answer would be of the old one, and is thrown away.
+A read    opens the partition for reading, asks it, and then looks at the topic once more: if the topic was deleted and
+          made again in between, the answer belongs to the old one and is discarded.
 A write   takes the partition's lock, then looks at the topic: as long as the lock is held the folder cannot be
           renamed away, so a topic that still exists now is the one that is written.
-A hold    is the beginning of a write, for who must not wait and ends it later: given if the lock is free.
+A hold    begins a write for a caller that must not wait and ends the write later: given if the lock is free.
 
 Order of events that the second look catches: A finds topic t with id 1; B deletes t (metadata log, then folder) and
 makes it again with id 2; A opens files of the folder `t-0` by their paths and takes records of id 2 for those of id 1.
@@ -181,9 +181,9 @@ class PartitionAccess:
         raise self._restless(partition)
 
     def write(self, partition: TopicPartition, operation: Callable[[WritablePartition], Answer]) -> Answer:
-        """The same under the partition's lock, on a store that has learnt what other processes did. Who has the whole
-        directory for himself need not learn; the lock he needs as well, for his own threads delete topics and make them
-        again: see the module."""
+        """The same under the partition's lock, on a store that has learnt what other processes did. A process that
+        holds the whole directory has nothing to learn. It takes the lock too: its own threads delete topics and make
+        them again, see the module."""
         for attempts_left in reversed(range(_ATTEMPT_COUNT)):
             topic = topic_of(self._catalog, partition)
             try:
@@ -192,7 +192,7 @@ class PartitionAccess:
                     if not is_alone:
                         self._catalog.refresh()
                     current = self._catalog.topic(topic.name)
-                    # Settings that change all the time do not keep it for ever: then those of just now hold.
+                    # Settings that change all the time must not keep it waiting: then the latest ones count.
                     is_altered = current is not None and current.topic_id == topic.topic_id and not attempts_left
                     if current == topic or is_altered:
                         if is_alone:
@@ -214,8 +214,8 @@ class PartitionAccess:
         raise self._restless(partition)
 
     def maybe_hold(self, partition: TopicPartition) -> HeldPartition | None:
-        """The store as for a write, for a loop that must not wait; from any thread to be released. None: it is not open
-        yet or somebody is at it, so that only `write` will do. Only for who has the whole directory for himself."""
+        """The store as for a write, for a loop that must not wait; any thread may release it. None: it is not open yet
+        or in use, so only `write` will do. Needs the whole directory to be held by this process."""
         assert self._directory.is_held_alone, "other processes may write: they are learnt of in `write` only"
         topic = self._catalog.topic(partition.topic)
         taken = None if topic is None else self._writers.maybe_take(partition, topic)
@@ -225,7 +225,7 @@ class PartitionAccess:
         try:
             is_locked = taken.opened.lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
         except OSError:
-            pass  # what the system says of it `write` will meet as well, and say
+            pass  # `write` meets the same error and raises it
         finally:
             if not is_locked:
                 taken.give_back()
@@ -243,8 +243,8 @@ class PartitionAccess:
         return self._open_to_read(PartitionRebuilder, partition, topic_of(self._catalog, partition)).store
 
     def open_held(self, partition: TopicPartition) -> OpenReader[ReadablePartition]:
-        """The same with the folder that it was opened on, for who asks it while holding another partition's lock:
-        opening may make a folder, which takes the metadata log's lock, so it comes before."""
+        """The same with the folder that it was opened on, for a caller that reads it while it holds another partition's
+        lock. Opening may make a folder, which takes the metadata log's lock, so it comes before."""
         return self._open_reader(partition, topic_of(self._catalog, partition))
 
     def is_in_place(self, held: OpenReader[ReadablePartition], partition: TopicPartition) -> bool:

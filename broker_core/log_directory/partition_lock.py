@@ -3,8 +3,8 @@
 Threads of a process that share one PartitionLock first settle among themselves (many sharers, or one exclusive owner);
 the file is locked for the first of them and unlocked by the last. The lock is not reentrant.
 
-A file is opened at the first use and kept open. A folder that was renamed away takes its lock file along: who waits for
-it gets it in the end and must then look whether the partition is still the one that was meant.
+A file is opened at the first use and kept open. A folder that was renamed away takes its lock file along: a waiter gets
+the lock in the end and must then check whether the partition is still the one that was meant.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PartitionLock:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Waits until nobody else holds the lock in any mode."""
+        """Waits until no other holder has the lock in any mode."""
         self.acquire(LockMode.EXCLUSIVE)
         try:
             yield
@@ -55,7 +55,7 @@ class PartitionLock:
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Waits until nobody holds the lock exclusively."""
+        """Waits until no holder has the lock exclusively."""
         self.acquire(LockMode.SHARED)
         try:
             yield
@@ -64,7 +64,7 @@ class PartitionLock:
 
     @contextmanager
     def maybe_exclusive(self, *, timeout_seconds: float) -> Iterator[bool]:
-        """Whether it was got exclusively within the time: for what can as well be left to whoever holds it."""
+        """Whether it was acquired exclusively within the time: for work that the holder may do as well."""
         is_held = self.acquire(LockMode.EXCLUSIVE, timeout_seconds=timeout_seconds)
         try:
             yield is_held

@@ -1,4 +1,4 @@
-"""One client of a listener: bytes in, requests to whoever handles them, answers out in the order of the requests.
+"""One client of a listener: bytes in, requests to the handlers, answers out in the order of the requests.
 
 Several requests are worked at at a time, within the bounds of `model.limits`; beyond them, and while the client does
 not fetch its answers, nothing more is read from it. Until a client of a SASL listener has logged in its frames are
@@ -187,7 +187,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def close(self) -> None:
         """What is ready is sent first. Any number of times."""
         self.stop_taking()
-        # Once: at a second call asyncio's TLS forgets the connection under it, which nobody could end any more.
+        # Once: at a second call asyncio's TLS forgets the connection under it, which could then never be ended.
         if self._transport is None or self._sender is None or self._transport.is_closing():
             return
         if self._sender.is_empty:
@@ -266,7 +266,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._take_requests_soon()
 
     def _take_requests_soon(self) -> None:
-        """Not within whoever calls: he may be in the middle of his own work."""
+        """In a turn of its own: the caller may be in the middle of its work."""
         if self._turn is None and self._transport is not None:
             self._turn = self._loop.call_soon(self._next_turn)
 
@@ -310,7 +310,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _answer(
         self, place: QueuedAnswer, request: Request, begun: float, message: ResponsePayload | ConnectionEnd | None
     ) -> None:
-        """Called by whoever handles the request, once."""
+        """Called by the request's handler, once."""
         if self._transport is None or place.closes:
             return
         if isinstance(message, ConnectionEnd):

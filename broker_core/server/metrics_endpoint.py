@@ -1,4 +1,4 @@
-"""A small HTTP server beside the broker: `/metrics` for Prometheus, `/health` for whoever asks whether it is well.
+"""A small HTTP server beside the broker: `/metrics` for Prometheus, `/health` for health checks.
 
     GET /metrics    200, the text format of Prometheus
     GET /health     200 "ready", or 503 "starting", "stopping"

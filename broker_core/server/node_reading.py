@@ -1,4 +1,4 @@
-"""Reads a node for its metrics, on its loop, a few partitions at a time so that nobody waits for it."""
+"""Reads a node for its metrics, on its loop, a few partitions at a time so that requests do not wait for it."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class AppendOutcome(NamedTuple):
 
 
 class UnpublishedTail:
-    """What is written behind the published end, and how to take it back. Made before the first write."""
+    """What is written behind the published end, and how to undo it. Made before the first write."""
 
     def __init__(self, writer: PartitionWriter) -> None:
         self._writer = writer
@@ -112,8 +112,9 @@ class UnpublishedTail:
             replaced.close()
 
     def rollback(self) -> None:
-        """As much as the disk lets us; the next refresh reads the folder and does the rest. What tells it that there is
-        something to do goes last: the first segment begun where the published log ends, bytes behind that end."""
+        """Undoes as much as the disk allows; the next refresh reads the folder and does the rest. What tells it that
+        there is something to do is removed last: the first segment begun where the published log ends, bytes behind
+        that end."""
         writer = self._writer
         for new in self._opened:
             new.close()

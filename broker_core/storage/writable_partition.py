@@ -137,7 +137,7 @@ class WritablePartition(PartitionRebuilder):
         self._writer.refresh()
 
     def load(self) -> None:
-        """The same where nobody else writes: only once, and after an error."""
+        """The same where no other process writes: only once, and after an error."""
         self._writer.loaded()
 
     def append(self, batches: bytearray, *, now_ms: int) -> AppendOutcome:

@@ -1,7 +1,7 @@
 """Who may write in a transaction that is only opened by the write (transactions version 2, KIP-890).
 
-A client of version 2 writes as soon as its last end is decided, while markers of that end are still owed. So it is let
-wait until the end is complete, for a while; then it is told to ask again, as Kafka's brokers do it.
+A client of version 2 writes as soon as its last end is decided, while markers of that end are still owed. So its append
+waits for a while until the end is complete; then the client is told to ask again, as by Kafka's brokers.
 """
 
 from __future__ import annotations
@@ -90,6 +90,6 @@ class AppendAdmission:
             attempt()
 
     def wake_all(self) -> None:
-        """The coordinator was loaded anew: what they waited for may have been lost."""
+        """The coordinator was loaded again: what they waited for may have been lost."""
         for transactional_id in tuple(self._waiting):
             self.wake(transactional_id)

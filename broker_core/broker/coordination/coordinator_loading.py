@@ -4,7 +4,7 @@
     loop   reads the next piece ─► job: newest record of each key so far ─► loop: the next one … until the log's end
     job    replays what is left of all pieces into a new coordinator ─► loop: there it is
 
-Nobody appends meanwhile: the coordinator's runtime is the log's only writer.
+Nothing is appended meanwhile: the coordinator's runtime is the log's only writer.
 """
 
 from __future__ import annotations

@@ -11,9 +11,10 @@ the log without the ones before it that its plan has seen.
 
 When the append fails, what was planned since is not in the log, or may not be. All answers that were held become
 CoordinatorNotAvailableError, refusals too: what they were founded on may be lost. The state is thrown away and built
-anew from the log. So nobody has heard of anything that is then lost.
+again from the log. So no client has heard of anything that is then lost.
 
-The topic is made when the first record is to be written; until then the state is empty, and nobody waits for it.
+The topic is made when the first record is to be written; until then the state is empty, and questions are answered at
+once.
 """
 
 from __future__ import annotations
@@ -231,7 +232,7 @@ class CoordinatorRuntime(Generic[State, Record]):
     def _appended(self, result: AppendResult) -> None:
         append = self._appends.under_way
         if result.base_offset != append.base_offset:
-            # Somebody else wrote here. What the log says now counts, and nobody may wait for ever.
+            # Another writer was here. What the log says now counts, and every waiting request gets an answer.
             self._failed(StreamlogError(f"offset {result.base_offset} where {append.base_offset} was foreseen"))
             return
         # Still APPENDING: what the answers bring about waits, and joins the next append.
@@ -242,7 +243,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._append_next()
 
     def _failed(self, error: StreamlogError) -> None:
-        _log.error("partition=%s append failed, the coordinator is loaded anew: %s", self._kind.partition, error)
+        _log.error("partition=%s append failed, the coordinator is loaded again: %s", self._kind.partition, error)
         lost = self._appends.all_held()
         self.load()
         refusal = CoordinatorNotAvailableError(f"{self._kind.partition} could not be written: {error}")

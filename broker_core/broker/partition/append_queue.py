@@ -47,7 +47,7 @@ class QueueOwner(Protocol):
         ...
 
     def on_disk_refusal(self, group: Sequence[AppendRequest], error: Exception) -> None:
-        """Everything was rolled back, and the next append may find the disk well."""
+        """Everything was rolled back; the next append may succeed."""
         ...
 
 
@@ -71,13 +71,13 @@ class AppendQueue:
         self._start_soon()
 
     def take_all(self) -> list[AppendRequest | QueuedChange]:
-        """What nobody has begun with: it will not be written any more."""
+        """Removes and returns what was not begun. It will not be written."""
         taken = list(self._queue)
         self._queue.clear()
         return taken
 
     def abandon(self) -> None:
-        """Nothing comes back any more: releases the partition as it is."""
+        """No job will report any more: releases the partition as it is."""
         self._release()
 
     def _release(self) -> None:

@@ -1,7 +1,7 @@
 """Partitions that a node has open for reading on its loop: a bounded number, least recently used first to go.
 
 Each has a store of its own, which nobody else uses: the loop reads without waiting for the thread that writes. Reads
-come from the page cache as a rule; whoever wants to have cold ones done elsewhere finds the one place here.
+come from the page cache as a rule; to move cold reads elsewhere, change this module alone.
 """
 
 from __future__ import annotations

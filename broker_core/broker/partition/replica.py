@@ -7,8 +7,8 @@ a question for a job (`asked_of_store`).
 
 A job that finds the topic gone answers with UnknownTopicError. One that cannot open the partition (its folder, damage
 in what was published) takes it offline: `error` says why, until a job succeeds again. An append that the disk refuses
-does not: the store took it back, and the next one may find the disk well. Nor does a process that has too many files
-open: that is nothing of the partition's.
+does not: the store rolled it back, and the next one may succeed. Nor does a process that has too many files open: that
+says nothing about the partition.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Replica:
         self.change(WritablePartition.flush, flushed, on_error)
 
     def learn_bounds(self, bounds: PartitionBounds) -> None:
-        """Somebody else changed the partition: its maintenance."""
+        """Maintenance changed the partition."""
         if self._advance(bounds):
             self._tell_listeners()
 
@@ -138,7 +138,7 @@ class Replica:
         self._tell_listeners()
 
     def abandon(self) -> None:
-        """Nothing comes back any more: lets go of the partition as it is."""
+        """No job will report any more: releases the partition as it is."""
         self._queue.abandon()
 
     def go_offline(self, error: StreamlogError) -> None:
@@ -247,7 +247,7 @@ class Replica:
             self._services.on_rolled(self.topic_partition)
 
     def on_disk_refusal(self, group: Sequence[AppendRequest], error: Exception) -> None:
-        """Everything was rolled back, and the next append may find the disk well."""
+        """Everything was rolled back; the next append may succeed."""
         self._log_disk_refusal(error)
         known = error if isinstance(error, StreamlogError) else StreamlogError(f"{self.topic_partition}: {error}")
         for queued in group:
