@@ -1,6 +1,17 @@
 """Fixtures and options that every suite shares."""
 
+import gc
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+OPEN_DESCRIPTORS = Path("/proc/self/fd")
+MAX_LEFT_DESCRIPTORS = 250
+"""Of one module: a session, or a broker, that later modules share; and the node of the last example, which lives on in
+the log records that pytest keeps until the test is over."""
 
 # A busy machine is no failure: what a property costs is judged by the benches.
 settings.register_profile("house", deadline=None)
@@ -14,3 +25,28 @@ def pytest_addoption(parser):
         default="ours",
         help="which broker the suites of other people's clients talk to; real needs Java and Maven",
     )
+
+
+def open_files():
+    """What each descriptor of this process is open on."""
+    found = Counter()
+    for each in OPEN_DESCRIPTORS.iterdir():
+        try:
+            found[os.readlink(each)] += 1
+        except FileNotFoundError:  # the listing's own
+            continue
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _leaves_no_descriptors_behind():
+    """Twenty thousand of them end the run, in a test that has nothing to do with it."""
+    if not OPEN_DESCRIPTORS.exists():
+        yield
+        return
+    before = open_files()
+    yield
+    if (open_files() - before).total() > MAX_LEFT_DESCRIPTORS:
+        gc.collect()  # nodes that a test has killed close their files only when they are collected
+        left = open_files() - before
+        assert left.total() <= MAX_LEFT_DESCRIPTORS, left.most_common(10)

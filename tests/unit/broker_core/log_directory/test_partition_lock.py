@@ -222,7 +222,7 @@ def test_who_waits_is_woken_even_if_the_system_refuses_to_unlock(path, monkeypat
         raise OSError(5, "refused")
 
     with monkeypatch.context() as patched, pytest.raises(OSError, match="refused"):
-        patched.setattr(lock, "_unlock", refuse)
+        patched.setattr(lock._file, "unlock", refuse)
         lock.release()
     assert is_got.wait(20)
     waiting.join()
