@@ -46,6 +46,9 @@ def _leaves_no_descriptors_behind():
         return
     before = open_files()
     yield
+    # A command of the command line that runs in this process spares all that is alive from collection, dead nodes too.
+    gc.unfreeze()
+    assert gc.isenabled(), "nothing that a test leaves behind is collected any more"
     if (open_files() - before).total() > MAX_LEFT_DESCRIPTORS:
         gc.collect()  # nodes that a test has killed close their files only when they are collected
         left = open_files() - before
