@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from broker_core.model.exceptions import InvalidRequestError
+from broker_core.model.exceptions import InvalidRecordError, InvalidRequestError, StreamlogError
 from broker_core.model.identifiers import CompressionType
 from broker_core.model.limits import DEFAULT_WRITE_BATCH_BYTES, MAX_BATCH_BYTES, MAX_SEQUENCE
 from broker_core.record.active_kernel import KERNEL
 from broker_core.record.batch_header import HEADER_BYTES, LENGTH_PREFIX_BYTES, TRANSACTIONAL_BIT, write_crc
 from broker_core.record.column_input import header_column, index_buffer, key_or_value_column, timestamp_column
 from broker_core.record.compression import compress
-from broker_core.record.faults import KernelFault, error_of_fault
+from broker_core.record.faults import Fault, KernelFault, error_of_fault
 from broker_core.record.kernel_protocol import BatchStamp, Kernel, RecordColumns
 
 _PLAN_ROW = struct.Struct("=4q")
@@ -69,6 +69,7 @@ def encode(
     apart for 64 bits), RecordTooLargeError (beyond 2 GiB), InvalidRequestError (unsuitable column types).
     """
     stamp = _stamp(producer, compression, is_transactional)
+    columns = pa.RecordBatch.from_struct_array(columns) if isinstance(columns, pa.StructArray) else columns
     record_columns = _record_columns(columns, rows, default_timestamp_ms)
     try:
         plan = kernel.plan_batches(record_columns, min(max_batch_bytes, MAX_BATCH_BYTES))
@@ -82,7 +83,7 @@ def encode(
             kernel.write_batches(record_columns, plan, stamp, False, loose)
             buffer = _compress_batches(memoryview(loose), [size for _, size, _, _ in batches], compression, level)
     except KernelFault as fault:
-        raise error_of_fault(fault, position=0, offset=-1) from None
+        raise _error_of(fault, columns) from None
     record_count = sum(count for count, _, _, _ in batches)
     sequence = stamp.base_sequence
     return EncodedBatches(
@@ -105,11 +106,14 @@ def _stamp(
     return BatchStamp(attributes, producer.producer_id, producer.producer_epoch, producer.base_sequence)
 
 
-def _record_columns(
-    columns: pa.RecordBatch | pa.StructArray, rows: pa.Int32Array | None, default_timestamp_ms: int
-) -> RecordColumns:
-    if isinstance(columns, pa.StructArray):
-        columns = pa.RecordBatch.from_struct_array(columns)
+def _error_of(fault: KernelFault, columns: pa.RecordBatch) -> StreamlogError:
+    """To the kernel a header that is null has a null key, as Arrow flattens it."""
+    if fault.fault is Fault.NULL_HEADER_KEY and None in columns.column("headers")[fault.found].as_py():
+        return InvalidRecordError(f"a header of row {fault.found} is null; leave it out, or give it a key")
+    return error_of_fault(fault, position=0, offset=-1)
+
+
+def _record_columns(columns: pa.RecordBatch, rows: pa.Int32Array | None, default_timestamp_ms: int) -> RecordColumns:
     names = columns.schema.names
     for name in ("key", "value", "timestamp", "headers"):
         if names.count(name) > 1:

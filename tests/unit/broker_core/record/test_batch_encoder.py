@@ -177,11 +177,17 @@ def test_headers_of_other_widths_are_cast(kernel):
     assert records(encode(batch, default_timestamp_ms=0, kernel=kernel))[0].headers == (("a", b"b"),)
 
 
-def test_a_null_header_key_or_header_is_refused(kernel):
-    for header in ({"key": None, "value": b"1"}, None):
-        batch = pa.record_batch({"headers": pa.array([[], [header]], HEADERS)})
-        with pytest.raises(InvalidRecordError, match="header key of row 1"):
-            encode(batch, default_timestamp_ms=0, kernel=kernel)
+@pytest.mark.parametrize(("header", "message"), [
+    ({"key": None, "value": b"1"}, "a header key of row 1 is null; Kafka allows null header values only"),
+    (None, "a header of row 1 is null; leave it out, or give it a key"),
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["record batch", "struct array"])
+def test_a_null_header_and_a_null_header_key_are_refused_and_told_apart(kernel, header, message, kind):
+    batch = pa.record_batch({"headers": pa.array([[], [{"key": "h", "value": b""}, header]], HEADERS)})
+    columns = batch if kind == "record batch" else batch.to_struct_array()
+    with pytest.raises(InvalidRecordError) as caught:
+        encode(columns, default_timestamp_ms=0, kernel=kernel)
+    assert caught.value.message == message
 
 
 def test_headers_up_to_the_limit_are_written_and_one_more_is_refused():
