@@ -31,7 +31,7 @@ from broker_core.metadata.controller import CLUSTER_METADATA_TOPIC_ID, MetadataC
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import MetadataRecord
 from broker_core.metadata.metadata_replay import build_metadata_batch, replay_batches
-from broker_core.model.exceptions import UnknownPartitionError
+from broker_core.model.exceptions import StorageError, UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC, partition_folder
@@ -64,6 +64,9 @@ class MetadataLog:
         self._folder = f"{directory.path}/{partition_folder(METADATA_PARTITION)}"
         self._mutex = threading.Lock()
         self._making = threading.Lock()
+        self._changing = threading.Lock()
+        """Held by the thread that has the log's lock, which `close` waits for."""
+        self._is_closed = False
         self._image = MetadataImage()
         self._next_offset = 0
         self._reader: ReadablePartition | None = None
@@ -83,6 +86,7 @@ class MetadataLog:
 
     def refresh(self, *, is_thorough: bool = False) -> None:
         with self._mutex, translated("reading the metadata log", self._directory.path):
+            self._require_open()
             if self._reader is None and not self._open_reader():
                 return
             assert self._reader is not None
@@ -101,6 +105,7 @@ class MetadataLog:
     def make(self) -> None:
         """Makes the log's folder if it is missing; the directory must be OURS."""
         with self._making, translated("making the metadata log", self._directory.path):
+            self._require_open()
             if self._writer is None:
                 if not self._fs.exists(self._folder):
                     self._make_folder()
@@ -133,17 +138,20 @@ class MetadataLog:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Holds the log's lock, with the image at the log's end, and that end on the device. Not reentrant."""
-        self.make()
-        writer = self._held_writer()
-        with writer.lock.exclusive():
-            with translated("opening the metadata log", self._directory.path):
-                writer.store.refresh()
-            self._make_durable(writer)
-            self.refresh()
-            yield
+        with self._changing:
+            self.make()
+            writer = self._held_writer()
+            with writer.lock.exclusive():
+                with translated("opening the metadata log", self._directory.path):
+                    writer.store.refresh()
+                self._make_durable(writer)
+                self.refresh()
+                yield
 
     def close(self) -> None:
-        with self._mutex:
+        """Waits for a change that is under way. Whatever is called afterwards raises StorageError."""
+        with self._changing, self._making, self._mutex:
+            self._is_closed = True
             reader, self._reader = self._reader, None
             writer, self._writer = self._writer, None
         if reader is not None:
@@ -151,6 +159,10 @@ class MetadataLog:
         if writer is not None:
             writer.store.close()
             writer.lock.close()
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            raise StorageError(f"The log in {self._directory.path} was closed.", directory=self._directory.path)
 
     def _held_writer(self) -> _Writer:
         assert self._writer is not None, "make() comes first"

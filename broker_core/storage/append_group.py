@@ -104,7 +104,7 @@ class UnpublishedTail:
         if is_synced:
             writer.on_synced(now_ms)
         writer.use_appender(self.active)
-        writer.publish(is_synced=is_synced, is_new_generation=bool(self._opened))
+        writer.publish(is_synced=is_synced, is_new_generation=bool(self._opened), is_growth=True)
 
     def release(self) -> None:
         """It is published: the segments that are not active any more are closed."""
@@ -260,7 +260,7 @@ def roll_segment(writer: PartitionWriter, now_ms: int) -> bool:
             tail.begin_segment(plan.base_offset, plan.closing_time_entry, log.producers)
             log.on_rolled(plan.base_offset, now_ms=now_ms)
             writer.use_appender(tail.active)
-            writer.publish(is_synced=True, is_new_generation=True)
+            writer.publish(is_synced=True, is_new_generation=True, is_growth=True)
         except BaseException:
             tail.rollback()
             raise

@@ -120,8 +120,12 @@ class PartitionWriter:
             assert self._bounds_file is not None, f"{self.topic_partition}: refresh() comes before any write"
             self._bounds_file.sync()
 
-    def publish(self, *, is_synced: bool, is_new_generation: bool) -> None:
-        """Makes the machine's state the one that readers see. A new generation is synced: it names other files."""
+    def publish(self, *, is_synced: bool, is_new_generation: bool, is_growth: bool = False) -> None:
+        """Makes the machine's state the one that readers see. A new generation is synced: it names other files.
+
+        `is_growth`: all that older bounds name is still there, and what lies behind them is found without these. Then
+        nothing is synced: what readers have seen could not be taken back, should the device refuse.
+        """
         log, before = self.log, self._published
         feed = log.feed
         size_bytes = feed.size_bytes
@@ -142,6 +146,7 @@ class PartitionWriter:
                 dense_from_offset=before.dense_from_offset,
             ),
             is_new_generation=is_new_generation,
+            is_growth=is_growth,
         )
 
     def publish_cut(self, *, log_end_offset: int, active_base_offset: int, active_size_bytes: int) -> None:
@@ -317,7 +322,7 @@ class PartitionWriter:
                 is_new_generation=True,
             )
 
-    def _publish(self, bounds: PublishedBounds, *, is_new_generation: bool) -> None:
+    def _publish(self, bounds: PublishedBounds, *, is_new_generation: bool, is_growth: bool = False) -> None:
         assert self._bounds_file is not None, f"{self.topic_partition}: refresh() comes before any write"
         self._bounds_file.publish(bounds)
         self._published = bounds
@@ -325,7 +330,8 @@ class PartitionWriter:
             # Into both slots: should one be damaged, the other must not lead to files that are gone.
             self._published = bounds._replace(sequence=bounds.sequence + 1)
             self._bounds_file.publish(self._published)
-            self._bounds_file.sync()
+            if not is_growth:
+                self._bounds_file.sync()
 
 
 class _Changing:

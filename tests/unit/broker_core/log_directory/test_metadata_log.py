@@ -7,7 +7,7 @@ from broker_core.log_directory.directory import LogDirectory
 from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.partition_lock import PartitionLock
 from broker_core.log_directory.system_ports import SystemClock, SystemEntropy
-from broker_core.model.exceptions import DiskFullError, TopicExistsError
+from broker_core.model.exceptions import DiskFullError, StorageError, TopicExistsError
 from broker_core.storage.os_file_system import OsFileSystem
 
 ENTROPY = SystemEntropy()
@@ -157,6 +157,36 @@ def test_a_change_that_was_never_published_never_was(path, is_fresh):
     later = open_log(path)
     later.refresh()
     assert later.topics() == told | {"v": made}
+
+
+def test_who_changes_the_log_while_it_is_closed_finishes_or_hears_that_it_was_closed(path):
+    errors, made = [], []
+
+    def change(log, number):
+        try:
+            for count in range(100):
+                made.append(create(log, f"t{number}-{count}"))
+        except Exception as error:
+            errors.append(error)
+
+    for number in range(5):
+        log = open_log(path)
+        threads = [threading.Thread(target=change, args=(log, f"{number}-{n}")) for n in range(2)]
+        for thread in threads:
+            thread.start()
+        seen = len(made)
+        while len(made) < seen + 2:
+            threads[0].join(0.001)
+        log.close()
+        for thread in threads:
+            thread.join()
+        for call in (log.refresh, log.make, lambda log=log: create(log, "late")):
+            with pytest.raises(StorageError, match="was closed"):
+                call()
+    assert [(type(error), "was closed" in str(error)) for error in errors] == [(StorageError, True)] * 10
+    later = open_log(path)
+    later.refresh()
+    assert set(later.topics()) == {topic.name for topic in made}
 
 
 class CountedSyncs(OsFileSystem):

@@ -261,3 +261,20 @@ def test_a_crash_at_any_file_operation_of_a_group_loses_nothing_that_was_acknowl
         assert not isinstance(again[0], StreamlogError)
         assert again[0].result.base_offset == 3 or not found[3:]
     raise AssertionError("the group has no end")
+
+
+def test_once_readers_see_an_append_that_begins_a_segment_no_sync_can_fail_any_more():
+    """The failure was answered with an error, and what readers had seen was taken back."""
+    fs = a_disk()
+    store, reader = a_store(fs, **SMALL_SEGMENTS), a_store(fs, writable=False, **SMALL_SEGMENTS)
+    append(store)
+    rolls = 0
+    for _ in range(20):
+        first_call, count = len(fs.calls), len(reader.segments())
+        append(store)
+        is_visible = False
+        for kind, path in fs.calls[first_call:]:
+            is_visible |= kind == "write" and path.endswith("partition.bounds")
+            assert not (is_visible and kind.startswith("sync")), (kind, path)
+        rolls += len(reader.segments()) - count
+    assert rolls > 2
