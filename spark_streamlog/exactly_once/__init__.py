@@ -1,5 +1,6 @@
 """The exactly-once protocol of the sink, over `Cluster` alone: no Spark, no clock, no files.
 
+    commit_protocol     what the sink asks of it, on the driver and in a task
     sink_identity       under which names a query, an application or a single write appears in the log
     decision            what the log remembers of the last decided batch
     task_transaction    what one task does: look, open, write, leave open

@@ -33,6 +33,7 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import ProducerIdAndEpoch
 from broker_core.model.transaction_state import TransactionState
 from spark_streamlog.errors import ConditionError
+from spark_streamlog.exactly_once.commit_protocol import BatchFacts
 from spark_streamlog.exactly_once.decision import (
     Decision,
     encode_decision,
@@ -56,7 +57,9 @@ _ABORTED: Final = frozenset({TransactionState.PREPARE_ABORT, TransactionState.CO
 
 
 class SinkDriver:
-    """All that must be remembered between the calls is in the log and in `driver`, which `take_over` gives.
+    """The driver's side of `commit_protocol`, by transactions.
+
+    All that must be remembered between the calls is in the log and in `driver`, which `take_over` gives.
 
     Where planning cannot know whose batch it is, `driver` is None in the later calls: then `decide` takes over, and of
     two drivers the one that decides first has the batch.
@@ -75,6 +78,22 @@ class SinkDriver:
         self._abort_leftovers(lambda: self._is_current(driver))
         log_step(Step.PLANNED, **ids_of(driver))
         return driver
+
+    def commit(
+        self, facts: BatchFacts, written: Sequence[OpenTransaction], *, driver: TransactionalProducer | None
+    ) -> None:
+        """Decides a batch, or publishes a single write."""
+        if facts.batch is None:
+            assert driver is not None, "a single write's planning always takes over"
+            self.publish(written, driver=driver)
+            return
+        decision = Decision(
+            batch=facts.batch,
+            task_count=facts.task_count,
+            attempts={one.task: one.attempt for one in written},
+            input_fingerprint=facts.input_fingerprint,
+        )
+        self.decide(decision, written, driver=driver)
 
     def decide(
         self, decision: Decision, opened: Sequence[OpenTransaction], *, driver: TransactionalProducer | None
@@ -127,18 +146,18 @@ class SinkDriver:
             self._abort_leftovers(lambda: self._is_current(closed))
         log_step(Step.COMMITTED, driver_id=self._identity.driver_id)
 
-    def abandon(self, opened: Sequence[OpenTransaction], *, driver: TransactionalProducer | None) -> None:
+    def abandon(self, written: Sequence[OpenTransaction], *, driver: TransactionalProducer | None) -> None:
         """Ends what the batch left open; what is decided stays. Harmless for a driver that has been fenced. Where the
         driver is not known, a broker's current one is fenced.
 
         Attempts that are still running find their driver fenced from now on.
         """
-        log_step(Step.ABORTING, driver_id=self._identity.driver_id, tasks=len(opened))
+        log_step(Step.ABORTING, driver_id=self._identity.driver_id, tasks=len(written))
         if driver is not None and self._ends_again(driver, commit=False):
             self._abort_leftovers(lambda: self._ends_again(driver, commit=False))
         else:
             # Another driver's tasks may have transactions under the same prefix.
-            self._abort_all(self._undecided([transaction.producer for transaction in opened], driver))
+            self._abort_all(self._undecided([transaction.producer for transaction in written], driver))
         log_step(Step.ABORTED, driver_id=self._identity.driver_id)
 
     # -- the driver's own id --

@@ -14,7 +14,7 @@ its timeout.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -28,6 +28,7 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import DEFAULT_TRANSACTION_TIMEOUT_MS
 from broker_core.model.transaction_state import TransactionState
+from broker_core.topic_producer import ProducerTransaction
 from spark_streamlog.errors import ConditionError
 from spark_streamlog.exactly_once.decision import find_decision, next_turn
 from spark_streamlog.exactly_once.sink_identity import SinkIdentity
@@ -47,7 +48,7 @@ class OpenTransaction:
 
 
 class TaskTransaction:
-    """One attempt's transaction. It is a `broker_core.topic_producer.ProducerTransaction`."""
+    """One attempt's transaction: the task's side of `commit_protocol`, and a `topic_producer.ProducerTransaction`."""
 
     def __init__(
         self,
@@ -71,6 +72,18 @@ class TaskTransaction:
         self._producer: TransactionalProducer | None = None
         self.opened: OpenTransaction | None = None
         """None as long as no row was written."""
+
+    @property
+    def target(self) -> Cluster:
+        return self._cluster
+
+    @property
+    def transaction(self) -> ProducerTransaction:
+        return self
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return {"transactional_id": self.transactional_id}
 
     @property
     def transactional_id(self) -> str:
@@ -142,6 +155,10 @@ class TaskTransaction:
         except Exception:
             self._give_up()
             raise
+
+    def finish(self) -> OpenTransaction | None:
+        """The transaction stays open. None: no row was written."""
+        return self.opened
 
     def _require_current_driver(self) -> None:
         if self._driver is not None:

@@ -8,11 +8,11 @@ from typing import Any
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from spark_streamlog.errors import with_conditions
-from spark_streamlog.exactly_once.decision import Decision
+from spark_streamlog.exactly_once.commit_protocol import BatchFacts
 from spark_streamlog.options.write_options import WriteOptions
 from spark_streamlog.rows.sink_columns import sink_columns
 from spark_streamlog.sink.planned_sink import plan_batch_write, sink_driver
-from spark_streamlog.sink.task_commit_message import open_transactions
+from spark_streamlog.sink.task_commit_message import written_by
 from spark_streamlog.sink.task_writer import write_at_least_once, write_exactly_once
 from spark_streamlog.sink_conditions import sink_error
 
@@ -44,22 +44,13 @@ class StreamlogBatchWriter(DataSourceArrowWriter):
         """All or nothing: raises when a task's transaction is not open any more, and then no row is readable."""
         if self._sink is None:
             return
-        opened = open_transactions(messages)
+        facts = BatchFacts(batch=self._sink.batch, task_count=len(messages))
         driver = sink_driver(self._options.target, self._sink.identity)
-        assert self._sink.driver is not None, "a batch write's planning always takes over"
-        if self._sink.batch is None:
-            driver.publish(opened, driver=self._sink.driver)
-        else:
-            decision = Decision(
-                batch=self._sink.batch,
-                task_count=len(messages),
-                attempts={one.task: one.attempt for one in opened},
-            )
-            driver.decide(decision, opened, driver=self._sink.driver)
+        driver.commit(facts, written_by(messages), driver=self._sink.driver)
 
     @with_conditions()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """With at-least-once, what tasks have written stays."""
         if self._sink is not None:
             driver = sink_driver(self._options.target, self._sink.identity)
-            driver.abandon(open_transactions(messages), driver=self._sink.driver)
+            driver.abandon(written_by(messages), driver=self._sink.driver)

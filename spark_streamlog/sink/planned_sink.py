@@ -8,12 +8,13 @@ neither the query nor the batch; the query's id stands in its checkpoint, if tha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from uuid import uuid4
 
 from broker_core.cluster import TransactionalProducer
 from spark_streamlog.checkpoint import query_id_of
 from spark_streamlog.errors import with_conditions
-from spark_streamlog.exactly_once.sink_driver import SinkDriver
+from spark_streamlog.exactly_once.commit_protocol import DriverSide
 from spark_streamlog.exactly_once.sink_identity import (
     SinkIdentity,
     application_identity,
@@ -23,17 +24,18 @@ from spark_streamlog.exactly_once.sink_identity import (
 from spark_streamlog.open_cluster import open_existing
 from spark_streamlog.options.option_reader import LogTarget
 from spark_streamlog.options.write_options import Delivery, WriteOptions
+from spark_streamlog.sink.commit_sides import driver_side
 from spark_streamlog.sink.planned_driver import note_driver
-from spark_streamlog.wall_clock import wall_clock_ms
 from spark_streamlog.worker.planned_log import PlannedLog, planned_log_to_write
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSink:
-    """`driver` is None where planning could not take over, `batch` is None for a single write."""
+    """`driver` is what `DriverSide.take_over` gave, None where planning could not take over; `batch` is None for a
+    single write."""
 
     identity: SinkIdentity
-    driver: TransactionalProducer | None
+    driver: Any
     batch: int | None
 
 
@@ -77,7 +79,8 @@ def _sink_of_known_query(options: WriteOptions) -> PlannedSink | None:
         return None
     identity = query_identity(query_id)
     driver = sink_driver(options.target, identity).take_over()
-    note_driver(query_id, driver)
+    if isinstance(driver, TransactionalProducer):
+        note_driver(query_id, driver)
     return PlannedSink(identity=identity, driver=driver, batch=None)
 
 
@@ -90,6 +93,6 @@ def sink_of_micro_batch(planned: PlannedSink | None, *, query_id: str, batch_id:
     return PlannedSink(identity=identity, driver=planned.driver if planned and is_ours else None, batch=batch_id)
 
 
-def sink_driver(target: LogTarget, identity: SinkIdentity) -> SinkDriver:
+def sink_driver(target: LogTarget, identity: SinkIdentity) -> DriverSide[Any, Any]:
     """Of a log that planning has found or made: if it is gone by now, none is made in its place."""
-    return SinkDriver(open_existing(target), identity, now_ms=wall_clock_ms)
+    return driver_side(open_existing(target), identity)

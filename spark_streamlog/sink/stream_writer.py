@@ -8,16 +8,15 @@ from typing import Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from broker_core.cluster import TransactionalProducer
 from spark_streamlog.checkpoint import input_fingerprint, query_id_of
 from spark_streamlog.errors import with_conditions
-from spark_streamlog.exactly_once.decision import Decision
+from spark_streamlog.exactly_once.commit_protocol import BatchFacts
 from spark_streamlog.exactly_once.sink_identity import SinkIdentity, query_identity
 from spark_streamlog.options.write_options import Delivery, WriteOptions
 from spark_streamlog.rows.sink_columns import sink_columns
 from spark_streamlog.sink.planned_driver import noted_driver
 from spark_streamlog.sink.planned_sink import PlannedSink, plan_micro_batch, sink_driver, sink_of_micro_batch
-from spark_streamlog.sink.task_commit_message import open_transactions, sink_of_messages
+from spark_streamlog.sink.task_commit_message import sink_of_messages, written_by
 from spark_streamlog.sink.task_writer import write_at_least_once, write_exactly_once
 from spark_streamlog.sink_conditions import sink_error
 
@@ -65,14 +64,12 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
         if whose is None:
             return
         identity, driver = whose
-        opened = open_transactions(messages)
-        decision = Decision(
+        facts = BatchFacts(
             batch=batchId,
             task_count=len(messages),
-            attempts={one.task: one.attempt for one in opened},
             input_fingerprint=input_fingerprint(self._options.checkpoint_location, identity.query_id, batchId),
         )
-        sink_driver(self._options.target, identity).decide(decision, opened, driver=driver)
+        sink_driver(self._options.target, identity).commit(facts, written_by(messages), driver=driver)
 
     @with_conditions()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -86,12 +83,10 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
             identity, driver = whose
             if driver is None and identity.query_id is not None:
                 driver = noted_driver(identity.query_id)
-            sink_driver(self._options.target, identity).abandon(open_transactions(messages), driver=driver)
+            sink_driver(self._options.target, identity).abandon(written_by(messages), driver=driver)
 
-    def _whose_batch(
-        self, messages: list[WriterCommitMessage | None]
-    ) -> tuple[SinkIdentity, TransactionalProducer | None] | None:
-        """The query, and the driver that planned the batch. None: at-least-once, or no task has said which query."""
+    def _whose_batch(self, messages: list[WriterCommitMessage | None]) -> tuple[SinkIdentity, Any] | None:
+        """The query, and what its planning driver was given. None: at-least-once, or no task has said which query."""
         if self._options.delivery is Delivery.AT_LEAST_ONCE:
             return None
         told = sink_of_messages(messages)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from spark_streamlog.exactly_once.task_transaction import OpenTransaction
 from spark_streamlog.sink.planned_sink import PlannedSink
 
 
@@ -15,13 +15,13 @@ from spark_streamlog.sink.planned_sink import PlannedSink
 class TaskCommitMessage(WriterCommitMessage):
     """All rows of the task are durable.
 
-    With exactly-once delivery `sink` says whose batch it is, and `transaction` is what the driver is to end: None when
+    With exactly-once delivery `sink` says whose batch it is, and `written` is what the driver is to commit: None when
     there were no rows, or the batch is decided already. With at-least-once both are None, and the rows are readable.
     """
 
     row_count: int
     sink: PlannedSink | None = None
-    transaction: OpenTransaction | None = None
+    written: Any = None
 
 
 def sink_of_messages(messages: Iterable[WriterCommitMessage | None]) -> PlannedSink | None:
@@ -29,10 +29,10 @@ def sink_of_messages(messages: Iterable[WriterCommitMessage | None]) -> PlannedS
     return next((message.sink for message in messages if isinstance(message, TaskCommitMessage)), None)
 
 
-def open_transactions(messages: Iterable[WriterCommitMessage | None]) -> list[OpenTransaction]:
-    """What is to be ended, in the order of the tasks. Of a task that failed there is no message."""
+def written_by(messages: Iterable[WriterCommitMessage | None]) -> list[Any]:
+    """What is to be committed, in the order of the tasks. Of a task that failed there is no message."""
     return [
-        message.transaction
+        message.written
         for message in messages
-        if isinstance(message, TaskCommitMessage) and message.transaction is not None
+        if isinstance(message, TaskCommitMessage) and message.written is not None
     ]

@@ -9,13 +9,13 @@ from typing import Any, Final
 from pyspark import TaskContext
 
 from broker_core.cluster import Cluster, TopicDescription
-from broker_core.topic_producer import ProducerTransaction, TopicProducer, describe_or_create
+from broker_core.topic_producer import BatchTarget, ProducerTransaction, TopicProducer, describe_or_create
 from spark_streamlog.errors import with_conditions
 from spark_streamlog.exactly_once.steps import Step, log_step
-from spark_streamlog.exactly_once.task_transaction import TaskTransaction
 from spark_streamlog.options.write_options import WriteOptions
 from spark_streamlog.rows.sink_columns import SinkColumns
 from spark_streamlog.rows.sink_rows import SinkRows
+from spark_streamlog.sink.commit_sides import task_side
 from spark_streamlog.sink.planned_sink import PlannedSink
 from spark_streamlog.sink.task_commit_message import TaskCommitMessage
 from spark_streamlog.wall_clock import wall_clock_ms
@@ -45,29 +45,29 @@ def write_at_least_once(
 def write_exactly_once(
     options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], log: PlannedLog | None, sink: PlannedSink
 ) -> TaskCommitMessage:
-    """Appends the rows in a transaction of the attempt's own and leaves it open. A failed attempt aborts it.
+    """Writes the rows so that the driver can commit them with those of the other tasks: see `commit_protocol`.
 
     Raises STREAMLOG_LOG_NOT_SHARED where the driver's log is not.
     """
     context = TaskContext.get()
     cluster = open_planned_log(options.target, log)
-    transaction = TaskTransaction(
+    side = task_side(
         cluster,
         sink.identity,
         task=context.partitionId() if context is not None else 0,
         attempt=context.attemptNumber() if context is not None else 0,
         timeout_ms=options.transaction_timeout_ms,
-        now_ms=wall_clock_ms,
     )
-    if not transaction.may_write(sink.batch, sink.driver):
+    if not side.may_write(sink.batch, sink.driver):
         return TaskCommitMessage(row_count=sum(batch.num_rows for batch in batches), sink=sink)
-    writing = _Writing(cluster, options, columns, transaction)
-    with transaction.writing():
+    writing = _Writing(cluster, options, columns, target=side.target, transaction=side.transaction)
+    with side.writing():
         for _ in writing.write(batches):
-            log_step(Step.TASK_APPENDED, transactional_id=transaction.transactional_id)
-    log_step(Step.TASK_FLUSHED, transactional_id=transaction.transactional_id, rows=writing.row_count)
+            log_step(Step.TASK_APPENDED, **side.ids)
+        written = side.finish()
+    log_step(Step.TASK_FLUSHED, **side.ids, rows=writing.row_count)
     prepare_worker_for_reuse()
-    return TaskCommitMessage(row_count=writing.row_count, sink=sink, transaction=transaction.opened)
+    return TaskCommitMessage(row_count=writing.row_count, sink=sink, written=written)
 
 
 class _Writing:
@@ -78,11 +78,14 @@ class _Writing:
         cluster: Cluster,
         options: WriteOptions,
         columns: SinkColumns,
+        *,
+        target: BatchTarget | None = None,
         transaction: ProducerTransaction | None = None,
     ) -> None:
+        """`target`: where encoded batches go, the cluster itself unless said."""
         context = TaskContext.get()
         self._producer = TopicProducer(
-            cluster,
+            target or cluster,
             find_topic=_topic_finder(cluster, options),
             now_ms=wall_clock_ms,
             settings=options.producer,

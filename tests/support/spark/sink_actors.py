@@ -13,7 +13,7 @@ import pyarrow as pa
 from broker_core.cluster import Cluster, TransactionalProducer
 from broker_core.model.limits import MAX_TRANSACTION_TIMEOUT_MS
 from broker_core.topic_producer import ProducerSettings, TopicProducer, describe_or_create
-from spark_streamlog.exactly_once.decision import Decision
+from spark_streamlog.exactly_once.commit_protocol import BatchFacts
 from spark_streamlog.exactly_once.sink_driver import SinkDriver
 from spark_streamlog.exactly_once.sink_identity import SinkIdentity
 from spark_streamlog.exactly_once.steps import Step, log_step, logger
@@ -76,8 +76,9 @@ class Sink:
                 log_step(Step.TASK_APPENDED, transactional_id=transaction.transactional_id)
             if after_rows is not None:
                 after_rows(transaction)
+            opened = transaction.finish()
         log_step(Step.TASK_FLUSHED, transactional_id=transaction.transactional_id)
-        return transaction.opened
+        return opened
 
     def run_batch(self, batch: int, *tasks: list[str], knows_query: bool = True, input_fingerprint: str = "") -> None:
         """A whole micro-batch, as a driver runs it that meets no error; when it does, it abandons the batch."""
@@ -86,8 +87,8 @@ class Sink:
         try:
             for task, rows in enumerate(tasks):
                 opened.append(self.write(rows, batch=batch, driver=driver, task=task))
-            decision = Decision(batch=batch, task_count=len(tasks), input_fingerprint=input_fingerprint)
-            self.driver.decide(decision, written(*opened), driver=driver)
+            facts = BatchFacts(batch=batch, task_count=len(tasks), input_fingerprint=input_fingerprint)
+            self.driver.commit(facts, written(*opened), driver=driver)
         except Exception:
             self.driver.abandon(written(*opened), driver=driver)
             raise

@@ -13,6 +13,7 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.transaction_state import TransactionState
 from spark_streamlog.errors import ConditionError
 from spark_streamlog.exactly_once import decision as decision_module
+from spark_streamlog.exactly_once.commit_protocol import BatchFacts
 from spark_streamlog.exactly_once.decision import Decision, last_decision
 from spark_streamlog.exactly_once.sink_identity import application_identity, single_write_identity
 from spark_streamlog.exactly_once.steps import Step
@@ -45,6 +46,23 @@ def test_nothing_is_readable_before_the_decision_and_everything_after_it(world):
     decided = last_decision(world.cluster, sink.identity)
     assert (decided.batch, decided.task_count, decided.is_by(driver)) == (0, 2, True)
     assert open_ids(world) == []
+
+
+def test_a_batch_and_a_single_write_are_committed_by_what_is_known_of_them(world):
+    sink = world.sink()
+    driver = sink.driver.take_over()
+    opened = written(sink.write(["a"], batch=4, driver=driver, task=1, attempt=3))
+    facts = BatchFacts(batch=4, task_count=2, input_fingerprint="f")
+    sink.driver.commit(facts, opened, driver=driver)
+    decided = last_decision(world.cluster, sink.identity)
+    assert (decided.batch, decided.task_count, decided.attempts, decided.input_fingerprint) == (4, 2, {1: 3}, "f")
+    single = world.sink(single_write_identity(UUID(int=1)))
+    driver = single.driver.take_over()
+    opened = written(single.write(["b"], batch=None, driver=driver))
+    assert world.readable() == ["a"]
+    single.driver.commit(BatchFacts(batch=None, task_count=1), opened, driver=driver)
+    assert world.readable() == ["a", "b"]
+    assert last_decision(world.cluster, single.identity) is None
 
 
 def test_batches_follow_one_another(world):

@@ -1,0 +1,23 @@
+"""Which way of committing exactly-once a log takes: the one place that chooses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker_core.cluster import Cluster
+from spark_streamlog.exactly_once.commit_protocol import DriverSide, TaskSide
+from spark_streamlog.exactly_once.sink_driver import SinkDriver
+from spark_streamlog.exactly_once.sink_identity import SinkIdentity
+from spark_streamlog.exactly_once.task_transaction import TaskTransaction
+from spark_streamlog.wall_clock import wall_clock_ms
+
+
+def driver_side(cluster: Cluster, identity: SinkIdentity) -> DriverSide[Any, Any]:
+    return SinkDriver(cluster, identity, now_ms=wall_clock_ms)
+
+
+def task_side(
+    cluster: Cluster, identity: SinkIdentity, *, task: int, attempt: int, timeout_ms: int
+) -> TaskSide[Any, Any]:
+    """`timeout_ms`: how long a transaction may stay open, where there is one."""
+    return TaskTransaction(cluster, identity, task=task, attempt=attempt, timeout_ms=timeout_ms, now_ms=wall_clock_ms)
