@@ -317,8 +317,10 @@ def _refuse_unknown_partition(topic: TopicDescription, explicit: Any) -> None:
     if lowest < 0 or highest >= topic.partition_count:
         asked = lowest if lowest < 0 else highest
         raise UnknownPartitionError(
-            f"a row asks for partition {asked} of topic {topic.name!r}, which has the partitions "
-            f"0 to {topic.partition_count - 1}",
+            f"a row asks in its column partition for partition {asked} of topic {topic.name!r}, which has the "
+            f"partitions 0 to {topic.partition_count - 1}. Rows that were read from another topic bring "
+            'its partitions along: drop the column, as in df.drop("partition"), and the key decides, or make more '
+            "partitions",
             topic=topic.name,
             partition=asked,
         )

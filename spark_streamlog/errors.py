@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -161,6 +161,11 @@ CONDITIONS: dict[str, Condition] = {
     "KAFKA_DATA_LOSS.PARTITIONS_DELETED": Condition(
         "The partitions {partitions} were read before and exist no more.", _LOSS_ADVICE
     ),
+    "KAFKA_DATA_LOSS.PARTITIONS_NOT_SUBSCRIBED": Condition(
+        "The query has read the partitions {partitions}, and {option} does not name them any more. They are still "
+        "there: what was not read of them will be missed.",
+        "Name them again in {option}, or leave them out for good: start once with failOnDataLoss set to false.",
+    ),
     "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED": Condition(
         "The end of {topic_partition} is {new_offset}, below the offset {prev_offset} where reading should go on: the "
         "topic was recreated or its log was cut, or the start was set too high and this is the first batch.",
@@ -224,20 +229,35 @@ def report_data_loss(condition: str, *, fail_on_data_loss: bool, **parameters: A
     logger.warning("%s (failOnDataLoss is false: going on)", _message(condition, parameters, with_advice=False))
 
 
+_AROUND_CALLS: Final[list[Callable[[], AbstractContextManager[None]]]] = []
+
+
+def around_calls(enter: Callable[[], AbstractContextManager[None]]) -> None:
+    """Has the context entered in every call of Spark's: for those who must know that one is in progress."""
+    _AROUND_CALLS.append(enter)
+
+
 @contextmanager
 def with_conditions() -> Iterator[None]:
     """Around what Spark calls: an error of the log becomes a ConditionError with the same sentence and fields."""
-    try:
-        yield
-    except ConditionError:
-        raise
-    except StreamlogError as error:
-        words = re.findall(r"[A-Z][a-z0-9]*", type(error).__name__.removesuffix("Error"))
-        condition = "_".join(["STREAMLOG", *(word.upper() for word in words if word != "Streamlog")])
-        text = error.message
-        if condition in ADVICE_ON_THE_LOG:
-            text = f"{_with_times(text).rstrip('.')}. {ADVICE_ON_THE_LOG[condition]}"
-        raise ConditionError(f"[{condition}] {text}", condition=condition, parameters=error.fields) from error
+    with ExitStack() as around:
+        for enter in _AROUND_CALLS:
+            around.enter_context(enter())
+        try:
+            yield
+        except ConditionError:
+            raise
+        except StreamlogError as error:
+            raise _named(error) from error
+
+
+def _named(error: StreamlogError) -> ConditionError:
+    words = re.findall(r"[A-Z][a-z0-9]*", type(error).__name__.removesuffix("Error"))
+    condition = "_".join(["STREAMLOG", *(word.upper() for word in words if word != "Streamlog")])
+    text = error.message
+    if condition in ADVICE_ON_THE_LOG:
+        text = f"{_with_times(text).rstrip('.')}. {ADVICE_ON_THE_LOG[condition]}"
+    return ConditionError(f"[{condition}] {text}", condition=condition, parameters=error.fields)
 
 
 def _with_times(text: str) -> str:

@@ -1,18 +1,21 @@
 """The only place that opens a log. One per process and place; never one inherited across a fork.
 
 Python workers of Spark are forked from a daemon and reused, so an opened log is kept for the next task; the process id
-in its key says that it is this process's own.
+in its key says that it is this process's own. A worker that is idle for some seconds releases the directories that it
+has open (see `spark_calls`); the opened log stays, and opens its directory again at its next use.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+from typing import Any
 
 from broker_core.cluster import Cluster
 from broker_core.model.exceptions import DirectoryFormatError
-from spark_streamlog.errors import condition_error
+from spark_streamlog.errors import around_calls, condition_error
 from spark_streamlog.options.option_reader import LogTarget
+from spark_streamlog.spark_calls import SPARK_CALLS
 
 _lock = threading.Lock()
 _opened: dict[tuple[int, LogTarget, bool], Cluster] = {}
@@ -60,6 +63,19 @@ def _reopened(target: LogTarget, *, create: bool) -> Cluster:
     from broker_core.client.cluster_client import open_remote
 
     return open_remote(target.brokers)
+
+
+def _release_directories() -> bool:
+    """False when one is busy with maintenance and has to be asked again."""
+    own: list[Any] = [
+        cluster for (pid, target, _), cluster in _opened.items() if pid == os.getpid() and not target.brokers
+    ]
+    busy = [cluster for cluster in own if not cluster.release()]
+    return not busy
+
+
+around_calls(SPARK_CALLS.running)
+SPARK_CALLS.on_idle(_release_directories)
 
 
 def _renew_lock_after_fork() -> None:

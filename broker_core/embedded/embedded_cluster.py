@@ -34,7 +34,7 @@ from broker_core.cluster import (
 )
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.coordinated_methods import CoordinatedMethods
-from broker_core.embedded.lookup_methods import LookupMethods
+from broker_core.embedded.lookup_methods import LookupMethods, find_offset
 from broker_core.embedded.maintenance_thread import MaintenanceThread
 from broker_core.embedded.open_log import OpenerServices, OpenLog, OwnLog, open_log
 from broker_core.embedded.transactions import transactional_writer
@@ -53,7 +53,7 @@ from broker_core.model.exceptions import (
     StorageError,
     UnknownTopicError,
 )
-from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
+from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
 from broker_core.model.limits import KEY_FILTER_UPKEEP_BYTES
 from broker_core.model.log_location import local_directory
 from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC, is_internal_topic
@@ -208,7 +208,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         bounds: list[PartitionBounds] = []
 
         def find_all() -> dict[TopicPartition, OffsetAndTimestamp | None]:
-            find = partial(_find_offset, isolation=isolation, on_bounds=bounds.append)
+            find = partial(find_offset, isolation=isolation, on_bounds=bounds.append)
             return {tp: opened.access.read(tp, partial(find, spec=spec)) for tp, spec in partitions.items()}
 
         found = find_all()
@@ -306,6 +306,20 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
             reports.append(own.maintenance.maintain(partition))
         return tuple(reports)
 
+    def release(self) -> bool:
+        """Closes the files and releases the directory's lock, for a broker to take it; the next call takes it again.
+
+        Only when no other call is in progress. False, and nothing is released, while maintenance runs.
+        """
+        if self._maintenance.is_busy:
+            return False
+        with self._mutex:
+            opened, self._open_log = self._open_log, None
+            if opened is not None:
+                opened.close()
+            self._directory.release()
+        return True
+
     def close(self) -> None:
         """Gives back files and locks. Closing twice is harmless; any other call afterwards raises StorageError."""
         self._maintenance.stop()
@@ -379,18 +393,3 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         report = self._own().maintenance.maintain(partition, max_filter_bytes=KEY_FILTER_UPKEEP_BYTES)
         if report.error is not None:
             raise StorageError(report.error)
-
-
-def _find_offset(
-    store: ReadablePartition, *, spec: int, isolation: IsolationLevel, on_bounds: Callable[[PartitionBounds], None]
-) -> OffsetAndTimestamp | None:
-    if spec == OffsetSpec.MAX_TIMESTAMP:
-        return store.find_max_timestamp()
-    bounds = store.bounds()
-    on_bounds(bounds)
-    if spec == OffsetSpec.EARLIEST:
-        return OffsetAndTimestamp(offset=bounds.log_start_offset, timestamp_ms=NO_TIMESTAMP)
-    readable_end = bounds.readable_end(isolation)
-    if spec == OffsetSpec.LATEST:
-        return OffsetAndTimestamp(offset=readable_end, timestamp_ms=NO_TIMESTAMP)
-    return store.find_offset_by_timestamp(spec, until_offset=readable_end)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
-from broker_core.cluster import KeyRanges, SegmentDescription
+from broker_core.cluster import KeyRanges, OffsetAndTimestamp, PartitionBounds, SegmentDescription
 from broker_core.embedded.open_log import OpenLog
-from broker_core.model.identifiers import TopicPartition
+from broker_core.model.identifiers import NO_TIMESTAMP, IsolationLevel, OffsetSpec, TopicPartition
 from broker_core.storage.readable_partition import ReadablePartition
 
 
@@ -35,3 +36,19 @@ class LookupMethods(ABC):
         return self._opened().access.read(
             partition, lambda store: store.ranges_with_key(key, from_offset, until_offset)
         )
+
+
+def find_offset(
+    store: ReadablePartition, *, spec: int, isolation: IsolationLevel, on_bounds: Callable[[PartitionBounds], None]
+) -> OffsetAndTimestamp | None:
+    """One look-up of `Cluster.list_offsets`. `on_bounds` hears the bounds it was answered by."""
+    if spec == OffsetSpec.MAX_TIMESTAMP:
+        return store.find_max_timestamp()
+    bounds = store.bounds()
+    on_bounds(bounds)
+    if spec == OffsetSpec.EARLIEST:
+        return OffsetAndTimestamp(offset=bounds.log_start_offset, timestamp_ms=NO_TIMESTAMP)
+    readable_end = bounds.readable_end(isolation)
+    if spec == OffsetSpec.LATEST:
+        return OffsetAndTimestamp(offset=readable_end, timestamp_ms=NO_TIMESTAMP)
+    return store.find_offset_by_timestamp(spec, until_offset=readable_end)

@@ -42,6 +42,11 @@ class MaintenanceThread:
                 self._thread = threading.Thread(target=self._run, name="streamlog-maintenance", daemon=True)
                 self._thread.start()
 
+    @property
+    def is_busy(self) -> bool:
+        with self._mutex:
+            return self._thread is not None
+
     def stop(self) -> None:
         """Waits until what was asked for is done; nothing is accepted any more."""
         with self._mutex:

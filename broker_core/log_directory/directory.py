@@ -52,6 +52,8 @@ _LOCK_WAIT_SECONDS: Final = 5.0
 
 _PAUSE_SECONDS: Final = 0.01
 _NO_ACCESS: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+_NEVER_LOOKED_AT: Final = ()
+"""No directory's identity."""
 _LEFT_OF_A_BEGINNING: Final = frozenset({LOCK_FILE_NAME, META_PROPERTIES_FILE_NAME + ".tmp", "lost+found", ".DS_Store"})
 
 
@@ -188,6 +190,11 @@ class LogDirectory:
         path = f"{self.path}/{META_PROPERTIES_FILE_NAME}"
         write_atomically(self._fs, path, encode_meta_properties(properties))
         self._kind, self._properties = DirectoryKind.OURS, properties
+
+    def release(self) -> None:
+        """Until the next look. To whom asks, it has changed."""
+        self._release()
+        self._identity = _NEVER_LOOKED_AT
 
     def close(self) -> None:
         self._release()

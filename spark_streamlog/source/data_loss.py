@@ -10,15 +10,26 @@ from spark_streamlog.errors import condition_error, report_data_loss
 from spark_streamlog.options.read_options import ReadOptions
 from spark_streamlog.planning.offset_limits import names_of
 from spark_streamlog.planning.stream_offset import StreamOffset
-from spark_streamlog.source.offset_reader import LatestOffsets
+from spark_streamlog.source.offset_reader import LatestOffsets, OffsetReader
 
 
-def report_deleted(partitions: Collection[TopicPartition], options: ReadOptions) -> None:
-    if partitions:
+def report_gone(gone: Collection[TopicPartition], offsets: OffsetReader, options: ReadOptions) -> None:
+    """Partitions that were read before and are not among those to read now: deleted, or not subscribed to any more."""
+    if not gone:
+        return
+    there = offsets.still_there(gone)
+    if deleted := frozenset(gone) - there:
         report_data_loss(
             "KAFKA_DATA_LOSS.PARTITIONS_DELETED",
             fail_on_data_loss=options.fail_on_data_loss,
-            partitions=names_of(partitions),
+            partitions=names_of(deleted),
+        )
+    if there:
+        report_data_loss(
+            "KAFKA_DATA_LOSS.PARTITIONS_NOT_SUBSCRIBED",
+            fail_on_data_loss=options.fail_on_data_loss,
+            partitions=names_of(there),
+            option=options.subscription.option,
         )
 
 

@@ -75,6 +75,13 @@ class OffsetReader:
         partitions = assigned_partitions(subscription, topics)
         return Assignment(partitions=partitions, topic_ids={tp.topic: topics[tp.topic].topic_id for tp in partitions})
 
+    def still_there(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those that exist, whether the query subscribes to them or not."""
+        topics = self._cluster.describe_topics({tp.topic for tp in partitions})
+        return frozenset(
+            tp for tp in partitions if tp.topic in topics and tp.partition < topics[tp.topic].partition_count
+        )
+
     def first_assignment(self) -> Assignment:
         """For a query that starts: raises STREAMLOG_UNKNOWN_TOPICS when a topic or partition it names is not there."""
         subscription = self._options.subscription

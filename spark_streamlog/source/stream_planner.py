@@ -44,7 +44,7 @@ from spark_streamlog.planning.offset_range import OffsetRange, split_ranges
 from spark_streamlog.planning.rate_limit import NEVER_MS, limit_offsets, must_wait, new_offset_count
 from spark_streamlog.planning.stream_offset import StreamOffset
 from spark_streamlog.planning.topic_ids import KnownTopics, VectorTopics
-from spark_streamlog.source.data_loss import check_run_end_is_reachable, report_added, report_deleted, report_recreated
+from spark_streamlog.source.data_loss import check_run_end_is_reachable, report_added, report_gone, report_recreated
 from spark_streamlog.source.group_progress import GroupProgress
 from spark_streamlog.source.offset_reader import LatestOffsets, OffsetReader
 from spark_streamlog.source.planned_range import PlannedRange
@@ -104,7 +104,7 @@ class StreamPlanner:
         self._latest_seen = latest.offsets
         if not latest.offsets:
             # Storing "no partition" would read everything again when the topics are listed once more.
-            report_deleted(start.keys(), self._options)
+            report_gone(start.keys(), self._offsets, self._options)
             return start
         anew = self._recreated_topics(start, latest)
         begin = self._begin(start, latest.offsets, anew, is_limited=is_limited)
@@ -312,7 +312,7 @@ class StreamPlanner:
         is_repeated_first = is_repeated and start == self._initial
         gone = start.keys() - end.keys()
         # An initial offset asked for again names partitions that appeared after the first batch was logged.
-        report_deleted(gone - present if is_repeated_first else gone, self._options)
+        report_gone(gone - present if is_repeated_first else gone, self._offsets, self._options)
         added = end.keys() - start.keys()
         from_offsets = self._offsets.earliest(added)
         report_added(added, from_offsets, self._options)

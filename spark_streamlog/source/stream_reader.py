@@ -24,6 +24,7 @@ from spark_streamlog.planning.stream_offset import from_checkpoint, to_checkpoin
 from spark_streamlog.source.planned_range import PlannedRange
 from spark_streamlog.source.read_task import ReadTask, read_task
 from spark_streamlog.source.small_batch import read_small_batch
+from spark_streamlog.spark_calls import SPARK_CALLS
 from spark_streamlog.worker.planned_log import planned_log
 from spark_streamlog.worker.planning_process import class_that_hands_over
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
@@ -123,6 +124,8 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             from spark_streamlog.source.stream_planner import StreamPlanner
             from spark_streamlog.source.topic_memory import memory_of
 
+            # This process belongs to the query, which shall find its log open, however rare its triggers are.
+            SPARK_CALLS.keep_busy()
             cluster = open_for_reading(self._options.target)
             progress = progress_of(cluster, self._options)
             self._planner_on_driver = StreamPlanner(

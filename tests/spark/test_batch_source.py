@@ -1,14 +1,20 @@
 """`spark.read.format("streamlog")` over a log directory."""
 
 import datetime
+import time
 
 import pytest
 from support.builders.append_records import append_records, append_values
 from support.clients.transacting import begin, write
 
 from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.log_directory.directory import LogDirectory
+from broker_core.log_directory.partition_lock import LockMode
+from broker_core.log_directory.system_ports import SystemEntropy
+from broker_core.model.exceptions import DirectoryLockedError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_reader import Record
+from broker_core.storage.os_file_system import OsFileSystem
 
 KEEP = {"retention.ms": "-1"}
 """Records with timestamps of 1970 would be gone as soon as their segment rolls."""
@@ -197,3 +203,21 @@ def test_a_directory_that_is_not_there_is_refused_and_not_made(spark, tmp_path):
     with pytest.raises(Exception, match="STREAMLOG_NO_SUCH_LOG"):
         df.collect()
     assert not missing.exists()
+
+
+def test_idle_workers_of_a_session_let_a_broker_start_within_seconds(spark, log_dir):
+    spark.range(3).selectExpr("CAST(id AS STRING) AS value").write.format("streamlog").option("topic", "t").mode(
+        "append"
+    ).save(log_dir)
+    assert spark.read.format("streamlog").option("subscribe", "t").load(log_dir).count() == 3
+    # Spark itself ends a worker that was idle for a minute.
+    deadline = time.monotonic() + 40
+    while True:
+        try:
+            LogDirectory(
+                OsFileSystem(), log_dir, create=False, entropy=SystemEntropy(), lock_mode=LockMode.EXCLUSIVE
+            ).close()
+            break
+        except DirectoryLockedError:
+            assert time.monotonic() < deadline, "a worker still has the directory's lock"
+    assert spark.read.format("streamlog").option("subscribe", "t").load(log_dir).count() == 3

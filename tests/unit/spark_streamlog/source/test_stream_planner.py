@@ -263,6 +263,22 @@ def test_a_deleted_topic_among_others_is_a_loss_and_with_false_the_others_are_re
     assert tolerant.committed == at(t_0=2)
 
 
+@pytest.mark.parametrize("narrowed", [{"subscribe": "t"}, {"subscribePattern": "^t"}, {"assign": '{"t":[0]}'}], ids=str)
+def test_a_topic_that_is_not_subscribed_to_any_more_is_not_called_deleted(cluster, narrowed):
+    cluster.create_topic("u")
+    cluster.add("t", "a")
+    cluster.add("u", "b")
+    stream = run(cluster, subscribe="t,u")
+    stream.run_all()
+    (option,) = narrowed
+    cluster.add("t", "c")
+    with pytest.raises(ConditionError, match=rf"PARTITIONS_NOT_SUBSCRIBED.*u-0, and {option} does not name them"):
+        run(cluster, stream.committed, **narrowed).run_batch()
+    tolerant = run(cluster, stream.committed, failOnDataLoss=False, **narrowed)
+    assert tolerant.run_all() == ["c"]
+    assert run(cluster, tolerant.committed, **narrowed).run_all() == []
+
+
 def test_no_partition_at_all_is_never_stored(cluster):
     cluster.add("t", "a")
     stream = run(cluster, failOnDataLoss=False)
