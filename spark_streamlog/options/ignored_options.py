@@ -27,10 +27,10 @@ logger = logging.getLogger("spark_streamlog")
 OF_SOURCE: Final = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
     "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
-    "failOnDataLoss", "includeHeaders", "minPartitions", "maxRecordsPerPartition", "maxOffsetsPerTrigger",
-    "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger", "smallBatchOffsets", "groupId", "groupIdPrefix",
-    "pinRetention", "pushFilters", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
-    "kafkaConsumer.pollTimeoutMs",
+    "failOnDataLoss", "includeHeaders", "minPartitions", "maxPartitions", "maxRecordsPerPartition",
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger", "smallBatchOffsets",
+    "groupId", "groupIdPrefix", "pinRetention", "pushFilters", "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
 )  # fmt: skip
 OF_SINK: Final = ("topic", "topic.create", "topic.partitions", "delivery", "txnAppId", "txnVersion")
 TOPIC_CONFIG_PREFIX: Final = "topic.config."
