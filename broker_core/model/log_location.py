@@ -1,9 +1,12 @@
-"""Where a log is, as a user writes it. The only place that decides which URLs are understood.
+"""Where a log directory is, as a user writes it. The only place that decides which URLs are directories.
 
     /data/log, data/log      a directory of this machine
     file:///data/log         the same; %20 stands for a space, as in every URL
     file:/data/log           the same: Spark writes some paths so
-    s3://bucket/log, …       refused by name
+    hdfs:///log, …           refused by name
+
+The URL of a log on object storage (s3://, gs://, az://, objects:///, …) is no directory: who opens one looks with
+`store_settings.is_object_url` first.
 
 A scheme is two letters or more, a colon behind them. A folder whose name looks so is written with ./ before it.
 """

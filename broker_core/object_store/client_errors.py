@@ -38,8 +38,26 @@ _NO_ACCESS: Final = frozenset(
         *("RequestTimeTooSkewed", "AuthorizationFailure", "InvalidSecurity", "AccountProblem", "XAdminUserNotFound"),
     }
 )
-_NO_CREDENTIALS: Final = ("169.254.169.254", "metadata.google.internal", "credential")
-"""In the library's own words: it asked the machine who it is, and got no answer."""
+_MACHINE_ROLE: Final = re.compile(
+    r"[A-Z] http://(?:169\.254\.(?:169\.254|170\.2|170\.23)|metadata\.google\.internal|metadata)[:/]"
+)
+"""A request for the role of the machine. The library makes it where it was given no credentials."""
+_NO_REGION: Final = "redirect without LOCATION"
+_CREDENTIALS: Final = {
+    "s3": (
+        "object.access.key.id and object.secret.access.key, or the variables AWS_ACCESS_KEY_ID and"
+        " AWS_SECRET_ACCESS_KEY of the driver and the executors, or give their machines a role"
+        " (profiles in ~/.aws are not read)"
+    ),
+    "gs": (
+        "object.service.account.path or object.service.account.key, or the variable GOOGLE_APPLICATION_CREDENTIALS of"
+        " the driver and the executors, or give their machines a service account"
+    ),
+    "az": (
+        "object.account.key or object.sas.token, or the variable AZURE_STORAGE_ACCOUNT_KEY of the driver and the"
+        " executors, or give their machines a managed identity"
+    ),
+}
 _BUSY: Final = ("SlowDown", "ServerBusy", "ServiceUnavailable", "RequestLimitExceeded", "Throttling")
 
 
@@ -52,13 +70,23 @@ def translated(error: BaseException, settings: StoreSettings, path: str, *, is_w
     named = _CODE.search(body)
     code = named["code"] if named else ""
     what = _words(text, body, settings)
-    kind, words = _judged(error, text, status, code, body, is_write=is_write)
+    if _MACHINE_ROLE.search(text):
+        kind, words = _no_credentials(settings)
+    else:
+        kind, words = _judged(error, text, status, code, body, settings, is_write=is_write)
     message = words.format(url=settings.url, place=f"{settings.url}/{path}", bucket=settings.bucket, what=what)
     return kind(message, url=settings.url, object=path)
 
 
 def _judged(
-    error: BaseException, text: str, status: int | None, code: str, body: str, *, is_write: bool
+    error: BaseException,
+    text: str,
+    status: int | None,
+    code: str,
+    body: str,
+    settings: StoreSettings,
+    *,
+    is_write: bool,
 ) -> tuple[type[ObjectStoreError], str]:
     """The kind of error, and its words with places for the rest."""
     name = type(error).__name__
@@ -67,19 +95,21 @@ def _judged(
             "{url}: the bucket '{bucket}' does not exist (or not at this endpoint): {what}. Make it first, or correct"
             " the URL or object.endpoint."
         )
-    if code in _WRONG_REGION or status == 301:
+    if code in _WRONG_REGION or status == 301 or _NO_REGION in text:
+        said = "the region of object.region" if "region" in settings.config else "the region that was assumed"
         return ObjectStoreUnsuitableError, (
-            "{url}: the bucket is in another region than the request says: {what}. Set object.region."
+            f"{{url}}: the bucket is not in {said}: {{what}}. Set object.region to the bucket's region"
+            " (or the variable AWS_REGION of the driver and the executors; without either it is us-east-1)."
         )
     if (
         name in ("PermissionDeniedError", "UnauthenticatedError")
         or code in _NO_ACCESS
-        or (status is None and any(word in text for word in _NO_CREDENTIALS))
+        or (status is None and "credential" in text)
     ):
         verb = "written" if is_write else "read"
         return ObjectPermissionError, (
             f"{{place}} may not be {verb} with these credentials: {{what}}. They come from the options object.* or,"
-            " without them, from the environment, the profile or the role of the machine."
+            " without them, from the environment or the role of the machine."
         )
     if isinstance(error, FileNotFoundError) and code in _NO_OBJECT and (code or not body.strip()):
         return ObjectNotFoundError, "{place} does not exist."
@@ -98,6 +128,13 @@ def _judged(
     # The library's words for an http:// address that it may not use.
     to_check = "object.endpoint, object.allow.http" if "builder error" in text else "object.endpoint"
     return ObjectStoreUnavailableError, f"{{place}} cannot be reached: {{what}} ({to_check}, object.timeout.ms)"
+
+
+def _no_credentials(settings: StoreSettings) -> tuple[type[ObjectStoreError], str]:
+    return ObjectPermissionError, (
+        "{url}: no credentials were found, and the machine has no role that gives any: {what}. Set"
+        f" {_CREDENTIALS[settings.provider]}."
+    )
 
 
 def _words(text: str, body: str, settings: StoreSettings) -> str:

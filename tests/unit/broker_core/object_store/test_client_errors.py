@@ -98,6 +98,60 @@ def test_the_words_hold_code_and_message_and_no_secret():
         assert hidden not in str(error)
 
 
+ROLE_REQUESTS = {
+    "s3": ("Error performing PUT http://169.254.169.254/latest/api/token", "AWS_SECRET_ACCESS_KEY"),
+    "gs": (
+        "Error performing GET http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token",
+        "object.service.account.path",
+    ),
+    "az": ("Error performing GET http://169.254.169.254/metadata/identity/oauth2/token", "AZURE_STORAGE_ACCOUNT_KEY"),
+}
+
+
+@pytest.mark.parametrize("provider", ROLE_REQUESTS)
+@pytest.mark.parametrize("is_write", [False, True])
+@pytest.mark.parametrize(
+    "end",
+    [
+        " in 5.1s, after 5 retries - HTTP error: request timed out",
+        " in 1ms - Server returned non-2xx status code: 404: ",
+    ],
+)
+def test_a_machine_without_a_role_means_no_credentials_and_the_words_say_what_gives_some(provider, is_write, end):
+    request, advice = ROLE_REQUESTS[provider]
+    settings = parse_store_settings(f"{provider}://bucket/log")
+    error = translated(GenericError(request + end), settings, "commits/1", is_write=is_write)
+    assert isinstance(error, ObjectPermissionError)
+    assert str(error).startswith(f"{provider}://bucket/log: no credentials were found")
+    assert advice in str(error)
+
+
+def test_a_container_whose_role_does_not_answer_has_no_credentials():
+    text = "Generic S3 error: Error performing GET http://169.254.170.2/v2/credentials/x in 1ms - HTTP error: x"
+    assert "no credentials were found" in str(translated(GenericError(text), SETTINGS, "x", is_write=False))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        answer("301 Moved Permanently", "PermanentRedirect"),
+        "Generic S3 error: Error performing GET https://s3.us-east-1.amazonaws.com/bucket/log/x in 1ms - Received"
+        " redirect without LOCATION, this normally indicates an incorrectly configured region",
+    ],
+)
+def test_a_missing_region_is_named_with_what_gives_one(text):
+    error = translated(GenericError(text), SETTINGS, "x", is_write=True)
+    assert isinstance(error, ObjectStoreUnsuitableError)
+    for words in ("not in the region that was assumed", "object.region", "AWS_REGION", "us-east-1"):
+        assert words in str(error)
+
+
+def test_a_wrong_region_is_told_apart_from_a_missing_one():
+    settings = parse_store_settings("s3://bucket/log", {"object.region": "eu-west-1"})
+    error = translated(GenericError(answer("301 Moved", "PermanentRedirect")), settings, "x", is_write=False)
+    assert "not in the region of object.region" in str(error)
+
+
 def test_a_prefix_that_looks_like_an_error_is_none():
     settings = parse_store_settings("s3://bucket/SlowDown/AccessDenied/credential")
     text = answer("404 Not Found", "NoSuchKey").replace("log/x", "SlowDown/AccessDenied/credential/x")
