@@ -22,8 +22,11 @@ from broker_core.broker.coordination.coordinators import NodeCoordinators
 from broker_core.broker.coordination.group_service import GroupService
 from broker_core.broker.coordination.transaction_service import TransactionService
 from broker_core.broker.node_directory import NodeDirectory
+from broker_core.broker.partition.append_budget import AppendBudget
 from broker_core.broker.partition.replica_manager import ReplicaManager
 from broker_core.broker.settings.broker_config import BrokerConfig
+from broker_core.broker.settings.broker_settings import BROKER_SETTINGS
+from broker_core.broker.settings.dynamic_settings import MIN_INSYNC_REPLICAS, stored_config
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.broker.topic_store import TopicStore
 from broker_core.cluster import TopicDescription
@@ -34,6 +37,7 @@ from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.system_ports import SYSTEM_LOCKS
 from broker_core.metadata.authorizer import Authorizer
 from broker_core.metadata.metadata_image import MetadataImage
+from broker_core.metadata.metadata_records import ConfigResource
 from broker_core.model.exceptions import InvalidConfigError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
@@ -87,6 +91,9 @@ class BrokerNode:
 
     def __init__(self, config: BrokerConfig, ports: NodePorts) -> None:
         self.config = config
+        """What counts now: it is another one when settings were changed."""
+        self._stored_settings: Mapping[str, Mapping[str, str]] = {}
+        self._settings_listeners: list[Callable[[BrokerConfig], None]] = []
         self.jobs = ports.jobs
         self.clock = ports.clock
         self.entropy = ports.entropy
@@ -122,6 +129,7 @@ class BrokerNode:
         def recovered(errors: Mapping[TopicPartition, StreamlogError]) -> None:
             self.replicas.start(self.clock.now_ms(), errors=errors)
             self._coordinators.start()
+            self._keep_min_insync_replicas()
             on_ready()
 
         self.jobs.submit(self._open, opened, on_error)
@@ -216,6 +224,11 @@ class BrokerNode:
     def on_topic_deleted(self, topic: TopicDescription) -> None:
         self.groups.forget_topic(topic.name, topic_id=topic.topic_id)
 
+    def on_settings(self, callback: Callable[[BrokerConfig], None]) -> None:
+        """Called on the loop with what counts, whenever settings were changed while the node runs, and at its start if
+        some were before."""
+        self._settings_listeners.append(callback)
+
     # -- putting it together --
 
     def _open(self) -> tuple[NodeDirectory, MetadataImage]:
@@ -226,7 +239,7 @@ class BrokerNode:
             self.clock,
             self.entropy,
             node_id=self.config.node_id,
-            topic_defaults=self.config.topic_defaults,
+            topic_defaults=lambda: self.config.topic_defaults,
             max_open_count=self._max_open_count,
             locks=self._locks,
         )
@@ -250,6 +263,7 @@ class BrokerNode:
         return directory, reading.image
 
     def _put_together(self, directory: NodeDirectory, image: MetadataImage) -> None:
+        self._learn_settings(image)
         config = self.config
         self.directory_path = directory.path
         self.topics = TopicStore(
@@ -258,8 +272,10 @@ class BrokerNode:
             directory.folders,
             self.jobs,
             self.entropy,
-            topic_defaults=config.topic_defaults,
+            topic_defaults=lambda: self.config.topic_defaults,
         )
+        # Before anybody else who looks at the image: they ask for what counts now.
+        self.topics.on_change(lambda: self._learn_settings(self.topics.image))
         self.replicas = ReplicaManager(
             directory,
             self.topics,
@@ -268,6 +284,9 @@ class BrokerNode:
             self.clock,
             self.entropy,
             retention_check_interval_ms=config.log_retention_check_interval_ms,
+            compaction_memory_bytes=lambda: self.config.log_cleaner_dedupe_buffer_size,
+            is_cleaner_enabled=config.log_cleaner_enable,
+            budget=_append_budget(config),
             pinned_offset=lambda partition: self._coordinators.pinned_offset(partition),
             loop_writes=self._loop_writes,
         )
@@ -276,10 +295,11 @@ class BrokerNode:
             cluster_id=directory.properties.cluster_id,
             node_id=config.node_id,
             endpoints=config.endpoints,
+            rack=config.broker_rack,
             is_offline=self.replicas.is_offline,
         )
         self._coordinators = NodeCoordinators(
-            config, self.topics, self.replicas, self.jobs, self.timers, self.clock, self.entropy
+            lambda: self.config, self.topics, self.replicas, self.jobs, self.timers, self.clock, self.entropy
         )
         self.groups = self._coordinators.groups
         self.transactions = self._coordinators.transactions
@@ -291,8 +311,39 @@ class BrokerNode:
                 allow_if_no_rules=config.allow_everyone_if_no_acl_found,
             )
 
+    def _learn_settings(self, image: MetadataImage) -> None:
+        if image.broker_configs is self._stored_settings:
+            return
+        self._stored_settings = image.broker_configs
+        self.config = stored_config(self.config, self._stored_settings)
+        for listener in self._settings_listeners:
+            listener(self.config)
+
+    def _keep_min_insync_replicas(self) -> None:
+        """As Kafka does with the first start of a cluster: from then on the file's value is not looked at (KIP-966)."""
+        if MIN_INSYNC_REPLICAS in self._stored_settings.get("", {}):
+            return
+        given = self.config.layers.of_file.get(MIN_INSYNC_REPLICAS, BROKER_SETTINGS[MIN_INSYNC_REPLICAS].default or "")
+
+        def failed(error: StreamlogError) -> None:
+            _log.warning("%s could not be stored: %s", MIN_INSYNC_REPLICAS, error)
+
+        self.topics.change(
+            lambda controller: controller.plan_alter_configs(
+                ConfigResource.BROKER, "", {MIN_INSYNC_REPLICAS: given.strip()}
+            ),
+            lambda _: None,
+            failed,
+        )
+
     def _new_session_id(self) -> int:
         return int.from_bytes(self.entropy.random_bytes(_SESSION_ID_BYTES), "big") & _SESSION_ID_MASK
+
+
+def _append_budget(config: BrokerConfig) -> AppendBudget:
+    if config.queued_max_request_bytes < 0:
+        return AppendBudget()
+    return AppendBudget(max_queued_bytes=config.queued_max_request_bytes)
 
 
 class _ParkedFetch:

@@ -61,6 +61,10 @@ class ClusterView(Protocol):
         """Where clients of the listener find a registered broker."""
         ...
 
+    def rack_of(self, broker_id: int) -> str | None:
+        """Where a registered broker stands (broker.rack); None if it does not say."""
+        ...
+
 
 class SingleNodeView:
     """A node alone leads, holds, coordinates and controls everything."""
@@ -71,6 +75,7 @@ class SingleNodeView:
         cluster_id: str,
         node_id: int,
         endpoints: Mapping[str, BrokerAddress],
+        rack: str | None = None,
         is_offline: Callable[[TopicPartition], bool],
     ) -> None:
         self.cluster_id = cluster_id
@@ -82,6 +87,7 @@ class SingleNodeView:
         )
         self._without_leader = replace(self._led_here, leader_id=NO_LEADER, offline_ids=self.brokers)
         self._endpoints = endpoints
+        self._rack = rack
         self._is_offline = is_offline
 
     def leader_of(self, partition: TopicPartition) -> PartitionLeadership:
@@ -94,3 +100,7 @@ class SingleNodeView:
     def endpoint_of(self, broker_id: int, listener: str) -> BrokerAddress:
         assert broker_id == self.node_id, f"broker {broker_id} is not registered, only {self.node_id}"
         return self._endpoints[listener]
+
+    def rack_of(self, broker_id: int) -> str | None:
+        assert broker_id == self.node_id, f"broker {broker_id} is not registered, only {self.node_id}"
+        return self._rack

@@ -14,7 +14,6 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from broker_core.log_directory.clean_shutdown import (
@@ -32,6 +31,7 @@ from broker_core.log_directory.system_ports import SYSTEM_LOCKS
 from broker_core.model.exceptions import DirectoryReadOnlyError, StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
+from broker_core.model.topic_defaults import KAFKAS_DEFAULTS, TopicDefaults
 from broker_core.ports import Clock, Entropy, FileSystem, Jobs, LockMode, Locks
 from broker_core.storage.writable_partition import WritablePartition
 
@@ -73,7 +73,7 @@ class NodeDirectory:
         entropy: Entropy,
         *,
         node_id: int = NODE_ID,
-        topic_defaults: Mapping[str, str] = MappingProxyType({}),
+        topic_defaults: Callable[[], TopicDefaults] = lambda: KAFKAS_DEFAULTS,
         max_open_count: int = MAX_OPEN_PARTITION_COUNT,
         locks: Locks = SYSTEM_LOCKS,
     ) -> NodeDirectory:

@@ -28,6 +28,7 @@ from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import MetadataRecord
 from broker_core.model.exceptions import StorageError, StreamlogError, UnknownTopicError
 from broker_core.model.topic_config import TopicConfig
+from broker_core.model.topic_defaults import KAFKAS_DEFAULTS, TopicDefaults
 from broker_core.ports import Entropy, Jobs
 
 Reply = TypeVar("Reply")
@@ -64,7 +65,7 @@ class TopicStore:
         jobs: Jobs,
         entropy: Entropy,
         *,
-        topic_defaults: Mapping[str, str],
+        topic_defaults: Callable[[], TopicDefaults] = lambda: KAFKAS_DEFAULTS,
     ) -> None:
         self.image = image
         self._metadata_log = metadata_log
@@ -72,7 +73,8 @@ class TopicStore:
         self._jobs = jobs
         self._entropy = entropy
         self.topic_defaults = topic_defaults
-        """What a topic is set to where it says nothing itself: the broker's own settings."""
+        """Returns what topics are set to where they say nothing: the broker's own settings. The same object until it
+        changes."""
         self._waiting: deque[_Change] = deque()
         self._is_changing = False
         self._listeners: list[Callable[[], None]] = []

@@ -111,7 +111,14 @@ def _open_own(directory: LogDirectory, services: OpenerServices) -> OpenLog:
     clock, entropy, on_rolled = services.clock, services.entropy, services.on_rolled
     metadata_log = MetadataLog(services.fs, directory, clock)
     folders = PartitionFolders(services.fs, directory.path, metadata_log, entropy)
-    access = PartitionAccess(services.fs, directory, metadata_log, folders, max_open_count=open_partition_count())
+    access = PartitionAccess(
+        services.fs,
+        directory,
+        metadata_log,
+        folders,
+        max_open_count=open_partition_count(),
+        topic_defaults=metadata_log.topic_defaults,
+    )
     topics = InternalTopics(metadata_log, folders, entropy, make_directory=services.make_directory)
 
     def take_block() -> ProducerIdBlock:

@@ -70,7 +70,7 @@ class GroupCoordinator:
         self, settings: GroupSettings, *, new_id: Callable[[], str], topic_id_of: TopicIdOf | None = None
     ) -> None:
         self.settings = settings
-        self.offsets = GroupOffsets(topic_id_of)
+        self.offsets = GroupOffsets(topic_id_of, max_metadata_bytes=settings.max_offset_metadata_bytes)
         self.classic_groups = ClassicGroups(settings, new_id)
         self.consumer_groups: ModernGroups | None = None
 

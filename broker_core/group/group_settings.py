@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from broker_core.model.limits import MAX_OFFSET_METADATA_BYTES
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSettings:
@@ -26,6 +28,9 @@ class GroupSettings:
 
     offsets_retention_ms: int = 7 * 24 * 3600 * 1000
     """offsets.retention.minutes"""
+
+    max_offset_metadata_bytes: int = MAX_OFFSET_METADATA_BYTES
+    """offset.metadata.max.bytes"""
 
     max_record_bytes: int = 1_048_588
     """max.message.bytes of `__consumer_offsets`: the largest record of one group or one commit."""

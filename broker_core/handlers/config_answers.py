@@ -53,7 +53,7 @@ def _shown_settings(configs: Mapping[str, str]) -> list[Setting]:
 
 def _topic_answer(node: BrokerNode, setting: Setting, configs: Mapping[str, str]) -> dict[str, Any]:
     synonyms = _topic_synonyms(node, setting, configs)
-    value = configs.get(setting.name, node.config.topic_defaults.get(setting.name, setting.default))
+    value = configs.get(setting.name, node.config.topic_defaults.configs.get(setting.name, setting.default))
     return {
         "name": setting.name,
         "value": None if value is None else setting.shown(value),
@@ -78,9 +78,9 @@ def _created_topic_answer(node: BrokerNode, name: str, configs: Mapping[str, str
     value, source = SETTINGS[name].default, SettingSource.DEFAULT
     if name in configs:
         value, source = configs[name], SettingSource.TOPIC
-    elif name in node.config.topic_defaults:
+    elif name in node.config.topic_defaults.configs:
         sources = map(node.config.layers.source_of, TOPIC_SYNONYMS[name])
-        value = node.config.topic_defaults[name]
+        value = node.config.topic_defaults.configs[name]
         source = next(source for source in sources if source is not None)
     return {"name": name, "value": value, "config_source": source.value}
 

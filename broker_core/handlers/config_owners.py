@@ -1,4 +1,4 @@
-"""Whose settings AlterConfigs and IncrementalAlterConfigs change: a topic's or a group's.
+"""Whose settings AlterConfigs and IncrementalAlterConfigs change: a topic's, a group's, this broker's, all brokers'.
 
 An owner says what is set now, and plans a change of it. Plans run where the metadata log is changed, on the image that
 is the newest there.
@@ -7,11 +7,20 @@ is the newest there.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from broker_core.broker.broker_node import BrokerNode
+from broker_core.broker.settings.dynamic_settings import (
+    CHANGEABLE,
+    MIN_INSYNC_REPLICAS,
+    changed_config,
+    check_names,
+    idle_names,
+)
 from broker_core.broker.settings.group_config import GROUP_SETTINGS, SERVED_PREFIX, check_group_configs
+from broker_core.broker.settings.setting_layers import known_setting
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.handlers.config_resources import ResourceKind, refusal_of_kind
 from broker_core.metadata.controller import MetadataController
@@ -25,6 +34,7 @@ from broker_core.model.topic_settings import SETTINGS, unknown_setting
 Changes = Mapping[str, str | None]
 """New values by name; None takes one back to its default."""
 
+_WHOLE_NUMBER: Final = re.compile(r"-?\d{1,10}", re.ASCII)
 _log: Final = logging.getLogger(__name__)
 
 
@@ -55,9 +65,7 @@ def owner_of(node: BrokerNode, kind: int, name: str) -> ConfigOwner:
     if kind == ResourceKind.GROUP:
         return _GroupOwner(node, name)
     if kind == ResourceKind.BROKER:
-        raise InvalidRequestError(
-            "Settings of a broker cannot be changed while it runs: set them in its properties file and restart it"
-        )
+        return _BrokerOwner(node, name)
     raise refusal_of_kind(kind)
 
 
@@ -83,7 +91,7 @@ class _TopicOwner:
             raise unknown_setting(name)
         if SETTINGS[name].kind is not SettingKind.LIST:
             raise _no_list(name)
-        return current.get(name, self._node.config.topic_defaults.get(name, SETTINGS[name].default or ""))
+        return current.get(name, self._node.config.topic_defaults.configs.get(name, SETTINGS[name].default or ""))
 
     def plan(self, controller: MetadataController, changes: Changes) -> CoordinatorResult[MetadataRecord, Any]:
         return controller.plan_alter_topic_configs(self._name, changes)
@@ -122,6 +130,59 @@ class _GroupOwner:
             _log.warning(
                 "group=%s: %s has no effect: share and streams groups are not served", self._name, ", ".join(idle)
             )
+
+
+class _BrokerOwner:
+    """This broker, or with an empty name all brokers. What is wrong with a value is an invalid request, as in Kafka."""
+
+    def __init__(self, node: BrokerNode, name: str) -> None:
+        if name and not _WHOLE_NUMBER.fullmatch(name):
+            raise InvalidRequestError(f"Node id must be an integer, but it is: {name}")
+        if name and int(name) != node.cluster.node_id:
+            raise InvalidRequestError(f"Unexpected broker id, expected {node.cluster.node_id}, but received {name}")
+        self._node = node
+        self._name = str(node.cluster.node_id) if name else ""
+
+    def current(self, image: MetadataImage) -> Mapping[str, str]:
+        return image.configs_of(ConfigResource.BROKER, self._name)
+
+    def knows(self, name: str) -> bool:
+        return name in CHANGEABLE
+
+    def list_now(self, name: str, current: Mapping[str, str]) -> str:
+        check_names([name])
+        setting = known_setting(name)
+        if setting.kind is not SettingKind.LIST:
+            raise _no_list(name)
+        return current.get(name, setting.default or "")
+
+    def plan(self, controller: MetadataController, changes: Changes) -> CoordinatorResult[MetadataRecord, Any]:
+        given = {name: value for name, value in changes.items() if value is not None}
+        check_names(given)
+        stored = controller.image.broker_configs
+        altered = {name: value for name, value in self.current(controller.image).items() if name not in changes} | given
+        layers = {"": stored.get("", {}), self._name: stored.get(self._name, {})} | {self._name: altered}
+        try:
+            changed_config(
+                self._node.config, of_cluster=layers[""], of_broker=layers.get(str(self._node.cluster.node_id), {})
+            )
+        except InvalidConfigError as error:
+            raise InvalidRequestError(error.message) from error
+        self._check_min_insync_replicas(changes)
+        return controller.plan_alter_configs(ConfigResource.BROKER, self._name, changes)
+
+    def on_changed(self, changes: Changes) -> None:
+        idle = idle_names(name for name, value in changes.items() if value is not None)
+        if idle:
+            _log.warning("%s: accepted, and without effect here", ", ".join(idle))
+
+    def _check_min_insync_replicas(self, changes: Changes) -> None:
+        if MIN_INSYNC_REPLICAS not in changes:
+            return
+        if self._name:
+            raise InvalidConfigError("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+        if changes[MIN_INSYNC_REPLICAS] is None:
+            raise InvalidConfigError("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
 
 
 def _no_list(name: str) -> InvalidConfigError:

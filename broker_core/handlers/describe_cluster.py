@@ -36,6 +36,9 @@ def handle(call: Call) -> None:
         endpoint_type=_BROKERS,
         cluster_id=call.node.cluster.cluster_id,
         controller_id=call.node.cluster.controller,
-        brokers=[{"broker_id": each} | place_of(call, each) for each in call.node.cluster.brokers],
+        brokers=[
+            {"broker_id": each, "rack": call.node.cluster.rack_of(each)} | place_of(call, each)
+            for each in call.node.cluster.brokers
+        ],
         cluster_authorized_operations=operations,
     )

@@ -1,11 +1,12 @@
-"""DescribeTopicPartitions (75), version 0: topics in pages with a limited number of partitions (KIP-966).
+"""DescribeTopicPartitions (75), version 0: topics in pages of at most max.request.partition.size.limit partitions
+(KIP-966).
 
 A cursor marks the start of the next page; topics are ordered by name. A request without topics returns all topics.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
@@ -14,9 +15,6 @@ from broker_core.handlers.call import Call
 from broker_core.handlers.topic_answers import absence_of, partition_answer, topic_answer
 from broker_core.model.access_control import Operation, ResourceType, operations_bit_field
 from broker_core.model.topic_name import is_internal_topic
-
-_MOST_PARTITIONS: Final = 2_000
-"""Kafka's max.request.partition.size.limit."""
 
 
 def handle(call: Call) -> None:
@@ -29,7 +27,7 @@ def handle(call: Call) -> None:
     names = sorted(image.topics if is_for_all else {topic.name for topic in call.message.topics})
     if cursor is not None:
         names = [name for name in names if name >= cursor.topic_name]
-    left = max(1, min(_MOST_PARTITIONS, call.message.response_partition_limit))
+    left = max(1, min(call.node.config.max_request_partition_size_limit, call.message.response_partition_limit))
     answers: list[dict[str, Any]] = []
     next_cursor: dict[str, Any] | None = None
     for name in names:

@@ -4,8 +4,6 @@ Topics are given by name, from version 10 on by id, or all (null; in version 0 a
 described gets the same answer whether it exists or not. Unknown topics are created if the client and
 auto.create.topics.enable allow it: the answer is still UNKNOWN_TOPIC_OR_PARTITION, and the client retries. The
 addresses are those of the request's listener.
-
-Left out on purpose: racks.
 """
 
 from __future__ import annotations
@@ -52,7 +50,10 @@ def handle(call: Call) -> None:
         if call.is_allowed(Operation.DESCRIBE, ResourceType.CLUSTER):
             operations = operations_bit_field(call.allowed_operations(ResourceType.CLUSTER))
     call.respond(
-        brokers=[{"node_id": each} | place_of(call, each) for each in call.node.cluster.brokers],
+        brokers=[
+            {"node_id": each, "rack": call.node.cluster.rack_of(each)} | place_of(call, each)
+            for each in call.node.cluster.brokers
+        ],
         cluster_id=call.node.cluster.cluster_id,
         controller_id=call.node.cluster.controller,
         topics=topics,

@@ -7,6 +7,7 @@ first batch has none); an index is full; the batch's last offset is too far from
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -128,17 +129,16 @@ class _RunDraft:
 
 
 def plan_runs(
-    feed: SegmentIndexFeed, batches: Sequence[PlacedBatch], *, config: TopicConfig, now_ms: int, roll_jitter_ms: int = 0
+    feed: SegmentIndexFeed, batches: Sequence[PlacedBatch], *, config: TopicConfig, now_ms: int, log_name: str = ""
 ) -> tuple[SegmentRun, ...]:
-    """Spreads the batches over the active segment (followed by `feed`, which is not changed) and the ones after it."""
+    """Spreads the batches over the active segment (followed by `feed`, which is not changed) and the ones after it.
+    `log_name`: see `roll_jitter_ms`."""
     feed = feed.copy()
-    if len(batches) == 1 and not must_roll(
-        feed, batches[0].header, config=config, now_ms=now_ms, roll_jitter_ms=roll_jitter_ms
-    ):
+    if len(batches) == 1 and not must_roll(feed, batches[0].header, config=config, now_ms=now_ms, log_name=log_name):
         return (_only_run(feed, batches[0]),)
     drafts: list[_RunDraft] = []
     for batch in batches:
-        is_roll = must_roll(feed, batch.header, config=config, now_ms=now_ms, roll_jitter_ms=roll_jitter_ms)
+        is_roll = must_roll(feed, batch.header, config=config, now_ms=now_ms, log_name=log_name)
         if is_roll or not drafts:
             closing_time_entry = feed.close() if is_roll else None
             if is_roll:
@@ -180,9 +180,7 @@ def _only_run(feed: SegmentIndexFeed, batch: PlacedBatch) -> SegmentRun:
     )
 
 
-def must_roll(
-    feed: SegmentIndexFeed, header: BatchHeader, *, config: TopicConfig, now_ms: int, roll_jitter_ms: int
-) -> bool:
+def must_roll(feed: SegmentIndexFeed, header: BatchHeader, *, config: TopicConfig, now_ms: int, log_name: str) -> bool:
     """Whether the batch must open a new segment. Never asked of an empty one: it would stay empty for ever."""
     size_bytes, last_offset = feed.size_bytes, header.last_offset
     if size_bytes == 0:
@@ -194,11 +192,18 @@ def must_roll(
     # The time index keeps a last slot free for the entry that closing the segment writes.
     return (
         size_bytes + header.size_bytes > config.segment_bytes
-        or waited_ms > config.segment_ms - roll_jitter_ms
+        or waited_ms > config.segment_ms - roll_jitter_ms(log_name, feed.base_offset, config)
         or feed.offset_entry_count >= config.segment_index_bytes // OFFSET_INDEX_ENTRY_BYTES
         or feed.time_entry_count >= config.segment_index_bytes // TIME_INDEX_ENTRY_BYTES - 1
         or last_offset - feed.base_offset > INDEX_ENTRY_OFFSET_DELTA_MAX
     )
+
+
+def roll_jitter_ms(log_name: str, base_offset: int, config: TopicConfig) -> int:
+    """How much earlier than segment.ms a segment rolls: less than segment.jitter.ms. It follows from the segment's
+    name: the same after a restart, and another one for partitions that were begun together."""
+    most_ms = min(config.segment_jitter_ms, config.segment_ms)
+    return zlib.crc32(f"{log_name}/{base_offset}".encode()) % most_ms if most_ms else 0
 
 
 def aborted_entry(completed: CompletedTransaction) -> AbortedTransactionEntry:

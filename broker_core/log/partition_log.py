@@ -61,8 +61,7 @@ class TruncatePlan:
 class PartitionLog:
     """`feed` follows the active segment; `producers.end_offset` is the log's end.
 
-    With no replicas the high watermark is the log end: pass None, it then moves by itself. `roll_jitter_ms` is the
-    caller's throw of dice below segment.jitter.ms.
+    With no replicas the high watermark is the log end: pass None, it then moves by itself.
     """
 
     def __init__(
@@ -76,7 +75,6 @@ class PartitionLog:
         leader_epochs: LeaderEpochs,
         log_start_offset: int = 0,
         high_watermark: int | None = None,
-        roll_jitter_ms: int = 0,
     ) -> None:
         self.name = name
         self.config = config
@@ -85,7 +83,6 @@ class PartitionLog:
         self.producers = producers
         self.leader_epochs = leader_epochs
         self.log_start_offset = log_start_offset
-        self.roll_jitter_ms = roll_jitter_ms
         self._high_watermark = high_watermark
         assert feed.base_offset == segments.active.base_offset, f"{name}: feed and table differ on the active segment"
         producers.on_high_watermark(self.high_watermark)
@@ -166,7 +163,7 @@ class PartitionLog:
         last_offset = placed[-1].header.last_offset if placed else known.last_offset
         return AppendPlan(
             buffer=validated.buffer,
-            runs=plan_runs(self.feed, placed, config=self.config, now_ms=now_ms, roll_jitter_ms=self.roll_jitter_ms),
+            runs=plan_runs(self.feed, placed, config=self.config, now_ms=now_ms, log_name=self.name),
             result=AppendResult(
                 base_offset=known.base_offset if known.batch_count else placed[0].header.base_offset,
                 last_offset=last_offset,

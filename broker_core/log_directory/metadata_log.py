@@ -34,6 +34,7 @@ from broker_core.metadata.metadata_replay import build_metadata_batch, replay_ba
 from broker_core.model.exceptions import StorageError, UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
+from broker_core.model.topic_defaults import KAFKAS_DEFAULTS, TopicDefaults, dynamic_topic_defaults
 from broker_core.model.topic_name import CLUSTER_METADATA_TOPIC, partition_folder
 from broker_core.ports import Clock, FileSystem, Locks
 from broker_core.storage.readable_partition import ReadablePartition
@@ -68,6 +69,7 @@ class MetadataLog:
         """Held by the thread that has the log's lock, which `close` waits for."""
         self._is_closed = False
         self._image = MetadataImage()
+        self._defaults = self._image.broker_configs, KAFKAS_DEFAULTS
         self._next_offset = 0
         self._reader: ReadablePartition | None = None
         self._writer: _Writer | None = None
@@ -97,6 +99,16 @@ class MetadataLog:
 
     def topic(self, name: str) -> TopicDescription | None:
         return self._image.topics.get(name)
+
+    def topic_defaults(self) -> TopicDefaults:
+        """What brokers were told while they ran, for all topics, as of the last refresh; the same object until it
+        changes. Settings of a properties file are the broker's alone."""
+        broker_configs, defaults = self._defaults
+        if self._image.broker_configs is not broker_configs:
+            broker_configs = self._image.broker_configs
+            defaults = dynamic_topic_defaults(broker_configs, self._directory.properties.node_id)
+            self._defaults = broker_configs, defaults
+        return defaults
 
     def topics(self) -> dict[str, TopicDescription]:
         with self._mutex:

@@ -1,9 +1,9 @@
 """Partitions that are open in this process: a bounded number, least recently used first to go.
 
-An entry belongs to a topic as it was described when it was opened: after a change of settings, or when the topic was
-deleted and made again, the next use closes it and opens anew. One thread at a time uses an entry, since a store is
-not thread-safe. An entry whose use ended in an error that is not the caller's own doing is not trusted any more, and
-dropped.
+An entry belongs to a topic as it was described when it was opened: after a change of its settings or of their defaults,
+or when the topic was deleted and made again, the next use closes it and opens anew. One thread at a time uses an entry,
+since a store is not thread-safe. An entry whose use ended in an error that is not the caller's own doing is not trusted
+any more, and dropped.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from typing import Generic, TypeVar
 from broker_core.cluster import TopicDescription
 from broker_core.model.exceptions import InvalidRequestError, ProducerError
 from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_defaults import KAFKAS_DEFAULTS, TopicDefaults
 
 Opened = TypeVar("Opened")
 
 
 class _Entry(Generic[Opened]):
-    __slots__ = ("mutex", "opened", "topic", "waiting_count")
+    __slots__ = ("defaults", "mutex", "opened", "topic", "waiting_count")
 
     def __init__(self) -> None:
         self.mutex = threading.Lock()
@@ -31,6 +32,7 @@ class _Entry(Generic[Opened]):
         """Threads that wait for the mutex. Changed under the cache's own."""
         self.opened: Opened | None = None
         self.topic: TopicDescription | None = None
+        self.defaults: TopicDefaults | None = None
 
 
 class Taken(Generic[Opened]):
@@ -47,7 +49,8 @@ class Taken(Generic[Opened]):
 
 
 class OpenPartitions(Generic[Opened]):
-    """A cache of what `open_partition` gives, closed by `close_partition`."""
+    """A cache of what `open_partition` gives, closed by `close_partition`. `defaults_now` returns the defaults of
+    topics' settings, the same object until they change."""
 
     def __init__(
         self,
@@ -55,10 +58,12 @@ class OpenPartitions(Generic[Opened]):
         open_partition: Callable[[TopicPartition, TopicDescription], Opened],
         close_partition: Callable[[Opened], None],
         max_count: int,
+        defaults_now: Callable[[], TopicDefaults] = lambda: KAFKAS_DEFAULTS,
     ) -> None:
         self._open_partition = open_partition
         self._close_partition = close_partition
         self._max_count = max_count
+        self._defaults_now = defaults_now
         self._mutex = threading.Lock()
         self._entries: OrderedDict[TopicPartition, _Entry[Opened]] = OrderedDict()
 
@@ -70,11 +75,12 @@ class OpenPartitions(Generic[Opened]):
         """The partition of this topic, open, for one thread."""
         entry = self._held_entry(partition)
         try:
-            if entry.topic != topic:
+            defaults = self._defaults_now()
+            if entry.topic != topic or entry.defaults is not defaults:
                 self._close(entry)
             if entry.opened is None:
                 entry.opened = self._open_partition(partition, topic)
-                entry.topic = topic
+                entry.topic, entry.defaults = topic, defaults
             try:
                 yield entry.opened
             except (InvalidRequestError, ProducerError):
@@ -93,7 +99,8 @@ class OpenPartitions(Generic[Opened]):
             if entry is None or entry.waiting_count or not entry.mutex.acquire(blocking=False):
                 return None
             self._entries.move_to_end(partition)
-        if entry.opened is None or (entry.topic is not topic and entry.topic != topic):
+        is_of_topic = entry.topic is topic or entry.topic == topic
+        if entry.opened is None or not is_of_topic or entry.defaults is not self._defaults_now():
             entry.mutex.release()
             return None
         return Taken(entry, entry.opened)

@@ -13,10 +13,9 @@ makes it again with id 2; A opens files of the folder `t-0` by their paths and t
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final, Generic, TypeVar
 from uuid import UUID
 
@@ -38,6 +37,7 @@ from broker_core.model.exceptions import (
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT
 from broker_core.model.topic_config import TopicConfig
+from broker_core.model.topic_defaults import KAFKAS_DEFAULTS, TopicDefaults
 from broker_core.model.topic_name import partition_folder
 from broker_core.ports import FileStat, FileSystem, LockMode
 from broker_core.storage.checkpoints import PARTITION_METADATA_FILE_NAME
@@ -116,19 +116,26 @@ class PartitionAccess:
         folders: PartitionFolders | None,
         *,
         max_open_count: int = MAX_OPEN_PARTITION_COUNT,
-        topic_defaults: Mapping[str, str] = MappingProxyType({}),
+        topic_defaults: Callable[[], TopicDefaults] = lambda: KAFKAS_DEFAULTS,
     ) -> None:
-        """`topic_defaults`: what topics are set to where they say nothing themselves."""
+        """`topic_defaults` returns what topics are set to where they say nothing, the same object until it changes."""
         self._fs = fs
         self._directory = directory
         self._catalog = catalog
         self._folders = folders
+        self._defaults_now = topic_defaults
         self._configs = TopicConfigs(catalog.topic, topic_defaults)
         self._readers = OpenPartitions(
-            open_partition=self._open_reader, close_partition=OpenReader.close, max_count=max_open_count
+            open_partition=self._open_reader,
+            close_partition=OpenReader.close,
+            max_count=max_open_count,
+            defaults_now=topic_defaults,
         )
         self._writers = OpenPartitions(
-            open_partition=self._open_writer, close_partition=self._close_writer, max_count=max_open_count
+            open_partition=self._open_writer,
+            close_partition=self._close_writer,
+            max_count=max_open_count,
+            defaults_now=topic_defaults,
         )
         self._remembered: dict[TopicPartition, tuple[FileStat | None, RememberedProducers]] = {}
         """Of partitions that were closed to open others, or to be opened with other settings."""
@@ -185,7 +192,7 @@ class PartitionAccess:
         holds the whole directory has nothing to learn. It takes the lock too: its own threads delete topics and make
         them again, see the module."""
         for attempts_left in reversed(range(_ATTEMPT_COUNT)):
-            topic = topic_of(self._catalog, partition)
+            topic, defaults = topic_of(self._catalog, partition), self._defaults_now()
             try:
                 with self._writers.use(partition, topic) as writer, writer.lock.exclusive():
                     is_alone = self._directory.is_held_alone
@@ -194,7 +201,8 @@ class PartitionAccess:
                     current = self._catalog.topic(topic.name)
                     # Settings that change all the time must not keep it waiting: then the latest ones count.
                     is_altered = current is not None and current.topic_id == topic.topic_id and not attempts_left
-                    if current == topic or is_altered:
+                    is_current = current == topic and self._defaults_now() is defaults
+                    if is_current or is_altered:
                         if is_alone:
                             writer.store.load()
                         else:

@@ -54,8 +54,14 @@ class PartitionMaintenance:
         entropy: Entropy,
         *,
         pinned_offset: Callable[[TopicPartition], int | None],
+        compaction_memory_bytes: Callable[[], int] = lambda: COMPACTION_MEMORY_BYTES,
+        is_cleaner_enabled: bool = True,
     ) -> None:
+        """`compaction_memory_bytes`: for the keys of one pass. `is_cleaner_enabled` False: compacted topics are left as
+        they are, and as in Kafka nothing of them is deleted either."""
         self._pinned_offset = pinned_offset
+        self._compaction_memory_bytes = compaction_memory_bytes
+        self._is_cleaner_enabled = is_cleaner_enabled
         self._access = access
         self._key_filters = KeyFilterMaintenance(access)
         self._clock = clock
@@ -65,9 +71,12 @@ class PartitionMaintenance:
         """Whether `maintain` could find anything to do. Takes no lock and reads no batch, so that a round over
         thousands of partitions costs little."""
         config = self._access.config_of(partition)
+        is_left_alone = config.is_compacted and not self._is_cleaner_enabled
         now_ms, pinned_offset = self._clock.now_ms(), self._pinned_offset(partition)
 
         def look(store: ReadablePartition) -> bool:
+            if is_left_alone:
+                return bool(store.plan_key_filters(1))
             bounds, segments = store.bounds(), store.segments()
             if config.is_compacted and len(segments) > 1:
                 return True
@@ -101,12 +110,13 @@ class PartitionMaintenance:
         error: str | None = None
         topic_id = self._access.topic_id_of(partition)
         try:
-            pinned_offset = self._pinned_offset(partition)
-            segment_count, offset_count = self._access.write(
-                partition, lambda store: self._retain(store, pinned_offset)
-            )
-            for report in self._compact(partition):
-                compaction = compaction.plus(report)
+            if self._is_cleaner_enabled or not self._access.config_of(partition).is_compacted:
+                pinned_offset = self._pinned_offset(partition)
+                segment_count, offset_count = self._access.write(
+                    partition, lambda store: self._retain(store, pinned_offset)
+                )
+                for report in self._compact(partition):
+                    compaction = compaction.plus(report)
             key_filter_count = self._key_filters.build(partition, max_filter_bytes)
         except (StreamlogError, OSError) as refused:
             # A topic that was deleted meanwhile, or deleted and made again, needed no maintenance: its error says
@@ -148,7 +158,7 @@ class PartitionMaintenance:
                 try:
                     cleaned = source.clean_compaction(
                         job,
-                        memory_bytes=COMPACTION_MEMORY_BYTES,
+                        memory_bytes=self._compaction_memory_bytes(),
                         digest_key=self._entropy.random_bytes(_DIGEST_KEY_BYTES),
                     )
                 except StorageError as error:

@@ -16,6 +16,9 @@ from broker_core.model.identifiers import CompressionType, TimestampType
 from broker_core.model.setting_parsers import LONG_MAX
 from broker_core.model.topic_settings import SETTINGS, unknown_setting
 
+PRODUCER_ID_EXPIRATION_MS: Final = 86_400_000
+"""Kafka's producer.id.expiration.ms: a producer silent for a day, without an open transaction, is forgotten."""
+
 _CODECS: Final[dict[str, CompressionType | None]] = {
     "producer": None,
     "uncompressed": CompressionType.NONE,
@@ -30,8 +33,8 @@ _CODECS: Final[dict[str, CompressionType | None]] = {
 class TopicConfig:
     """All settings of one topic. `TopicConfig()` holds Kafka 4.3's defaults.
 
-    Settings without effect here (remote storage, replication quotas, file.delete.delay.ms and the like) are validated
-    and stored, so that a directory can move to a broker that supports them."""
+    Settings without effect here (`topic_settings.IDLE_TOPIC_SETTINGS`) are validated and stored, so that a directory
+    can move to a broker that supports them."""
 
     cleanup_policy: frozenset[str] = frozenset({"delete"})
     """Of `delete` and `compact`; empty: nothing is ever removed."""
@@ -72,6 +75,8 @@ class TopicConfig:
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
+    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
+    """The node's, not a setting of topics: producers that are silent for longer are forgotten when a segment rolls."""
 
     @property
     def is_compacted(self) -> bool:

@@ -8,8 +8,11 @@ Of several settings of a broker for one of a topic, the first that is given coun
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
+
+from broker_core.model.topic_config import PRODUCER_ID_EXPIRATION_MS, TopicConfig
 
 TOPIC_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -47,6 +50,37 @@ TOPIC_SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 _UNIT_MS: Final[Mapping[str, int]] = MappingProxyType({"minutes": 60_000, "hours": 3_600_000})
 """By the last word of a setting's name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDefaults:
+    """What topics are set to where they say nothing themselves, by the names of topic settings, and what the node says
+    of their logs."""
+
+    configs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
+
+    def config_of(self, configs: Mapping[str, str]) -> TopicConfig:
+        """All settings of a topic that sets `configs`. What is not understood is left out; see `from_stored`."""
+        config = TopicConfig.from_stored({**self.configs, **configs})
+        return replace(config, producer_id_expiration_ms=self.producer_id_expiration_ms)
+
+
+KAFKAS_DEFAULTS: Final = TopicDefaults()
+
+
+def dynamic_topic_defaults(broker_configs: Mapping[str, Mapping[str, str]], node_id: int) -> TopicDefaults:
+    """Of what the metadata log says of brokers: settings of all of them, and those of this node before them.
+
+    For who opens the directory without a broker, and does not know its properties file.
+    """
+    given = {**broker_configs.get("", {}), **broker_configs.get(str(node_id), {})}
+    configs = {
+        name: given[synonyms[0]]
+        for name, synonyms in TOPIC_SYNONYMS.items()
+        if synonyms[0] in given  # the others cannot be changed while a broker runs
+    }
+    return TopicDefaults(configs=MappingProxyType(configs))
 
 
 def topic_defaults(given: Mapping[str, str]) -> dict[str, str]:

@@ -159,3 +159,21 @@ SETTINGS = MappingProxyType(
     )
 )
 """All settings by name, in alphabetical order."""
+
+_ONE_REPLICA = "a partition has one replica"
+_NO_TIERS = "there is no tiered storage"
+IDLE_TOPIC_SETTINGS = MappingProxyType(
+    {
+        "file.delete.delay.ms": "files are deleted at once; who reads them keeps them open",
+        "follower.replication.throttled.replicas": _ONE_REPLICA,
+        "leader.replication.throttled.replicas": _ONE_REPLICA,
+        "local.retention.bytes": _NO_TIERS,
+        "local.retention.ms": _NO_TIERS,
+        "min.insync.replicas": _ONE_REPLICA,
+        "preallocate": "segments grow as they are written",
+        "remote.log.copy.disable": _NO_TIERS,
+        "remote.log.delete.on.disable": _NO_TIERS,
+        "unclean.leader.election.enable": _ONE_REPLICA,
+    }
+)
+"""Settings that are checked and kept, and change nothing here, each with the reason."""

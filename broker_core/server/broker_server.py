@@ -67,6 +67,10 @@ class ServedNode(Protocol):
         """Closes files and gives the directory back without a flush or a mark: the next start recovers. Blocks."""
         ...
 
+    def on_settings(self, callback: Callable[[BrokerConfig], None]) -> None:
+        """Called on the loop with what counts, whenever settings were changed while the node runs."""
+        ...
+
     def forget_client(self, connection_id: int) -> None:
         """The connection is closed: nobody will read what it waits for."""
         ...
@@ -117,6 +121,8 @@ class BrokerServer:
             max_open_count=self._shares.open_partition_count,
         )
         self.node = new_node(self.config, ports)
+        self._quota = ConnectionQuota(self._connection_limits())
+        self.node.on_settings(self._settings_changed)
         self._dispatch = dispatch_request
         self._timer = NodeTimer(self._loop, self.node, self._clock)
         self._sweeper: asyncio.Task[None] | None = None
@@ -189,19 +195,12 @@ class BrokerServer:
             max_frame_bytes=self.config.socket_request_max_bytes,
             on_gone=self.node.forget_client,
         )
-        quota = ConnectionQuota(
-            ConnectionLimits(
-                total=min(self.config.max_connections, self._shares.connection_count),
-                per_address=self.config.max_connections_per_ip,
-                by_address=self.config.max_connections_per_ip_overrides,
-            )
-        )
         ids = itertools.count()
         for tcp_listener in self._listeners:
             tcp_listener.start(
                 services,
                 self._connections,
-                quota,
+                self._quota,
                 next_id=partial(next, ids),
                 new_login=self._login_of(tcp_listener.listener),
             )
@@ -227,6 +226,17 @@ class BrokerServer:
         from broker_core.server.listener_logins import new_logins
 
         return new_logins(listener.login, self.config, self.node, self._entropy)
+
+    def _connection_limits(self) -> ConnectionLimits:
+        return ConnectionLimits(
+            total=min(self.config.max_connections, self._shares.connection_count),
+            per_address=self.config.max_connections_per_ip,
+            by_address=self.config.max_connections_per_ip_overrides,
+        )
+
+    def _settings_changed(self, config: BrokerConfig) -> None:
+        self.config = config
+        self._quota.set_limits(self._connection_limits())
 
     def _after_jobs(self) -> None:
         self._timer.look()

@@ -34,6 +34,11 @@ class ConnectionQuota:
     def count(self) -> int:
         return self._by_listener.total()
 
+    def set_limits(self, limits: ConnectionLimits) -> None:
+        """They count for connections that come from now on; who waits for room looks again."""
+        self._limits = limits
+        self._has_changed.set()
+
     async def wait_for_room(self, listener: str, limit_of_listener: int | None) -> None:
         """Until one more connection of the listener would be within the limits."""
         while self.count >= self._limits.total or (

@@ -31,9 +31,6 @@ from broker_core.storage.segment_leftovers import delete_segments
 from broker_core.storage.segment_names import SNAPSHOT, segment_path
 from broker_core.storage.storage_errors import storage_error, translated
 
-PRODUCER_ID_EXPIRATION_MS = 86_400_000
-"""Kafka's producer.id.expiration.ms: a producer silent for a day, without an open transaction, is forgotten."""
-
 _DOING = "appending"
 
 
@@ -71,7 +68,7 @@ class UnpublishedTail:
         for slot, run in enumerate(plan.runs):
             if run.is_roll:
                 if slot == 0:
-                    log.producers.expire(plan.now_ms, producer_id_expiration_ms=PRODUCER_ID_EXPIRATION_MS)
+                    log.producers.expire(plan.now_ms, producer_id_expiration_ms=log.config.producer_id_expiration_ms)
                     producers = log.producers
                 else:
                     producers = _after_runs(log.producers, plan, slot, log.name)
@@ -256,7 +253,7 @@ def roll_segment(writer: PartitionWriter, now_ms: int) -> bool:
     with translated("rolling", writer.directory):
         tail = UnpublishedTail(writer)
         try:
-            log.producers.expire(now_ms, producer_id_expiration_ms=PRODUCER_ID_EXPIRATION_MS)
+            log.producers.expire(now_ms, producer_id_expiration_ms=log.config.producer_id_expiration_ms)
             tail.begin_segment(plan.base_offset, plan.closing_time_entry, log.producers)
             log.on_rolled(plan.base_offset, now_ms=now_ms)
             writer.use_appender(tail.active)

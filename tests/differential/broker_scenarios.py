@@ -166,9 +166,72 @@ def tells_parsed_values_of_its_file(play):
         "log.retention.minutes",
         "log.retention.hours",
     ]
-    keys += ["ssl.keystore.location", "sasl.jaas.config", "listener.name.sasl_ssl.plain.sasl.jaas.config"]
+    keys += ["sasl.jaas.config", "listener.name.sasl_ssl.plain.sasl.jaas.config"]
     resources = [resource(BROKER, "1", keys), resource(TOPIC, play.topic().name)]
     play.ask(ApiKey.DESCRIBE_CONFIGS, 4, note="the file", resources=resources, include_synonyms=True)
+
+
+STEADY, ANOTHER = "log.cleaner.delete.retention.ms", "log.index.interval.bytes"
+"""Settings of a broker that no other scenario minds, nor looks at."""
+
+
+@once()
+def settings_changed_while_the_broker_runs(play):
+    """Of this broker, and of all brokers. In the end everything is as it was."""
+    topic = play.topic()
+
+    def alter(note, name, *changes, check=False):
+        configs = [{"name": key, "config_operation": operation, "value": value} for key, operation, value in changes]
+        resources = [{"resource_type": BROKER, "resource_name": name, "configs": configs}]
+        play.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, note=note, resources=resources, validate_only=check)
+
+    def see(note):
+        play.settle()
+        keys = [STEADY, ANOTHER, "min.insync.replicas", "log.cleanup.policy"]
+        for kind, name, asked in (
+            (BROKER, "1", keys),
+            (BROKER, "", keys),
+            (TOPIC, topic.name, ["delete.retention.ms", "index.interval.bytes", "min.insync.replicas"]),
+        ):
+            resources = [resource(kind, name, asked)]
+            play.ask(ApiKey.DESCRIBE_CONFIGS, 4, note=f"{note}: {name!r}", resources=resources, include_synonyms=True)
+
+    see("before")
+    alter("all brokers", "", (STEADY, 0, " 0100000 "), (ANOTHER, 0, "8192"))
+    see("all brokers")
+    alter("this broker", "1", (STEADY, 0, "200000"))
+    see("this broker")
+    alter("only checked", "1", (STEADY, 0, "300000"), check=True)
+    for name, key, value in (
+        ("1", STEADY, "x"),
+        ("1", STEADY, None),
+        ("1", "log.segment.bytes", "1"),
+        ("1", "log.retention.hours", "5"),
+        ("", "log.retention.hours", "5"),
+        ("", "num.partitions", "5"),
+        ("1", "min.insync.replicas", "2"),
+        ("", "group.consumer.assignment.interval.ms", "200000"),
+        ("", "group.consumer.session.timeout.ms", "50000"),
+        ("1", "log.cleaner.dedupe.buffer.size", "1000"),
+        ("7", STEADY, "5"),
+        ("x", STEADY, "5"),
+        ("-1", STEADY, "5"),
+    ):
+        alter(f"{name!r} {key}={value}", name, (key, 0, value))
+    alter("twice", "1", (STEADY, 0, "5"), (STEADY, 1, None))
+    alter("append to a number", "1", (STEADY, 2, "5"))
+    alter("remove what Kafka keeps", "", ("min.insync.replicas", 1, None))
+    alter("append to a list", "1", ("log.cleanup.policy", 2, "delete"))
+    see("after refusals and a list")
+    configs = [{"name": ANOTHER, "value": "5000"}]
+    resources = [{"resource_type": BROKER, "resource_name": "1", "configs": configs}]
+    play.ask(ApiKey.ALTER_CONFIGS, 2, note="as a whole", resources=resources, validate_only=False)
+    see("as a whole")
+    resources = [{"resource_type": BROKER, "resource_name": "", "configs": configs}]
+    play.ask(ApiKey.ALTER_CONFIGS, 2, note="all brokers as a whole", resources=resources, validate_only=False)
+    alter("back to the file", "1", (STEADY, 1, None), (ANOTHER, 1, None), ("log.cleanup.policy", 1, None))
+    alter("all back to the file", "", (STEADY, 1, None), (ANOTHER, 1, None))
+    see("in the end")
 
 
 @for_versions(ApiKey.INCREMENTAL_ALTER_CONFIGS)

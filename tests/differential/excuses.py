@@ -48,10 +48,8 @@ def _excuse(api, path, rule, reason, *names):
 
 _FAILED = "unknown_server_error"
 _HASHED = "Kafka answers in the order of a hash map"
-_SETTINGS = (
-    "flush.policy is ours alone; Kafka's cluster sets min.insync.replicas itself as soon as it is formatted (KIP-966)"
-)
-_OUR_SETTINGS = ("flush.policy", "min.insync.replicas")
+_SETTINGS = "it is ours alone"
+_OUR_SETTINGS = ("flush.policy",)
 EXCUSES = (
     _excuse("*", "*error_message", Rule.TEXT, "for people: the wording is each broker's own"),
     _excuse("Produce", "*error_message", Rule.ANY, "ours says more"),

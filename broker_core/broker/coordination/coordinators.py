@@ -44,7 +44,7 @@ class NodeCoordinators:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        config_now: Callable[[], BrokerConfig],
         topics: TopicStore,
         replicas: ReplicaManager,
         jobs: Jobs,
@@ -52,7 +52,8 @@ class NodeCoordinators:
         clock: Clock,
         entropy: Entropy,
     ) -> None:
-        self._config = config
+        config = config_now()
+        self._config_now = config_now
         self._topics = topics
         self._clock = clock
         self._new_id = member_id_source(entropy)
@@ -124,13 +125,14 @@ class NodeCoordinators:
         )
 
     def _new_group_coordinator(self) -> GroupCoordinator:
-        config = self._config
+        config = self._config_now()
         coordinator = GroupCoordinator(
             GroupSettings(
                 min_session_timeout_ms=config.group_min_session_timeout_ms,
                 max_session_timeout_ms=config.group_max_session_timeout_ms,
                 max_size=config.group_max_size,
                 initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+                max_offset_metadata_bytes=config.offset_metadata_max_bytes,
                 offsets_retention_ms=config.offsets_retention_minutes * _MS_PER_MINUTE,
             ),
             new_id=self._new_id,
@@ -148,7 +150,7 @@ class NodeCoordinators:
 
     def _settings_of_group(self, group_id: str) -> ConsumerGroupSettings:
         configs = self._topics.image.configs_of(ConfigResource.GROUP, group_id)
-        return _consumer_group_settings(self._config, configs)
+        return _consumer_group_settings(self._config_now(), configs)
 
     def _topic_id_of(self, name: str) -> UUID | None:
         topic = self._topics.image.topics.get(name)

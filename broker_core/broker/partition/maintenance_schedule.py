@@ -16,7 +16,7 @@ from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.partition_maintenance import MaintenanceReport, PartitionMaintenance
 from broker_core.model.exceptions import InvalidRequestError
 from broker_core.model.identifiers import TopicPartition
-from broker_core.model.limits import KEY_FILTER_UPKEEP_BYTES
+from broker_core.model.limits import COMPACTION_MEMORY_BYTES, KEY_FILTER_UPKEEP_BYTES
 from broker_core.ports import Clock, Entropy, Jobs
 from broker_core.storage.readable_partition import ReadablePartition
 
@@ -45,6 +45,8 @@ class MaintenanceSchedule:
         entropy: Entropy,
         *,
         interval_ms: int,
+        compaction_memory_bytes: Callable[[], int] = lambda: COMPACTION_MEMORY_BYTES,
+        is_cleaner_enabled: bool = True,
         pinned_offset: PinnedOffset,
         partitions: Callable[[], Iterable[TopicPartition]],
         on_bounds: Callable[[TopicPartition, PartitionBounds], None],
@@ -57,7 +59,14 @@ class MaintenanceSchedule:
         self._partitions = partitions
         self._on_bounds = on_bounds
         self._pinned: dict[TopicPartition, int | None] = {}
-        self._maintenance = PartitionMaintenance(access, clock, entropy, pinned_offset=self._pinned.get)
+        self._maintenance = PartitionMaintenance(
+            access,
+            clock,
+            entropy,
+            pinned_offset=self._pinned.get,
+            compaction_memory_bytes=compaction_memory_bytes,
+            is_cleaner_enabled=is_cleaner_enabled,
+        )
         self._due: dict[TopicPartition, None] = {}
         self._is_working = False
         self._is_stopped = False

@@ -31,6 +31,7 @@ from broker_core.model.exceptions import (
     UnknownTopicError,
 )
 from broker_core.model.identifiers import TopicPartition
+from broker_core.model.limits import COMPACTION_MEMORY_BYTES
 from broker_core.ports import Clock, Entropy, Jobs, LoopWrites
 from broker_core.storage.readable_partition import ReadablePartition
 
@@ -58,6 +59,8 @@ class ReplicaManager:
         entropy: Entropy,
         *,
         retention_check_interval_ms: int,
+        compaction_memory_bytes: Callable[[], int] = lambda: COMPACTION_MEMORY_BYTES,
+        is_cleaner_enabled: bool = True,
         pinned_offset: PinnedOffset = lambda partition: None,
         budget: AppendBudget | None = None,
         loop_writes: LoopWrites | None = None,
@@ -85,12 +88,15 @@ class ReplicaManager:
             clock,
             entropy,
             interval_ms=retention_check_interval_ms,
+            compaction_memory_bytes=compaction_memory_bytes,
+            is_cleaner_enabled=is_cleaner_enabled,
             pinned_offset=pinned_offset,
             partitions=self._due_for_maintenance,
             on_bounds=self._bounds_moved,
         )
         self._replicas: dict[TopicPartition, Replica] = {}
         self._known_topics: dict[str, TopicDescription] = {}
+        self._known_defaults = topics.topic_defaults()
         self._listeners: list[Callable[[TopicPartition], None]] = []
         self.is_flushed = False
         """After `stop`: everything is on the device, and the directory may be called clean."""
@@ -189,8 +195,12 @@ class ReplicaManager:
 
     def _topics_changed(self) -> None:
         """The image has changed: topics that are gone, or other ones, or set otherwise."""
+        defaults = self._topics.topic_defaults()
+        has_new_defaults, self._known_defaults = defaults is not self._known_defaults, defaults
         changed = {
-            name for name, known in self._known_topics.items() if self._topics.image.topics.get(name) is not known
+            name
+            for name, known in self._known_topics.items()
+            if has_new_defaults or self._topics.image.topics.get(name) is not known
         }
         gone = set()
         for partition in [each for each in self._replicas if each.topic in changed]:

@@ -26,10 +26,13 @@ from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.limits import MAX_UNAUTHENTICATED_FRAME_BYTES
 from broker_core.model.log_location import local_directory
 from broker_core.model.setting_parsers import INT_MAX, items_of
-from broker_core.model.topic_config import TopicConfig
-from broker_core.model.topic_defaults import topic_defaults
+from broker_core.model.topic_config import PRODUCER_ID_EXPIRATION_MS, TopicConfig
+from broker_core.model.topic_defaults import KAFKAS_DEFAULTS, TOPIC_SYNONYMS, TopicDefaults, topic_defaults
+from broker_core.model.topic_settings import IDLE_TOPIC_SETTINGS
 
 DEFAULT_NODE_ID: Final = 1
+_MIN_DEDUPE_BYTES: Final = 1024 * 1024
+"""Kafka's least, for one thread that cleans."""
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
@@ -70,8 +73,8 @@ class BrokerConfig:
     log_retention_check_interval_ms: int = 300_000
     log_cleaner_enable: bool = True
     log_cleaner_dedupe_buffer_size: int = 134_217_728
-    topic_defaults: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """By the names of topic settings: what a topic has that does not set it, as far as it was given."""
+    topic_defaults: TopicDefaults = KAFKAS_DEFAULTS
+    """What a topic has that does not set it, as far as it was given."""
 
     group_initial_rebalance_delay_ms: int = 3000
     group_min_session_timeout_ms: int = 6000
@@ -93,14 +96,12 @@ class BrokerConfig:
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     offset_metadata_max_bytes: int = 4096
-    offsets_commit_timeout_ms: int = 5000
 
     transaction_max_timeout_ms: int = 900_000
     transactional_id_expiration_ms: int = 604_800_000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
-    transaction_two_phase_commit_enable: bool = False
-    producer_id_expiration_ms: int = 86_400_000
+    producer_id_expiration_ms: int = PRODUCER_ID_EXPIRATION_MS
 
     sasl_server_max_receive_size: int = MAX_UNAUTHENTICATED_FRAME_BYTES
     has_authorizer: bool = False
@@ -116,7 +117,7 @@ class BrokerConfig:
     @property
     def topic_config(self) -> TopicConfig:
         """Of a topic that sets nothing."""
-        return TopicConfig.from_strings(self.topic_defaults)
+        return self.topic_defaults.config_of({})
 
 
 _FIELDS: Final = frozenset(one.name for one in fields(BrokerConfig))
@@ -149,7 +150,7 @@ def parse_broker_config(
     values["node_id"] = _node_id(parsed, complaints)
     values["metrics_listener"] = _metrics_listener(given, complaints)
     values["max_connections_per_ip_overrides"] = _overrides_by_address(given, complaints)
-    values["topic_defaults"] = _topic_defaults({name: given[name] for name in parsed}, complaints)
+    values["topic_defaults"] = _topic_defaults(given, parsed, complaints)
     values["has_authorizer"] = _has_authorizer(given, complaints)
     values["super_users"] = _super_users(given, complaints)
     values["listeners"] = parse_listeners(given, complaints)
@@ -236,13 +237,14 @@ def _overrides_by_address(given: Mapping[str, str], complaints: list[str]) -> Ma
     return MappingProxyType(found)
 
 
-def _topic_defaults(given: Mapping[str, str], complaints: list[str]) -> Mapping[str, str]:
-    found = topic_defaults(given)
+def _topic_defaults(given: Mapping[str, str], parsed: Mapping[str, Any], complaints: list[str]) -> TopicDefaults:
+    found = topic_defaults({name: given[name] for name in parsed})
     try:
         TopicConfig.from_strings(found)
     except InvalidConfigError as error:
         complaints.append(error.message)
-    return MappingProxyType(found)
+    expiration_ms = parsed.get("producer.id.expiration.ms", PRODUCER_ID_EXPIRATION_MS)
+    return TopicDefaults(configs=MappingProxyType(found), producer_id_expiration_ms=expiration_ms)
 
 
 def _has_authorizer(given: Mapping[str, str], complaints: list[str]) -> bool:
@@ -268,6 +270,13 @@ def _check_the_rest(given: Mapping[str, str], parsed: Mapping[str, Any], complai
         complaints.append(
             f"default.replication.factor={parsed['default.replication.factor']} must be 1: this is a node alone"
         )
+    if "classic" not in parsed.get("group.coordinator.rebalance.protocols", ("classic",)):
+        complaints.append("group.coordinator.rebalance.protocols must contain classic, as in Kafka")
+    if parsed.get("log.cleaner.dedupe.buffer.size", _MIN_DEDUPE_BYTES) < _MIN_DEDUPE_BYTES:
+        complaints.append(
+            f"log.cleaner.dedupe.buffer.size={parsed['log.cleaner.dedupe.buffer.size']} must be at least"
+            f" {_MIN_DEDUPE_BYTES}"
+        )
     pairs = (
         ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
         ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
@@ -275,6 +284,8 @@ def _check_the_rest(given: Mapping[str, str], parsed: Mapping[str, Any], complai
         ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
         ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
         ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+        ("group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"),
+        ("group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"),
     )
     for lower, upper in pairs:
         low, high = (parsed.get(name, int(BROKER_SETTINGS[name].default or 0)) for name in (lower, upper))
@@ -282,6 +293,17 @@ def _check_the_rest(given: Mapping[str, str], parsed: Mapping[str, Any], complai
             complaints.append(f"{lower}={low} must not be greater than {upper}={high}")
 
 
+_IDLE_BY_BROKER_NAME: Final = {
+    synonym: reason for name, reason in IDLE_TOPIC_SETTINGS.items() for synonym in TOPIC_SYNONYMS.get(name, ())
+}
+
+
 def _notes(given: Mapping[str, str]) -> tuple[str, ...]:
-    idle = (name for name in given if base_name(name) in IDLE_SETTINGS and base_name(name) != "process.roles")
-    return tuple(f"{name} has no effect on a node alone, or here" for name in sorted(idle))
+    found = []
+    for name in sorted(given):
+        base = base_name(name)
+        if base in _IDLE_BY_BROKER_NAME:
+            found.append(f"{name} has no effect here: {_IDLE_BY_BROKER_NAME[base]}")
+        elif base in IDLE_SETTINGS and base != "process.roles":
+            found.append(f"{name} has no effect on a node alone, or here")
+    return tuple(found)

@@ -221,7 +221,6 @@ _GROUPS: Final = (
     _int("offsets.retention.minutes", 10_080, "Offsets of a group without members are kept so long.", least=1),
     _long("offsets.retention.check.interval.ms", 600_000, "How often that is looked at.", least=1),
     _int("offset.metadata.max.bytes", 4096, "Text beside a committed offset."),
-    _int("offsets.commit.timeout.ms", 5000, "A commit that is not written by then is answered as timed out.", least=1),
 )  # fmt: skip
 
 _TRANSACTIONS: Final = (
@@ -235,7 +234,6 @@ _TRANSACTIONS: Final = (
         "transaction.remove.expired.transaction.cleanup.interval.ms", 3_600_000,
         "How often expired ids are looked for.", least=1,
     ),
-    _flag("transaction.two.phase.commit.enable", False, "Transactions without a timeout may be asked for."),
     _int("producer.id.expiration.ms", 86_400_000, "A producer that is silent is forgotten.", least=1, dynamic=True),
 )  # fmt: skip
 

@@ -154,6 +154,7 @@ _TABLE: Final = """
     num.recovery.threads.per.data.dir int* 2
     num.replica.alter.log.dirs.threads int
     num.replica.fetchers int* 1
+    offsets.commit.timeout.ms int 5000
     offsets.load.buffer.size int 5242880
     offsets.topic.compression.codec int 0
     offsets.topic.num.partitions int 50
@@ -283,6 +284,7 @@ org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataM
     transaction.state.log.num.partitions int 50
     transaction.state.log.replication.factor short 3
     transaction.state.log.segment.bytes int 104857600
+    transaction.two.phase.commit.enable boolean false
 """
 """Name, type (with a star: Kafka changes it while it runs), default."""
 

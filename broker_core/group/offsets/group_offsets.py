@@ -57,10 +57,13 @@ TopicIdOf = Callable[[str], UUID | None]
 
 class GroupOffsets:
     """The committed offsets in one partition of `__consumer_offsets`. Without `topic_id_of` the existing topics are
-    unknown and every stored offset is valid."""
+    unknown and every stored offset is valid. `max_metadata_bytes`: of the text beside an offset, in UTF-16 units."""
 
-    def __init__(self, topic_id_of: TopicIdOf | None = None) -> None:
+    def __init__(
+        self, topic_id_of: TopicIdOf | None = None, *, max_metadata_bytes: int = MAX_OFFSET_METADATA_BYTES
+    ) -> None:
         self._topic_id_of = topic_id_of
+        self._max_metadata_bytes = max_metadata_bytes
         self._committed: dict[str, dict[TopicPartition, _Stored]] = {}
         self._pending: dict[int, dict[_Slot, _Stored]] = {}
         self._pins: dict[TopicPartition, set[str]] = {}
@@ -131,7 +134,7 @@ class GroupOffsets:
         if group_id or not takes_nameless:
             _check_group_id(group_id)
         for partition, asked in offsets.items():
-            _check_offset(group_id, partition, asked)
+            _check_offset(group_id, partition, asked, self._max_metadata_bytes)
         return CoordinatorResult(
             records=tuple(
                 OffsetCommitRecord(
@@ -277,7 +280,7 @@ def _check_group_id(group_id: str) -> None:
         )
 
 
-def _check_offset(group_id: str, partition: TopicPartition, asked: GroupOffset) -> None:
+def _check_offset(group_id: str, partition: TopicPartition, asked: GroupOffset, max_metadata_bytes: int) -> None:
     where = f"Group {group_id!r} commits for {partition}"
     validate_topic_name(partition.topic)
     if not 0 <= partition.partition <= _MAX_INT32:
@@ -293,8 +296,8 @@ def _check_offset(group_id: str, partition: TopicPartition, asked: GroupOffset) 
         metadata_length = len(asked.metadata.encode("utf-16-le")) // 2
     except UnicodeEncodeError as error:
         raise InvalidRequestError(f"{where} with metadata that is not Unicode: {error}.") from error
-    if metadata_length > MAX_OFFSET_METADATA_BYTES:
+    if metadata_length > max_metadata_bytes:
         raise OffsetMetadataTooLargeError(
-            f"{where} with {metadata_length} characters of metadata, at most {MAX_OFFSET_METADATA_BYTES} are allowed"
+            f"{where} with {metadata_length} characters of metadata, at most {max_metadata_bytes} are allowed"
             " (offset.metadata.max.bytes)."
         )

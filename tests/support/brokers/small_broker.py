@@ -51,6 +51,9 @@ class SmallNode:
     def abandon(self):
         self.is_abandoned = True
 
+    def on_settings(self, callback):
+        self.tell_settings = callback
+
     def forget_client(self, connection_id):
         self.forgotten.append(connection_id)
 

@@ -19,6 +19,7 @@ from broker_core.log.append_request import AppendRequest
 from broker_core.log.producer_state import AppendOrigin
 from broker_core.log_directory.system_ports import SystemEntropy
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
+from broker_core.model.topic_defaults import TopicDefaults
 from broker_core.record.batch_reader import iter_headers, records_of
 
 T0 = TopicPartition("t", 0)
@@ -84,6 +85,7 @@ class ReplicaNode:
         self.writes = writes
         self.clock = HandClock()
         self.timers = TimerQueue()
+        self.topic_defaults = TopicDefaults(configs=topic_defaults or {})
         entropy = SystemEntropy()
         self.directory = NodeDirectory.open(
             self.fs,
@@ -91,7 +93,7 @@ class ReplicaNode:
             self.clock,
             entropy,
             max_open_count=max_open_count,
-            topic_defaults=topic_defaults or {},
+            topic_defaults=lambda: self.topic_defaults,
         )
         self.topics = TopicStore(
             copy.deepcopy(self.directory.metadata_log.image),
@@ -99,7 +101,7 @@ class ReplicaNode:
             self.directory.folders,
             self.jobs,
             entropy,
-            topic_defaults=topic_defaults or {},
+            topic_defaults=lambda: self.topic_defaults,
         )
         self.replicas = ReplicaManager(
             self.directory,

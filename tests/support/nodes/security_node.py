@@ -56,7 +56,7 @@ class SecurityNode:
         self._log.make()
         folders = PartitionFolders(self.fs, str(path), self._log, self.entropy)
         self.jobs = WaitingJobs()
-        self.topics = TopicStore(MetadataImage(), self._log, folders, self.jobs, self.entropy, topic_defaults={})
+        self.topics = TopicStore(MetadataImage(), self._log, folders, self.jobs, self.entropy)
         self.authorizer = Authorizer(self._rules, super_users={ADMIN}) if has_authorizer else None
 
     def _rules(self):

@@ -11,7 +11,7 @@ INSIDE, OUTSIDE = BrokerAddress(host="10.0.0.1", port=9092), BrokerAddress(host=
 @pytest.fixture
 def view():
     endpoints = {"INSIDE": INSIDE, "OUTSIDE": OUTSIDE}
-    return SingleNodeView(cluster_id="c", node_id=7, endpoints=endpoints, is_offline={T1}.__contains__)
+    return SingleNodeView(cluster_id="c", node_id=7, endpoints=endpoints, rack="r1", is_offline={T1}.__contains__)
 
 
 def test_a_node_alone_is_the_cluster(view):
@@ -35,3 +35,9 @@ def test_it_is_found_at_the_address_of_the_listener_that_the_client_came_by(view
     assert (view.endpoint_of(7, "INSIDE"), view.endpoint_of(7, "OUTSIDE")) == (INSIDE, OUTSIDE)
     with pytest.raises(AssertionError, match="broker 8 is not registered"):
         view.endpoint_of(8, "INSIDE")
+
+
+def test_it_stands_in_the_rack_that_it_was_told(view):
+    assert view.rack_of(7) == "r1"
+    with pytest.raises(AssertionError, match="broker 8 is not registered"):
+        view.rack_of(8)

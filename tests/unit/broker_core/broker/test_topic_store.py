@@ -19,6 +19,7 @@ from broker_core.model.exceptions import (
     TopicExistsError,
     UnknownTopicError,
 )
+from broker_core.model.topic_defaults import TopicDefaults
 from broker_core.storage.os_file_system import OsFileSystem
 
 
@@ -64,8 +65,9 @@ class TopicStoreWorld:
         reading.refresh()
         self.folders = PartitionFolders(self.fs, self.path, self.log, self.entropy)
         self.jobs = QueuedJobs()
+        defaults = TopicDefaults(configs=dict(topic_defaults))
         self.topics = TopicStore(
-            reading.image, self.log, self.folders, self.jobs, self.entropy, topic_defaults=dict(topic_defaults)
+            reading.image, self.log, self.folders, self.jobs, self.entropy, topic_defaults=lambda: defaults
         )
         self.told = []
 

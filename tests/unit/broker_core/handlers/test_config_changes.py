@@ -18,6 +18,7 @@ from broker_core.model.access_control import Operation, ResourceType
 from broker_core.protocol.api_table import ApiKey
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+STEP = ApiKey.INCREMENTAL_ALTER_CONFIGS
 BOTH = pytest.mark.parametrize("api_key", [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS])
 
 
@@ -91,16 +92,6 @@ def test_a_name_that_no_topic_can_have_is_invalid(node, api_key, name, expected)
 @pytest.mark.parametrize("kind", [0, 1, 3, 99, -1])
 def test_what_is_no_resource_is_an_invalid_request(node, api_key, kind):
     assert alter(node, api_key, resource(kind, "x")) == [(kind, "x", "invalid_request")]
-
-
-@BOTH
-def test_a_broker_has_the_settings_of_its_file(tmp_path, api_key):
-    """Kafka has dynamic ones; here it is said that there are none."""
-    node = a_node(tmp_path / "log", log_retention_ms=5)
-    for name in ("1", "", "7"):
-        assert alter(node, api_key, resource(BROKER, name, "log.retention.ms")) == [(BROKER, name, "invalid_request")]
-    make_topic(node, "t")
-    assert retention(node, "t") == "5"
 
 
 @BOTH
@@ -211,3 +202,146 @@ def test_a_group_is_told_its_own_interval_and_has_its_own_session(node):
     assert heartbeat(node, joined.member_epoch).error_code.name == "none"
     pass_time(node, 60_001)
     assert heartbeat(node, joined.member_epoch).error_code.name == "unknown_member_id"
+
+
+def broker_settings(node, name="1"):
+    """{setting: (value, source)} of what is changed while brokers run."""
+    asked = [{"resource_type": BROKER, "resource_name": name, "configuration_keys": None}]
+    (found,) = ask(node, ApiKey.DESCRIBE_CONFIGS, resources=asked).results
+    return {
+        each.name: (each.value, each.config_source)
+        for each in found.configs
+        if each.config_source in (2, 3) and each.name != "min.insync.replicas"
+    }
+
+
+@BOTH
+def test_a_broker_changes_what_its_topics_are_set_to_while_it_runs_and_after_a_restart(tmp_path, api_key):
+    node = a_node(tmp_path / "log", log_retention_ms=5, message_max_bytes=1_000_000)
+    make_topic(node, "t")
+    produce(node, "t", a_batch())  # so that the partition is open
+    assert retention(node, "t") == "5"
+    assert alter(node, STEP, resource(BROKER, "", "log.retention.ms", "7000")) == [(BROKER, "", "none")]
+    assert (retention(node, "t"), broker_settings(node, "")) == ("7000", {"log.retention.ms": ("7000", 3)})
+    assert alter(node, api_key, resource(BROKER, "1", "log.retention.ms", " 08000 ")) == [(BROKER, "1", "none")]
+    assert (retention(node, "t"), broker_settings(node)) == ("8000", {"log.retention.ms": ("8000", 2)})
+    stop(node)
+    node = a_node(tmp_path / "log", log_retention_ms=5)
+    assert (retention(node, "t"), broker_settings(node)) == ("8000", {"log.retention.ms": ("8000", 2)})
+    assert node.topics.config_of(node.topics.topic("t")).retention_ms == 8000
+
+
+@BOTH
+def test_a_brokers_new_limit_counts_for_the_next_batch(node, api_key):
+    assert produce(node, "t", a_batch(10)).error_code.name == "none"
+    alter(node, STEP, resource(BROKER, "", "message.max.bytes", "100"))
+    assert produce(node, "t", a_batch(10)).error_code.name == "message_too_large"
+    alter(node, api_key, resource(BROKER, "1", "message.max.bytes", "1000000"))
+    assert produce(node, "t", a_batch(10)).error_code.name == "none"
+    alter(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, resource(TOPIC, "t", "max.message.bytes", "100"))
+    assert produce(node, "t", a_batch(10)).error_code.name == "message_too_large"
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("name", "setting", "value", "expected"),
+    [
+        ("7", "log.retention.ms", "5", "invalid_request"),
+        ("x", "log.retention.ms", "5", "invalid_request"),
+        ("-1", "log.retention.ms", "5", "invalid_request"),
+        ("1", "log.retention.ms", "x", "invalid_request"),
+        ("1", "log.retention.ms", None, "invalid_request"),
+        ("1", "log.segment.bytes", "1", "invalid_request"),
+        ("1", "log.retention.hours", "5", "invalid_request"),
+        ("", "log.retention.hours", "5", "invalid_request"),
+        ("", "num.partitions", "5", "invalid_request"),
+        ("1", "listeners", "PLAINTEXT://:1", "invalid_request"),
+        ("1", "ssl.keystore.password", "x", "invalid_request"),
+        ("1", "listener.name.plaintext.ssl.keystore.location", "x", "invalid_request"),
+        ("1", "no.such", "5", "invalid_request"),
+        ("", "group.consumer.assignment.interval.ms", "200000", "invalid_request"),
+        ("1", "log.cleaner.dedupe.buffer.size", "1000", "invalid_request"),
+        ("1", "min.insync.replicas", "2", "invalid_config"),
+    ],
+)
+def test_what_cannot_be_changed_while_a_broker_runs_is_refused(node, api_key, name, setting, value, expected):
+    assert alter(node, api_key, resource(BROKER, name, setting, value)) == [(BROKER, name, expected)]
+    assert (broker_settings(node), broker_settings(node, "")) == ({}, {})
+
+
+def test_a_refusal_says_where_the_setting_belongs_or_which_one_is_meant(node):
+    def message(setting):
+        (answer,) = ask(
+            node,
+            STEP,
+            **request(STEP, resource(BROKER, "1", setting)),
+        ).responses
+        return answer.error_message
+
+    assert "[num.partitions]. Set it in the properties file and restart the broker" in message("num.partitions")
+    assert message("log.retention.mss") == "log.retention.mss is no setting of a broker; did you mean log.retention.ms?"
+
+
+def test_min_insync_replicas_is_kept_for_all_brokers_from_the_first_start_on(tmp_path):
+    """As Kafka 4.3.1 does: the file's value is that of the first start, and it cannot be removed (KIP-966)."""
+
+    def told(node):
+        keys = ["min.insync.replicas"]
+        asked = [{"resource_type": BROKER, "resource_name": "1", "configuration_keys": keys}]
+        (found,) = ask(node, ApiKey.DESCRIBE_CONFIGS, resources=asked, include_synonyms=True).results
+        (config,) = found.configs
+        return config.value, [(each.value, each.source) for each in config.synonyms]
+
+    node = a_node(tmp_path / "log", min_insync_replicas=2)
+    assert told(node) == ("2", [("2", 3), ("2", 4), ("1", 5)])
+    removed = {"name": "min.insync.replicas", "config_operation": 1, "value": None}
+    resources = [{"resource_type": BROKER, "resource_name": "", "configs": [removed]}]
+    (answer,) = ask(node, STEP, resources=resources, validate_only=False).responses
+    assert answer.error_code.name == "invalid_config"
+    stop(node)
+    assert told(a_node(tmp_path / "log", min_insync_replicas=3)) == ("2", [("2", 3), ("3", 4), ("1", 5)])
+    assert told(a_node(tmp_path / "other")) == ("1", [("1", 3), ("1", 5)])
+
+
+def test_an_old_request_would_remove_min_insync_replicas_and_is_refused(node):
+    """As by Kafka 4.3.1."""
+    found = alter(node, ApiKey.ALTER_CONFIGS, resource(BROKER, "", "log.retention.ms", "7000"))
+    assert (found, broker_settings(node, "")) == ([(BROKER, "", "invalid_config")], {})
+
+
+def test_items_are_added_to_a_list_of_a_broker(node):
+    def change(name, operation, value):
+        changed = {"name": "log.cleanup.policy", "config_operation": operation, "value": value}
+        resources = [{"resource_type": BROKER, "resource_name": name, "configs": [changed]}]
+        (answer,) = ask(node, STEP, resources=resources, validate_only=False).responses
+        return answer.error_code.name
+
+    assert change("1", 2, "compact") == "none"
+    assert change("", 3, "delete") == "none"
+    assert broker_settings(node)["log.cleanup.policy"] == ("delete,compact", 2)
+    assert broker_settings(node, "")["log.cleanup.policy"] == ("", 3)
+
+
+def test_a_setting_without_effect_is_kept_and_said_to_have_none(node, caplog):
+    alter(node, STEP, resource(BROKER, "", "num.network.threads", "5"))
+    assert broker_settings(node) == {"num.network.threads": ("5", 3)}
+    assert "num.network.threads: accepted, and without effect here" in caplog.text
+
+
+def test_a_broker_told_to_only_check_changes_nothing(node):
+    asked = request(STEP, resource(BROKER, "", "log.retention.ms", "7"))
+    (answer,) = ask(node, STEP, **asked | {"validate_only": True}).responses
+    assert (answer.error_code.name, broker_settings(node)) == ("none", {})
+
+
+def test_the_interval_between_assignments_may_change_for_all_groups(node):
+    alter(node, STEP, resource(BROKER, "", "group.consumer.assignment.interval.ms", "9000"))
+    asked = [{"resource_type": GROUP, "resource_name": "g", "configuration_keys": ["consumer.assignment.interval.ms"]}]
+    (found,) = ask(node, ApiKey.DESCRIBE_CONFIGS, resources=asked).results
+    assert [(each.value, each.config_source) for each in found.configs] == [("9000", 3)]
+    joined = heartbeat(node)
+    second = {"subscribed_topic_names": ["t", "u"]}
+    pass_time(node, 8_999)
+    assert heartbeat(node, joined.member_epoch, **second).assignment is None
+    pass_time(node, 1)
+    assert heartbeat(node, joined.member_epoch).member_epoch > joined.member_epoch

@@ -1,7 +1,7 @@
 import pytest
 from support.builders.log_builders import a_header, a_marker
 
-from broker_core.log.append_plan import PlacedBatch, plan_runs
+from broker_core.log.append_plan import PlacedBatch, plan_runs, roll_jitter_ms
 from broker_core.log.producer_state import CompletedTransaction
 from broker_core.log.segment_index_feed import SegmentIndexFeed
 from broker_core.log.sparse_index import OffsetPosition, TimestampOffset
@@ -25,9 +25,9 @@ def placed(*headers, completed=None):
     return batches
 
 
-def runs(feed, *headers, jitter_ms=0, now_ms=NOW_MS, **settings):
+def runs(feed, *headers, log_name="t-0", now_ms=NOW_MS, **settings):
     config = TopicConfig(**{"segment_bytes": 1_000, **settings})
-    return plan_runs(feed, placed(*headers), config=config, now_ms=now_ms, roll_jitter_ms=jitter_ms)
+    return plan_runs(feed, placed(*headers), config=config, now_ms=now_ms, log_name=log_name)
 
 
 def test_what_fits_goes_to_the_active_segment():
@@ -61,7 +61,30 @@ def test_a_segment_rolls_when_a_batch_is_segment_ms_younger_than_its_first():
     feed = a_feed(a_header(timestamp_ms=5_000))
     assert not runs(feed, a_header(base_offset=1, timestamp_ms=5_100), segment_ms=100)[0].is_roll
     assert runs(feed, a_header(base_offset=1, timestamp_ms=5_101), segment_ms=100)[0].is_roll
-    assert runs(feed, a_header(base_offset=1, timestamp_ms=5_100), segment_ms=100, jitter_ms=1)[0].is_roll
+
+
+def test_with_a_jitter_segments_roll_earlier_each_by_its_own():
+    def rolls_after_ms(name, base_offset=0):
+        feed = a_feed(a_header(base_offset=base_offset, timestamp_ms=5_000), base_offset=base_offset)
+        header = {"base_offset": base_offset + 1}
+        return next(
+            ms
+            for ms in range(102)
+            if runs(
+                feed, a_header(timestamp_ms=5_000 + ms, **header), log_name=name, segment_ms=100, segment_jitter_ms=40
+            )[0].is_roll
+        )
+
+    of_partitions = {rolls_after_ms(f"t-{number}") for number in range(50)}
+    assert of_partitions <= set(range(62, 102))
+    assert len(of_partitions) > 15
+    assert len({rolls_after_ms("t-0", base_offset) for base_offset in range(20)}) > 8
+    assert rolls_after_ms("t-0") == rolls_after_ms("t-0")
+
+
+def test_a_jitter_above_the_age_of_a_segment_is_below_that_age():
+    config = TopicConfig(segment_ms=10, segment_jitter_ms=1_000)
+    assert {roll_jitter_ms(f"t-{number}", 0, config) for number in range(200)} == set(range(10))
 
 
 def test_without_timestamps_the_segments_age_counts():

@@ -7,6 +7,7 @@ from broker_core.cluster import TopicDescription
 from broker_core.log_directory.open_partitions import OpenPartitions
 from broker_core.model.exceptions import CorruptBatchError, UnknownPartitionError
 from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_defaults import KAFKAS_DEFAULTS, TopicDefaults
 
 
 def a_topic(topic_id=1, **configs):
@@ -18,8 +19,12 @@ class Shelf:
 
     def __init__(self, max_count=2):
         self.opened, self.closed = [], []
+        self.defaults = KAFKAS_DEFAULTS
         self.partitions = OpenPartitions(
-            open_partition=self._open, close_partition=self.closed.append, max_count=max_count
+            open_partition=self._open,
+            close_partition=self.closed.append,
+            max_count=max_count,
+            defaults_now=lambda: self.defaults,
         )
 
     def _open(self, partition, topic):
@@ -227,3 +232,16 @@ def test_who_waits_for_a_partition_gets_it_before_one_who_takes_it_again_and_aga
     may_end.set()
     waiting.join()
     shelf.partitions.maybe_take(partition, topic).give_back()
+
+
+def test_other_defaults_of_topics_are_a_reason_to_open_it_anew():
+    shelf = Shelf()
+    with shelf.use() as first:
+        pass
+    taken = shelf.partitions.maybe_take(TopicPartition("t", 0), a_topic())
+    taken.give_back()
+    shelf.defaults = TopicDefaults(configs={"retention.ms": "7"})
+    assert shelf.partitions.maybe_take(TopicPartition("t", 0), a_topic()) is None
+    with shelf.use() as second:
+        assert (first, second, shelf.closed) == (1, 2, [1])
+    assert shelf.partitions.maybe_take(TopicPartition("t", 0), a_topic()) is not None

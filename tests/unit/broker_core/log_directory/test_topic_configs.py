@@ -2,6 +2,9 @@ from uuid import uuid4
 
 from broker_core.cluster import TopicDescription
 from broker_core.log_directory.topic_configs import TopicConfigs
+from broker_core.model.topic_defaults import KAFKAS_DEFAULTS, TopicDefaults
+
+DEFAULTS = TopicDefaults(configs={"retention.ms": "1", "segment.ms": "2"}, producer_id_expiration_ms=3)
 
 
 def a_topic(name="t", **configs):
@@ -10,20 +13,29 @@ def a_topic(name="t", **configs):
 
 def test_what_a_topic_says_goes_before_the_defaults():
     topic = a_topic(**{"retention.ms": "7"})
-    configs = TopicConfigs({"t": topic}.get, {"retention.ms": "1", "segment.ms": "2"})
-    assert (configs.of(topic).retention_ms, configs.of(topic).segment_ms) == (7, 2)
+    configs = TopicConfigs({"t": topic}.get, lambda: DEFAULTS)
+    config = configs.of(topic)
+    assert (config.retention_ms, config.segment_ms, config.producer_id_expiration_ms) == (7, 2, 3)
+
+
+def test_other_defaults_count_at_the_next_look():
+    topic, defaults = a_topic(), [DEFAULTS]
+    configs = TopicConfigs({"t": topic}.get, lambda: defaults[0])
+    assert (configs.of(topic).segment_ms, configs.of(topic) is configs.of(topic)) == (2, True)
+    defaults[0] = TopicDefaults(configs={"segment.ms": "9"})
+    assert configs.of(topic).segment_ms == 9
 
 
 def test_a_description_is_decoded_once_and_a_new_one_anew():
     old, new = a_topic(), a_topic(**{"retention.ms": "7"})
-    configs = TopicConfigs({"t": new}.get, {})
+    configs = TopicConfigs({"t": new}.get, lambda: KAFKAS_DEFAULTS)
     assert configs.of(old) is configs.of(old)
     assert configs.of(new).retention_ms == 7
 
 
 def test_topics_that_others_made_and_deleted_are_not_kept_for_ever():
     there = {f"kept-{number}": a_topic(f"kept-{number}") for number in range(100)}
-    configs = TopicConfigs(there.get, {})
+    configs = TopicConfigs(there.get, lambda: KAFKAS_DEFAULTS)
     for topic in there.values():
         configs.of(topic)
     for number in range(2_000):

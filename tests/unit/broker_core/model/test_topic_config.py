@@ -19,7 +19,8 @@ def test_every_default_written_out_is_the_default():
 
 def test_every_setting_has_an_attribute_of_its_name():
     names = {name.replace(".", "_") for name in SETTINGS} - {"internal_segment_bytes"}
-    assert {field.name for field in dataclasses.fields(TopicConfig)} == names
+    of_node = {"producer_id_expiration_ms"}
+    assert {field.name for field in dataclasses.fields(TopicConfig)} == names | of_node
 
 
 def test_values_are_typed():

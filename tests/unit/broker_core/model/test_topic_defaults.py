@@ -1,4 +1,4 @@
-from broker_core.model.topic_defaults import topic_defaults
+from broker_core.model.topic_defaults import TopicDefaults, dynamic_topic_defaults, topic_defaults
 
 
 def test_a_setting_of_the_broker_is_one_of_its_topics_by_another_name():
@@ -19,3 +19,20 @@ def test_of_several_units_the_finest_counts():
 
 def test_no_bound_is_none_in_every_unit():
     assert topic_defaults({"log.retention.hours": "-1"}) == {"retention.ms": "-1"}
+
+
+def test_a_topic_counts_before_the_defaults_and_the_nodes_own_is_added():
+    defaults = TopicDefaults(configs={"retention.ms": "1", "segment.ms": "2"}, producer_id_expiration_ms=3)
+    config = defaults.config_of({"retention.ms": "7"})
+    assert (config.retention_ms, config.segment_ms, config.producer_id_expiration_ms) == (7, 2, 3)
+
+
+def test_without_a_broker_what_was_stored_of_this_node_counts_before_that_of_all():
+    stored = {
+        "": {"log.retention.ms": "1", "message.max.bytes": "2", "num.network.threads": "3"},
+        "4": {"log.retention.ms": "5"},
+        "6": {"log.retention.ms": "7"},
+    }
+    assert dynamic_topic_defaults(stored, 4).configs == {"retention.ms": "5", "max.message.bytes": "2"}
+    assert dynamic_topic_defaults(stored, 9).configs == {"retention.ms": "1", "max.message.bytes": "2"}
+    assert dynamic_topic_defaults({"": {"log.retention.ms": "soon"}}, 1).config_of({}).retention_ms == 604_800_000

@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 
 import pytest
 from support.brokers.small_broker import SmallBroker, until, versions
@@ -30,6 +31,28 @@ def test_a_full_node_or_listener_has_everybody_wait():
         await waiting
 
     asyncio.run(story())
+
+
+def test_other_limits_count_from_then_on_and_who_waits_looks_again():
+    async def story():
+        quota = ConnectionQuota(ConnectionLimits(total=1, per_address=1))
+        assert quota.admit("L", "a")
+        waiting = asyncio.create_task(quota.wait_for_room("L", None))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        quota.set_limits(ConnectionLimits(total=2, per_address=2))
+        await waiting
+        assert quota.admit("L", "a")
+
+    asyncio.run(story())
+
+
+def test_a_node_that_was_told_other_limits_tells_the_door():
+    with SmallBroker(max__connections__per__ip=1) as broker, broker.connect() as first:
+        assert versions(first).api_keys
+        broker.call(lambda: broker.node.tell_settings(replace(broker.server.config, max_connections_per_ip=2)))
+        with broker.connect() as second:
+            assert versions(second).api_keys
 
 
 def test_one_address_too_many_is_turned_away_at_the_door():

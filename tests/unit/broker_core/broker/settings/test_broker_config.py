@@ -53,7 +53,7 @@ def test_the_broker_says_what_topics_are_set_to():
         {"log.retention.hours": "2", "log.retention.minutes": "3", "log.roll.hours": "1", "message.max.bytes": "5",
          "log.cleanup.policy": "compact", "flush.policy": "os"}
     )  # fmt: skip
-    assert config.topic_defaults == {
+    assert config.topic_defaults.configs == {
         "retention.ms": "180000", "segment.ms": "3600000", "max.message.bytes": "5", "cleanup.policy": "compact",
         "flush.policy": "os",
     }  # fmt: skip
@@ -62,8 +62,8 @@ def test_the_broker_says_what_topics_are_set_to():
 
 
 def test_a_retention_without_a_bound_is_one_in_every_unit():
-    assert parse_broker_config({"log.retention.hours": "-1"}).topic_defaults["retention.ms"] == "-1"
-    assert parse_broker_config({"log.retention.ms": "-1"}).topic_defaults["retention.ms"] == "-1"
+    assert parse_broker_config({"log.retention.hours": "-1"}).topic_defaults.configs["retention.ms"] == "-1"
+    assert parse_broker_config({"log.retention.ms": "-1"}).topic_defaults.configs["retention.ms"] == "-1"
 
 
 def test_all_mistakes_are_told_at_once_with_key_value_and_what_is_allowed():

@@ -1,0 +1,210 @@
+"""Every setting of a broker has an effect that a test shows, in `test_broker_settings_effects*` or in one that
+`ELSEWHERE` names; or it is noted to have none. The same for every setting of a topic."""
+
+import logging
+import re
+from pathlib import Path
+
+import pytest
+from support.brokers.small_broker import SmallBroker
+from support.builders.builders import a_batch
+from support.nodes.whole_node import a_node, ask, make_topic, produce, stop
+
+from broker_core.broker.settings.broker_config import parse_broker_config
+from broker_core.broker.settings.broker_settings import BROKER_SETTINGS
+from broker_core.broker.settings.idle_settings import IDLE_SETTINGS
+from broker_core.embedded.embedded_cluster import EmbeddedCluster
+from broker_core.model.topic_defaults import TOPIC_SYNONYMS
+from broker_core.model.topic_settings import IDLE_TOPIC_SETTINGS, SETTINGS
+from broker_core.protocol.api_table import ApiKey
+
+TESTS = Path(__file__).parents[4]
+
+ELSEWHERE = {
+    "advertised.listeners": "unit/broker_core/server/test_broker_server.py::test_what_is_advertised_keeps_its_own_port",
+    "auto.create.topics.enable":
+        "unit/broker_core/handlers/test_metadata.py::test_auto_create_topics_enable_forbids_it_for_all",
+    "broker.id": "unit/broker_core/broker/settings/test_broker_config.py::test_node_id_and_its_old_name_are_one",
+    "connection.failed.authentication.delay.ms":
+        "unit/broker_core/server/test_client_login.py::test_a_wrong_password_is_answered_late_and_closed",
+    "connections.max.idle.ms":
+        "unit/broker_core/server/test_open_connections.py::test_who_is_silent_too_long_is_closed",
+    "controller.listener.names":
+        "unit/broker_core/broker/settings/test_listener_settings.py::test_listeners_of_controllers_stay_closed",
+    "delete.topic.enable":
+        "unit/broker_core/handlers/test_delete_topics.py::test_delete_topic_enable_forbids_it_for_all",
+    "group.coordinator.rebalance.protocols":
+        "unit/broker_core/broker/coordination/test_coordinators.py::"
+        "test_consumer_groups_are_served_unless_the_file_says_no",
+    "group.max.session.timeout.ms":
+        "unit/broker_core/broker/coordination/test_coordinators.py::"
+        "test_settings_of_groups_come_from_the_brokers_file",
+    "group.min.session.timeout.ms":
+        "unit/broker_core/broker/coordination/test_coordinators.py::"
+        "test_settings_of_groups_come_from_the_brokers_file",
+    "listener.security.protocol.map":
+        "unit/broker_core/server/test_broker_server.py::test_clients_of_every_listener_are_served",
+    "listeners": "unit/broker_core/server/test_broker_server.py::test_clients_of_every_listener_are_served",
+    "log.dir":
+        "unit/broker_core/broker/settings/test_broker_config.py::test_the_directory_may_be_a_file_url_and_no_other",
+    "log.dirs":
+        "unit/broker_core/broker/test_broker_node.py::test_a_new_directory_is_made_with_everything_a_node_needs",
+    "max.connections":
+        "unit/broker_core/server/test_connection_quota.py::test_a_full_broker_takes_the_next_one_when_somebody_goes",
+    "max.connections.per.ip":
+        "unit/broker_core/server/test_connection_quota.py::test_one_address_too_many_is_turned_away_at_the_door",
+    "metrics.listener": "unit/broker_core/server/test_metrics_endpoint.py::test_what_clients_do_is_counted",
+    "node.id":
+        "unit/broker_core/broker/test_broker_node.py::"
+        "test_a_new_directory_belongs_to_the_node_id_of_the_settings",
+    "num.partitions":
+        "unit/broker_core/handlers/test_metadata.py::test_a_topic_made_at_first_sight_has_num_partitions",
+    "sasl.enabled.mechanisms":
+        "unit/broker_core/server/test_client_login.py::"
+        "test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are",
+    "sasl.jaas.config":
+        "unit/broker_core/broker/settings/test_listener_security.py::"
+        "test_users_of_plain_stand_with_the_mechanism_or_with_the_listener",
+    "sasl.server.max.receive.size":
+        "unit/broker_core/server/test_client_login.py::test_frames_are_small_until_the_login_and_large_after_it",
+    "ssl.client.auth":
+        "unit/broker_core/server/test_tcp_listener.py::"
+        "test_without_the_certificate_that_is_asked_for_nobody_is_let_in",
+    "ssl.principal.mapping.rules":
+        "unit/broker_core/server/test_tcp_listener.py::test_rules_make_a_name_of_the_subject",
+    "transaction.max.timeout.ms":
+        "unit/broker_core/broker/coordination/test_coordinators.py::"
+        "test_the_longest_transaction_comes_from_the_brokers_file",
+    **dict.fromkeys(
+        ("ssl.enabled.protocols", "ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key",
+         "ssl.keystore.location", "ssl.truststore.certificates", "ssl.truststore.location"),
+        "unit/broker_core/broker/settings/test_listener_security.py::"
+        "test_certificates_come_from_files_or_from_the_settings_themselves",
+    ),
+    **dict.fromkeys(
+        ("ssl.keystore.password", "ssl.keystore.type", "ssl.truststore.password", "ssl.truststore.type"),
+        "unit/broker_core/broker/settings/test_listener_security.py::"
+        "test_what_is_wrong_with_tls_is_said_with_the_listeners_name",
+    ),
+}  # fmt: skip
+"""Setting of a broker -> the test that shows what it changes."""
+
+OF_TOPICS = {
+    "cleanup.policy": "unit/broker_core/log/test_retention.py::test_a_compacted_topic_keeps_what_is_old_or_much",
+    "compression.gzip.level":
+        "unit/broker_core/model/test_topic_config.py::test_a_codec_has_the_topics_level_and_snappy_has_none",
+    "compression.lz4.level":
+        "unit/broker_core/model/test_topic_config.py::test_a_codec_has_the_topics_level_and_snappy_has_none",
+    "compression.type": "unit/broker_core/log/test_batch_validation.py::test_the_topics_codec_is_put_in_place",
+    "compression.zstd.level":
+        "unit/broker_core/model/test_topic_config.py::test_a_codec_has_the_topics_level_and_snappy_has_none",
+    "delete.retention.ms":
+        "unit/broker_core/log/test_compaction.py::"
+        "test_a_tombstone_removes_older_records_at_once_and_itself_after_the_delete_horizon",
+    "flush.messages": "unit/broker_core/storage/test_writable_partition.py::test_flush_messages_syncs_now_and_then",
+    "flush.ms":
+        "unit/broker_core/storage/test_writable_partition.py::test_a_clock_that_was_put_back_does_not_put_off_the_sync",
+    "flush.policy":
+        "unit/broker_core/storage/test_writable_partition.py::"
+        "test_with_flush_policy_os_nothing_is_synced_and_a_lost_tail_is_cut",
+    "index.interval.bytes":
+        "unit/broker_core/log/test_segment_index_feed.py::test_an_entry_follows_once_more_than_the_interval_has_passed",
+    "internal.segment.bytes":
+        "unit/broker_core/model/test_topic_config.py::test_kafkas_own_small_segments_for_tests_replace_segment_bytes",
+    "max.compaction.lag.ms":
+        "unit/broker_core/log/test_compaction_plan.py::"
+        "test_it_is_due_when_a_record_waits_longer_than_max_compaction_lag",
+    "max.message.bytes": "unit/broker_core/log/test_batch_validation.py::test_the_bound_on_a_batchs_size_is_named",
+    "message.timestamp.after.max.ms":
+        "unit/broker_core/log/test_batch_validation.py::test_a_timestamp_that_no_reader_could_show_is_refused",
+    "message.timestamp.before.max.ms":
+        "unit/broker_core/log/test_batch_validation.py::test_old_timestamps_are_taken_unless_the_topic_bounds_them",
+    "message.timestamp.type":
+        "unit/broker_core/log/test_batch_validation.py::test_with_log_append_time_create_times_do_not_matter",
+    "min.cleanable.dirty.ratio":
+        "unit/broker_core/log/test_compaction_plan.py::test_it_is_due_above_the_dirty_ratio_only",
+    "min.compaction.lag.ms":
+        "unit/broker_core/log/test_compaction_plan.py::test_young_segments_wait_for_min_compaction_lag",
+    "remote.storage.enable":
+        "unit/broker_core/model/test_topic_settings.py::test_remote_storage_cannot_be_switched_on",
+    "retention.bytes": "unit/broker_core/log/test_retention.py::test_retention_bytes_keeps_at_least_that_much",
+    "retention.ms": "unit/broker_core/log/test_retention.py::test_segments_older_than_retention_ms_go_oldest_first",
+    "segment.bytes": "unit/broker_core/log/test_partition_log.py::test_an_append_may_roll_several_times",
+    "segment.index.bytes":
+        "unit/broker_core/log/test_append_plan.py::"
+        "test_a_full_index_rolls_and_the_time_index_keeps_a_slot_for_closing",
+    "segment.jitter.ms":
+        "unit/broker_core/log/test_append_plan.py::test_with_a_jitter_segments_roll_earlier_each_by_its_own",
+    "segment.ms":
+        "unit/broker_core/log/test_append_plan.py::"
+        "test_a_segment_rolls_when_a_batch_is_segment_ms_younger_than_its_first",
+}  # fmt: skip
+"""The same of topics; that a broker's setting is one of its topics is in `test_broker_config` and below."""
+
+
+def is_there(test):
+    path, _, name = test.partition("::")
+    return re.search(rf"^def {name}\(", (TESTS / path).read_text(), re.MULTILINE) is not None
+
+
+def shown_by_effects():
+    text = "".join(file.read_text() for file in Path(__file__).parent.glob("test_broker_settings_effects*.py"))
+    marks = re.findall(r"^@of\((.*?)\)(?:  # fmt: skip)?$", text, re.MULTILINE | re.DOTALL)
+    return {name for mark in marks for name in re.findall(r'"([^"]+)"', mark)}
+
+
+def test_every_setting_of_a_broker_is_shown_to_count_or_told_to_have_no_effect():
+    of_topics = {name for names in TOPIC_SYNONYMS.values() for name in names}
+    shown = shown_by_effects() | ELSEWHERE.keys()
+    assert BROKER_SETTINGS.keys() - of_topics == shown
+    assert not shown & IDLE_SETTINGS.keys()
+    assert not [name for name, test in ELSEWHERE.items() if not is_there(test)]
+    assert not shown_by_effects() & ELSEWHERE.keys()
+
+
+def test_every_setting_of_a_topic_is_shown_to_count_or_told_to_have_no_effect():
+    assert SETTINGS.keys() == OF_TOPICS.keys() | IDLE_TOPIC_SETTINGS.keys()
+    assert not OF_TOPICS.keys() & IDLE_TOPIC_SETTINGS.keys()
+    assert not [name for name, test in OF_TOPICS.items() if not is_there(test)]
+
+
+@pytest.mark.parametrize(("name", "synonyms"), TOPIC_SYNONYMS.items(), ids=lambda value: str(value))
+def test_what_a_broker_says_for_its_topics_is_what_they_are_set_to(name, synonyms):
+    setting = SETTINGS[name]
+    other = {"BOOLEAN": "true", "DOUBLE": "0.25", "STRING": None, "LIST": "compact"}.get(setting.kind.name, "7")
+    other = {"compression.type": "lz4", "flush.policy": "os", "message.timestamp.type": "LogAppendTime",
+             "segment.bytes": "2000000"}.get(name, other)  # fmt: skip
+    for synonym in synonyms:
+        unit_ms = {"hours": 3_600_000, "minutes": 60_000}.get(synonym.rpartition(".")[2], 1)
+        config = parse_broker_config({synonym: other}).topic_config
+        found = getattr(config, name.replace(".", "_"))
+        assert found == (setting.parse(other) if unit_ms == 1 else 7 * unit_ms)
+        assert found != getattr(parse_broker_config({}).topic_config, name.replace(".", "_"))
+
+
+@pytest.mark.parametrize("name", sorted(IDLE_TOPIC_SETTINGS))
+def test_a_broker_that_is_told_a_setting_of_topics_without_effect_says_so_at_its_start(name):
+    for synonym in TOPIC_SYNONYMS.get(name, ()):
+        (note,) = parse_broker_config({synonym: BROKER_SETTINGS[synonym].default}).notes
+        assert note == f"{synonym} has no effect here: {IDLE_TOPIC_SETTINGS[name]}"
+
+
+def test_notes_are_lines_of_the_log_at_the_start(caplog):
+    with caplog.at_level(logging.INFO), SmallBroker(num__network__threads=5, log__preallocate="true"):
+        pass
+    assert "num.network.threads has no effect" in caplog.text
+    assert "log.preallocate has no effect here" in caplog.text
+
+
+def test_what_is_stored_in_a_directory_counts_without_a_broker_too(tmp_path):
+    """Kafka's cluster-wide defaults: an embedded process that maintains the log must not go by others."""
+    node = a_node(tmp_path / "log")
+    change = {"name": "log.retention.bytes", "config_operation": 0, "value": "0"}
+    resources = [{"resource_type": 4, "resource_name": "", "configs": [change]}]
+    ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources=resources)
+    make_topic(node, "t")
+    produce(node, "t", a_batch(3))
+    stop(node)
+    with EmbeddedCluster(tmp_path / "log") as cluster:
+        (report,) = cluster.maintain(["t"])
+        assert (report.error, report.deleted_offset_count) == (None, 3)
