@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from uuid import UUID
 
 from broker_core.cluster import FetchedBatches, PartitionBounds
@@ -108,6 +108,7 @@ class StagedUpload(Protocol):
         ...
 
 
+@runtime_checkable
 class StagedWrites(Protocol):
     """The writing side. `Cluster`s that have it: those on object storage."""
 

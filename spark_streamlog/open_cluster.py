@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import Any
+from typing import Any, Protocol, cast
 
 from broker_core.cluster import Cluster
 from broker_core.model.exceptions import DirectoryFormatError
+from broker_core.staged_writes import PlannedReads, StagedWrites
 from spark_streamlog.errors import around_calls, condition_error
 from spark_streamlog.options.option_reader import LogTarget
 from spark_streamlog.spark_calls import SPARK_CALLS
@@ -22,20 +23,31 @@ _opened: dict[tuple[int, LogTarget, bool], Cluster] = {}
 """By process, place, and whether a directory may be made a log."""
 
 
+class ObjectLog(Cluster, StagedWrites, PlannedReads, Protocol):
+    """A log on object storage; see `broker_core.object_cluster.object_cluster`."""
+
+    def exists(self) -> bool: ...
+
+    def ensure_log(self) -> None: ...
+
+
 def open_for_reading(target: LogTarget) -> Cluster:
     """Raises STREAMLOG_NO_SUCH_LOG when there is no log; nothing is created. Brokers are reached at the first call."""
-    if target.brokers is None and not os.path.isdir(target.path):
+    if target.is_directory and not os.path.isdir(target.path):
         raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason="no such directory")
     try:
-        return open_existing(target)
+        cluster = open_existing(target)
     except DirectoryFormatError as error:
         raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.path, reason=str(error)) from error
+    if target.objects is not None and not cast(ObjectLog, cluster).exists():
+        raise condition_error("STREAMLOG_NO_SUCH_LOG", path=target.objects.url, reason="it holds no streamlog.json")
+    return cluster
 
 
 def open_existing(target: LogTarget) -> Cluster:
     """For reading and writing a log that is there: nothing that is done with it makes a log.
 
-    Raises DirectoryFormatError when there is none.
+    Raises DirectoryFormatError when there is none; on object storage the first call raises ObjectLogFormatError.
     """
     return _open(target, create=False)
 
@@ -55,20 +67,24 @@ def _open(target: LogTarget, *, create: bool) -> Cluster:
 
 
 def _reopened(target: LogTarget, *, create: bool) -> Cluster:
-    # One door is loaded, not both: a query waits for it in every process that Spark starts.
-    if target.brokers is None:
-        from broker_core.embedded.embedded_cluster import open_embedded
+    # Only one door is loaded: a query waits for it in every process that Spark starts.
+    if target.objects is not None:
+        from broker_core.object_cluster.open_objects import open_objects
 
-        return open_embedded(target.path, create=create)
-    from broker_core.client.cluster_client import open_remote
+        return open_objects(target.objects.url, dict(target.objects.settings), create=create)
+    if target.brokers is not None:
+        from broker_core.client.cluster_client import open_remote
 
-    return open_remote(target.brokers)
+        return open_remote(target.brokers)
+    from broker_core.embedded.embedded_cluster import open_embedded
+
+    return open_embedded(target.path, create=create)
 
 
 def _release_directories() -> bool:
     """False when one is busy with maintenance and has to be asked again."""
     own: list[Any] = [
-        cluster for (pid, target, _), cluster in _opened.items() if pid == os.getpid() and not target.brokers
+        cluster for (pid, target, _), cluster in _opened.items() if pid == os.getpid() and target.is_directory
     ]
     busy = [cluster for cluster in own if not cluster.release()]
     return not busy

@@ -13,7 +13,7 @@ from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.object_place import ObjectUrl
 from broker_core.model.exceptions import DirectoryLockedError, DirectoryReadOnlyError, InvalidConfigError
 from broker_core.model.log_location import local_directory
-from broker_core.object_store.store_settings import is_object_url
+from broker_core.model.store_settings import is_object_url
 
 if TYPE_CHECKING:
     from broker_core.embedded.embedded_cluster import EmbeddedCluster

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from broker_core.cli.batch_dump import write_batch, write_records
 from broker_core.cli.object_place import ObjectUrl, open_object_log
 from broker_core.cli.screen import byte_progress, counted, note
 from broker_core.cluster import SegmentDescription
 from broker_core.model.identifiers import TopicPartition
-from broker_core.object_cluster.log_maintenance import LogMaintenanceReport
-from broker_core.object_cluster.object_cluster import ObjectCluster
 from broker_core.storage.verification import Finding
+
+if TYPE_CHECKING:
+    from broker_core.object_cluster.log_maintenance import LogMaintenanceReport
+    from broker_core.object_cluster.object_cluster import ObjectCluster
 
 
 def ranges_of(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 from broker_core.cli.error_sentence import UsageError
 from broker_core.cli.properties_file import read_properties
-from broker_core.cli.screen import note
 from broker_core.model.exceptions import InvalidConfigError
 
 if TYPE_CHECKING:
@@ -48,5 +47,7 @@ def open_object_log(url: ObjectUrl, command_config: Path | None, *, create: bool
 def _object_settings(given: Mapping[str, str], file: Path | None) -> dict[str, str]:
     ignored = sorted(name for name in given if not name.startswith(OPTION_PREFIX))
     if ignored:
+        from broker_core.cli.screen import note
+
         note(f"{file}: ignored settings: {', '.join(ignored)}")
     return {name: value for name, value in given.items() if name.startswith(OPTION_PREFIX)}

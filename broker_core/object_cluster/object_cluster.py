@@ -90,6 +90,10 @@ class ObjectCluster(TransactionsRefused):
     def one_look(self) -> AbstractContextManager[None]:
         return self._log.one_look()
 
+    def ensure_log(self) -> None:
+        """Makes the log if there is none, so that processes that may not make one find it."""
+        self._log.ensure()
+
     def _url(self) -> str:
         return self._means.store.url
 

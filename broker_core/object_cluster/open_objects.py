@@ -15,7 +15,7 @@ from broker_core.staged_writes import PlannedReads, StagedUpload, StagedWrites
 def open_objects(url: str, options: Mapping[str, str] | None = None, *, create: bool = False) -> ObjectCluster:
     """The log at `url` (s3://, s3a://, gs://, az://, abfss://, objects:///); no request is made yet.
 
-    `options`: those whose names begin with `object.`, see `object_store.store_settings`. With `create` a log that
+    `options`: those whose names begin with `object.`, see `model.store_settings`. With `create` a log that
     does not exist is made by the first write. Raises InvalidConfigError for a wrong URL or option,
     ObjectStoreUnsuitableError without the client library.
     """

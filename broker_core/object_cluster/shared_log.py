@@ -131,6 +131,14 @@ class SharedLog:
         with self._lock:
             return self._maybe_loaded() is not None or self._create
 
+    def ensure(self) -> None:
+        """Makes the log if there is none. Raises ObjectLogFormatError where it may not be made."""
+        with self._commit_lock, self._lock:
+            if self._maybe_loaded() is None:
+                if not self._create:
+                    raise no_log(self._means)
+                self._image = create_log(self._means)
+
     def _up_to_date(self) -> LogImage:
         was_loaded = self._image is not None
         image = self._loaded()

@@ -19,7 +19,7 @@ from broker_core.model.exceptions import (
     ObjectStoreUnsuitableError,
     ObjectThrottledError,
 )
-from broker_core.object_store.store_settings import StoreSettings
+from broker_core.model.store_settings import StoreSettings
 
 _CODE: Final = re.compile(r"<Code>(?P<code>[^<]{1,100})</Code>")
 _MESSAGE: Final = re.compile(r"<Message>(?P<message>[^<]{1,300})</Message>")

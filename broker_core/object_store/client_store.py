@@ -19,8 +19,8 @@ from broker_core.model.exceptions import (
     ObjectStoreUnsuitableError,
     StreamlogError,
 )
+from broker_core.model.store_settings import StoreSettings
 from broker_core.object_store.client_errors import translated
-from broker_core.object_store.store_settings import StoreSettings
 from broker_core.ports import ObjectEntry, ObjectUpload, StoredObject
 
 PART_BYTES: Final = 8 * 1024 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker_core.object_store.store_settings import FOLDER_SCHEME, parse_store_settings
+from broker_core.model.store_settings import FOLDER_SCHEME, parse_store_settings
 from broker_core.ports import ObjectStore
 
 

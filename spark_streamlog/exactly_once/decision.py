@@ -79,7 +79,7 @@ def find_decision(
     if decided is None or decided.batch < batch:
         return None
     if identity.batches_come_in_order:
-        _refuse_another_history(identity, decided, batch, input_fingerprint)
+        refuse_another_history(identity, decided, batch, input_fingerprint)
     return decided
 
 
@@ -131,7 +131,8 @@ def decode_decision(committed: GroupOffset) -> Decision:
         return Decision(batch=committed.offset)
 
 
-def _refuse_another_history(identity: SinkIdentity, decided: Decision, batch: int, input_fingerprint: str) -> None:
+def refuse_another_history(identity: SinkIdentity, decided: Decision, batch: int, input_fingerprint: str) -> None:
+    """`decided` covers `batch`. Raises STREAMLOG_BATCH_NOT_NEXT where it is a later batch, or has another input."""
     if decided.batch > batch:
         reason = f"batch {decided.batch} is decided already"
     elif input_fingerprint and decided.input_fingerprint and input_fingerprint != decided.input_fingerprint:

@@ -24,6 +24,7 @@ from broker_core.model.client_settings import ClientSettings
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.log_location import local_directory
 from spark_streamlog.errors import condition_error
+from spark_streamlog.options.object_options import ObjectTarget, object_target
 from spark_streamlog.options.remote_options import remote_settings
 from spark_streamlog.planning.quantity import duration_ms, size_bytes
 
@@ -58,14 +59,19 @@ class QueryKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogTarget:
-    """Where the log is: in a directory or at brokers. Hashable: opened logs are cached by it."""
+    """Where the log is: in a directory, on object storage or at brokers. Hashable: open logs are cached by it."""
 
     path: str = ""
-    """Absolute path of a log directory; empty where brokers keep it."""
+    """Absolute path of a log directory; empty for the other two."""
+    objects: ObjectTarget | None = None
     brokers: ClientSettings | None = None
 
+    @property
+    def is_directory(self) -> bool:
+        return self.objects is None and self.brokers is None
+
     def __str__(self) -> str:
-        return self.path if self.brokers is None else str(self.brokers)
+        return self.path if self.is_directory else str(self.objects or self.brokers)
 
 
 class OptionReader:
@@ -179,10 +185,13 @@ class OptionReader:
                     f"path names a directory and {BOOTSTRAP_SERVERS} brokers: a query reads one log, give one"
                 )
             return LogTarget(brokers=brokers)
+        objects = object_target(self, path)
+        if objects is not None:
+            return LogTarget(objects=objects)
         if path is None and not self.complaints:
             self.complain(
-                f"path is missing: the log directory, as in {'load' if self.role == 'source' else 'save'}(path), or "
-                f"give {BOOTSTRAP_SERVERS}"
+                f"path is missing: the log directory or its URL, as in "
+                f"{'load' if self.role == 'source' else 'save'}(path), or give {BOOTSTRAP_SERVERS}"
             )
             if not self._given:
                 self.complain(
@@ -214,7 +223,10 @@ class OptionReader:
         try:
             return os.path.abspath(local_directory(path))
         except InvalidConfigError as error:
-            self.complain(f"path: {error.message}; give a local directory, or {BOOTSTRAP_SERVERS} for brokers")
+            self.complain(
+                f"path: {error.message}; give a local directory, the URL of an object store, or {BOOTSTRAP_SERVERS} "
+                "for brokers"
+            )
             return ""
 
 

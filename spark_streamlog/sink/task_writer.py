@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pyspark import TaskContext
 
 from broker_core.cluster import Cluster, TopicDescription
+from broker_core.staged_writes import StagedWrites
 from broker_core.topic_producer import BatchTarget, ProducerTransaction, TopicProducer, describe_or_create
 from spark_streamlog.errors import with_conditions
 from spark_streamlog.exactly_once.steps import Step, log_step
+from spark_streamlog.open_cluster import ObjectLog
 from spark_streamlog.options.write_options import WriteOptions
 from spark_streamlog.rows.sink_columns import SinkColumns
 from spark_streamlog.rows.sink_rows import SinkRows
@@ -34,11 +36,32 @@ def write_at_least_once(
 
     Raises STREAMLOG_LOG_NOT_SHARED where the driver's log is not.
     """
-    writing = _Writing(open_planned_log(options.target, log), options, columns)
-    for _ in writing.write(batches, linger_s=LINGER_SECONDS):
-        pass
+    cluster = open_planned_log(options.target, log)
+    if isinstance(cluster, StagedWrites):
+        row_count = _upload_and_commit(cast(ObjectLog, cluster), options, columns, batches)
+    else:
+        writing = _Writing(cluster, options, columns)
+        for _ in writing.write(batches, linger_s=LINGER_SECONDS):
+            pass
+        row_count = writing.row_count
     prepare_worker_for_reuse()
-    return TaskCommitMessage(row_count=writing.row_count)
+    return TaskCommitMessage(row_count=row_count)
+
+
+def _upload_and_commit(log: ObjectLog, options: WriteOptions, columns: SinkColumns, batches: Iterator[Any]) -> int:
+    """The task commits its own upload: one object and one commit, where an append a round would make many. Returns the
+    count of rows."""
+    upload = log.stage()
+    try:
+        writing = _Writing(log, options, columns, target=upload)
+        for _ in writing.write(batches):
+            pass
+        staged = upload.finish()
+    except BaseException:
+        upload.abort()
+        raise
+    log.commit_staged([staged])
+    return writing.row_count
 
 
 @with_conditions()

@@ -8,7 +8,8 @@ where nobody looks for them. So the log's identity travels with the plan:
               log = planned_log_to_write(target)   before it plans a write: makes the log if there is none
     task      cluster = open_planned_log(target, log)
 
-A task opens what is there and never makes a log. With brokers there is nothing to compare: both functions give None.
+A task opens what is there and never makes a log. Brokers and URLs of object storage mean the same log everywhere: for
+them both functions give None.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Protocol, cast
 from broker_core.cluster import Cluster
 from broker_core.model.exceptions import DirectoryFormatError
 from spark_streamlog.errors import ConditionError, condition_error
-from spark_streamlog.open_cluster import open_existing, open_for_reading, open_for_writing
+from spark_streamlog.open_cluster import ObjectLog, open_existing, open_for_reading, open_for_writing
 from spark_streamlog.options.option_reader import LogTarget
 
 
@@ -44,7 +45,8 @@ class PlannedLog:
 
 def planned_log(target: LogTarget) -> PlannedLog | None:
     """On the driver, of a log to read. Raises STREAMLOG_NO_SUCH_LOG."""
-    if target.brokers is not None:
+    if not target.is_directory:
+        open_for_reading(target)
         return None
     embedded = cast(DirectoryLog, open_for_reading(target))
     return PlannedLog(host=socket.gethostname(), log_id=embedded.log_id)
@@ -52,7 +54,9 @@ def planned_log(target: LogTarget) -> PlannedLog | None:
 
 def planned_log_to_write(target: LogTarget) -> PlannedLog | None:
     """On the driver, of a log to write. Raises DirectoryFormatError, DirectoryReadOnlyError, DirectoryLockedError."""
-    if target.brokers is not None:
+    if target.objects is not None:
+        cast(ObjectLog, open_for_writing(target)).ensure_log()
+    if not target.is_directory:
         return None
     try:
         log_id = cast(DirectoryLog, open_existing(target)).ensure_log()

@@ -11,8 +11,8 @@ from broker_core.model.exceptions import (
     ObjectStoreUnsuitableError,
     ObjectThrottledError,
 )
+from broker_core.model.store_settings import parse_store_settings
 from broker_core.object_store.client_errors import translated
-from broker_core.object_store.store_settings import parse_store_settings
 
 SECRET = "topsecret"
 SETTINGS = parse_store_settings("s3://bucket/log", {"object.secret.access.key": SECRET})

@@ -128,13 +128,25 @@ def test_the_target_is_an_absolute_path(tmp_path, monkeypatch):
     assert options(path=f"file://{tmp_path}/a%20b").log_target().path == f"{tmp_path}/a b"
 
 
+def test_the_target_may_be_a_url_whose_settings_show_no_secret():
+    target = options(**{"path": "s3://bucket/log", "object.secret.access.key": "hunter2"}).log_target()
+    assert target.objects is not None and not target.is_directory
+    assert dict(target.objects.settings) == {"object.secret.access.key": "hunter2"}
+    assert str(target) == "s3://bucket/log"
+    assert "hunter2" not in repr(target)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({}, "no option arrived at all, and Spark hands over none of a table in its catalog"),
         ({"subscribe": "t"}, "path is missing"),
-        ({"path": "s3://bucket/log"}, "is not a directory of this machine"),
-        ({"path": "s3://bucket/log"}, "kafka.bootstrap.servers for brokers"),
+        ({"path": "hdfs://host/log"}, "is not a directory of this machine"),
+        ({"path": "hdfs://host/log"}, "the URL of an object store, or kafka.bootstrap.servers for brokers"),
+        ({"path": "s3://bucket"}, "names a bucket and no place in it"),
+        ({"path": "s3://bucket/log", "object.regoin": "x"}, "Did you mean object.region?"),
+        ({"path": "/log", "object.region": "x"}, "object.region is for a log on object storage"),
+        ({"path": "s3://b/log", "kafka.bootstrap.servers": "localhost:9092"}, "a query reads one log, give one"),
         ({"path": "file://host/log"}, "names a file on the machine host"),
         ({"paths": '["/a","/b"]'}, "a query reads one log"),
         ({"path": "/log", "kafka.bootstrap.servers": "localhost:9092"}, "a query reads one log, give one"),

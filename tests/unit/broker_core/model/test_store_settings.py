@@ -1,7 +1,7 @@
 import pytest
 
 from broker_core.model.exceptions import InvalidConfigError
-from broker_core.object_store.store_settings import is_object_url, parse_store_settings
+from broker_core.model.store_settings import is_object_url, parse_store_settings
 
 
 @pytest.mark.parametrize(
