@@ -114,18 +114,20 @@ def test_what_has_no_room_in_the_pipe_is_given_back_in_order(files, monkeypatch)
 
 def test_the_end_waits_for_what_was_ordered_and_its_threads_are_gone(files):
     def lane_threads():
-        return [thread for thread in threading.enumerate() if thread.name == "streamlog-sync-lane"]
+        return {thread for thread in threading.enumerate() if thread.name == "streamlog-sync-lane"}
+
+    of_others = lane_threads()  # a broker that other tests share may be there, too
 
     async def story():
         lanes = SyncLanes(asyncio.get_running_loop(), lambda answers: None)
-        assert lane_threads()
+        assert lane_threads() > of_others
         files[0].write(b"x" * 1_000_000)
         assert not lanes.order([(0, files[0].fileno())])
         lanes.stop_hearing()
         await asyncio.to_thread(lanes.close)
 
     asyncio.run(story())
-    assert not lane_threads()
+    assert lane_threads() <= of_others
 
 
 def with_syncs(story, *, is_native=True):
