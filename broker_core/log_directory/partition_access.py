@@ -164,7 +164,7 @@ class PartitionAccess:
         """
         is_recovered = False
         for _ in range(_ATTEMPT_COUNT):
-            topic = topic_of(self._catalog, partition)
+            topic = self._topic_of(partition)
             try:
                 with self._readers.use(partition, topic) as reader:
                     self._require_folder(partition, reader.identity)
@@ -192,7 +192,7 @@ class PartitionAccess:
         holds the whole directory has nothing to learn. It takes the lock too: its own threads delete topics and make
         them again, see the module."""
         for attempts_left in reversed(range(_ATTEMPT_COUNT)):
-            topic, defaults = topic_of(self._catalog, partition), self._defaults_now()
+            topic, defaults = self._topic_of(partition), self._defaults_now()
             try:
                 with self._writers.use(partition, topic) as writer, writer.lock.exclusive():
                     is_alone = self._directory.is_held_alone
@@ -269,6 +269,14 @@ class PartitionAccess:
     def close(self) -> None:
         self._readers.close()
         self._writers.close()
+
+    def _topic_of(self, partition: TopicPartition) -> TopicDescription:
+        """Raises UnknownTopicError; what is open of a topic that another process deleted is closed then."""
+        try:
+            return topic_of(self._catalog, partition)
+        except UnknownTopicError:
+            self.drop_topic(partition.topic)
+            raise
 
     def _open_reader(self, partition: TopicPartition, topic: TopicDescription) -> OpenReader[ReadablePartition]:
         return self._open_to_read(ReadablePartition, partition, topic)

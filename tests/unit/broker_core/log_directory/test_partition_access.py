@@ -1,3 +1,4 @@
+import contextlib
 import errno
 import os
 import shutil
@@ -521,3 +522,25 @@ def test_a_topic_made_again_knows_no_producer_of_the_one_before(path):
         assert [result.base_offset for result in with_sequences(door, 0, 1)] == [0, 1]
         list(with_sequences(door, 0, partition=TopicPartition("t", 1)))
         door.delete()
+
+
+def open_files_below(path):
+    found = []
+    for entry in os.scandir("/proc/self/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(entry.path))
+    return [name for name in found if name.startswith(f"{path}/t-")]
+
+
+def test_who_hears_that_another_process_deleted_a_topic_gives_its_disk_space_back(path):
+    one, two = Door(path), Door(path)
+    one.create(partition_count=2)
+    for number in range(2):
+        two.append(TopicPartition("t", number))
+        two.end(TopicPartition("t", number))
+    assert open_files_below(path)
+    one.delete()
+    for ask in (two.end, two.append):
+        with pytest.raises(UnknownTopicError):
+            ask()
+        assert not open_files_below(path)
