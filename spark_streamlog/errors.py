@@ -127,6 +127,11 @@ CONDITIONS: dict[str, Condition] = {
         "With {side}Format.mode=permissive it is null and the reason stands in the column _corrupt; with dropmalformed "
         "its row is left out.",
     ),
+    "STREAMLOG_UNREADABLE_RECORD": Condition(
+        "A record of topic {topic} partition {partition} at offset {offset} cannot be read: {reason}.",
+        "With onUnreadableRecord=skip it is left out, and a warning counts what was. endingOffsets and startingOffsets "
+        "can read around it, too.",
+    ),
     "STREAMLOG_TABLE_IN_STREAM": Condition(
         "The metadata tables (option table) can only be read in a batch query.",
         "Use spark.read, in foreachBatch where a stream needs them.",

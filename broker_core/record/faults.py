@@ -126,8 +126,15 @@ def error_of_fault(fault: KernelFault, *, position: int, offset: int, file: str 
     kind = _KINDS.get(fault.fault, CorruptBatchError)
     if not issubclass(kind, CorruptDataError):
         return kind(fault.what)
+    # Of a single record, where the rest of its batch is as it should be.
+    of_record = {"record_offset": fault.bound} if fault.fault is Fault.TIMESTAMP_RANGE else {}
     return kind(
-        _located(fault.what, position, offset, file), what=fault.what, position=position, offset=offset, file=file
+        _located(fault.what, position, offset, file),
+        what=fault.what,
+        position=position,
+        offset=offset,
+        file=file,
+        **of_record,
     )
 
 

@@ -29,7 +29,7 @@ OF_SOURCE: Final = (
     "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
     "failOnDataLoss", "includeHeaders", "minPartitions", "maxPartitions", "maxRecordsPerPartition",
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "maxBytesPerTrigger", "smallBatchOffsets",
-    "groupId", "groupIdPrefix", "pinRetention", "pushFilters", "fetchOffset.numRetries",
+    "onUnreadableRecord", "groupId", "groupIdPrefix", "pinRetention", "pushFilters", "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs", "kafkaConsumer.pollTimeoutMs",
 )  # fmt: skip
 OF_SINK: Final = ("topic", "topic.create", "topic.partitions", "delivery", "txnAppId", "txnVersion")

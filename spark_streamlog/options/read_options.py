@@ -69,6 +69,8 @@ class ReadOptions:
     """How long retention spares what the stream still needs, counted from its last sign of life."""
     fetch_offset_attempt_count: int
     fetch_offset_retry_interval_ms: int
+    skips_unreadable_records: bool
+    """Records and batches that cannot be decoded are left out and counted, in place of an error."""
     formats: RecordFormats
     """Of keys and values; a side without one stays binary."""
     push_filters: PushFilters
@@ -113,6 +115,7 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
         pin_retention_ms=_pin_retention_ms(options, kind, group_id),
         fetch_offset_attempt_count=options.integer("fetchOffset.numRetries", minimum=1, maximum=MAX_INTEGER) or 3,
         fetch_offset_retry_interval_ms=_retry_interval_ms(options),
+        skips_unreadable_records=options.choice("onUnreadableRecord", ("fail", "skip"), default="fail") == "skip",
         formats=source_formats(options, topic=_single_topic(subscription)),
         push_filters=PushFilters(options.choice("pushFilters", [each.value for each in PushFilters], default="auto")),
         ignored=_ignored(options),

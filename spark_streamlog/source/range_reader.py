@@ -18,18 +18,15 @@ from broker_core.cluster import Cluster, FetchedBatches, PartitionBounds
 from broker_core.model.exceptions import OffsetOutOfRangeError, UnknownPartitionError, UnknownTopicError
 from broker_core.model.fetch_start import FetchStart
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
-from broker_core.record.aborted_filter import AbortedFilter
 from broker_core.record.batch_header import read_header
-from broker_core.record.columns import DecodedBatches, decode
 from spark_streamlog.errors import report_data_loss
 from spark_streamlog.options.read_options import ReadOptions
 from spark_streamlog.planning.offset_limits import EARLIEST, LATEST
-from spark_streamlog.rows.record_rows import RecordRows, columns_to_decode
+from spark_streamlog.rows.record_rows import RecordRows
 from spark_streamlog.source.fetch_ahead import FetchAhead
+from spark_streamlog.source.fetched_rows import FetchedRows
 from spark_streamlog.source.planned_range import PlannedRange
 
-MAX_BATCH_ROWS = 2**17
-"""Rows of one Arrow batch: a fetch of small compressed records can inflate to millions."""
 FETCH_ATTEMPT_COUNT = 3
 """How often an offset may be out of reach and then within the log's bounds again, before it counts as lost."""
 SEVERAL_COUNT = 100
@@ -88,8 +85,7 @@ class _RangeReader:
         self._partition = planned.topic_partition
         self._options = options
         self._rows = RecordRows(self._partition, include_headers=options.include_headers, formats=options.formats)
-        self._columns = columns_to_decode(include_headers=options.include_headers)
-        self._aborted = AbortedFilter() if options.isolation is IsolationLevel.READ_COMMITTED else None
+        self._fetched_rows = FetchedRows(self._partition, options)
         self._attempts_left = FETCH_ATTEMPT_COUNT
         self._fetches = FetchAhead(self._fetch)
         self._first = first
@@ -118,28 +114,12 @@ class _RangeReader:
                 wanted = self._past_the_gap(fetched, wanted, until)
             else:
                 self._check_for_loss(fetched, wanted, until)
-                for decoded in self._decoded(fetched, wanted, until):
+                for decoded in self._fetched_rows.decoded(fetched, wanted, until):
                     assert decoded.next_offset > wanted, f"{self._partition}: a fetch at {wanted} that goes nowhere"
                     wanted = decoded.next_offset
                     if decoded.record_batch.num_rows:
                         yield self._rows.to_rows(decoded.record_batch)
-
-    def _decoded(self, fetched: FetchedBatches, wanted: int, until: int) -> Iterator[DecodedBatches]:
-        if self._aborted is not None:
-            self._aborted.add(fetched.aborted_transactions)
-        position = 0
-        while position < len(fetched.buffer) and wanted < until:
-            decoded = decode(
-                fetched.buffer[position:],
-                from_offset=wanted,
-                until_offset=until,
-                columns=self._columns,
-                aborted=self._aborted,
-                max_rows=MAX_BATCH_ROWS,
-            )
-            yield decoded
-            position += decoded.bytes_consumed
-            wanted = decoded.next_offset
+        self._fetched_rows.report_skipped()
 
     def _take_first(self, wanted: int) -> FetchedBatches | None:
         first, self._first = self._first, None

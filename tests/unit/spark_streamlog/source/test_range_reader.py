@@ -5,12 +5,12 @@ import pytest
 from support.brokers.in_memory_cluster import InMemoryCluster
 from support.spark.read_query import batch_values, read_options, values_of
 
-from broker_core.model.exceptions import CorruptBatchError, OffsetOutOfRangeError
+from broker_core.model.exceptions import OffsetOutOfRangeError
 from broker_core.model.identifiers import CompressionType, TimestampType, TopicPartition
 from spark_streamlog.errors import ConditionError
 from spark_streamlog.options.option_reader import QueryKind
 from spark_streamlog.options.read_options import parse_read_options
-from spark_streamlog.source import range_reader
+from spark_streamlog.source import fetched_rows, range_reader
 from spark_streamlog.source.planned_range import PlannedRange
 from spark_streamlog.source.range_reader import read_range
 
@@ -57,7 +57,7 @@ def test_ranges_split_anywhere_give_every_record_once(cluster):
 
 
 def test_large_batches_are_given_out_in_bounded_pieces(cluster, monkeypatch):
-    monkeypatch.setattr(range_reader, "MAX_BATCH_ROWS", 4)
+    monkeypatch.setattr(fetched_rows, "MAX_BATCH_ROWS", 4)
     fill(cluster, 30, per_batch=10)
     batches = list(read_range(cluster, planned(cluster, 2, 29), read_options()))
     assert values_of(batches) == [str(n) for n in range(2, 29)]
@@ -242,7 +242,7 @@ def test_a_corrupt_batch_is_reported_and_not_skipped(cluster):
     fill(cluster, 9)
     log = cluster._partitions[T0]
     log.batches[1] = log.batches[1][:-1] + bytes([log.batches[1][-1] ^ 1])
-    with pytest.raises(CorruptBatchError):
+    with pytest.raises(ConditionError, match=r"STREAMLOG_UNREADABLE_RECORD.*topic t partition 0 at offset 3.*checksum"):
         read(cluster, 0, 9, failOnDataLoss=False)
 
 

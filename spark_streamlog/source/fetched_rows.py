@@ -1,0 +1,140 @@
+"""Decodes what was fetched of one partition, and finds the way past what cannot be read.
+
+A record cannot be read when its timestamp does not fit Spark's microseconds; a batch when its bytes are not what they
+should be: its checksum, its records, its compressed content. The error names topic, partition and offset. With
+onUnreadableRecord=skip the record or batch is left out, and a warning counts what was:
+
+    decode [wanted, until) ─► refused at `bad` ─► decode [wanted, bad) ─► go on behind it
+
+What the log itself refuses to hand out, damage within a file, is never skipped: that is for `streamlog log verify`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from broker_core.cluster import FetchedBatches
+from broker_core.model.exceptions import CorruptDataError
+from broker_core.model.identifiers import IsolationLevel, TopicPartition
+from broker_core.record.aborted_filter import AbortedFilter
+from broker_core.record.batch_header import read_header
+from broker_core.record.columns import DecodedBatches, decode
+from spark_streamlog.errors import ConditionError, condition_error
+from spark_streamlog.options.read_options import ReadOptions
+from spark_streamlog.rows.record_rows import columns_to_decode
+
+logger = logging.getLogger("spark_streamlog")
+
+MAX_BATCH_ROWS = 2**17
+"""Rows of one Arrow batch: a fetch of small compressed records can inflate to millions."""
+
+_NO_ROWS = pa.RecordBatch.from_pydict({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableOffsets:
+    """Offsets [from_offset, until_offset) that cannot be read. `skipped_bytes`: from where decoding began to behind the
+    batch; None when only a record of the batch is bad. `record_count` is what the batch says of itself."""
+
+    from_offset: int
+    until_offset: int
+    skipped_bytes: int | None
+    record_count: int
+
+
+class FetchedRows:
+    """For one sequential read of a partition: aborted transactions are followed from fetch to fetch."""
+
+    def __init__(self, partition: TopicPartition, options: ReadOptions) -> None:
+        self._partition = partition
+        self._skips = options.skips_unreadable_records
+        self._columns = columns_to_decode(include_headers=options.include_headers)
+        self._aborted = AbortedFilter() if options.isolation is IsolationLevel.READ_COMMITTED else None
+        self._skipped_count = 0
+        self._first_skipped = ""
+
+    def decoded(self, fetched: FetchedBatches, wanted: int, until: int) -> Iterator[DecodedBatches]:
+        """Raises STREAMLOG_UNREADABLE_RECORD, unless such records are to be skipped."""
+        if self._aborted is not None:
+            self._aborted.add(fetched.aborted_transactions)
+        position, end = 0, until
+        while position < len(fetched.buffer) and wanted < until:
+            buffer = fetched.buffer[position:]
+            before = None if self._aborted is None else self._aborted.copy()
+            try:
+                decoded = decode(
+                    buffer,
+                    from_offset=wanted,
+                    until_offset=end,
+                    columns=self._columns,
+                    aborted=self._aborted,
+                    max_rows=MAX_BATCH_ROWS,
+                )
+            except CorruptDataError as error:
+                if self._aborted is not None and before is not None:
+                    self._aborted.restore(before)
+                bad = self._judge(error, buffer, wanted)
+                if bad.from_offset > wanted:
+                    end = min(until, bad.from_offset)
+                    continue
+                self._count(bad, error)
+                wanted, end = min(until, bad.until_offset), until
+                position += bad.skipped_bytes or 0
+                yield DecodedBatches(record_batch=_NO_ROWS, next_offset=wanted, bytes_consumed=0)
+                continue
+            yield decoded
+            position += decoded.bytes_consumed
+            wanted = decoded.next_offset
+            end = until if wanted >= end else end
+
+    def report_skipped(self) -> None:
+        """One warning for all of a range."""
+        if self._skipped_count:
+            logger.warning(
+                "onUnreadableRecord=skip: %d record(s) of topic %s partition %d were skipped, the first at %s",
+                self._skipped_count,
+                self._partition.topic,
+                self._partition.partition,
+                self._first_skipped,
+            )
+
+    def _judge(self, error: CorruptDataError, buffer: memoryview, wanted: int) -> UnreadableOffsets:
+        record_offset = error.fields.get("record_offset")
+        if record_offset is not None:
+            if not self._skips:
+                raise self._refusal(record_offset, error) from error
+            return UnreadableOffsets(
+                from_offset=record_offset, until_offset=record_offset + 1, skipped_bytes=None, record_count=1
+            )
+        base_offset, position = error.fields.get("offset", -1), error.fields.get("position", -1)
+        if not self._skips or base_offset < 0:
+            raise self._refusal(max(base_offset, wanted), error) from error
+        try:
+            header = read_header(buffer, position)
+        except CorruptDataError:
+            # Where the batch ends cannot be told either.
+            raise self._refusal(max(base_offset, wanted), error) from error
+        return UnreadableOffsets(
+            from_offset=base_offset,
+            until_offset=header.next_offset,
+            skipped_bytes=position + header.size_bytes,
+            record_count=header.record_count,
+        )
+
+    def _count(self, bad: UnreadableOffsets, error: CorruptDataError) -> None:
+        if not self._skipped_count:
+            self._first_skipped = f"offset {bad.from_offset}: {error.fields.get('what', error.message)}"
+        self._skipped_count += bad.record_count
+
+    def _refusal(self, offset: int, error: CorruptDataError) -> ConditionError:
+        return condition_error(
+            "STREAMLOG_UNREADABLE_RECORD",
+            topic=self._partition.topic,
+            partition=self._partition.partition,
+            offset=offset,
+            reason=error.fields.get("what", error.message),
+        )
