@@ -47,6 +47,13 @@ def test_orders_become_alerts_exactly_once_though_each_hop_repeats_its_last_batc
 
 
 @needs_java
+def test_payments_on_object_storage_are_sorted_once_though_the_last_batch_is_repeated(tmp_path, environment):
+    out = run([sys.executable, EXAMPLES / "object_log.py", "--path", "here"], environment, cwd=tmp_path)
+    assert "Spark forgets that its last batch was committed, and starts again" in out
+    assert "All 2,000 payments stand in `accepted` (1,802) or `refused` (198), each once" in " ".join(out.split())
+
+
+@needs_java
 @pytest.mark.long
 def test_the_typed_pipeline_agrees_with_a_plain_computation_and_puts_the_broken_value_aside(tmp_path, environment):
     out = run([sys.executable, EXAMPLES / "avro_pipeline.py", "--path", "here"], environment, cwd=tmp_path)
