@@ -8,8 +8,8 @@
     objects:///mnt/shared/log           a folder that all machines share
 
 For all: object.endpoint, object.allow.http, object.timeout.ms, object.connect.timeout.ms, object.max.retries,
-object.retry.timeout.ms. What is not given the client library takes from its usual places: environment, profile of the
-machine, role of the instance.
+object.retry.timeout.ms. What is not given the client library takes from the environment or the role of
+the machine; it does not read profiles in ~/.aws.
 """
 
 from __future__ import annotations
