@@ -2,6 +2,8 @@
 
 import gc
 import os
+import signal
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +18,13 @@ the log records that pytest keeps until the test is over."""
 # A busy machine is no failure: what a property costs is judged by the benches.
 settings.register_profile("house", deadline=None)
 settings.load_profile("house")
+
+
+def pytest_configure():
+    """A run in the background of a shell ignores these, and so would every process that a test starts."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):
