@@ -20,6 +20,7 @@ ENTRY_MODULES = {
     "spark_streamlog.data_source",
     "spark_streamlog.functions",  # for users
     "spark_streamlog.foreach_batch",  # for users
+    "spark_streamlog.lag_listener",  # for users
     "spark_streamlog.java_check",  # for the examples and the tests, before there is a session
     "broker_core.cli.main",
     "broker_core.object_cluster.open_objects",  # for users, as the other doors are

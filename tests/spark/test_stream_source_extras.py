@@ -1,6 +1,7 @@
 """What the streaming source has and Spark's own for Kafka lacks, with Spark's own calls in their own order."""
 
 import time
+from uuid import UUID
 
 import pytest
 from support.builders.append_records import append_values
@@ -11,6 +12,7 @@ from broker_core.embedded.embedded_cluster import open_embedded
 from broker_core.group_lag import lag_of_group
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.retention_pin import pinned_until_ms
+from spark_streamlog.lag_listener import LagListener, lags_of
 
 T0 = TopicPartition("t", 0)
 
@@ -119,4 +121,29 @@ def await_true(condition, timeout_seconds=20):
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         assert time.monotonic() < deadline, "it did not come true"
+        time.sleep(0.05)
+
+
+def test_a_listener_tells_how_far_a_query_is_behind(spark, log, stream):
+    told = []
+    listener = LagListener(told.append)
+    spark.streams.addListener(listener)
+    try:
+        driver = stream(maxOffsetsPerTrigger=8)
+        driver.run_available_now()
+        # Spark calls listeners in a thread of its own.
+        wait_until(lambda: len(told) >= 3)
+        assert [lag.offsets.total for lag in told[:3]] == [12, 4, 0]
+        assert {lag.query_id for lag in told} == {UUID(driver.query.id)}
+        assert told[0].topics == ("t",)
+        (last,) = lags_of(driver.query.lastProgress)
+        assert last.offsets.total == 0
+    finally:
+        spark.streams.removeListener(listener)
+
+
+def wait_until(is_so, timeout_seconds=60):
+    deadline = time.monotonic() + timeout_seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not come"
         time.sleep(0.05)
