@@ -4,6 +4,7 @@ import datetime
 import time
 
 import pytest
+from chispa import assert_df_equality
 from support.builders.append_records import append_records, append_values
 from support.clients.transacting import begin, write
 
@@ -55,32 +56,28 @@ def test_everything_is_read_by_default(log, frame):
 
 def test_the_columns_are_those_of_sparks_kafka_source(spark, log, frame):
     append_records(log, "t", Record(key=b"k", value=b"", timestamp_ms=1_700_000_000_123), partition=1)
-    df = frame()
-    assert [f"{f.name} {f.dataType.simpleString()}" for f in df.schema] == [
-        "key binary", "value binary", "topic string", "partition int", "offset bigint", "timestamp timestamp",
-        "timestampType int",
-    ]  # fmt: skip
-    (row,) = df.where("partition = 1 AND offset = 2").collect()
-    assert (row.key, row.value, row.topic, row.partition, row.offset, row.timestampType) == (b"k", b"", "t", 1, 2, 0)
-    assert row.timestamp == datetime.datetime.fromtimestamp(1_700_000_000.123)
+    expected = spark.createDataFrame(
+        [(b"k", b"", "t", 1, 2, datetime.datetime.fromtimestamp(1_700_000_000.123), 0)],
+        "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int",
+    )
+    assert_df_equality(frame().where("partition = 1 AND offset = 2"), expected)
 
 
-def test_headers_come_when_asked_for_and_none_is_null(log, frame):
+def test_headers_come_when_asked_for_and_none_is_null(spark, log, frame):
     headers = (("a", b"1"), ("b", None), ("a", b""))
     append_records(log, "t", Record(value=b"h", timestamp_ms=0, headers=headers), Record(timestamp_ms=0))
     df = frame(includeHeaders="true", startingOffsets='{"t":{"0":3,"1":2}}')
-    assert df.schema["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
-    with_headers, without = df.orderBy("offset").collect()
-    assert [(h.key, h.value) for h in with_headers.headers] == list(headers)
-    assert without.headers is None
-
-
-def test_null_and_empty_differ(log, frame):
-    append_records(
-        log, "t", *(Record(key=k, value=v, timestamp_ms=0) for k, v in [(None, None), (b"", b""), (None, b"x")])
+    expected = spark.createDataFrame(
+        [(3, list(headers)), (4, None)], "offset bigint, headers array<struct<key:string,value:binary>>"
     )
-    rows = frame(startingOffsets='{"t":{"0":3,"1":2}}').orderBy("offset").collect()
-    assert [(row.key, row.value) for row in rows] == [(None, None), (b"", b""), (None, b"x")]
+    assert_df_equality(df.select("offset", "headers"), expected, ignore_row_order=True)
+
+
+def test_null_and_empty_differ(spark, log, frame):
+    given = [(None, None), (b"", b""), (None, b"x")]
+    append_records(log, "t", *(Record(key=k, value=v, timestamp_ms=0) for k, v in given))
+    df = frame(startingOffsets='{"t":{"0":3,"1":2}}').orderBy("offset").select("key", "value")
+    assert_df_equality(df, spark.createDataFrame(given, "key binary, value binary"))
 
 
 @pytest.mark.parametrize(
