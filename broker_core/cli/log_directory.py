@@ -32,6 +32,8 @@ def parse_place(location: str, *, way_to_brokers: str = "") -> Path | ObjectUrl:
 
 def parse_directory(location: str, *, way_to_brokers: str = "") -> Path:
     """What --path names. Raises UsageError for a URL of something else than a directory of this machine."""
+    if is_object_url(location):
+        raise UsageError(f"--path {location}: a broker serves a local directory, not a log on object storage")
     try:
         return Path(local_directory(location))
     except InvalidConfigError as error:

@@ -64,3 +64,9 @@ def test_a_file_that_is_not_there_is_named(streamlog, tmp_path):
     outcome = streamlog("broker", "--config", tmp_path / "none", with_path=False)
     assert outcome.status == 1
     assert "none: No such file" in outcome.err
+
+
+def test_a_broker_refuses_a_log_on_object_storage_by_name(streamlog):
+    refused = streamlog("broker", "--path", "s3://bucket/log", with_path=False)
+    assert refused.status == 2
+    assert "s3://bucket/log: a broker serves a local directory, not a log on object storage" in refused.err
