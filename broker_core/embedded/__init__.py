@@ -1,1 +1,1 @@
-"""The embedded door: a directory that several processes open at once, with no server, as SQLite is used."""
+"""The embedded cluster: several processes open one directory at once, without a server, as with SQLite."""

@@ -1,7 +1,7 @@
-"""Read-committed readers that stand before an open transaction: they see to it that it ends if its writer is dead.
+"""Read-committed readers blocked by an open transaction: they end the transaction if its writer is dead.
 
-Without a server nobody else would: a transaction that was decided and whose writer died before the markers, or that has
-timed out, would hold its partitions' readers until the next writer comes by.
+Without a server, no other process would: a transaction that was decided and whose writer died before the markers, or
+that has timed out, would block the readers of its partitions until the next writer starts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from broker_core.ports import Clock
 _log: Final = logging.getLogger(__name__)
 
 ASKED_EVERY_MS = 500
-"""Between two questions of one process: a reader that polls shall not take part in every end of a living writer."""
+"""The minimum interval between two attempts of one process: a polling reader does not take part in every end of a
+living writer's transactions."""
 
 
 class HeldBackReaders:
-    """`settle` ends what can be ended, and says whether there was anything. Its error fails no reader."""
+    """`settle` ends the transactions that can be ended, and returns whether there were any. Its errors fail no
+    reader."""
 
     def __init__(self, settle: Callable[[], bool], clock: Clock) -> None:
         self._settle = settle
@@ -29,7 +31,7 @@ class HeldBackReaders:
         self._asked_at_ms: int | None = None
 
     def maybe_settle(self, bounds: PartitionBounds) -> bool:
-        """Whether something was ended, so that a second look at the partition is worth it."""
+        """Returns whether a transaction was ended, so that reading the partition again is worthwhile."""
         if bounds.last_stable_offset >= bounds.high_watermark:
             return False
         now_ms = self._clock.now_ms()

@@ -1,7 +1,7 @@
-"""Committed offsets in a directory of ours: appended to `__consumer_offsets`, plainly or as part of a transaction.
+"""Committed offsets in a streamlog directory: appended to `__consumer_offsets`, alone or as part of a transaction.
 
 Inside a transaction they are one transactional batch, written like any producer's: verified under the partition's lock,
-committed by a marker. So a group's offset and the records that go with it are decided by the same append.
+committed by a marker. So one append decides both a group's offsets and the records that belong to them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OffsetsLog = CoordinatorLog[GroupOffsets, GroupRecord]
 
 
 class ConsumerOffsets:
-    """The group coordinator of one directory, in this process, as far as offsets go."""
+    """The group coordinator of one directory, in this process; it only manages offsets."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class ConsumerOffsets:
         self._clock = clock
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
-        """Raises UnknownTopicError and UnknownPartitionError for what does not exist, besides what Cluster says."""
+        """Raises UnknownTopicError and UnknownPartitionError, besides the errors that `Cluster` documents."""
         topic_ids = self._topic_ids(offsets)
         self._log.change(
             lambda state: state.plan_commit(group_id, offsets, now_ms=self._clock.now_ms(), topic_ids=topic_ids)
@@ -80,7 +80,7 @@ class ConsumerOffsets:
         self._log.change(lambda state: state.plan_delete_group(group_id))
 
     def forget_topic(self, topic: TopicDescription) -> None:
-        """Rolls back what was committed for a topic that was deleted. Never fails: the topic is gone already."""
+        """Deletes the offsets that were committed for a deleted topic. Never raises: the topic is already deleted."""
         try:
             self._log.state.refresh()
             if self._log.state.look(lambda state: state.plan_forget_topic(topic.name, topic_id=topic.topic_id).records):
@@ -89,12 +89,13 @@ class ConsumerOffsets:
             _log.warning("offsets committed for deleted topic %s are still there: %s", topic.name, error)
 
     def pinned_offset(self, partition: TopicPartition) -> int | None:
-        """The lowest offset that a reader has asked to keep, by a committed offset that says until when."""
+        """The lowest offset that a reader has pinned: a committed offset can say until when its records must be
+        kept."""
         self._log.state.refresh()
         return self._log.state.look(lambda state: state.pinned_offset(partition, self._clock.now_ms()))
 
     def _topic_ids(self, partitions: Iterable[TopicPartition]) -> dict[str, UUID]:
-        """Raises UnknownTopicError, UnknownPartitionError; the log of offsets itself may be made only now."""
+        """Raises UnknownTopicError, UnknownPartitionError. Skips `__consumer_offsets`, which may not exist yet."""
         return {
             partition.topic: topic_of(self._catalog, partition).topic_id
             for partition in partitions

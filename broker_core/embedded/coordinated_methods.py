@@ -1,4 +1,4 @@
-"""The methods of `Cluster` on producers, transactions and groups, handed on to the coordinators of the directory."""
+"""The methods of `Cluster` for producers, transactions and groups. They delegate to the directory's coordinators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST_PRODUCER_EPOCH: Final = 0
 
 
 class CoordinatedMethods(ABC):
-    """Of `EmbeddedCluster`; see `broker_core.cluster.Cluster` for what they promise."""
+    """A part of `EmbeddedCluster`. `broker_core.cluster.Cluster` documents the methods."""
 
     @abstractmethod
     def _opened(self) -> OpenLog: ...

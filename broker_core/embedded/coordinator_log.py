@@ -1,12 +1,13 @@
-"""A coordinator's log as its one writer at a time: `__transaction_state-0` or `__consumer_offsets-0`.
+"""Writes to a coordinator's log, one process at a time: `__transaction_state-0` or `__consumer_offsets-0`.
 
     log.change(lambda machine: machine.plan_something(...))
 
-takes the partition's lock, replays what others appended, plans on that state, appends the plan's records as one batch
-and replays them. So processes are judged one after the other, and a crash leaves a change whole or absent.
+takes the partition's lock, replays the appends of other processes, plans on that state, appends the plan's records as
+one batch and replays them. So the changes of all processes are serialized, and after a crash a change is complete or
+absent.
 
-Order of locks: the metadata log's, then `__transaction_state`, then any other partition's. A plan runs under the lock
-and may take none: what it needs of the metadata log (a producer id) is fetched before.
+Lock order: the metadata log's, then `__transaction_state`, then any other partition's. A plan runs under the lock and
+must not take another: what it needs from the metadata log (a producer id) is fetched before.
 """
 
 from __future__ import annotations
@@ -30,16 +31,16 @@ Planned = TypeVar("Planned")
 Reply = TypeVar("Reply")
 
 _ATTEMPT_COUNT: Final = 3
-"""Times that somebody may delete the internal topic during one change."""
+"""How many times the internal topic may be deleted by other processes during one change."""
 
 
 def never(reply: object) -> bool:
-    """Of a change that must not be lost."""
+    """For a change that must not be lost."""
     return False
 
 
 class CoordinatorLog(Generic[Machine, Planned]):
-    """`state` follows the log; `on_rolled` is told when a segment was begun."""
+    """`state` follows the log; `on_rolled` is called after a new segment was started."""
 
     def __init__(
         self,
@@ -62,11 +63,11 @@ class CoordinatorLog(Generic[Machine, Planned]):
         *,
         may_be_lost: Callable[[Reply], bool] = never,
     ) -> Reply:
-        """The plan's reply, once its records are in the log. Raises what the plan raises, and StorageError.
+        """Returns the plan's reply once its records are in the log. Raises what the plan raises, and StorageError.
 
-        `may_be_lost(reply)`: no harm is done if a power failure, which ends all processes that know of the change,
-        undoes it. Then it is not synced; the next change that must not be lost syncs it, too. The log is made if there
-        is none, unless the plan is one that an empty log refuses.
+        `may_be_lost(reply)`: the change may be lost in a power failure, because that also ends all processes that know
+        of it. Then the append is not synced; the next change that must not be lost syncs it, too. Creates the log if it
+        does not exist, unless an empty log would refuse the plan.
         """
         partition = self.state.partition
         for attempt in range(_ATTEMPT_COUNT):

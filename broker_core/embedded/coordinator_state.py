@@ -1,16 +1,15 @@
-"""What one partition of an internal topic adds up to, kept up to date with what all processes append.
+"""The state of one partition of an internal topic, kept up to date with the appends of all processes.
 
-    refresh()            outside of any partition's lock: learns everything, opens and makes what is missing
-    look(question)       the answer of the state as it is known
-    look_held(question)  while another partition's lock is held: learns what was appended since, by one small read, and
-                         answers. Takes no lock and makes nothing; where it would have to, it gives up, and `retrying`
-                         around the whole operation tries again once the lock is released
+    refresh()            outside of any partition's lock: reads all new records, opens and creates what is missing
+    look(question)       the answer of the state as it is
+    look_held(question)  while another partition's lock is held: reads the new records with one small read, and answers.
+                         Takes no lock and creates nothing. If it would have to, it raises, and `retrying` around the
+                         whole operation tries again after the lock is released
 
-The state is a fold over the log (`coordinator.contract`), so it is discarded and folded again whenever the log is not
-the one that was followed: the topic was deleted and made again, offsets are missing behind the last one that was seen
-(a compaction has been there, and what it took away may be a tombstone or a marker), or so much was appended meanwhile
-that a new fold is faster. Threads may share it; the mutex is held for reads of the log, never during a wait for a
-lock.
+The state is a fold over the log (`coordinator.contract`). It is discarded and loaded again if the log cannot be
+followed: the topic was deleted and recreated, offsets are missing after the last one that was read (a compaction may
+have removed a tombstone or a marker), or so many records were appended that loading is faster. Threads may share it.
+The mutex is held for reads of the log, but never while waiting for a lock.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ Answer = TypeVar("Answer")
 _READ_BYTES: Final = 4 * 1024 * 1024
 _ATTEMPT_COUNT: Final = 10
 _FOLLOWED_OFFSETS: Final = 1000
-"""Following more than that one by one costs more than folding a log of usual size again."""
+"""Above this, replaying the new records costs more than loading a log of usual size again."""
 
 
 class _NotHeldError(Exception):
-    """The log must be reopened, which cannot be done while a partition's lock is held."""
+    """The log must be reopened, which is not possible while a partition's lock is held."""
 
 
 class CoordinatorState(Generic[Machine, Planned]):
-    """Of the partition of `kind`."""
+    """The state of the partition of `kind`."""
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class CoordinatorState(Generic[Machine, Planned]):
             return question(self._machine)
 
     def refresh(self) -> None:
-        """Without the topic, or the partition's folder in a real Kafka's directory, the state is empty.
+        """If the topic is missing, or the partition's folder in a real Kafka's directory, the state is empty.
 
         Raises StorageError, CorruptDataError.
         """
@@ -92,18 +91,19 @@ class CoordinatorState(Generic[Machine, Planned]):
             self._forget()
 
     def follow(self, store: ReadablePartition) -> None:
-        """Learns what `store` holds, which is open on this partition."""
+        """Reads the new records from `store`, which is open on this partition."""
         with self._mutex:
             self._follow(store)
 
     def look_held(self, question: Callable[[Machine], Answer]) -> Answer:
-        """See above. The catalog must have been refreshed under the lock that is held."""
+        """See the module. The catalog must have been refreshed under the lock that is held."""
         with self._mutex:
             self._follow_held()
             return question(self._machine)
 
     def retrying(self, operation: Callable[[], Answer]) -> Answer:
-        """The operation's answer; what it does under a lock may use `look_held` before it changes anything."""
+        """Returns the operation's answer. Under a lock, the operation may call `look_held` before it changes
+        anything."""
         if self._held is None:
             self._reopen()
         for _ in range(_ATTEMPT_COUNT):
@@ -126,7 +126,7 @@ class CoordinatorState(Generic[Machine, Planned]):
             raise _NotHeldError from error
 
     def _reopen(self) -> None:
-        """Outside of any lock. Raises StorageError; without the topic there is nothing to open."""
+        """Must be called without any lock. Raises StorageError; without the topic there is nothing to open."""
         self.refresh()
         try:
             opened = self._access.open_held(self.partition)
@@ -160,7 +160,7 @@ class CoordinatorState(Generic[Machine, Planned]):
             self._load(store)
 
     def _replay_up_to(self, store: ReadablePartition, end_offset: int) -> bool:
-        """False: offsets are missing, so the state is not known."""
+        """Returns False if offsets are missing, so that the state is unknown."""
         try:
             while self._next_offset < end_offset:
                 fetched = store.read(self._next_offset, max_bytes=_READ_BYTES, until_offset=end_offset)
@@ -169,7 +169,7 @@ class CoordinatorState(Generic[Machine, Planned]):
                 self.kind.replay_events(self._machine, events_of(fetched.buffer, from_offset=self._next_offset))
                 self._next_offset = fetched.next_offset
         except BaseException:
-            self._is_loaded = False  # half of what was read is replayed
+            self._is_loaded = False  # an unknown part of the records was replayed
             raise
         return True
 

@@ -1,7 +1,7 @@
-"""What can be asked of transactions and groups without changing anything, in a directory of ours and in a real Kafka's.
+"""Read-only queries on transactions and groups, in a streamlog directory and in a real Kafka's.
 
-Ours has one partition of each log, whose state is kept; a real Kafka's has many, which are read again for each
-question: these are the questions of tools.
+A streamlog directory has one partition of each log, and its state is kept. A real Kafka's has many, which are read
+again for each query: only tools use these queries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Answer = TypeVar("Answer")
 
 
 class _View(Generic[Machine]):
-    """`settle` comes before each look: what the dead left shall not be shown as if it were under way."""
+    """`settle` runs before each query, so that transactions of dead processes are not shown as ongoing."""
 
     def __init__(
         self, states: Callable[[], Iterable[CoordinatorState[Machine, Any]]], settle: Callable[[], object]
@@ -31,7 +31,7 @@ class _View(Generic[Machine]):
         self._settle = settle
 
     def _answers(self, question: Callable[[Machine], Answer]) -> Iterator[Answer]:
-        """Of each state, as it is now."""
+        """Yields the current answer of each state."""
         self._settle()
         for state in self._states():
             state.refresh()
@@ -53,7 +53,7 @@ class TransactionView(_View[TransactionCoordinator]):
 
 
 class GroupView(_View[GroupOffsets]):
-    """A decided transaction's offsets are committed, so it is finished first."""
+    """The offsets of a decided transaction are committed, so `settle` finishes it first."""
 
     def groups(self) -> tuple[str, ...]:
         return tuple(sorted(set(chain.from_iterable(self._answers(GroupOffsets.groups)))))

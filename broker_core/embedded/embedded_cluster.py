@@ -1,18 +1,17 @@
-"""`Cluster` on a directory, in this process: no server, and as many processes at once as like.
+"""`Cluster` on a directory, in this process: without a server, and for any number of processes at once.
 
     cluster = open_embedded("/data/log", create=True)
     cluster.create_topic("events", partition_count=4)
     cluster.append(TopicPartition("events", 0), batches)
 
-Every operation first looks at what other processes did, which takes microseconds when they did nothing. Threads may
-share a cluster. A forked child may use the one it inherited: it restarts there, with its own files, locks and
-producer ids. A directory that was removed and made again under an open cluster is noticed and reopened.
+Every operation first reads the changes of other processes, which takes microseconds if there are none. Threads may
+share a cluster. A forked child may use the one it inherited: it restarts there, with its own files, locks and producer
+ids. If the directory was removed and recreated under an open cluster, the cluster notices it and reopens the directory.
 
-Transactions and committed offsets need no server either: see `transactions` for who decides, and who finishes what a
-dead process has decided.
+Transactions and committed offsets need no server either: `transactions` describes which process decides, and which one
+finishes the decided transactions of a dead process.
 
-In a directory that a real Kafka wrote everything can be read and nothing is changed: a call that would change something
-raises DirectoryReadOnlyError.
+A directory that a real Kafka wrote is read-only: a call that would change it raises DirectoryReadOnlyError.
 """
 
 from __future__ import annotations
@@ -69,19 +68,20 @@ _NO_DIRECTORY: Final = UUID(int=0)
 
 
 def open_embedded(path: str | os.PathLike[str], *, create: bool = False) -> EmbeddedCluster:
-    """The log in a directory. With `create` a path that does not exist, or an empty directory, becomes a log at the
-    first write; without it DirectoryFormatError.
+    """Opens the log in a directory. With `create`, a path that does not exist, or an empty directory, becomes a log at
+    the first write; without it, it raises DirectoryFormatError.
 
-    `path` may be a URL: `file:///data/log`. Raises InvalidConfigError for any other one, and DirectoryFormatError,
-    DirectoryLockedError, DirectoryReadOnlyError, each with what to do.
+    `path` may be a URL: `file:///data/log`. Raises InvalidConfigError for any other URL, and DirectoryFormatError,
+    DirectoryLockedError, DirectoryReadOnlyError; each message says what to do.
     """
     return EmbeddedCluster(path, create=create)
 
 
 class EmbeddedCluster(CoordinatedMethods, LookupMethods):
-    """`broker_core.cluster.Cluster`; see there for what the methods promise.
+    """An implementation of `broker_core.cluster.Cluster`, which documents the methods.
 
-    `partition_count` of a new topic is `num_partitions` unless given. `close()` waits for running maintenance.
+    A new topic has `num_partitions` partitions unless `partition_count` is set. `close()` waits for running
+    maintenance.
     """
 
     def __init__(
@@ -120,16 +120,16 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
 
     @property
     def log_id(self) -> str:
-        """Says which log stands at the path now: cluster and directory id of its meta.properties.
+        """Identifies the log that is at the path now: cluster id and directory id of its meta.properties.
 
-        Empty where there is no log yet, and in the directory of a Kafka that wrote neither. Raises DirectoryFormatError
-        when the directory is gone.
+        Empty if there is no log yet, and in the directory of a Kafka that wrote neither. Raises DirectoryFormatError if
+        the directory was removed.
         """
         self._opened()
         return self._directory.log_id
 
     def ensure_log(self) -> str:
-        """Makes the directory a log if it is none yet, durably. Returns its `log_id`."""
+        """Creates the log in the directory if there is none yet, durably. Returns its `log_id`."""
         self._own()
         return self.log_id
 
@@ -243,7 +243,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         is_blocked = isolation is IsolationLevel.READ_COMMITTED and not fetched.buffer
         if is_blocked and opened.own is not None and opened.own.blocked.maybe_settle(fetched.bounds):
             fetched = opened.access.read(partition, read)
-        # After the read, so that a topic recreated meanwhile is noticed before its records are handed on.
+        # After the read, so that a topic recreated meanwhile is noticed before its records are returned.
         if topic_id is not None and opened.access.topic_id_of(partition) != topic_id:
             raise UnknownTopicError(
                 f"Topic '{partition.topic}' with the id {topic_id} does not exist.", topic=partition.topic
@@ -284,11 +284,11 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
     def maintain(
         self, topics: Collection[str] | None = None, *, progress: MaintenanceProgress | None = None
     ) -> tuple[MaintenanceReport, ...]:
-        """Retention, compaction and key filters now, of these topics or of all, and removal of what crashes left of
-        deleted ones.
+        """Runs retention, compaction and key filters now, on these topics or on all. For all topics, also removes the
+        remains of deleted topics after crashes.
 
-        `progress(partition, done_count, total_count)` comes before each partition. An error of one partition stands
-        in its report and stops no other. Raises UnknownTopicError before anything is done.
+        `progress(partition, done_count, total_count)` is called before each partition. An error of one partition is in
+        its report and does not stop the others. Raises UnknownTopicError before anything is done.
         """
         own = self._own()
         known = self.describe_topics()
@@ -307,9 +307,10 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         return tuple(reports)
 
     def release(self) -> bool:
-        """Closes the files and releases the directory's lock, for a broker to take it; the next call takes it again.
+        """Closes the files and releases the directory's lock, so that a broker can take it; the next call takes it
+        again.
 
-        Only when no other call is in progress. False, and nothing is released, while maintenance runs.
+        Call it only while no other call is in progress. While maintenance runs, it returns False and releases nothing.
         """
         if self._maintenance.is_busy:
             return False
@@ -321,7 +322,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         return True
 
     def close(self) -> None:
-        """Gives back files and locks. Closing twice is harmless; any other call afterwards raises StorageError."""
+        """Closes files and releases locks. Closing twice is harmless; any other call afterwards raises StorageError."""
         self._maintenance.stop()
         with self._mutex:
             self._is_closed = True
@@ -339,7 +340,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
         self.close()
 
     def reset_after_fork(self) -> None:
-        """In a forked child: what the parent has open is left alone, and reopened at the first use."""
+        """In a forked child: does not touch the parent's open files; the first use reopens them."""
         self._mutex = threading.Lock()
         self._open_log = None
         self._directory.reset_after_fork()
@@ -347,7 +348,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
     # -- the directory --
 
     def _opened(self) -> OpenLog:
-        """What is open of the directory; reopened when another directory stands at the path."""
+        """The open log of the directory; reopened if the path has another directory now."""
         opened = self._open_log
         if opened is not None and not self._directory.has_changed():
             return opened
@@ -364,15 +365,15 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
             return self._open_log
 
     def _changing(self) -> OwnLog:
-        """The means to change the log; they make it when they have something to write. Raises DirectoryReadOnlyError
-        that says why not."""
+        """What is needed to change the log; the log itself is created at the first write. Raises DirectoryReadOnlyError
+        with the reason."""
         opened = self._opened()
         self._directory.require_writable()
         assert opened.own is not None, f"{self._directory.path} is writable and not ours"
         return opened.own
 
     def _own(self) -> OwnLog:
-        """The same, with the log made if there is none."""
+        """As `_changing`, and creates the log if there is none."""
         own = self._changing()
         self._make_directory()
         return own
@@ -383,7 +384,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods):
                 self._directory.make()
 
     def _refuse_before_making(self, plan: TopicPlan) -> None:
-        """What is refused in an empty log anyway shall not make one."""
+        """A plan that an empty log refuses does not create the log."""
         self._opened()
         self._directory.require_writable()
         if self._directory.kind is DirectoryKind.ABSENT:

@@ -1,14 +1,14 @@
-"""The topics of a directory that a real Kafka wrote: from its partition folders, and from its metadata log if that is
-there too. Nothing is written.
+"""The topics of a directory that a real Kafka wrote: from its partition folders, and from its metadata log if it has
+one. Read-only.
 
-A broker's directory has folders only for the partitions that the broker keeps, so a topic is listed when one of its
-folders is here. Names, ids and partition counts come from the folders; the metadata log adds the settings and, for a
-topic that is spread over several brokers, the whole count. The metadata is the newest snapshot,
-`__cluster_metadata-0/<offset>-<epoch>.checkpoint`, and the log behind it. If it cannot be read (a newer Kafka), the
-folders alone must do.
+A broker's directory has folders only for the partitions of that broker, so a topic is listed if one of its folders is
+here. Names, ids and partition counts come from the folders; the metadata log adds the settings and, for a topic on
+several brokers, the full partition count. The metadata is the newest snapshot,
+`__cluster_metadata-0/<offset>-<epoch>.checkpoint`, and the log after it. If it cannot be read (a newer Kafka), only the
+folders are used.
 
-A living Kafka makes and renames entries of the root when topics change, so the root's modification time tells whether
-to look again.
+A running Kafka creates and renames entries of the root when topics change, so the root's modification time shows
+whether to read it again.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ForeignTopics:
         except NotADirectoryError:
             return None
         except StreamlogError as error:
-            # Records must not vanish with a damaged file: who reads the partition is told.
+            # A damaged file must not hide records: reading the partition raises the error.
             _log.warning("%s", error)
             topic_id = None
         return TopicDescription(

@@ -1,4 +1,4 @@
-"""Partitions of the two coordinators' logs as states that are kept up to date."""
+"""The states of the partitions of both coordinators' logs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from broker_core.txn.txn_records import TransactionRecord
 def transactions_in(
     access: PartitionAccess, catalog: TopicCatalog, number: int
 ) -> CoordinatorState[TransactionCoordinator, TransactionRecord]:
-    """Of one partition of `__transaction_state`."""
+    """The state of one partition of `__transaction_state`."""
     partition = TopicPartition(TRANSACTION_STATE_TOPIC, number)
     return CoordinatorState(transactions_kind(partition, _new_coordinator), access, catalog)
 
@@ -29,13 +29,13 @@ def transactions_in(
 def offsets_in(
     access: PartitionAccess, catalog: TopicCatalog, number: int, *, topic_id_of: TopicIdOf | None = None
 ) -> CoordinatorState[GroupOffsets, GroupRecord]:
-    """Of one partition of `__consumer_offsets`. `topic_id_of`: see `GroupOffsets`."""
+    """The state of one partition of `__consumer_offsets`. `topic_id_of`: see `GroupOffsets`."""
     partition = TopicPartition(CONSUMER_OFFSETS_TOPIC, number)
     return CoordinatorState(offsets_kind(partition, lambda: GroupOffsets(topic_id_of)), access, catalog)
 
 
 def partitions_of(catalog: TopicCatalog, topic: str) -> Iterator[int]:
-    """A real Kafka spreads the ids over fifty partitions, by their hash; a search for one of them may read all."""
+    """A real Kafka spreads the ids over fifty partitions, by their hash; a search for one id may read all of them."""
     catalog.refresh()
     found = catalog.topic(topic)
     return iter(range(found.partition_count if found is not None else 0))

@@ -1,4 +1,4 @@
-"""The methods of `Cluster` that say what lies where: segments, bytes, keys. All read, none takes a lock."""
+"""The methods of `Cluster` that look up segments, bytes and keys. All only read, and none takes a lock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from broker_core.storage.readable_partition import ReadablePartition
 
 
 class LookupMethods(ABC):
-    """Of `EmbeddedCluster`; see `broker_core.cluster.Cluster` for what they promise."""
+    """A part of `EmbeddedCluster`. `broker_core.cluster.Cluster` documents the methods."""
 
     @abstractmethod
     def _opened(self) -> OpenLog: ...
@@ -41,7 +41,7 @@ class LookupMethods(ABC):
 def find_offset(
     store: ReadablePartition, *, spec: int, isolation: IsolationLevel, on_bounds: Callable[[PartitionBounds], None]
 ) -> OffsetAndTimestamp | None:
-    """One look-up of `Cluster.list_offsets`. `on_bounds` hears the bounds it was answered by."""
+    """One look-up of `Cluster.list_offsets`. `on_bounds` is called with the bounds that the answer is based on."""
     if spec == OffsetSpec.MAX_TIMESTAMP:
         return store.find_max_timestamp()
     bounds = store.bounds()

@@ -1,7 +1,7 @@
-"""The thread that does maintenance after a segment was begun: the append that began it does not wait for it.
+"""The thread that runs maintenance after a new segment was started. The append that started it does not wait.
 
-What goes wrong is written to the log and fails nobody. A process that ends in the middle leaves what a crash would: the
-next writer finishes it. The thread ends when there is nothing to do.
+Errors are logged and fail no call. If the process ends during maintenance, the directory is as after a crash: the next
+writer finishes the work. The thread ends when there is nothing to do.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _log: Final = logging.getLogger(__name__)
 
 
 class MaintenanceThread:
-    """Does `work(partition)` for every partition that was asked for, one after the other, each once however often it
-    was asked for while it waited."""
+    """Runs `work(partition)` for every requested partition, one after the other. Requests for a partition that is
+    already waiting are merged."""
 
     def __init__(self, work: Callable[[TopicPartition], object]) -> None:
         self._work = work
@@ -48,7 +48,7 @@ class MaintenanceThread:
             return self._thread is not None
 
     def stop(self) -> None:
-        """Waits until what was asked for is done; nothing is accepted any more."""
+        """Waits until the requested work is done. Later requests are ignored."""
         with self._mutex:
             self._is_stopped = True
             thread = self._thread
@@ -56,7 +56,7 @@ class MaintenanceThread:
             thread.join()
 
     def reset_after_fork(self) -> None:
-        """The parent's thread does not exist in the child, and what it was to do is the parent's business."""
+        """The parent's thread does not exist in the child, and the parent does its pending work."""
         self._begin()
 
     def _run(self) -> None:

@@ -1,15 +1,15 @@
 """Markers: the control batches that end decided transactions in their partitions.
 
-Several processes may be at the same transactions at once, the one that decided them and others that found them decided,
-so each partition is judged under its lock:
+Several processes may end the same transactions at once: the one that decided them and others that found them decided.
+So each partition is checked under its lock:
 
-    is it still being ended?        if not, somebody completed it and its producer may have begun another transaction,
-                                    which a late marker would end
-    is the marker there already?    the producer's epoch is the marker's and nothing of it is open: a crash, or another
-                                    process, came between marker and completion
+    is it still being ended?        if not, another process completed it and its producer may have begun another
+                                    transaction, which a late marker would end
+    is the marker already written?  the producer's epoch is the marker's and it has no open transaction: a crash, or
+                                    another process, came between marker and completion
 
-A partition that was added and never written gets its marker too: the epoch in it fences a writer that was judged to be
-allowed to write and has not done so yet. Partitions of deleted topics are skipped.
+A partition that was added and never written gets its marker too: the marker's epoch fences a writer that passed its
+check and has not written yet. Partitions of deleted topics are skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class MarkerWriter:
-    """Writes for the transactions that `state` says are being ended."""
+    """Writes the markers of the transactions that are being ended according to `state`."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class MarkerWriter:
         self._on_rolled = on_rolled
 
     def write(self, endings: Sequence[EndingTransaction]) -> dict[TopicPartition, Exception]:
-        """Durable when it returns, but for the partitions in the answer, each with what stood in the way."""
+        """The markers are durable on return, except in the returned partitions, each with its error."""
         by_partition: defaultdict[TopicPartition, list[EndingTransaction]] = defaultdict(list)
         for ending in endings:
             for partition in ending.partitions:
@@ -71,8 +71,8 @@ class MarkerWriter:
         return errors
 
     def _try_to_write(self, partition: TopicPartition, endings: list[EndingTransaction]) -> Exception | None:
-        """What stood in the way, None if nothing did or the topic is gone. One that was gone and is there again was
-        made again meanwhile: the new one is tried."""
+        """Returns the error; None if there was none or the topic was deleted. A topic that was deleted and exists again
+        was recreated meanwhile: the markers are tried on the new one."""
         error: Exception | None = None
         for _ in range(_ATTEMPT_COUNT):
             try:
@@ -106,7 +106,7 @@ class MarkerWriter:
                     *(store.topic_partition, ending.producer_id, entry.producer_epoch, ending.transactional_id),
                 )
                 continue
-            # A broker that once served the directory may have spoken with a higher epoch than ours.
+            # A broker that once served the directory may have used a higher epoch than ours.
             coordinator_epoch = max(ending.coordinator_epoch, entry.coordinator_epoch if entry else -1)
             batches += build_end_transaction_marker(
                 EndTransactionMarker(is_commit=ending.is_commit, coordinator_epoch=coordinator_epoch),

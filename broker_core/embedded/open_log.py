@@ -1,4 +1,4 @@
-"""Everything that is open of one log directory, for as long as it is the same directory."""
+"""The open objects of one log directory, as long as the path has the same directory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from broker_core.txn.transaction_coordinator import TransactionCoordinator
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnLog:
-    """What a directory of ours has besides: the means to change it."""
+    """What a streamlog directory has besides: the objects that change the log."""
 
     metadata_log: MetadataLog
     folders: PartitionFolders
@@ -67,8 +67,8 @@ class OpenLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenerServices:
-    """What opening a log takes beside the directory. `on_rolled`: a partition began a segment, time for maintenance.
-    `make_directory` makes it a log if it is ABSENT."""
+    """What opening a log needs besides the directory. `on_rolled`: a partition started a segment, so maintenance is
+    due. `make_directory` creates the log if the directory is ABSENT."""
 
     fs: FileSystem
     clock: Clock
@@ -78,7 +78,8 @@ class OpenerServices:
 
 
 def open_log(directory: LogDirectory, services: OpenerServices) -> OpenLog:
-    """Opens nothing yet: files are opened as they are needed. What is ABSENT is one of ours without topics."""
+    """Opens no files yet: they are opened on demand. An ABSENT directory is treated as a streamlog directory without
+    topics."""
     return (
         _open_foreign(directory, services)
         if directory.kind is DirectoryKind.FOREIGN

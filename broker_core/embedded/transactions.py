@@ -1,17 +1,17 @@
-"""Transactions in a directory of ours: the coordinator's decisions, and who carries them out.
+"""Transactions in a streamlog directory: the coordinator's decisions, and which process carries them out.
 
-    init / add      appended to `__transaction_state`, planned on what all processes did
-    end             ONE append decides for all transactions that are ended together (Prepare*). From then on nobody can
-                    take it back; markers, then one append completes them
-    whoever comes   between decision and completion a process may die. Whoever next looks at the coordinator finishes
-                    what is decided and aborts what has timed out: `settle`
+    init / add      appended to `__transaction_state`, planned on the appends of all processes
+    end             ONE append decides for all transactions that are ended together (Prepare*). It is final; then the
+                    markers are written, and one more append completes the transactions
+    settle          a process may die between decision and completion. The next process that reads the coordinator's
+                    state finishes decided transactions and aborts those that have timed out
     append          is verified under the partition's lock (KIP-890): the transaction must be open, of that producer and
                     epoch, and hold the partition. An end is decided before its marker waits for that lock. So either
-                    the records lie before the marker or the append is refused, and no transaction is left hanging
+                    the records are before the marker or the append is refused, and there are no hanging transactions
 
-What may be lost in a power failure: an id's initialisation (the process that holds it is dead as well) and a completion
-(the markers are on the device; it is found again). What may not: a partition that is added, before the first record in
-it; a decision, before the first marker; a marker, before the completion.
+May be lost in a power failure: the initialisation of an id (the process that owns it is dead as well) and a completion
+(the markers are durable; the next process completes it again). Must not be lost: an added partition, before its first
+record; a decision, before the first marker; a marker, before the completion.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ TransactionPlan = Callable[[TransactionCoordinator], CoordinatorResult[Transacti
 _logger: Final = logging.getLogger(__name__)
 
 _ATTEMPT_COUNT: Final = 10
-"""Times that others may open and leave transactions under the same id, or replace the log, during one operation."""
+"""How many times other processes may begin transactions under the same id, or replace the log, during one operation."""
 
 _UNDER_WAY: Final = frozenset(
     {TransactionState.ONGOING, TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
 )
 
 _FORGETTING_EVERY_MS: Final = 3_600_000
-"""How often a process looks for ids that are long idle."""
+"""How often a process checks for ids that were idle for too long."""
 
 
 def _always(reply: object) -> bool:
@@ -107,7 +107,7 @@ class Transactions:
         )
 
     def add_partitions(self, producer: TransactionalProducer, partitions: Collection[TopicPartition]) -> None:
-        """Of users' topics. Raises UnknownTopicError, UnknownPartitionError, InvalidTopicNameError."""
+        """Only for users' topics. Raises UnknownTopicError, UnknownPartitionError, InvalidTopicNameError."""
         for partition in partitions:
             require_no_internal_topic(partition.topic, "write to")
             topic_of(self._catalog, partition)
@@ -140,9 +140,9 @@ class Transactions:
         return not ending.is_commit
 
     def settle(self) -> bool:
-        """Finishes what is decided and aborts what has timed out; says whether there was anything.
+        """Finishes decided transactions and aborts those that have timed out. Returns whether there were any.
 
-        What stands in the way of that is written to the log: it is not the business of who happened to come by.
+        Errors are only logged: the transactions may belong to other processes.
         """
         state = self._log.state
         state.refresh()
@@ -159,7 +159,7 @@ class Transactions:
         return True
 
     def require_none_open(self) -> None:
-        """Without the log of transactions nobody could end them. Raises PolicyViolationError."""
+        """Without `__transaction_state`, open transactions could not be ended. Raises PolicyViolationError."""
         self.settle()
         under_way = self._log.state.look(lambda coordinator: coordinator.list_transactions(states=_UNDER_WAY))
         if under_way:
@@ -175,7 +175,7 @@ class Transactions:
         producer: ProducerIdAndEpoch,
         operation: Callable[[WritablePartition], Answer],
     ) -> Answer:
-        """`operation` under the partition's lock, if the producer has a transaction open that holds the partition.
+        """Runs `operation` under the partition's lock if the producer has an open transaction that holds the partition.
 
         Raises InvalidTransactionStateError, ProducerFencedError, and what the operation raises.
         """
@@ -189,7 +189,7 @@ class Transactions:
         return self._log.state.retrying(lambda: self._access.write(partition, verified))
 
     def _change_ended(self, plan: TransactionPlan[Answer]) -> Answer:
-        """Where the last transaction is still being ended, it is ended, and the plan made again."""
+        """If the last transaction is still being ended, ends it and plans again."""
         try:
             return self._change(plan)
         except ConcurrentTransactionsError:
@@ -197,7 +197,7 @@ class Transactions:
         return self._change(plan)
 
     def _change(self, plan: TransactionPlan[Answer], *, may_be_lost: Callable[[Answer], bool] = never) -> Answer:
-        """A plan may need producer ids, and may not wait for them while it holds the log."""
+        """A plan may need a producer id, but must not wait for one while it holds the log."""
         while True:
             try:
                 return self._log.change(plan, may_be_lost=may_be_lost)
@@ -218,13 +218,13 @@ class Transactions:
         return bool(coordinator.plan_expire(now_ms).records)
 
     def _finish(self, endings: Sequence[EndingTransaction]) -> None:
-        """Writes the markers and completes those that have them all. Raises what stood in the way of the others."""
+        """Writes the markers and completes the transactions that have all of theirs. Raises the error of the others."""
         if not endings:
             return
         errors = self._markers.write(endings)
         whole = [ending for ending in endings if not errors.keys() & set(ending.partitions)]
         if whole:
-            # Only those that nobody completed meanwhile: their ids may have begun another transaction.
+            # Only those that no other process completed meanwhile: their ids may have begun another transaction.
             self._log.change(
                 lambda coordinator: coordinator.plan_complete(whole, now_ms=self._clock.now_ms()), may_be_lost=_always
             )
@@ -237,8 +237,8 @@ class Transactions:
 
 
 def transactional_writer(batches: bytearray) -> ProducerIdAndEpoch | None:
-    """Who writes these batches in a transaction; None outside of one. What a batch says of itself counts, and an append
-    is of one producer: whoever mixes them in one is refused with it."""
+    """The producer of transactional batches; None for others. The header of the first batch is used: an append must be
+    of one producer, and mixed batches are refused later."""
     if len(batches) < HEADER_BYTES:
         return None
     header = read_header(batches)
