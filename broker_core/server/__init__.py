@@ -1,1 +1,1 @@
-"""A broker as a process: sockets, threads and time around `broker.BrokerNode`. The only room with asyncio."""
+"""The broker process: sockets, threads and time around `broker.BrokerNode`. The only room that uses asyncio."""

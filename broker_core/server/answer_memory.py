@@ -1,8 +1,8 @@
-"""How much memory the answers of a node take that nobody has fetched yet.
+"""The memory of a node's answers that clients have not fetched yet.
 
-Each connection says how much it holds. When all together hold too much, or the node itself has as much as it should (of
-appends that wait for the disk), no connection takes further requests until there is room again; those that wait are
-told in the order they came.
+Each connection reports how much it holds. If all connections together hold too much, or the node itself is at its limit
+(appends that wait for the disk), no connection takes further requests until there is room again. Waiting connections
+resume in the order in which they came.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 
 class AnswerMemory:
-    """`limit_bytes` may be passed by what is already at work: it decides about new requests only. `is_node_full` is
-    asked too; when it may have changed, `look` is to be called."""
+    """Requests that are already in progress may exceed `limit_bytes`: it only applies to new requests. `is_node_full`
+    is checked too; call `look` whenever its result may have changed."""
 
     def __init__(self, limit_bytes: int, *, is_node_full: Callable[[], bool] = lambda: False) -> None:
         self._limit_bytes = limit_bytes
@@ -26,7 +26,7 @@ class AnswerMemory:
 
     @property
     def room_bytes(self) -> int:
-        """What answers may still take."""
+        """The remaining room for answers."""
         return max(0, self._limit_bytes - self.held_bytes)
 
     def change(self, by_bytes: int) -> None:
@@ -34,7 +34,7 @@ class AnswerMemory:
         self.look()
 
     def look(self) -> None:
-        """Tells those that wait, as long as there is room."""
+        """Resumes waiting connections as long as there is room."""
         while self._waiting and not self.is_full:
             resume = next(iter(self._waiting))
             del self._waiting[resume]

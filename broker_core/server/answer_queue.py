@@ -1,8 +1,8 @@
-"""The answers of one connection, in the order of its requests, whichever is ready first.
+"""The answers of one connection, sent in the order of its requests, in whichever order they become ready.
 
 place = queue.add(request_bytes)
 queue.fill(place, parts, bytes)     parts of a frame; empty: nothing is sent
-queue.take_ready()                  what can go out now
+queue.take_ready()                  the answers that can be sent now
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing_extensions import Buffer
 
 @dataclass(slots=True, eq=False)
 class QueuedAnswer:
-    """Of one request. `parts` None: it is not answered yet. `closes`: nothing follows its answer."""
+    """The answer of one request. `parts` is None until it is ready. `closes`: the connection ends after this answer."""
 
     request_bytes: int
     parts: Sequence[Buffer] | None = None
@@ -25,7 +25,7 @@ class QueuedAnswer:
 
 
 class AnswerQueue:
-    """Counts are of requests that are not answered, bytes of answers those that are and have to wait."""
+    """`open_count` and `open_bytes` are of unanswered requests, `ready_bytes` of answers that wait for earlier ones."""
 
     def __init__(self) -> None:
         self._places: deque[QueuedAnswer] = deque()
@@ -42,7 +42,7 @@ class AnswerQueue:
         return place
 
     def fill(self, place: QueuedAnswer, parts: Sequence[Buffer], size_bytes: int) -> None:
-        """`size_bytes`: of all parts together."""
+        """`size_bytes` is the total of all parts."""
         assert place.parts is None, "a request is answered twice"
         place.parts = parts
         place.size_bytes = size_bytes
@@ -51,7 +51,7 @@ class AnswerQueue:
         self.ready_bytes += size_bytes
 
     def take_ready(self) -> list[QueuedAnswer]:
-        """Those at the front that are answered; they are forgotten here. None any more behind one that closes."""
+        """Removes and returns the ready answers at the front. Returns none after an answer that closes."""
         ready: list[QueuedAnswer] = []
         while self._places and self._places[0].parts is not None and not self._is_over:
             place = self._places.popleft()

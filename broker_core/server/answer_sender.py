@@ -1,15 +1,16 @@
-"""The last step of a connection's answers: to its socket, without a copy of what is large.
+"""Sends a connection's answers to its socket, without copying large ones.
 
-    sender.send(parts, size_bytes)      behind what waits already
-    sender.pause(), sender.resume()     the transport holds something; it has nothing left, and `go_on` is due
+    sender.send(parts, size_bytes)      after everything that waits already
+    sender.pause(), sender.resume()     the transport's buffer is filled; it is empty, so call `go_on`
 
-A transport of asyncio copies what the socket does not take at once, and copies that again each time that some of it has
-gone: an answer of four megabytes several times. So parts go to the socket itself, all with one call, as long as the
-transport holds nothing. What the socket does not take waits here, as it is; the transport gets a small piece of it,
-and says when the socket has taken that. Where the transport has to see all bytes (TLS), it gets a piece at a time.
+An asyncio transport copies the bytes that the socket does not take at once, and copies the rest again each time that
+the socket takes some: several times for an answer of four megabytes. So while the transport's buffer is empty, the
+parts go directly to the socket, all with one call. What the socket does not take waits here without a copy; the
+transport gets only a small piece of it, and reports when the socket has taken that. If the transport must see all bytes
+(TLS), it gets one piece at a time.
 
-When the connection turns out to be broken what waits is let go at once, and nothing is tried again: asyncio keeps an
-exception of `write` for a turn, and with its frames the whole answer.
+If the connection is broken, waiting parts are released at once and nothing is sent again: asyncio keeps an exception of
+`write` for a turn, and with its frames the whole answer.
 """
 
 from __future__ import annotations
@@ -22,23 +23,24 @@ from typing import Any, Final, Protocol
 from typing_extensions import Buffer
 
 HIGH_WATER_BYTES: Final = 1
-"""The transport says so as soon as it holds more. Not 0: that of TLS would stop for ever, having nothing."""
+"""The transport pauses the sender when it holds more. Not 0: the TLS transport would pause forever while it is
+empty."""
 
 _JOINED_BYTES: Final = 64 * 1024
-"""Parts that are fewer bytes than this all together are put into one first: many small ones cost more than a copy."""
+"""If all parts together are smaller, they are joined first: many small parts cost more than a copy."""
 
 _PIECE_BYTES: Final = 4096
-"""Which the transport copies, each time that the socket is full."""
+"""The piece that the transport copies, each time that the socket is full."""
 
 _TLS_PIECE_BYTES: Final = 256 * 1024
-"""Which the transport encrypts at a time."""
+"""The piece that the transport encrypts at a time."""
 
 _PARTS_AT_ONCE: Final = 64
-"""The system takes 1024 (IOV_MAX)."""
+"""The system's limit is 1024 (IOV_MAX)."""
 
 
 class Transport(Protocol):
-    """What is used of `asyncio.Transport`."""
+    """The used part of `asyncio.Transport`."""
 
     def write(self, data: Any) -> None: ...
     def get_write_buffer_size(self) -> int: ...
@@ -46,7 +48,7 @@ class Transport(Protocol):
 
 
 class DirectSocket(Protocol):
-    """What is used of a `socket.socket` that does not block."""
+    """The used part of a non-blocking `socket.socket`."""
 
     def send(self, data: Any) -> int: ...
     def sendmsg(self, buffers: Iterable[Any]) -> int: ...
@@ -54,8 +56,8 @@ class DirectSocket(Protocol):
 
 
 class AnswerSender:
-    """`direct`: the transport's own socket, if bytes may go there without it. The transport's limits are to be
-    `HIGH_WATER_BYTES` and 0. `on_broken` is called once, and may be in the middle of a `send`."""
+    """`direct`: the transport's own socket, if bytes may be sent there directly. The transport's limits must be
+    `HIGH_WATER_BYTES` and 0. `on_broken` is called once, possibly during `send`."""
 
     def __init__(self, transport: Transport, direct: DirectSocket | None, on_broken: Callable[[], None]) -> None:
         self._transport = transport
@@ -68,16 +70,16 @@ class AnswerSender:
 
     @property
     def held_bytes(self) -> int:
-        """Which the socket has not taken."""
+        """Bytes that the socket has not taken."""
         return self._waiting_bytes + self._transport.get_write_buffer_size()
 
     @property
     def is_empty(self) -> bool:
-        """Whether the socket has got everything, as far as the transport tells."""
+        """Whether the socket has taken everything, as far as the transport reports."""
         return not self._waiting and not self._is_paused
 
     def send(self, parts: Sequence[Buffer], size_bytes: int) -> None:
-        """`size_bytes`: of all of them. They must not change any more."""
+        """`size_bytes` is the total of all parts. The caller must not change them afterwards."""
         if self._is_broken:
             return
         if size_bytes < _JOINED_BYTES:
@@ -100,11 +102,11 @@ class AnswerSender:
         self._is_paused = True
 
     def resume(self) -> None:
-        """`go_on` is due, as soon as the transport is not in the middle of its own work."""
+        """Call `go_on` as soon as the transport has finished its own work."""
         self._is_paused = False
 
     def go_on(self) -> None:
-        """Sends what waits, unless the transport has got something again meanwhile."""
+        """Sends the waiting parts, unless the transport's buffer was filled again meanwhile."""
         self._send_waiting()
 
     def _may_go_directly(self) -> bool:
@@ -117,20 +119,20 @@ class AnswerSender:
                 return
             piece_bytes = _TLS_PIECE_BYTES
             if self._direct is not None and self._may_go_directly():
-                # Until the socket says that it is full: a broken one says so only then.
+                # Until the socket is full: a broken socket raises an error only at the next call.
                 sent = self._try_to_send(self._direct.sendmsg, islice(self._waiting, _PARTS_AT_ONCE))
                 if sent:
                     self._take_off(sent)
                     continue
                 piece_bytes = _PIECE_BYTES
             if self._waiting:
-                # It pauses this unless the socket has taken all of it meanwhile.
+                # The transport calls `pause`, unless the socket has taken everything meanwhile.
                 piece = self._waiting[0][:piece_bytes]
                 self._take_off(len(piece))
                 self._transport.write(piece)
 
     def _try_to_send(self, send: Callable[[Any], int], data: Buffer | Iterable[Buffer]) -> int:
-        """How much was sent, by one of the socket's ways to send."""
+        """Returns the number of sent bytes. `send` is a method of the socket."""
         try:
             return send(data)
         except BlockingIOError:
@@ -147,7 +149,7 @@ class AnswerSender:
             self._on_broken()
 
     def _take_off(self, byte_count: int) -> None:
-        """From the front of what waits."""
+        """Removes bytes from the front of the waiting parts."""
         self._waiting_bytes -= byte_count
         while byte_count:
             first = self._waiting[0]

@@ -1,8 +1,8 @@
-"""A broker as the work of a process: until SIGTERM or SIGINT, which stop it cleanly; the second one ends it at once.
+"""Runs a broker in this process until SIGTERM or SIGINT. The first signal stops it cleanly, the second one at once.
 
     streamlog broker is ready: PLAINTEXT://127.0.0.1:9092 SASL_SSL://broker.example.com:9093
 
-is written to stdout once clients are let in, with what they are to be told; everything else is log lines on stderr.
+is written to stdout once clients can connect, with the advertised listeners; everything else is log lines on stderr.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _log: Final = logging.getLogger(__name__)
 
 
 def run_broker(config: BrokerConfig) -> bool:
-    """Returns when the broker was stopped, whether cleanly: if not, the log says why, and the next start recovers.
-    Raises StreamlogError when it cannot start."""
+    """Returns after the broker has stopped. False: it did not stop cleanly; the log has the reason, and the next start
+    recovers. Raises StreamlogError if it cannot start."""
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
-    # What clients do wrong is told by our own lines.
+    # The broker logs errors of clients itself.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
-    # The command line lets itself be ended by a closed pipe, as filters do. Here clients go in the middle of answers.
+    # The command line exits when its output pipe is closed, as filters do. Here clients disconnect during answers.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     raise_descriptor_limit()
     return asyncio.run(_run(config))
@@ -43,7 +43,7 @@ async def _run(config: BrokerConfig) -> bool:
 
     def on_signal() -> None:
         if asked_to_stop.is_set():
-            # Whatever keeps the clean way: the next start recovers.
+            # Something blocks the clean stop; the next start recovers.
             os._exit(_ENDED_AT_ONCE)
         asked_to_stop.set()
 
@@ -53,7 +53,7 @@ async def _run(config: BrokerConfig) -> bool:
     starting = loop.create_task(server.start())
     stopping = loop.create_task(asked_to_stop.wait())
     await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
-    # A stop that is asked for in the middle of recovery waits for its end: it takes seconds, and is done then.
+    # A stop during recovery waits until recovery is done, which takes seconds.
     await starting
     if not asked_to_stop.is_set():
         told = (f"{one.name}://{one.advertised}" for one in server.config.listeners)

@@ -1,11 +1,11 @@
 """A broker in this process: a node, its listeners and their connections, on the running loop.
 
-    server = BrokerServer(config)
-    await server.start()            ports are taken, the log is opened and recovered, clients are let in
-    await server.stop()             no more requests, what is at work is answered, the log is closed cleanly
+    server = BrokerServer(config)   binds the ports
+    await server.start()            opens and recovers the log, then accepts clients
+    await server.stop()             takes no more requests, answers those in progress, closes the log cleanly
 
-The order of a stop: no new connections and requests; the node writes what it was given, and says so to those who wait;
-connections close; threads end. Fetches that wait for records are not answered any more: clients look elsewhere.
+The order of a stop: no new connections and requests; the node writes its pending appends and answers their producers;
+connections close; threads end. Fetches that wait for records are not answered any more: their clients retry elsewhere.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ if TYPE_CHECKING:
     from broker_core.server.metrics_endpoint import MetricsEndpoint
 
 _SYNC_THREAD_COUNT: Final = 8
-"""Where syncs are Python's threads': more of them than lanes, since each may wait for the interpreter, too."""
+"""If Python's threads sync. More of them than lanes, because each may also wait for the GIL."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 class ServedNode(Protocol):
-    """What a server needs of `broker.BrokerNode`."""
+    """The part of `broker.BrokerNode` that a server needs."""
 
     def start(self, on_ready: Callable[[], None], on_error: Callable[[Exception], None]) -> None: ...
 
@@ -60,24 +60,26 @@ class ServedNode(Protocol):
 
     @property
     def is_closed_cleanly(self) -> bool:
-        """After a stop: everything is on the device, and the next start has nothing to recover."""
+        """After a stop: whether everything is durable, so that the next start has nothing to recover."""
         ...
 
     def abandon(self) -> None:
-        """Closes files and gives the directory back without a flush or a mark: the next start recovers. Blocks."""
+        """Closes files and releases the directory without a flush or a clean-shutdown mark: the next start recovers.
+        Blocks."""
         ...
 
     def on_settings(self, callback: Callable[[BrokerConfig], None]) -> None:
-        """Called on the loop with what counts, whenever settings were changed while the node runs."""
+        """`callback` is called on the loop with the effective config, whenever settings were changed while the node
+        runs."""
         ...
 
     def forget_client(self, connection_id: int) -> None:
-        """The connection is closed: nobody will read what it waits for."""
+        """The connection is closed: its waiting requests need no answer any more."""
         ...
 
     @property
     def is_full(self) -> bool:
-        """Appends that wait for the disk hold as much memory as they should: no more requests for now."""
+        """Appends that wait for the disk have reached their memory limit: no more requests for now."""
         ...
 
     def next_timer_ms(self) -> int | None: ...
@@ -87,12 +89,12 @@ class ServedNode(Protocol):
 
 NewNode = Callable[[BrokerConfig, NodePorts], ServedNode]
 Dispatch = Callable[..., None]
-"""As `handlers.dispatch.dispatch`."""
+"""The signature of `handlers.dispatch.dispatch`."""
 
 
 class BrokerServer:
-    """Made within a running loop. Making it takes the ports of all listeners: raises BrokerUnavailableError for one
-    that cannot be had, InvalidConfigError for certificates that cannot be used."""
+    """Create it within a running loop. The constructor binds the ports of all listeners: it raises
+    BrokerUnavailableError if one cannot be bound, InvalidConfigError for invalid certificates."""
 
     def __init__(
         self, config: BrokerConfig, *, new_node: NewNode = BrokerNode, dispatch_request: Dispatch = dispatch
@@ -105,7 +107,7 @@ class BrokerServer:
         self._connections = OpenConnections(self._clock, self._memory, max_idle_ms=config.connections_max_idle_ms)
         self._listeners = _listen(config)
         self.config = replace(config, listeners=tuple(_with_port(one.listener, one.port) for one in self._listeners))
-        """With the ports that were free, where port 0 was asked for."""
+        """With the bound port, where the config has port 0."""
         self._jobs = ThreadJobs(self._loop, thread_count=config.num_io_threads, after_each=self._after_jobs)
         sync_jobs = ThreadJobs(
             self._loop, thread_count=_SYNC_THREAD_COUNT, thread_name="streamlog-sync", after_each=self._after_jobs
@@ -147,13 +149,13 @@ class BrokerServer:
         return self._memory
 
     async def start(self) -> None:
-        """Raises what the log directory raises; then everything is given back."""
+        """Raises the errors of the log directory; then everything is released."""
         for note in self.config.notes:
             _log.info("%s", note)
         observer: RequestObserver | None = None
         try:
             if self.config.metrics_listener is not None:
-                # Loaded only for those who ask for metrics.
+                # Imported only if metrics are configured.
                 from broker_core.server.metrics_endpoint import MetricsEndpoint
 
                 self._metrics = MetricsEndpoint(self)
@@ -178,8 +180,8 @@ class BrokerServer:
         await self._end()
 
     async def kill(self) -> None:
-        """As if the process had been killed, as far as that can be within one: nobody is answered, nothing is flushed.
-        What threads are doing is waited for."""
+        """As if the process had been killed, as far as possible within one: nothing is answered or flushed. Waits for
+        the work that threads have begun."""
         self.state = "stopping"
         await self._close_doors()
         await self._connections.abort()
@@ -222,7 +224,7 @@ class BrokerServer:
     def _login_of(self, listener: Listener) -> Callable[[], ClientLogin] | None:
         if listener.login is None:
             return None
-        # Loaded only where somebody logs in: the libraries of SCRAM take a while.
+        # Imported only for listeners with a login: the SCRAM libraries load slowly.
         from broker_core.server.listener_logins import new_logins
 
         return new_logins(listener.login, self.config, self.node, self._entropy)
@@ -262,14 +264,14 @@ class BrokerServer:
             self._sweeper.cancel()
         if self._metrics is not None:
             await self._metrics.stop()
-        # Threads may be in the middle of a write.
+        # Threads may be writing.
         await asyncio.to_thread(self._jobs.close)
         self._syncs.stop()
         await asyncio.to_thread(self._syncs.close)
 
 
 def _listen(config: BrokerConfig) -> list[TcpListener]:
-    """All of them, or none."""
+    """Binds all listeners, or none."""
     made: list[TcpListener] = []
     try:
         for listener in config.listeners:
@@ -282,7 +284,7 @@ def _listen(config: BrokerConfig) -> list[TcpListener]:
 
 
 def _with_port(listener: Listener, port: int) -> Listener:
-    """What clients are told has the port that was taken, and a name where none was given."""
+    """The advertised address has the bound port, and this machine's name if none was configured."""
     told = listener.advertised
     return replace(
         listener,

@@ -3,7 +3,7 @@
     with BrokerThread(config) as broker:
         broker.bootstrap_servers
 
-It can be stopped, killed and started again; it keeps its ports.
+It can be stopped, killed and restarted; it keeps its ports.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from broker_core.server.broker_server import BrokerServer
 
 
 class BrokerThread:
-    """Started when made; raises what `BrokerServer` raises when it is made or started. `new_server` is called on the
-    broker's loop."""
+    """The constructor starts it, and raises what creating or starting a `BrokerServer` raises. `new_server` is called
+    on the broker's loop."""
 
     def __init__(
         self, config: BrokerConfig, *, new_server: Callable[[BrokerConfig], BrokerServer] = BrokerServer
@@ -35,12 +35,12 @@ class BrokerThread:
 
     @property
     def config(self) -> BrokerConfig:
-        """With the ports that were taken."""
+        """With the bound ports."""
         return self._config
 
     @property
     def bootstrap_servers(self) -> str:
-        """Of the first listener, as clients want it."""
+        """The address of the first listener, in the form that clients use."""
         return str(self._config.listeners[0].advertised)
 
     @property
@@ -53,7 +53,7 @@ class BrokerThread:
         return self._thread is not None
 
     def start(self) -> None:
-        """Returns when clients are let in."""
+        """Returns once clients can connect."""
         assert self._thread is None, "the broker is running"
         started = threading.Event()
         error: list[BaseException] = []
@@ -68,17 +68,17 @@ class BrokerThread:
         self._config = self._with_taken_ports(self._server.config)
 
     def stop(self) -> None:
-        """Cleanly: the next start has nothing to recover. Does nothing if it is not running."""
+        """A clean stop: the next start has nothing to recover. Does nothing if the broker is not running."""
         if self._server is not None:
             self._end(self._server.stop())
 
     def kill(self) -> None:
-        """Connections break, nobody is answered, nothing is flushed; the next start recovers."""
+        """Breaks connections; answers nothing and flushes nothing. The next start recovers."""
         if self._server is not None:
             self._end(self._server.kill())
 
     def restart(self) -> None:
-        """On the same ports and the same log."""
+        """Restarts it on the same ports and the same log."""
         self.stop()
         self.start()
 

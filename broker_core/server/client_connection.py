@@ -1,9 +1,9 @@
-"""One client of a listener: bytes in, requests to the handlers, answers out in the order of the requests.
+"""One client of a listener: reads requests, passes them to the handlers, sends the answers in the same order.
 
-Several requests are worked at at a time, within the bounds of `model.limits`; beyond them, and while the client does
-not fetch its answers, nothing more is read from it. Until a client of a SASL listener has logged in its frames are
-small, and they are `ClientLogin`'s business. What is not Kafka's protocol is one line in the log and the end of this
-connection, behind the answers to what was asked before it.
+Several requests are in progress at a time, within the limits of `model.limits`. At a limit, and while the client does
+not fetch its answers, the connection reads nothing more. Until a client of a SASL listener has logged in, its frames
+must be small, and `ClientLogin` handles them. Invalid protocol data is logged in one line and closes the connection,
+after the answers to earlier requests.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from broker_core.server.client_login import ClientLogin, LoginReply
 
 _MORE_RECEIVE_COUNT: Final = 7
-"""With what asyncio has received, half a megabyte of small requests."""
+"""Together with the bytes that asyncio has received, half a megabyte of small requests."""
 
 _NOTHING: Final[tuple[Sequence[Buffer], int]] = ((), 0)
 """Instead of a frame."""
@@ -46,7 +46,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class _Transport(Protocol):
-    """What is used of `asyncio.Transport`."""
+    """The used part of `asyncio.Transport`."""
 
     def pause_reading(self) -> None: ...
     def resume_reading(self) -> None: ...
@@ -56,8 +56,8 @@ class _Transport(Protocol):
 
 
 class ClientConnection(asyncio.BufferedProtocol):
-    """`peer` as known when it was accepted; `login` on listeners that ask for one. `on_made` and `on_closed` are called
-    once each, or neither of them. `direct`: see `AnswerSender`. Its states and their order: `connection_states`."""
+    """`peer` is as known at accept; `login` is set on listeners that require one. `on_made` and `on_closed` are
+    called once each, or neither is. `direct`: see `AnswerSender`. Its states and their order: `connection_states`."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._turn: asyncio.Handle | None = None
         self._held_bytes = 0
         self.last_activity_ms = services.clock.now_ms()
-        """When bytes last came or went."""
+        """When bytes were last received or sent."""
 
     @property
     def open_request_count(self) -> int:
@@ -94,13 +94,13 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def held_bytes(self) -> int:
-        """Of answers that the client has not fetched."""
+        """Bytes of answers that the client has not fetched."""
         return self._held_bytes
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        # Of a stream, as the protocol is; uvloop's own is no asyncio.Transport.
+        # A stream's transport, as the protocol is a stream's; uvloop's class does not inherit from asyncio.Transport.
         stream = cast(asyncio.Transport, transport)
         self._transport = stream
         self._transition_to(ConnectionState.READING)
@@ -109,7 +109,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._on_made(self, stream)
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        # A view of a bytearray, which is what asyncio needs; its type says bytearray.
+        # A memoryview of a bytearray, which asyncio accepts; the declared type is bytearray.
         buffer = self._protocol.frames.buffer_to_fill()
         self._asked_bytes = len(buffer)
         return buffer  # type: ignore[return-value]
@@ -124,8 +124,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._take_requests(now_ms)
 
     def _receive_more(self, direct: DirectSocket) -> None:
-        """What else has come already: requests of one turn are written together, and asyncio receives once in a turn.
-        What is wrong with the socket, or its end, is left to the transport."""
+        """Reads what has arrived meanwhile: requests of one turn are written together, and asyncio receives once in a
+        turn. The transport handles errors and the end of the socket."""
         frames = self._protocol.frames
         for _ in range(_MORE_RECEIVE_COUNT):
             buffer = frames.buffer_to_fill()
@@ -147,7 +147,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         if self._sender is not None:
             self._sender.resume()
-            self._loop.call_soon(self._go_on_sending)  # the transport is in the middle of its own work
+            self._loop.call_soon(self._go_on_sending)  # the transport is still in its own callback
 
     def _go_on_sending(self) -> None:
         if self._sender is None:
@@ -170,11 +170,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._on_closed(self)
         self._services.on_gone(self.peer.connection_id)
 
-    # What the server calls.
+    # Called by the server.
 
     def stop_taking(self, reason: str = "") -> None:
-        """No further request; those at work are answered. What still comes is read and thrown away: a client's end is
-        behind it, and asyncio's TLS ends no connection where something waits to be read. `reason` is for the log."""
+        """Takes no further request; those in progress are answered. Later bytes are read and discarded: otherwise the
+        client's EOF would not be seen, and asyncio's TLS closes no connection with unread data. `reason` is logged."""
         if not self._takes_requests:
             return
         if reason:
@@ -185,9 +185,9 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """What is ready is sent first. Any number of times."""
+        """Sends the ready answers first. May be called several times."""
         self.stop_taking()
-        # Once: at a second call asyncio's TLS forgets the connection under it, which could then never be ended.
+        # Only once: at a second call asyncio's TLS forgets its underlying transport, which could then never be closed.
         if self._transport is None or self._sender is None or self._transport.is_closing():
             return
         if self._sender.is_empty:
@@ -202,7 +202,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     def _abort_soon(self) -> None:
-        """The connection is broken: nothing more is read from it, or answered."""
+        """The connection is broken: nothing more is read from it or answered."""
         self._end()
         self._loop.call_soon(self.abort)
 
@@ -215,12 +215,12 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.peer = replace(self.peer, principal=principal)
 
     def refuse(self, reason: str) -> None:
-        """The end of this connection, with a line in the log."""
+        """Closes this connection and logs the reason."""
         self.stop_taking(reason)
         self.close()
 
     def look_at_writing(self) -> None:
-        """Notes how much is still to be fetched; less than before is a sign of life."""
+        """Updates the number of bytes that the client must still fetch; if it has decreased, the client is active."""
         if self._sender is None:
             return
         held_bytes = self._answers.ready_bytes + self._sender.held_bytes
@@ -243,7 +243,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         )
 
     def _take_requests(self, now_ms: int) -> None:
-        """Takes those that are there, a turn's worth at most; reads on when all of them are taken."""
+        """Takes the received requests, up to the limit of one turn; continues reading once all of them are taken."""
         if self._turn is not None:
             return
         for _ in range(MAX_TURN_REQUEST_COUNT):
@@ -266,7 +266,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._take_requests_soon()
 
     def _take_requests_soon(self) -> None:
-        """In a turn of its own: the caller may be in the middle of its work."""
+        """In a new turn: the caller may be in the middle of its work."""
         if self._turn is None and self._transport is not None:
             self._turn = self._loop.call_soon(self._next_turn)
 
@@ -300,7 +300,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return True
 
     def _end_at(self, place: QueuedAnswer, reason: str) -> None:
-        """What was asked before is answered before the end."""
+        """Answers the earlier requests before it closes the connection."""
         self.stop_taking(reason)
         if place.parts is not None:
             place = self._answers.add(0)
@@ -310,7 +310,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _answer(
         self, place: QueuedAnswer, request: Request, begun: float, message: ResponsePayload | ConnectionEnd | None
     ) -> None:
-        """Called by the request's handler, once."""
+        """The request's handler calls it once."""
         if self._transport is None or place.closes:
             return
         if isinstance(message, ConnectionEnd):
@@ -320,7 +320,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         try:
             parts, size_bytes = _NOTHING if message is None else response_frame(request, message)
         except Exception:
-            # Without this answer none behind it could go out.
+            # Without this answer, no later one could be sent.
             _log.exception("api=%s version=%d peer=%s has an answer that cannot be sent", *_named(request), self.peer)
             self.abort()
             return
@@ -334,7 +334,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._take_requests_soon()
 
     def _reply_to_login(self, reply: LoginReply, request: Request | None) -> None:
-        """A refusal is sent late, and nothing is read behind it."""
+        """A refusal is sent with a delay, and nothing is read after it."""
         place = self._answers.add(0)
         place.closes = reply.closes
         if reply.reason is not None:

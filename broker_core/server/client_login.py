@@ -1,4 +1,4 @@
-"""The login of one connection, as the connection needs it: `protocol.login_state`, its answers made into messages."""
+"""The login of one connection: `protocol.login_state`, with its answers converted to messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from broker_core.protocol.message_builder import build
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginReply:
-    """`message` answers the request; `raw` goes out as it is. Neither: there is no answer."""
+    """`message` answers the request; `raw` is sent unchanged. If both are missing, there is no answer."""
 
     message: ResponsePayload | None = None
     raw: tuple[Buffer, ...] = ()
@@ -28,7 +28,7 @@ class LoginReply:
 
 
 class ClientLogin:
-    """`max_frame_bytes` holds until it is known who the client is; `refusal_delay_ms`: refusals are sent so late."""
+    """`max_frame_bytes` applies until the client has logged in; refusals are sent `refusal_delay_ms` late."""
 
     def __init__(self, state: LoginState, *, max_frame_bytes: int, refusal_delay_ms: int) -> None:
         self._state = state
@@ -48,7 +48,7 @@ class ClientLogin:
         return self._state.principal
 
     def on_request(self, request: Request, now_ms: int) -> LoginReply | None:
-        """None: it is to be handled as any other."""
+        """Returns None if the request is to be handled as any other."""
         answer = self._state.on_request(request.api_key, request.api_version, request.message, now_ms)
         return None if answer is None else self._reply(answer, request)
 
@@ -56,7 +56,7 @@ class ClientLogin:
         return self._reply(self._state.on_raw_token(token, now_ms), None)
 
     def on_answered(self, request: Request, message: Any) -> None:
-        """Of requests that were handled as any other."""
+        """For requests that were handled as any other."""
         if request.api_key == ApiKey.API_VERSIONS and message.error_code == ErrorCode.none:
             self._state.on_api_versions_answered()
 
@@ -74,11 +74,11 @@ def _message(answer: LoginAnswer, request: Request) -> ResponsePayload | None:
     if answer.fields is None and answer.error is None:
         return None
     if request.api_version not in versions_with_schemas(request.api_key):
-        # Nobody knows what its answer would look like: the connection is closed without one.
+        # The format of the answer is unknown: the connection is closed without one.
         return None
     response = message_types(request.api_key, request.api_version).response
     if answer.fields is not None:
         return build(response, answer.fields)
-    # An answer that has its errors further down is left out: the connection is closed in any case.
+    # An answer without a top-level error code is omitted: the connection is closed in any case.
     has_code = "error_code" in response.__dataclass_fields__
     return build(response, {"error_code": answer.error}) if has_code else None

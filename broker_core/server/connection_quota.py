@@ -1,7 +1,7 @@
-"""How many connections there may be: of a node, of a listener, of one address.
+"""Limits of the number of connections: of a node, of a listener, of one address.
 
-Where a node or a listener is full, nobody is accepted until somebody goes, as in Kafka; one address too many is turned
-away.
+If a node or a listener is full, no connection is accepted until one closes, as in Kafka. If an address is at its limit,
+its new connections are closed at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionLimits:
-    """`by_address` stands before `per_address`."""
+    """`by_address` overrides `per_address`."""
 
     total: int
     per_address: int
@@ -22,7 +22,7 @@ class ConnectionLimits:
 
 
 class ConnectionQuota:
-    """Counts of one node. `limit_of_listener` None: as many as the node may have."""
+    """The connection counts of one node. `limit_of_listener` is None for a listener without a limit of its own."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
@@ -35,12 +35,12 @@ class ConnectionQuota:
         return self._by_listener.total()
 
     def set_limits(self, limits: ConnectionLimits) -> None:
-        """They count for connections that come from now on; who waits for room looks again."""
+        """The limits apply to new connections from now on; listeners that wait for room check again."""
         self._limits = limits
         self._has_changed.set()
 
     async def wait_for_room(self, listener: str, limit_of_listener: int | None) -> None:
-        """Until one more connection of the listener would be within the limits."""
+        """Returns when one more connection of the listener is within the limits."""
         while self.count >= self._limits.total or (
             limit_of_listener is not None and self._by_listener[listener] >= limit_of_listener
         ):
@@ -48,7 +48,7 @@ class ConnectionQuota:
             await self._has_changed.wait()
 
     def admit(self, listener: str, address: str) -> bool:
-        """Counts a new connection, unless its address has enough of them."""
+        """Adds a new connection. Returns False if its address is at its limit."""
         if self._by_address[address] >= self._limits.by_address.get(address, self._limits.per_address):
             return False
         self._by_address[address] += 1

@@ -1,4 +1,4 @@
-"""What all connections of a node share."""
+"""The objects that all connections of a node share."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Handle = Callable[[Request, Peer, Send, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionServices:
-    """`handle` answers a request by the given function, now or later; `on_gone`
-    hears of connections, by their ids, whose answers nobody will read any more."""
+    """`handle` answers a request through the given function, now or later. `on_gone` is called with the id of each
+    closed connection: its waiting requests need no answer any more."""
 
     handle: Handle
     clock: Clock

@@ -1,11 +1,11 @@
-"""States of a client's connection, and which may follow which.
+"""States of a client's connection and their valid transitions.
 
-NEW ── connected ──► READING ── as much is owed as may be ──► PAUSED ── there is room ──► READING
-READING, PAUSED ── no more requests are wanted ──► ENDING
-ENDING ── to be closed, and answers are not fetched yet ──► SENDING_REST
-ENDING, SENDING_REST ── all that was ready is sent ──► CLOSING
-READING, PAUSED, ENDING, SENDING_REST ── broken, or cut off ──► CLOSING
-all but NEW ── the transport says that it is gone ──► LOST
+NEW ── connected ──► READING ── a limit is reached ──► PAUSED ── there is room ──► READING
+READING, PAUSED ── no more requests are taken ──► ENDING
+ENDING ── to be closed, but answers are not fetched yet ──► SENDING_REST
+ENDING, SENDING_REST ── all ready answers are sent ──► CLOSING
+READING, PAUSED, ENDING, SENDING_REST ── broken, or aborted ──► CLOSING
+all but NEW ── the transport reports the connection as lost ──► LOST
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from typing import Final
 
 class ConnectionState(enum.Enum):
     NEW = "new"
-    """Accepted, and the transport is not ready."""
+    """Accepted, but the transport is not ready."""
 
     READING = "reading"
-    """Requests are read and taken as they come."""
+    """Requests are read and taken as they arrive."""
 
     PAUSED = "paused"
-    """Nothing is read: the client has as many requests, or as many bytes of answers, open as it may, or the node has no
+    """Nothing is read: the client has reached its limit of open requests or of bytes of answers, or the node has no
     memory left. Requests that were read wait."""
 
     ENDING = "ending"
-    """No further request is taken; those at work are answered. What still comes is read and thrown away."""
+    """No further request is taken; those in progress are answered. Later bytes are read and discarded."""
 
     SENDING_REST = "sending rest"
-    """As ENDING, and it is closed as soon as the client has fetched what is ready."""
+    """As ENDING, and closes as soon as the client has fetched the ready answers."""
 
     CLOSING = "closing"
-    """The transport was told to close, or will be in a moment. Nothing is taken or answered."""
+    """The transport is closing, or will be in a moment. No request is taken or answered."""
 
     LOST = "lost"
-    """The transport is gone."""
+    """The transport has lost the connection."""
 
 
 _CONNECTED: Final = frozenset(ConnectionState) - {ConnectionState.NEW, ConnectionState.LOST}
@@ -52,5 +52,5 @@ VALID_PREDECESSORS: Final[dict[ConnectionState, frozenset[ConnectionState]]] = {
 
 
 def assert_may_follow(target: ConnectionState, state: ConnectionState, peer: object) -> None:
-    """Asserts that the table has the transition."""
+    """Asserts that the transition is valid."""
     assert state in VALID_PREDECESSORS[target], f"peer={peer}: {target.value} cannot follow {state.value}"

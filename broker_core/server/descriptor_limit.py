@@ -1,10 +1,10 @@
-"""How many files and sockets the process may have open, and how a broker shares them out.
+"""The limit of the process's open files and sockets, and how a broker divides it.
 
-    half of them          partitions: each takes up to a dozen, read on the loop, read and written by jobs
-    a fixed few           the process itself, its listeners, the metadata log, what jobs open for a moment
-    the rest              connections: beyond them nobody is accepted until somebody goes, as with max.connections
+    half of them          partitions: each uses up to a dozen, read on the loop, read and written by jobs
+    a fixed few           the process itself, its listeners, the metadata log, files that jobs open for a moment
+    the rest              connections: at this limit none is accepted until one closes, as with max.connections
 
-Without that clients could take the last one, and then no partition could be opened.
+Without these shares, clients could use up all descriptors, and then no partition could be opened.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FILES_OF_A_PARTITION: Final = 12
 _KEPT_BACK_COUNT: Final = 48
 _LEAST_OPEN_PARTITIONS: Final = 4
 _MOST_OPEN_PARTITIONS: Final = 1_000
-"""An open partition takes memory too: with its producers some ten kilobytes."""
+"""An open partition uses memory too: some ten kilobytes with its producers."""
 _LEAST_CONNECTIONS: Final = 16
 
 _log: Final = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class DescriptorShares:
 
     @classmethod
     def of(cls, limit: int) -> DescriptorShares:
-        """`limit`: what the process may have open."""
+        """`limit`: how many descriptors the process may have open."""
         partitions = limit // 2 // _FILES_OF_A_PARTITION
         partitions = min(max(partitions, _LEAST_OPEN_PARTITIONS), _MOST_OPEN_PARTITIONS)
         connections = limit - partitions * _FILES_OF_A_PARTITION - _KEPT_BACK_COUNT
@@ -40,13 +40,13 @@ class DescriptorShares:
 
 
 def descriptor_limit() -> int:
-    """Of this process, as it is."""
+    """The current limit of this process."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _WANTED_COUNT if soft == resource.RLIM_INFINITY else soft
 
 
 def raise_descriptor_limit() -> None:
-    """To what a broker wants, as far as the process may: for a process that is a broker and nothing else."""
+    """Raises the limit to what a broker needs, as far as the system allows: for a process that only runs a broker."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _WANTED_COUNT if hard == resource.RLIM_INFINITY else min(_WANTED_COUNT, hard)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -1,4 +1,4 @@
-"""The name of this machine, for clients on others, where a listener has no address of its own."""
+"""The name of this machine, advertised to clients by listeners without an address."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import socket
 
 
 def host_name() -> str:
-    """The full name if it leads somewhere, otherwise `localhost`: a name that nobody can resolve helps nobody."""
+    """The full name if it can be resolved, otherwise `localhost`."""
     name = socket.getfqdn()
     try:
         socket.getaddrinfo(name, None)

@@ -1,4 +1,4 @@
-"""Logins of one listener: its mechanisms and users of PLAIN, the node's users of SCRAM."""
+"""The logins of one listener: its mechanisms and PLAIN users, and the node's SCRAM users."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker_core.server.client_login import ClientLogin
 
 
 def new_logins(login: ListenerLogin, config: BrokerConfig, node: Any, entropy: Entropy) -> Callable[[], ClientLogin]:
-    """A function that makes the login of one more connection. `node` is started."""
+    """Returns a function that creates the login of a new connection. `node` must be started."""
     users = UserCredentials(
         lambda: node.topics.image.scram_credentials, plain_passwords=login.plain_users, entropy=entropy
     )

@@ -1,9 +1,9 @@
-"""A small HTTP server beside the broker: `/metrics` for Prometheus, `/health` for health checks.
+"""A small HTTP server next to the broker: `/metrics` for Prometheus, `/health` for health checks.
 
     GET /metrics    200, the text format of Prometheus
     GET /health     200 "ready", or 503 "starting", "stopping"
 
-One request for each connection. It is meant for the machine's own network: there are no logins.
+Each connection has one request. It is meant for the machine's own network: there are no logins.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class MetricsEndpoint:
-    """`observer` is to be told of all requests."""
+    """`observer` must be called for all requests."""
 
     def __init__(self, server: ReadableServer) -> None:
         self._server = server
@@ -45,7 +45,7 @@ class MetricsEndpoint:
         self._http: asyncio.Server | None = None
 
     async def start(self, address: BrokerAddress) -> int:
-        """The port. Raises BrokerUnavailableError when the address cannot be had."""
+        """Returns the port. Raises BrokerUnavailableError if the address cannot be bound."""
         try:
             self._http = await asyncio.start_server(self._serve, address.host, address.port, limit=_MAX_REQUEST_BYTES)
         except OSError as error:
@@ -91,7 +91,7 @@ class MetricsEndpoint:
                 return 404, _TEXT, b"there are /metrics and /health\n"
 
     async def _metrics(self) -> bytes:
-        """Read on the loop, written in a thread: ten thousand partitions take a while."""
+        """Reads on the loop, formats in a thread: ten thousand partitions take a while."""
         reading = await read_node(self._server)
         return await asyncio.to_thread(self._text, ReadingCollector(reading))
 

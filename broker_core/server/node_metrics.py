@@ -1,8 +1,8 @@
-"""What is read of a node when somebody asks for its metrics: sizes and ends of partitions, how far groups are behind,
-who waits, who is connected.
+"""The metrics that are read from a node at each scrape: sizes and offsets of partitions, lag of groups, waiting
+requests, connections.
 
-Everything of the node is read on its loop, as plain numbers (`NodeReading`); what costs time, sizes of files and the
-text itself, is made in a thread.
+The node is read on its loop, as plain numbers (`NodeReading`). The slow part, file sizes and formatting, runs in a
+thread.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class NodeReading:
     partitions: tuple[PartitionReading, ...] = ()
     group_offsets: tuple[tuple[str, TopicPartition, int], ...] = ()
     parked: tuple[tuple[str, int], ...] = ()
-    """Names of purgatories, and how many requests wait there."""
+    """Names of purgatories, and how many requests wait in each."""
     connections: tuple[tuple[str, int], ...] = ()
     """By listener."""
     unsent_answer_bytes: int = 0
     unsynced_bytes: int = 0
-    """Of appends that are not acknowledged yet: they wait for the disk."""
+    """Bytes of appends that are not acknowledged yet: they wait for the disk."""
     jobs: int = 0
     is_ready: bool = False
 
@@ -57,7 +57,7 @@ class ReadingCollector:
             "kafka_server_offline_partition_count", "Partitions that are not served.",
             [((), sum(one.is_offline for one in reading.partitions))], [],
         )  # fmt: skip
-        # A node alone has every replica that there should be: what it can lack is the disk.
+        # A single node has no under-replicated partitions; what can lag is the disk.
         yield _gauge(
             "kafka_server_unsynced_append_bytes", "Appends that wait for the disk.", [((), reading.unsynced_bytes)], []
         )

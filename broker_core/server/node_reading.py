@@ -1,4 +1,4 @@
-"""Reads a node for its metrics, on its loop, a few partitions at a time so that requests do not wait for it."""
+"""Reads a node for its metrics, on its loop, a few partitions per turn so that requests do not wait for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GroupOffsetReading = tuple[str, TopicPartition, int]
 
 
 class ReadableServer(Protocol):
-    """What is read of a server. `state` is "starting", "ready" or "stopping"; `node` is a `BrokerNode`."""
+    """The part of a server that is read. `state` is "starting", "ready" or "stopping"; `node` is a `BrokerNode`."""
 
     state: str
     config: BrokerConfig
@@ -43,7 +43,7 @@ class ReadableServer(Protocol):
 
 
 async def read_node(server: ReadableServer) -> NodeReading:
-    """Before the node is ready there is next to nothing to read."""
+    """Before the node is ready, only connections are read."""
     connections = Counter(connection.peer.listener for connection in server.connections)
     waiting = sum(connection.open_request_count for connection in server.connections)
     if not server.is_ready:
@@ -62,7 +62,7 @@ async def read_node(server: ReadableServer) -> NodeReading:
 
 
 def topic_name_of(node: Any, topic_id: UUID) -> str | None:
-    """For requests that name topics by their ids."""
+    """For requests that contain topic ids."""
     topic = node.topics.image.topic_by_id(topic_id)
     return None if topic is None else str(topic.name)
 
@@ -86,7 +86,7 @@ async def _partitions(node: Any, log_dir: str) -> tuple[PartitionReading, ...]:
 
 
 async def _group_offsets(node: Any) -> tuple[GroupOffsetReading, ...]:
-    """Nothing while the coordinator is loading."""
+    """Empty while the coordinator is loading."""
     answered: asyncio.Future[tuple[GroupOffsetReading, ...]] = asyncio.get_running_loop().create_future()
 
     def on_error(error: StreamlogError) -> None:
@@ -101,14 +101,14 @@ def _all_offsets(coordinator: GroupCoordinator) -> tuple[GroupOffsetReading, ...
     return tuple(
         (group, where, one.offset)
         for group in offsets.groups()
-        # What a sink has decided is no place in a topic that anybody could be behind.
+        # A sink's commits are no position in a topic, so there is no lag.
         if not group.startswith(SINK_GROUP_PREFIX)
         for where, one in offsets.fetch(group).items()
     )
 
 
 def _size_bytes(folder: str) -> int:
-    """Of the batches; 0 where there is no folder (any more)."""
+    """The size of the batches; 0 if the folder does not exist (any more)."""
     try:
         with os.scandir(folder) as entries:
             return sum(entry.stat().st_size for entry in entries if entry.name.endswith(".log"))

@@ -1,9 +1,9 @@
-"""One timer of the loop for all that a node wants to do later.
+"""One timer of the loop for everything that a node has scheduled.
 
-    timer.look()        after anything that may have moved the node's next time: a request, a job that came back
+    timer.look()        after anything that may have changed the node's next time: a request, a finished job
 
-The node's times are of the wall clock, the loop's are not: it looks at least once a second, so that a clock that is set
-anew is noticed.
+The node's times are of the wall clock, the loop's are not: the timer fires at least once a second, to notice when the
+clock is set.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TimedNode(Protocol):
 
 
 class NodeTimer:
-    """Runs `node.on_time` when it is due, until `stop`."""
+    """Runs `node.on_time` when it is due, until `stop` is called."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, node: TimedNode, clock: Clock) -> None:
         self._loop = loop
@@ -33,16 +33,16 @@ class NodeTimer:
         self._clock = clock
         self._handle: asyncio.TimerHandle | None = None
         self._set_for_ms = 0
-        """The node's time that the handle was set for."""
+        """The node's time for which the handle was set."""
         self._is_stopped = False
 
     def look(self) -> None:
-        """Sets the timer earlier if need be."""
+        """Sets the timer earlier if needed."""
         next_ms = self._node.next_timer_ms()
         if next_ms is None or self._is_stopped:
             return
         if self._handle is not None and next_ms >= self._set_for_ms:
-            # Whatever the clock says now: it fires in time for the earlier one, and within a second.
+            # Whatever the clock shows now: the timer fires in time for the earlier one, and within a second.
             return
         wait_seconds = min(max(0.0, (next_ms - self._clock.now_ms()) / 1000), _LONGEST_WAIT_SECONDS)
         at = self._loop.time() + wait_seconds

@@ -1,4 +1,4 @@
-"""All connections of a node: who goes because he is silent, or because others need the memory that he holds."""
+"""All connections of a node. Closes idle ones, and stalled ones when memory is short."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class OpenConnections:
-    """`max_idle_ms` below 0: the silent may stay, as in Kafka."""
+    """`max_idle_ms` below 0: idle connections stay open, as in Kafka."""
 
     def __init__(self, clock: Clock, memory: AnswerMemory, *, max_idle_ms: int) -> None:
         self._clock = clock
@@ -47,20 +47,20 @@ class OpenConnections:
             self._is_empty.set()
 
     async def sweep_forever(self) -> None:
-        """Until it is cancelled."""
+        """Runs until it is cancelled."""
         pause_ms = self._max_idle_ms // 4 if self._max_idle_ms >= 0 else _LONGEST_SWEEP_MS
         while True:
             await asyncio.sleep(max(_SHORTEST_SWEEP_MS, min(pause_ms, _LONGEST_SWEEP_MS)) / 1000)
             self.sweep()
 
     def sweep(self) -> None:
-        """Closes who was silent for too long. Who waits for an answer is not silent, the broker is."""
+        """Closes connections that were idle for too long. A connection that waits for an answer is not idle."""
         now_ms = self._clock.now_ms()
         for connection in self:
             try:
                 self._look_at(connection, now_ms)
             except Exception:
-                # One connection's mistake is not to let all the others stay for ever.
+                # An error in one connection must not keep all the others open forever.
                 _log.exception("peer=%s could not be looked at", connection.peer)
                 connection.abort()
 
@@ -77,7 +77,7 @@ class OpenConnections:
             )
 
     async def close(self) -> None:
-        """What is ready is sent; who does not take it in time is cut off."""
+        """Sends the ready answers; aborts connections that do not take them in time."""
         for connection in self:
             connection.close()
         try:

@@ -1,12 +1,11 @@
-"""Fixtures for testing whatever speaks Kafka, without Java and without containers. Installed with the package.
+"""Fixtures for testing Kafka clients, without Java and without containers. Installed with the package.
 
     def test_an_order_arrives(streamlog_broker):
         producer = Producer({"bootstrap.servers": streamlog_broker.bootstrap_servers})
 
 `streamlog_broker` is a real broker in a thread of the test's process, on a free port of 127.0.0.1, with an empty log of
-its own; `.stop()`, `.kill()` and `.restart()` are there for tests of what clients make of it.
-`streamlog_broker_settings` can be overridden, in a conftest or by a test's own fixture, with settings as in a broker's
-configuration file.
+its own. `.stop()`, `.kill()` and `.restart()` test how clients handle an outage. `streamlog_broker_settings` can be
+overridden, in a conftest or by a test's own fixture, with settings as in a broker's configuration file.
 `streamlog_path` is an empty log directory for `format("streamlog").load(path)`.
 """
 
@@ -32,14 +31,14 @@ def streamlog_path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def streamlog_broker_settings() -> Mapping[str, str]:
-    """Of `streamlog_broker`, beside its listener and its directory."""
+    """Settings of `streamlog_broker`, besides its listener and its directory."""
     return {}
 
 
 @pytest.fixture
 def streamlog_broker(streamlog_path: Path, streamlog_broker_settings: Mapping[str, str]) -> Iterator[BrokerThread]:
-    """A running broker of the test's own."""
-    # Not at the top: pytest loads this module whether or not a test asks for a broker.
+    """A running broker for one test."""
+    # Not imported at the top: pytest loads this module even if no test uses a broker.
     from broker_core.broker.settings.broker_config import parse_broker_config
     from broker_core.server.broker_thread import BrokerThread
     from broker_core.server.development import development_settings

@@ -1,9 +1,8 @@
-"""What is counted of requests, with Kafka's meanings: how many, how long, how large, which errors, and the traffic of
-each topic.
+"""Counters of requests, with Kafka's meanings: number, duration, size, errors, and the traffic of each topic.
 
-Records that came in count when their append was acknowledged without an error, those that go out when they are handed
-to the connection. Errors are all codes of an answer, wherever in it they stand, as Kafka's `ErrorsPerSec` counts them;
-an answer without any counts once as NONE.
+Incoming records are counted when their append was acknowledged without an error, outgoing ones when they are passed to
+the connection. Errors are all error codes of an answer, at any level, as in Kafka's `ErrorsPerSec`; an answer without
+errors counts once as NONE.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _NEWEST: Final = "unknown"
 
 
 class RequestMetrics:
-    """A `RequestObserver`. `topic_name` gives the name of a topic id, None if there is none."""
+    """A `RequestObserver`. `topic_name` returns the name of a topic id, None if it is unknown."""
 
     def __init__(self, registry: CollectorRegistry, topic_name: Callable[[UUID], str | None]) -> None:
         self._topic_name = topic_name
@@ -120,7 +119,7 @@ class RequestMetrics:
 
 
 def _topic_of(topic: Any) -> Any:
-    """A name in older versions, an id in newer ones."""
+    """The name in older versions, the id in newer ones."""
     for name in ("name", "topic", "topic_id"):
         found = getattr(topic, name, None)
         if found is not None:
@@ -129,7 +128,7 @@ def _topic_of(topic: Any) -> Any:
 
 
 def _record_counts(records: Any) -> Iterator[int]:
-    """Of each batch. They were validated before: what does not add up is the end."""
+    """The record count of each batch. The batches were validated before; stops at an invalid length."""
     view = memoryview(records)
     position = 0
     while position + _BATCH_HEADER_BYTES <= len(view):
@@ -165,7 +164,7 @@ def _gather(message: Any, found: Tally[ErrorCode]) -> None:
 
 @cache
 def _places_of_codes(kind: Any) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The fields that are error codes, those that are structures with some in them, and arrays of such."""
+    """The names of the fields that are error codes, of structures that may contain some, and of arrays of such."""
     codes: list[str] = []
     structures: list[str] = []
     arrays: list[str] = []

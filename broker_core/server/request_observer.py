@@ -1,4 +1,4 @@
-"""Who wants to know of requests and their answers: the metrics, or nobody."""
+"""The interface of an observer of requests and their answers, such as the metrics."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker_core.protocol.connection import Request
 
 
 class RequestObserver(Protocol):
-    """`message` None: the request gets no answer. Sizes are of frames."""
+    """`message` is None if the request gets no answer. Sizes are of frames."""
 
     def on_answer(
         self, request: Request, message: ResponsePayload | None, answer_bytes: int, seconds: float

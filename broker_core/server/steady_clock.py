@@ -1,11 +1,11 @@
-"""The machine's clock as a broker goes by it: it never goes back.
+"""The broker's clock: the wall clock, except that it never goes back.
 
-    the wall clock goes on, or is set forward     it is the wall clock
-    it is set back                                this one goes on at half its speed until the wall clock has caught up
+    the wall clock goes on, or is set forward     this clock is the wall clock
+    it is set back                                this clock runs at half speed until the wall clock has caught up
 
-Everything that waits on a node (fetches, sessions, timeouts of requests and transactions) has its time on this clock.
-On one that is set back by an hour they would all wait an hour longer: clients with open fetches would time out, members
-that died would stay. At half speed they wait twice as long for a while, which nobody notices.
+All timeouts of a node (fetches, sessions, requests and transactions) use this clock. With a clock that is set back by
+an hour they would all last an hour longer: clients with open fetches would time out, dead members would stay. At half
+speed they last twice as long for a while, which does no harm.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _monotonic_ms() -> float:
 
 
 class SteadyClock:
-    """`broker_core.ports.Clock`, for any number of threads."""
+    """`broker_core.ports.Clock`. Thread-safe."""
 
     def __init__(
         self, *, wall_ms: Callable[[], float] = _wall_ms, monotonic_ms: Callable[[], float] = _monotonic_ms

@@ -1,9 +1,9 @@
-"""Threads that sync files without the interpreter, see `native_syncs`: orders go to them by a pipe, and what came of
-them comes back to the loop by another one.
+"""Threads that sync files without holding the GIL, see `native_syncs`. They receive orders through a pipe, and send the
+results to the loop through another one.
 
-    lanes = SyncLanes(loop, on_synced)         where `is_built`; raises OSError or RuntimeError where there are no
+    lanes = SyncLanes(loop, on_synced)         if `is_built`; raises OSError or RuntimeError if there are no
                                                descriptors or threads left
-    lanes.order([(number, descriptor), …])     gives those that had no room; of the others `on_synced` hears
+    lanes.order([(number, descriptor), …])     returns those that had no room; `on_synced` gets the results of the rest
     lanes.stop_hearing(); lanes.close()
 """
 
@@ -22,21 +22,21 @@ except ImportError:
     serve = None
 
 LANE_COUNT: Final = 4
-"""Syncs at a time: what one disk does side by side without each taking longer."""
+"""Concurrent syncs: as many as one disk does in parallel without slowing each of them down."""
 
 _PAIR: Final = struct.Struct("=ii")
 _PAIRS_AT_ONCE: Final = 512
-"""4096 bytes, which a pipe takes whole or not at all."""
+"""4096 bytes, which a pipe writes completely or not at all."""
 _END: Final = _PAIR.pack(0, -1)
 
 Pair = tuple[int, int]
 
 
 class SyncLanes:
-    """Used on the loop. Until it was answered a descriptor that was ordered must stay open."""
+    """Used on the loop. A descriptor must stay open from its order until its result."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_synced: Callable[[Sequence[Pair]], None]) -> None:
-        """`on_synced` is told of all that came since it was told last: pairs of number and errno, 0 for none."""
+        """`on_synced` is called with all results since its last call: pairs of number and errno, 0 for success."""
         assert serve is not None, "the native module is not there"
         self._loop = loop
         self._on_synced = on_synced
@@ -45,7 +45,7 @@ class SyncLanes:
         try:
             orders, self._orders = self._new_pipe()
             self._answers, answers = self._new_pipe()
-            # Whoever orders must not wait; the lanes must.
+            # The loop must not block; the lanes must.
             os.set_blocking(self._orders, False)
             os.set_blocking(self._answers, False)
             for _ in range(LANE_COUNT):
@@ -62,7 +62,7 @@ class SyncLanes:
         return serve is not None
 
     def order(self, pairs: Sequence[Pair]) -> Sequence[Pair]:
-        """Of number and descriptor. Gives those that were not ordered: more are under way than fit the pipe."""
+        """`pairs` are of number and descriptor. Returns those that were not ordered because the pipe is full."""
         for start in range(0, len(pairs), _PAIRS_AT_ONCE):
             piece = pairs[start : start + _PAIRS_AT_ONCE]
             try:
@@ -72,11 +72,11 @@ class SyncLanes:
         return ()
 
     def stop_hearing(self) -> None:
-        """On the loop, before `close`."""
+        """Call it on the loop, before `close`."""
         self._loop.remove_reader(self._answers)
 
     def close(self) -> None:
-        """Waits for syncs that were ordered; nothing is heard of them. Blocks."""
+        """Waits for the ordered syncs; their results are dropped. Blocks."""
         if self._threads:
             os.set_blocking(self._orders, True)
             os.write(self._orders, _END * len(self._threads))

@@ -1,7 +1,7 @@
-"""One listener: takes connections, as many as there may be, and makes them `ClientConnection`s.
+"""One listener: accepts connections, up to the limits, and creates their `ClientConnection`s.
 
-The address is taken when it is made, so that a port in use is known before anything else happens; connections are taken
-from `start` on. A TLS handshake that fails is a line in the log and nothing more.
+The constructor binds the address, so that a port in use is reported before anything else happens. `start` begins to
+accept connections. A failed TLS handshake is only logged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from broker_core.server.client_login import ClientLogin
 
 _PAUSE_SECONDS: Final = 0.1
-"""Before accepting anew when the process has no more file descriptors."""
+"""The pause before accepting again when the process has no file descriptors left."""
 
 _NO_DESCRIPTOR: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -38,7 +38,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class TcpListener:
-    """Raises BrokerUnavailableError for an address that cannot be had, InvalidConfigError for certificates."""
+    """Raises BrokerUnavailableError if the address cannot be bound, InvalidConfigError for invalid certificates."""
 
     def __init__(self, listener: Listener, config: BrokerConfig) -> None:
         self.listener = listener
@@ -58,7 +58,7 @@ class TcpListener:
         next_id: Callable[[], int],
         new_login: Callable[[], ClientLogin] | None,
     ) -> None:
-        """`new_login` makes the login of one connection; None: nobody is asked."""
+        """`new_login` creates the login of one connection; None if the listener requires no login."""
         self._services = services
         self._connections = connections
         self._quota = quota
@@ -68,7 +68,7 @@ class TcpListener:
         self._accepting = asyncio.get_running_loop().create_task(self._accept())
 
     async def stop(self) -> None:
-        """Takes no more connections; those that are there stay."""
+        """Accepts no more connections; existing ones stay open."""
         tasks = [task for task in (self._accepting, *self._greeting) if task is not None]
         for task in tasks:
             task.cancel()
@@ -76,7 +76,7 @@ class TcpListener:
         self.close()
 
     def close(self) -> None:
-        """Gives the address back."""
+        """Releases the address."""
         self._socket.close()
 
     async def _accept(self) -> None:
@@ -88,7 +88,7 @@ class TcpListener:
                 accepted, address = await loop.sock_accept(self._socket)
             except OSError as error:
                 if error.errno not in _NO_DESCRIPTOR:
-                    # The client was gone before it was accepted.
+                    # The client disconnected before it was accepted.
                     continue
                 _log.error("listener=%s no connection can be taken: %s", name, error)
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -146,16 +146,16 @@ class TcpListener:
         except OSError as error:
             if self._tls is not None:
                 _log.warning("listener=%s peer=%s closed: TLS handshake: %s", listener.name, peer, error)
-            # Its frames hold it, and the buffers of the handshake, until somebody looks for garbage.
+            # The error's frames keep it, and the handshake's buffers, alive until the next garbage collection.
             error.__traceback__ = error.__context__ = None
         finally:
             if not is_made:
-                # The socket is the loop's to close, whatever became of it.
+                # The loop closes the socket in every case.
                 self._quota.release(listener.name, host)
 
 
 def _bound_socket(listener: Listener, config: BrokerConfig) -> socket.socket:
-    """An address without a host is every one, IPv6 included where there is IPv6."""
+    """An address without a host means all addresses, including IPv6 if the system has it."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             listener.host or None, listener.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -174,7 +174,7 @@ def _bound_socket(listener: Listener, config: BrokerConfig) -> socket.socket:
             (socket.SO_RCVBUF, config.socket_receive_buffer_bytes),
         ):
             if size > 0:
-                # Accepted connections have it from here.
+                # Accepted connections inherit these options.
                 bound.setsockopt(socket.SOL_SOCKET, option, size)
         bound.setblocking(False)
         bound.bind(address)

@@ -1,7 +1,7 @@
-"""Jobs on threads: `work()` runs on one of a few, what comes of it is handed to the loop.
+"""Jobs on threads: `work()` runs on one of a few threads, and its result is delivered to the loop.
 
-Values that are done while the loop is busy are handed over together: waking a loop costs a system call. After `close`
-nothing comes back any more.
+Results that become ready while the loop is busy are delivered together: waking a loop costs a system call. After
+`close` no results are delivered.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 class ThreadJobs:
-    """`broker_core.ports.Jobs`. `after_each` is called on the loop when results were delivered."""
+    """`broker_core.ports.Jobs`. `after_each` is called on the loop after results were delivered."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ThreadJobs:
         self._done: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._is_closed = False
         self.unfinished_count = 0
-        """Submitted, and not come back yet."""
+        """Submitted jobs whose results are not delivered yet."""
 
     def submit(
         self, work: Callable[[], Value], on_value: Callable[[Value], None], on_error: Callable[[Exception], None]
@@ -48,7 +48,7 @@ class ThreadJobs:
         self._threads.submit(self._work, work, on_value, on_error)
 
     def close(self) -> None:
-        """Waits for work that has begun; what has not is dropped."""
+        """Waits for running jobs; drops those that have not begun."""
         self._is_closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
 
@@ -74,6 +74,6 @@ class ThreadJobs:
             try:
                 callback(argument)
             except Exception:
-                # One job's mistake is not to keep others from what they wait for.
+                # An error in one job's callback must not keep the others from their results.
                 _log.exception("a job came back to an error")
         self._after_each()

@@ -1,11 +1,11 @@
-"""Syncs of a turn of the loop, in threads that do not need the interpreter, see `sync_lanes`.
+"""The syncs of one turn of the loop, on threads that do not hold the GIL, see `sync_lanes`.
 
-    at_end_of_turn(callback)     what writes; all that is written in one turn is synced in one round
-    sync(work, ...)              one file; from those callbacks, or at any other time
+    at_end_of_turn(callback)     `callback` writes; everything written in one turn is synced in one round
+    sync(work, ...)              syncs one file; called from those callbacks, or at any other time
 
-Where those were not built, or a file has no descriptor, Python's threads sync. Handing work to one and back costs about
-0.1 ms of processor time, a sync of a good disk hardly more. So a round of cheap syncs is one thread's, and only those
-that take longer than the handing over get a thread each.
+If the lanes are not built, or a file has no descriptor, Python's threads sync. A handover to a thread and back costs
+about 0.1 ms of CPU time, a sync on a good disk hardly more. So one thread does a round of cheap syncs, and only syncs
+that take longer than a handover get a thread each.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from broker_core.server.thread_jobs import ThreadJobs
 
 CHEAP_SYNC_SECONDS: Final = 0.0005
 _WEIGHT: Final = 0.1
-"""Of the newest sync in the running mean."""
+"""The weight of the newest sync in the running mean."""
 _MAX_NUMBER: Final = 2**31
 
 _log: Final = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class _Sync:
 
 
 class ThreadSyncs:
-    """`broker_core.ports.LoopWrites`. `jobs` are its own: nothing that waits for anything else runs there."""
+    """`broker_core.ports.LoopWrites`. `jobs` must be its own, so that syncs do not wait for other jobs."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class ThreadSyncs:
         after_turn: Callable[[], None] = lambda: None,
         is_native: bool = True,
     ) -> None:
-        """`after_turn` is called once all of a turn was written, some of which is published then without any sync, and
-        when syncs came back. `is_native` False: Python's threads do it all."""
+        """`after_turn` is called after all callbacks of a turn, because some appends are published without a sync, and
+        after syncs have finished. `is_native` False: only Python's threads sync."""
         self._loop = loop
         self._jobs = jobs
         self._after_turn = after_turn
@@ -65,17 +65,17 @@ class ThreadSyncs:
 
     @property
     def unfinished_count(self) -> int:
-        """Begun, and not come back yet."""
+        """Begun syncs whose results are not delivered yet."""
         return self._jobs.unfinished_count + len(self._ordered)
 
     def stop(self) -> None:
-        """On the loop: nothing is begun and nothing comes back any more."""
+        """Call it on the loop. No more syncs are started and no more results are delivered."""
         self._is_stopped = True
         if self._lanes is not None:
             self._lanes.stop_hearing()
 
     def close(self) -> None:
-        """Behind `stop`. Waits for syncs that have begun. Blocks."""
+        """Call it after `stop`. Waits for running syncs. Blocks."""
         if self._lanes is not None:
             self._lanes.close()
         self._jobs.close()
@@ -108,7 +108,7 @@ class ThreadSyncs:
             try:
                 callback()
             except Exception:
-                # One partition's mistake is not to keep the others from being written.
+                # An error in one partition must not keep the others from being written.
                 _log.exception("what was to be written at the end of a turn met an error")
         self._is_turn_noted = False
         if self._callbacks:
@@ -123,7 +123,7 @@ class ThreadSyncs:
         self._after_turn()
 
     def _without_ordered(self, syncs: list[_Sync]) -> list[_Sync]:
-        """Orders what the lanes can sync; gives the others."""
+        """Orders the syncs that the lanes can do; returns the others."""
         lanes = self._lanes or self._maybe_open_lanes()
         if lanes is None:
             return syncs
@@ -139,7 +139,8 @@ class ThreadSyncs:
         return others + [self._ordered.pop(number) for number, _ in lanes.order(orders)]
 
     def _maybe_open_lanes(self) -> SyncLanes | None:
-        """At the first sync. None: there are no descriptors or threads for them, and Python's threads will do."""
+        """Called at the first sync. Returns None if there are no descriptors or threads left; then Python's threads
+        sync."""
         try:
             self._lanes = SyncLanes(self._loop, self._on_lanes)
         except (OSError, RuntimeError) as error:
@@ -174,7 +175,7 @@ class ThreadSyncs:
 
 
 def _carry_out(syncs: list[_Sync]) -> list[tuple[_Sync, Exception | None, float]]:
-    """In a thread: each with what went wrong and how long it took."""
+    """Runs in a thread. Returns each sync with its error and its duration."""
     done: list[tuple[_Sync, Exception | None, float]] = []
     for sync in syncs:
         begin = time.perf_counter()

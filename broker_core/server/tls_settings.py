@@ -1,4 +1,4 @@
-"""The TLS side of a listener, made of `ListenerTls`; and who a client is by his certificate."""
+"""The TLS context of a listener, built from `ListenerTls`; and the principal of a client's certificate."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required
 
 
 def server_tls_context(listener_name: str, tls: ListenerTls) -> ssl.SSLContext:
-    """Raises InvalidConfigError that names the setting whose certificates or key cannot be used."""
+    """Raises InvalidConfigError that names the setting with the invalid certificates or key."""
     settings = tls.identity
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2 if "TLSv1.2" in settings.versions else ssl.TLSVersion.TLSv1_3
@@ -29,7 +29,7 @@ def server_tls_context(listener_name: str, tls: ListenerTls) -> ssl.SSLContext:
 
 
 def principal_of_certificate(tls: ListenerTls, certificate: bytes | None) -> str:
-    """`certificate`: DER, verified; None: the client showed none. Raises AuthenticationError when no rule fits."""
+    """`certificate`: DER, verified; None if the client sent none. Raises AuthenticationError if no rule matches."""
     if certificate is None:
         return ANONYMOUS
     return f"User:{tls.principal_mapping.name_of(subject_of(certificate))}"
@@ -38,7 +38,7 @@ def principal_of_certificate(tls: ListenerTls, certificate: bytes | None) -> str
 def _load_identity(context: ssl.SSLContext, settings: TlsSettings, listener_name: str) -> None:
     password = settings.key_password or ""
     try:
-        # The password as a function, so that openssl never asks the terminal.
+        # The password is a function, so that openssl never prompts on the terminal.
         if settings.key_path is not None:
             context.load_cert_chain(settings.key_path, password=lambda: password)
         else:
@@ -52,7 +52,7 @@ def _load_identity(context: ssl.SSLContext, settings: TlsSettings, listener_name
 
 
 def _load_identity_from_memory(context: ssl.SSLContext, settings: TlsSettings, password: str) -> None:
-    """The library takes files only: one that nobody else may read, gone when this returns."""
+    """The library only reads files: writes a temporary one that only this user can read, and removes it."""
     descriptor, path = tempfile.mkstemp(suffix=".pem")
     try:
         with os.fdopen(descriptor, "w") as file:
@@ -77,5 +77,5 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings, listener_name: s
 
 
 def _with_line_ends(pem: str) -> str:
-    r"""In a properties file a line end is written \n, and some keep the two characters."""
+    r"""In a properties file a line end is written \n, and some parsers keep the two characters."""
     return pem.replace("\\n", "\n")
