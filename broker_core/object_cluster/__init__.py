@@ -1,1 +1,1 @@
-"""The door to a log on object storage: `Cluster`, staged writes and planned reads over an `ObjectStore`."""
+"""A log on object storage: `Cluster`, staged writes and planned reads over an `ObjectStore`."""

@@ -1,7 +1,7 @@
-"""Reads batches of planned ranges and puts them in their place in the log.
+"""Reads the batches of planned ranges and writes the log's offsets into them.
 
-A reader that goes on where its last read ended begins at that byte; one that begins in the middle of a range, for the
-first time, reads the range from its start, since only the batches say where offsets are.
+A reader that continues after its last read starts at that byte. The first read from the middle of a range reads the
+range from its start, because only the batch headers have the offsets.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ _LEAST_READ_BYTES: Final = 64 * 1024
 
 
 class FetchedRanges(NamedTuple):
-    """Whole batches, and where reading goes on. The buffer is empty where no offset of the ranges is left."""
+    """Whole batches and the next offset to read. The buffer is empty if no offset of the ranges is left."""
 
     buffer: memoryview
     next_offset: int
 
 
 class BatchFetcher:
-    """Threads may share it."""
+    """Thread-safe."""
 
     def __init__(self, means: LogMeans) -> None:
         self._means = means
         self._lock = threading.Lock()
         self._places: OrderedDict[tuple[str, int, int], int] = OrderedDict()
-        """(object, position of the range, offset) -> byte in the range where the batch begins that holds the offset."""
+        """(object, position of the range, offset) -> byte in the range where the batch with that offset begins."""
 
     def fetch(self, reads: Sequence[PlannedRead], from_offset: int, *, max_bytes: int) -> FetchedRanges:
-        """Batches from the one that holds `from_offset` on, or the first one behind it; at least one whole batch even
+        """Batches from the one with `from_offset`, or the first one after it; at least one whole batch even
         above `max_bytes`. `reads` are whole ranges in offset order, the first one ends above `from_offset`.
 
         Raises ObjectNotFoundError, CorruptBatchError with object and position.
@@ -54,13 +54,13 @@ class BatchFetcher:
                 return self._joined(memoryview(b""), whole)
             found = self._from_first(first, from_offset, max_bytes)
             if not found.buffer and found.next_offset >= first.end_offset:
-                continue  # compaction has removed what was left of the range
+                continue  # compaction removed the remaining records of the range
             more = _fitting(remaining, max_bytes - found.buffer.nbytes) if found.next_offset >= first.end_offset else []
             return self._joined(found.buffer, more) if more else found
         return FetchedRanges(memoryview(b""), reads[-1].end_offset if reads else from_offset)
 
     def read_range(self, read: PlannedRead) -> bytearray:
-        """All batches of one range, in place. Raises as `fetch` does, and for a range that is cut off."""
+        """All batches of one range, with the log's offsets. Raises like `fetch`, and for a truncated range."""
         (data,) = self._read_whole([read])
         return data
 
@@ -83,7 +83,7 @@ class BatchFetcher:
 
     def _from_first(self, read: PlannedRead, from_offset: int, max_bytes: int) -> FetchedRanges:
         start = self._known_place(read, from_offset)
-        # Without a known place the batch may lie anywhere in the range.
+        # If its position is unknown, the batch may be anywhere in the range.
         length = read.size_bytes - (start or 0)
         if start is not None:
             length = min(length, max(max_bytes, _LEAST_READ_BYTES))
@@ -141,7 +141,7 @@ class BatchFetcher:
         return FetchedRanges(memoryview(joined), more[-1].end_offset)
 
     def _read_whole(self, reads: Sequence[PlannedRead]) -> list[bytearray]:
-        """Ranges of one object by one call, which reads adjoining ones at once; objects side by side."""
+        """One call reads the ranges of one object, adjacent ranges together. Objects are read in parallel."""
         by_object: dict[str, list[int]] = {}
         for slot, read in enumerate(reads):
             by_object.setdefault(read.object, []).append(slot)
@@ -182,7 +182,7 @@ class BatchFetcher:
 
 
 def _fitting(reads: Sequence[PlannedRead], max_bytes: int) -> list[PlannedRead]:
-    """The first of them that fit together."""
+    """The first ranges that fit together."""
     found: list[PlannedRead] = []
     for read in reads:
         max_bytes -= read.size_bytes
@@ -193,7 +193,7 @@ def _fitting(reads: Sequence[PlannedRead], max_bytes: int) -> list[PlannedRead]:
 
 
 def _window(data: bytearray, size_bytes: int, from_offset: int, max_bytes: int) -> tuple[int, int]:
-    """(first byte, end) of the batches that hold `from_offset` or what follows it and fit `max_bytes`; one always."""
+    """(first byte, end) of the batches from `from_offset` on that fit `max_bytes`; at least one batch."""
     table = scan_batches(memoryview(data)[:size_bytes], check_crc=False).table
     start = end = size_bytes
     for position, base, last_delta, size in zip(
@@ -214,7 +214,7 @@ def _window(data: bytearray, size_bytes: int, from_offset: int, max_bytes: int) 
 
 
 def _needed_bytes(data: bytearray, position: int) -> int:
-    """Up to the end of the batch at `position`, as far as its header says."""
+    """Up to the end of the batch at `position`, according to its header."""
     left = len(data) - position
     if left < LENGTH_PREFIX_BYTES:
         return position + HEADER_BYTES

@@ -1,4 +1,4 @@
-"""Committed offsets of consumer groups: one object a group, replaced under the condition that nobody else did
+"""Committed offsets of consumer groups: one object per group, replaced only if no other writer replaced it
 meanwhile."""
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from broker_core.object_log.object_names import GROUP_PREFIX, group_path
 from broker_core.object_log.pin_plan import Place, pins_to_give_up, plan_giving_up, plan_pins
 
 MAX_ATTEMPT_COUNT: Final = 50
-"""At replacing one group's object, each beaten by another writer or not answered."""
+"""Attempts to replace one group's object; each failed one lost to another writer or got no answer."""
 
 Offsets = Mapping[Place, GroupOffset]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OwnVersion:
-    """`offsets` are those that were asked for; `pin_commit_number` is of the commit that pinned them, if any did."""
+    """`offsets` are the requested ones; `pin_commit_number` is the number of the commit that pinned them, if any."""
 
     etag: str
     pin_commit_number: int | None
@@ -43,7 +43,7 @@ class _OwnVersion:
 
 
 class GroupStore:
-    """Threads may share it."""
+    """Thread-safe."""
 
     def __init__(self, means: LogMeans, log: SharedLog) -> None:
         self._means = means
@@ -64,10 +64,10 @@ class GroupStore:
         return {partition: named[partition] for partition in wanted}
 
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
-        """Pins first: what they keep is kept before anybody is told so."""
+        """Commits the pins first, so that retention is blocked before a client sees the offsets as committed."""
         now_ms = self._means.clock.now_ms()
         topics = self._log.read(lambda image: image.topics)
-        # Checks everything as at any other door: names, numbers, lengths.
+        # The same checks as in any other cluster: names, numbers, lengths.
         GroupOffsets().plan_commit(group_id, offsets, now_ms=now_ms)
         self._change(
             group_id,
@@ -92,14 +92,15 @@ class GroupStore:
         self._change(group_id, None)
 
     def _change(self, group_id: str, asked: Offsets | None) -> None:
-        """Puts the asked offsets into the group, or with None removes all. See `pin_plan` for the order of things."""
+        """Writes the requested offsets into the group, or with None removes all. See `pin_plan` for the order of
+        steps."""
         path = group_path(group_id)
         writer = self._means.entropy.random_bytes(16).hex()
         for _ in range(MAX_ATTEMPT_COUNT):
             known, etag = self._get(path, group_id)
             own = self._own.get(group_id)
             if known.writer == writer:
-                self._own.pop(group_id, None)  # its answer was lost; from here on as if somebody else had written it
+                self._own.pop(group_id, None)  # the answer was lost; from now on like another process's write
                 return
             if own is not None and own.etag != etag:
                 own = None
@@ -134,8 +135,8 @@ class GroupStore:
     def _pin(
         self, group_id: str, asked: Offsets | None, own: _OwnVersion | None
     ) -> tuple[dict[Place, Pin], int | None]:
-        """(pins to be given up when the group is replaced, commit number of this process's pins). What is known here of
-        the group's pins is right as long as nobody else has written the group."""
+        """(pins to release once the group is replaced, commit number of this process's pins). The known pins of the
+        group are valid as long as no other process has written the group."""
         now_ms = self._means.clock.now_ms()
 
         def plan(image: LogImage) -> Proposal | None:
@@ -166,7 +167,7 @@ class GroupStore:
         return self._get(path)[0]
 
     def _get(self, path: str, group_id: str = "") -> tuple[GroupObject, str | None]:
-        """The group and its etag; without offsets and etag where there is none."""
+        """The group and its etag; no offsets and no etag if the group does not exist."""
         try:
             stored = self._means.store.get(path)
         except ObjectNotFoundError:
@@ -182,7 +183,7 @@ def _proposal(pins: PinOffsets | None) -> Proposal | None:
 
 
 def _named(group: GroupObject, topics: Mapping[UUID, TopicDescription]) -> dict[TopicPartition, GroupOffset]:
-    """What was committed for topics that are still there: one that was made again begins without offsets."""
+    """The offsets of topics that still exist. A recreated topic starts without offsets."""
     return {
         TopicPartition(topics[topic_id].name, partition): offset
         for (topic_id, partition), offset in group.offsets.items()

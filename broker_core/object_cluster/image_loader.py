@@ -1,10 +1,10 @@
-"""From a store to the image of a log: at most three requests, and those for the commits behind the checkpoint.
+"""Loads the image of a log from a store: at most three requests, and those for the commits after the checkpoint.
 
-    GET checkpoints/latest ──► GET checkpoints/<number> ──► the commits behind it
-         not there, or not readable
+    GET checkpoints/latest ──► GET checkpoints/<number> ──► the commits after it
+         missing or unreadable
     GET streamlog.json ──► the newest checkpoint in the listing, or else all commits from the first on
 
-A checkpoint that is damaged or gone is worked around with an older one, or with none: the commits are what counts.
+If a checkpoint is damaged or missing, an older one or none is used: the commits are the source of truth.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ logger: Final = logging.getLogger(__name__)
 
 
 def load_image(means: LogMeans) -> LogImage | None:
-    """An image to begin with, maybe an old one; None when there is no log. Raises ObjectStoreError,
+    """An image to start from, possibly an old one; None if there is no log. Raises ObjectStoreError,
     CorruptObjectError."""
     latest = _latest(means)
     if latest is not None:
@@ -67,8 +67,8 @@ def load_image(means: LogMeans) -> LogImage | None:
 
 
 def create_log(means: LogMeans) -> LogImage:
-    """Makes the log unless somebody else has just done so. Raises ObjectStoreUnsuitableError for a store that does not
-    keep its word about conditional writes, found by asking it to make the same object again."""
+    """Creates the log unless another process has just done so. Raises ObjectStoreUnsuitableError for a store that
+    ignores the conditions of writes: a second conditional creation of the same object must fail."""
     log_id = random_id(means.entropy)
     content = encode_identity(log_id)
     made_id = _make_identity(means, content)
@@ -87,7 +87,7 @@ def create_log(means: LogMeans) -> LogImage:
 
 
 def _make_identity(means: LogMeans, content: bytes) -> UUID:
-    """Of the log that is there behind it, ours or somebody else's."""
+    """The identity of the log that exists afterwards, created by this process or another one."""
     for attempt in range(_MAKE_ATTEMPT_COUNT):
         try:
             means.store.put_if_absent(LOG_OBJECT, content)

@@ -1,8 +1,8 @@
-"""What keeps an object log small and quick: retention, merging, compaction, checkpoints, and removal of garbage.
+"""Keeps an object log small and fast: retention, merging, compaction, checkpoints, and removal of garbage.
 
-Anybody may do it, any number at a time, and be killed anywhere: each step is one commit that is judged against the
-newest image, or removes what no commit can ever refer to again (`garbage_plan`). What a step has uploaded in vain is
-garbage.
+Any number of processes may do it concurrently and may be killed at any point. Each step is one commit, validated
+against the newest image, or removes objects that no commit can ever refer to again (`garbage_plan`). The uploads of a
+failed step are garbage.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ DEFAULT_GRACE_MS: Final = 24 * 3600 * 1000
 COMMITS_BETWEEN_CHECKPOINTS: Final = 100
 KEPT_CHECKPOINT_COUNT: Final = 5
 MAX_REWRITTEN_BYTES_BEHIND_COMMIT: Final = 512 * 1024 * 1024
-"""Of merges and compactions that one turn behind a commit begins; the command does all there is to do."""
+"""The bytes that one turn after a commit merges or compacts at most; the command has no such limit."""
 MAX_REWRITE_COUNT: Final = 10_000
-"""Of one call, which ends also where others write faster than it merges."""
+"""The limit of one call, so that it ends even if others write faster than it merges."""
 DELETED_AT_ONCE: Final = 1000
-"""Objects that one request may remove, by S3's bound."""
+"""The objects that one request may delete: the limit of S3."""
 
 
 @dataclass(slots=True, kw_only=True)
 class LogMaintenanceReport:
-    """What one call did. `errors`: what stopped it at single partitions or steps."""
+    """The result of one call. `errors`: the errors of single partitions or steps."""
 
     removed_offset_count: int = 0
     merged_range_count: int = 0
@@ -73,7 +73,7 @@ class LogMaintenanceReport:
 
 
 class LogMaintenance:
-    """Threads may share it."""
+    """Thread-safe."""
 
     def __init__(self, means: LogMeans, log: SharedLog, fetcher: BatchFetcher) -> None:
         self._means = means
@@ -83,7 +83,7 @@ class LogMaintenance:
         self._swept_ms = 0
 
     def maintain(self, topics: Collection[str] | None = None, *, grace_ms: int | None = None) -> LogMaintenanceReport:
-        """All there is to do. Raises UnknownTopicError, ObjectLogFormatError."""
+        """Does everything that is due. Raises UnknownTopicError, ObjectLogFormatError."""
         known = self._log.read(lambda image: image.topics)
         for name in topics or ():
             if name not in known:
@@ -98,7 +98,7 @@ class LogMaintenance:
         return report
 
     def maintain_behind_commit(self) -> LogMaintenanceReport:
-        """A bounded part of it. Garbage is looked for once in a quarter of the grace time."""
+        """Does a bounded part of it. Looks for garbage once per quarter of the grace time."""
         report = LogMaintenanceReport()
         self._guarded(report, lambda: self._checkpoint(report, least_behind=COMMITS_BETWEEN_CHECKPOINTS))
         self._guarded(report, lambda: self._retain(report, None))
@@ -141,7 +141,7 @@ class LogMaintenance:
     # -- merging and compaction --
 
     def _rewrite(self, report: LogMaintenanceReport, topics: frozenset[str] | None, *, max_bytes: int | None) -> None:
-        """Compaction first: what it removes is not to be merged."""
+        """Compaction first, so that records it removes are not merged."""
         failed: set[TopicPartition] = set()
         for jobs_of, rewrite in ((self._compactions, self._compact), (self._merges, self._merge)):
             for _ in range(MAX_REWRITE_COUNT):
@@ -169,7 +169,7 @@ class LogMaintenance:
         return True
 
     def _compact(self, report: LogMaintenanceReport, job: RewriteJob) -> bool:
-        """One pass; while the keys do not fit into memory the partition is due again."""
+        """One pass. If the keys do not fit into memory, the partition is due again."""
         rewritten, _ = self._rewriter.compact(job)
         if not self._replace(report, rewritten):
             return False
@@ -177,7 +177,7 @@ class LogMaintenance:
         return True
 
     def _replace(self, report: LogMaintenanceReport, rewritten: RewrittenRanges) -> bool:
-        """Whether the inputs were still there."""
+        """Whether the inputs still existed."""
 
         def plan(image: LogImage) -> Proposal | None:
             changes = plan_replacement(image, rewritten.job, rewritten.outputs, clean_until=rewritten.clean_until)
@@ -237,7 +237,7 @@ class LogMaintenance:
             report.removed_bytes += sum(sizes[path] for path in paths)
 
     def _begun_before(self, horizon_ms: int) -> Iterator[ObjectEntry]:
-        """Data objects in the order of their times."""
+        """Data objects, ordered by time."""
         for entry in self._means.store.list_after(DATA_PREFIX):
             begun_ms = begun_ms_of(entry.path)
             if begun_ms is not None and begun_ms >= horizon_ms:
@@ -269,6 +269,6 @@ def _first_job(
 
 
 def _may_be_garbage(image: LogImage, path: str, horizon_ms: int) -> bool:
-    """Unreferenced, and not given up since the horizon."""
+    """Whether the object is unreferenced, and was not dropped since the horizon."""
     dropped_ms = image.dropped.get(path)
     return path not in image.references and (dropped_ms is None or dropped_ms < horizon_ms)

@@ -1,4 +1,4 @@
-"""What the door to an object log needs from the outside world, so that a simulation can hand it other things."""
+"""The services that an object log needs from its environment, so that a simulation can replace them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_REQUESTS_AT_ONCE: Final = 16
 
 
 class Requests:
-    """Independent requests, side by side in threads. The answers come in the order of the calls."""
+    """Runs independent requests in parallel threads. Returns the answers in the order of the calls."""
 
     def gather(self, calls: Sequence[Callable[[], Value]]) -> list[Value]:
         if len(calls) < 2:
@@ -27,7 +27,7 @@ class Requests:
 
 
 class SequentialRequests(Requests):
-    """The same one by one, for who wants no threads."""
+    """Runs them one after the other, without threads."""
 
     def gather(self, calls: Sequence[Callable[[], Value]]) -> list[Value]:
         return [call() for call in calls]
@@ -43,7 +43,7 @@ def steady_ms() -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogMeans:
-    """`clock` is a wall clock, `steady_ms` one that is never set; `sleep_ms` waits."""
+    """`clock` is a wall clock, `steady_ms` a monotonic clock; `sleep_ms` waits."""
 
     store: ObjectStore
     clock: Clock = field(default_factory=SystemClock)

@@ -1,7 +1,7 @@
-"""Whose turn it is to maintain a log that many write: who made a commit whose number says so.
+"""Decides which writer of a shared log maintains it: the writer of certain commit numbers.
 
-Each number is one process's, so of all that write one maintains, now and then, behind its own commit and in a thread
-of its own. One that dies leaves the next turn to somebody else.
+Each commit number belongs to one process, so one of the writers does maintenance from time to time, after its own
+commit and in its own thread. If it dies, another writer gets the next turn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ logger: Final = logging.getLogger(__name__)
 
 
 class MaintenanceTurn:
-    """Does `work()` in a thread; errors are logged and fail nobody."""
+    """Runs `work()` in a thread. Errors are logged and fail no caller."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self._work = work
@@ -33,7 +33,7 @@ class MaintenanceTurn:
         self._is_stopped = False
 
     def on_committed(self, number: int) -> None:
-        """Returns at once. A turn that comes while the one before is being used follows it."""
+        """Returns at once. A turn that comes during the previous one runs after it."""
         if number % COMMITS_BETWEEN_TURNS:
             return
         with self._mutex:
@@ -46,7 +46,7 @@ class MaintenanceTurn:
             self._thread.start()
 
     def stop(self) -> None:
-        """Waits for the turn that is being used; there are no more."""
+        """Waits for the running turn and starts no more."""
         with self._mutex:
             self._is_stopped = True
             thread = self._thread

@@ -1,14 +1,14 @@
-"""`Cluster` on object storage, and with it staged writes and planned reads: no server, any number of machines.
+"""`Cluster` on object storage, with staged writes and planned reads: no server, any number of machines.
 
     cluster = open_objects("s3://bucket/log", {"object.region": "eu-central-1"}, create=True)
     cluster.create_topic("events", partition_count=4)
     upload = cluster.stage(); upload.append(...); staged = upload.finish()
     cluster.commit_staged([staged], app=AppVersion(app_id="job", version=7))
 
-Opening makes no request; the first question does (`image_loader`). Every question looks for new commits first, one
-request when there are none, except a fetch of offsets that are known already: batches never change.
+Opening sends no request; the first call does (`image_loader`). Every call looks for new commits first, with one
+request if there are none, except a fetch of known offsets: batches never change.
 
-What there is besides `Cluster`: `broker_core.staged_writes` says what those methods promise.
+`broker_core.staged_writes` documents the methods besides `Cluster`.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ from broker_core.staged_writes import AppVersion, CommitOutcome, FetchPlan, Stag
 
 
 class ObjectCluster(TransactionsRefused):
-    """`broker_core.cluster.Cluster`, `StagedWrites` and `PlannedReads`. Threads may share it.
+    """`broker_core.cluster.Cluster`, `StagedWrites` and `PlannedReads`. Thread-safe.
 
-    `maintains`: behind its own commits it does now and then what `maintain` does, in a thread.
+    `maintains`: after some of its own commits it does maintenance in a thread.
     """
 
     def __init__(
@@ -80,18 +80,19 @@ class ObjectCluster(TransactionsRefused):
 
     @property
     def url(self) -> str:
-        """Where the log is. Holds no secret."""
+        """The URL of the log, without secrets."""
         return self._means.store.url
 
     def exists(self) -> bool:
-        """Whether there is a log, or a first write may make it. Raises ObjectStoreError when the store cannot tell."""
+        """Whether there is a log, or the first write may create it. Raises ObjectStoreError if the store cannot
+        tell."""
         return self._log.exists()
 
     def one_look(self) -> AbstractContextManager[None]:
         return self._log.one_look()
 
     def ensure_log(self) -> None:
-        """Makes the log if there is none, so that processes that may not make one find it."""
+        """Creates the log if there is none, so that processes without `create` find it."""
         self._log.ensure()
 
     def _url(self) -> str:
@@ -195,7 +196,7 @@ class ObjectCluster(TransactionsRefused):
     # -- writing --
 
     def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
-        """One object and one commit; `stage` is for more than a little."""
+        """Writes one object and one commit; use `stage` for larger writes."""
         topic_id, config = self._log.read_known(
             lambda image: knows(image, partition),
             lambda image: (partition_of(image, partition)[0], _config_of(image, partition.topic)),
@@ -257,10 +258,10 @@ class ObjectCluster(TransactionsRefused):
     # -- maintenance --
 
     def maintain(self, topics: Collection[str] | None = None, *, grace_ms: int | None = None) -> LogMaintenanceReport:
-        """Retention, merging, compaction, a checkpoint and removal of garbage, now. `topics`: of these alone.
+        """Retention, merging, compaction, a checkpoint and removal of garbage, now. `topics`: only these.
 
-        `grace_ms`: how old garbage must be; longer than the longest task and reader, 24 hours by default. Errors with
-        single partitions stand in the report and stop nothing else. Raises UnknownTopicError before anything is done.
+        `grace_ms`: the minimum age of garbage; longer than the longest task and reader, 24 hours by default. Errors of
+        single partitions are in the report and stop nothing else. Raises UnknownTopicError before anything is done.
         """
         return self._maintenance.maintain(topics, grace_ms=grace_ms)
 
@@ -274,7 +275,7 @@ class ObjectCluster(TransactionsRefused):
         return self._groups.list_groups()
 
     def describe_group(self, group_id: str) -> GroupDescription:
-        """A group of an object log has offsets and no members."""
+        """A group of an object log has offsets but no members."""
         state = GroupState.EMPTY if self._groups.fetch(group_id, None) else GroupState.DEAD
         return GroupDescription(group_id=group_id, state=state)
 
@@ -292,7 +293,7 @@ class ObjectCluster(TransactionsRefused):
     # -- the end --
 
     def close(self) -> None:
-        """Waits for maintenance that is under way. Any other call afterwards raises StorageError."""
+        """Waits for running maintenance. Any other call afterwards raises StorageError."""
         if self._turn is not None:
             self._turn.stop()
         self._log.close()

@@ -1,7 +1,7 @@
-"""Questions about where things lie in an object log: offsets by time, bytes between offsets, segments.
+"""Look-ups in an object log: offsets by time, bytes between offsets, segments.
 
-What the image says costs no request beyond the look for new commits; only the batches of one range are read where an
-answer depends on them.
+Answers from the image cost no request besides the look for new commits. If an answer depends on batches, those of one
+range are read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Answer = TypeVar("Answer")
 
 
 class ObjectLookups:
-    """Threads may share it."""
+    """Thread-safe."""
 
     def __init__(self, log: SharedLog, fetcher: BatchFetcher, *, url: str) -> None:
         self._log = log
@@ -54,7 +54,7 @@ class ObjectLookups:
     def _in_range(
         self, read: PlannedRead, spec: int, log_start_offset: int, partition: TopicPartition
     ) -> OffsetAndTimestamp | None:
-        """The first record of the range at or after the time, or the first with the largest one."""
+        """The first record of the range at or after the time, or the first with the largest timestamp."""
         data = self._fetcher.read_range(read)
         best: OffsetAndTimestamp | None = None
         for position, header in iter_headers(data):
@@ -69,13 +69,13 @@ class ObjectLookups:
                 if spec >= 0:
                     return best
         if best is None and spec >= 0:
-            # Compaction or the log start has taken the one that the range had: a later range may have another one.
+            # Compaction or the log start removed the matching record of the range: a later range may have another one.
             following = self.look(partition, lambda found: _from_row(found, spec, read.end_offset), fresh=False)
             return None if following is None else self._in_range(following, spec, log_start_offset, partition)
         return best
 
     def bytes_between(self, partition: TopicPartition, from_offset: int, until_offset: int) -> int:
-        """Ranges that are only partly in count by their share of offsets."""
+        """A range that is only partly between the offsets contributes in proportion to its offsets."""
 
         def ask(found: PartitionImage) -> int:
             first, last = found.rows_between(from_offset, until_offset)
@@ -91,7 +91,7 @@ class ObjectLookups:
     def find_offset_within_bytes(
         self, partition: TopicPartition, from_offset: int, until_offset: int, max_bytes: int
     ) -> int:
-        """Ends of ranges as long as whole ranges fit. Where not even the first does, its batches are looked at."""
+        """Ends of ranges as long as whole ranges fit. If not even the first fits, its batches are read."""
         reads = self.look(partition, lambda found: plan_read(found, from_offset, until_offset))
         total, reached = 0, None
         for read in reads:
@@ -114,7 +114,7 @@ class ObjectLookups:
         return KeyRanges(ranges=ranges, skipped_bytes=0)
 
     def describe_segments(self, partition: TopicPartition) -> tuple[SegmentDescription, ...]:
-        """A segment is a range; none of them is written to, the last one is called active all the same."""
+        """A segment is a range. None of them is written to; the last one is still called active."""
 
         def ask(found: PartitionImage) -> tuple[SegmentDescription, ...]:
             count = len(found.ranges)
@@ -149,7 +149,7 @@ def partition_of(image: LogImage, partition: TopicPartition) -> tuple[UUID, Part
 
 
 def bounds_of(partition: PartitionImage) -> PartitionBounds:
-    """Nothing is ever undecided: the three upper bounds are one."""
+    """There are no open transactions: the three upper bounds are equal."""
     return PartitionBounds(
         log_start_offset=partition.log_start_offset,
         last_stable_offset=partition.log_end_offset,
@@ -159,7 +159,7 @@ def bounds_of(partition: PartitionImage) -> PartitionBounds:
 
 
 def _by_image(partition: PartitionImage, spec: int) -> tuple[OffsetAndTimestamp | None, PlannedRead | None, int]:
-    """(answer, or else the range that knows it, log start)."""
+    """(answer, or else the range that has it, log start)."""
     start = partition.log_start_offset
     if spec == OffsetSpec.EARLIEST:
         return OffsetAndTimestamp(offset=start, timestamp_ms=NO_TIMESTAMP), None, start

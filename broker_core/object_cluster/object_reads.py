@@ -1,4 +1,4 @@
-"""Fetches from an object log: planned by the image, read from the objects, planned again where those were replaced."""
+"""Fetches from an object log: planned with the image, read from the objects, planned again if those were replaced."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from broker_core.object_log.read_plan import PlannedRead, plan_read
 from broker_core.staged_writes import FetchPlan
 
 MAX_REPLAN_COUNT: Final = 5
-"""Of one fetch whose objects were removed, and those of the new plan too, while it read."""
+"""How often one fetch is planned again because its objects were removed while it read."""
 
 
 class ObjectReads:
-    """Threads may share it."""
+    """Thread-safe."""
 
     def __init__(self, means: LogMeans, log: SharedLog, fetcher: BatchFetcher) -> None:
         self._means = means
@@ -32,7 +32,7 @@ class ObjectReads:
     def fetch(
         self, partition: TopicPartition, from_offset: int, *, max_bytes: int, topic_id: UUID | None
     ) -> FetchedBatches:
-        """As `Cluster.fetch`. Offsets that are known need no look at the commits."""
+        """As `Cluster.fetch`. Known offsets need no look for new commits."""
 
         def plan(image: LogImage) -> FetchPlan:
             found_id, found = partition_of(image, partition)
@@ -55,7 +55,8 @@ class ObjectReads:
         return self._log.read_known(lambda image: knows(image, partition, until_offset - 1), plan)
 
     def fetch_planned(self, plan: FetchPlan, from_offset: int, *, max_bytes: int) -> FetchedBatches:
-        """Where objects are gone, the log says why: retention, or a replacement longer ago than the grace time."""
+        """If objects are missing, the log has the reason: retention, or a replacement longer ago than the grace
+        time."""
         for _ in range(MAX_REPLAN_COUNT):
             reads = [PlannedRead(*read) for read in plan.reads]  # type: ignore[arg-type]
             reads = [read for read in reads if read.end_offset > from_offset]
@@ -76,7 +77,7 @@ class ObjectReads:
         )
 
     def _planned_again(self, plan: FetchPlan, from_offset: int) -> FetchPlan:
-        """By the log as it is now. Raises OffsetOutOfRangeError, UnknownTopicError."""
+        """According to the current log. Raises OffsetOutOfRangeError, UnknownTopicError."""
 
         def look(image: LogImage) -> FetchPlan:
             found = image.partition(plan.topic_id, plan.partition.partition)
@@ -91,7 +92,7 @@ class ObjectReads:
 
 
 def knows(image: LogImage, partition: TopicPartition, offset: int | None = None, topic_id: UUID | None = None) -> bool:
-    """Whether the image has the partition, and the offset in it. What is new could only say that it is gone."""
+    """Whether the image has the partition and the offset. New commits could only remove it."""
     topic = image.topic(partition.topic)
     if topic is None or topic_id not in (None, topic.topic_id):
         return False

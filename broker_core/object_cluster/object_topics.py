@@ -1,4 +1,4 @@
-"""Topics of an object log: judged by the same controller as everywhere else, and committed."""
+"""Topics of an object log: validated by the same controller as in other logs, then committed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, Top
 
 
 class ObjectTopics:
-    """`num_partitions`: of a new topic for which no count is asked."""
+    """`num_partitions`: the partition count of a new topic if the request has none."""
 
     def __init__(self, means: LogMeans, log: SharedLog, *, num_partitions: int) -> None:
         self._means = means
@@ -84,7 +84,7 @@ def _put(topic: TopicDescription) -> Change:
 
 
 def _controller(image: LogImage) -> MetadataController:
-    """The controller over the log's topics as if a metadata log had told of them."""
+    """A controller with the log's topics, as if it had replayed them from a metadata log."""
     metadata = MetadataImage()
     for topic in image.topics.values():
         metadata.replay(TopicRecord(name=topic.name, topic_id=topic.topic_id))

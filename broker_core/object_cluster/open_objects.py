@@ -13,10 +13,10 @@ from broker_core.staged_writes import PlannedReads, StagedUpload, StagedWrites
 
 
 def open_objects(url: str, options: Mapping[str, str] | None = None, *, create: bool = False) -> ObjectCluster:
-    """The log at `url` (s3://, s3a://, gs://, az://, abfss://, objects:///); no request is made yet.
+    """The log at `url` (s3://, s3a://, gs://, az://, abfss://, objects:///); no request is sent yet.
 
-    `options`: those whose names begin with `object.`, see `model.store_settings`. With `create` a log that
-    does not exist is made by the first write. Raises InvalidConfigError for a wrong URL or option,
+    `options`: those whose names begin with `object.`, see `model.store_settings`. With `create` the first write creates
+    a missing log. Raises InvalidConfigError for a wrong URL or option,
     ObjectStoreUnsuitableError without the client library.
     """
     return ObjectCluster(LogMeans(store=open_store(url, options)), create=create)
@@ -25,5 +25,5 @@ def open_objects(url: str, options: Mapping[str, str] | None = None, *, create: 
 if TYPE_CHECKING:
 
     def _is_all_of(cluster: ObjectCluster) -> tuple[Cluster, StagedWrites, PlannedReads, StagedUpload]:
-        """For the type checker: what the door promises to be."""
+        """For the type checker: the protocols that the returned object implements."""
         return cluster, cluster, cluster, cluster.stage()

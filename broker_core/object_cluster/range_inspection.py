@@ -20,7 +20,7 @@ from broker_core.storage.verification import DumpedBatch, Finding
 
 
 class InspectedRange(NamedTuple):
-    """One range: its batches with their bytes as they are in the log, and what is wrong with it."""
+    """One range: its batches with their bytes as they are in the log, and the errors in it."""
 
     size_bytes: int
     batches: tuple[tuple[DumpedBatch, memoryview], ...]
@@ -28,7 +28,7 @@ class InspectedRange(NamedTuple):
 
 
 class RangeInspection:
-    """Of one log. Findings name the object relative to the log, positions count its bytes."""
+    """Inspects one log. Findings have the object relative to the log and positions in its bytes."""
 
     def __init__(self, log: SharedLog, fetcher: BatchFetcher) -> None:
         self._log = log

@@ -1,4 +1,4 @@
-"""Reads ranges and writes them again: as they are, in larger ranges, or compacted. One object, bounded memory."""
+"""Rewrites ranges: unchanged in larger ranges, or compacted. Writes one object with bounded memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIGEST_KEY_BYTES: Final = 16
 
 
 class RewrittenRanges:
-    """What a rewrite has uploaded. Nothing refers to it before it is committed."""
+    """The upload of a rewrite. Nothing refers to it before it is committed."""
 
     def __init__(self, outputs: tuple[PlacedRange, ...], job: RewriteJob, clean_until: int | None) -> None:
         self.outputs = outputs
@@ -33,7 +33,7 @@ class RewrittenRanges:
 
 
 class RangeRewriter:
-    """Errors leave an object that nobody refers to, or none."""
+    """Errors leave an unreferenced object, or none."""
 
     def __init__(self, means: LogMeans, fetcher: BatchFetcher) -> None:
         self._means = means
@@ -45,7 +45,7 @@ class RangeRewriter:
         return RewrittenRanges(outputs, job, None)
 
     def compact(self, job: RewriteJob) -> tuple[RewrittenRanges, bool]:
-        """(what was written, whether another pass should follow: the keys did not fit into memory)."""
+        """(the upload, whether another pass should follow because the keys did not fit into memory)."""
         assert job.compaction is not None, "a job without a compaction"
         compaction = Compaction(
             job.compaction,
@@ -120,8 +120,8 @@ class _OutputObject:
         self._position += len(batches)
 
     def finish(self, from_offset: int, until_offset: int) -> tuple[PlacedRange, ...]:
-        """Each range reaches to the next one, the last one to the end: the offsets that compaction removed are in
-        it."""
+        """Each range extends to the next one, the last one to the end, and so includes the offsets that compaction
+        removed."""
         if self._upload is not None:
             self._upload.finish()
         ends = [placed.base_offset for placed in self._ranges[1:]] + [until_offset]

@@ -1,18 +1,18 @@
-"""The image of an object log in this process, kept up with the store, and the way to change it: one commit.
+"""The image of an object log in this process, kept up to date with the store, and changed by single commits.
 
     commit(plan)
       plan(image) ──► changes ──► PUT commits/<image.number + 1>, only if it does not exist
-        │                          made                  done: fold it
+        │                          created               done: fold it
         │                          exists already        read it: ours (an answer was lost) ──► done
-        └──── fold it, plan again ◄───────────────────── somebody else's
-                                   no answer             read it: ours ──► done; somebody else's ──► as above;
-                                                         not there ──► the same PUT again
+        └──── fold it, plan again ◄───────────────────── another writer's
+                                   no answer             read it: ours ──► done; another writer's ──► as above;
+                                                         missing ──► the same PUT again
 
-Whether a commit is ours its random writer says. A plan is always of the image that its number follows, because that
-number is made once: an image that is behind loses the race and nothing else. So the first attempt does not ask first
-whether there is anything new; only before a refusal is believed, the image is brought up to date.
+The random writer id shows whether a commit is ours. A plan is always based on the image before its commit number,
+because each number is created once: a stale image only loses the race. So the first attempt does not look for new
+commits. Only if a plan refuses, the image is brought up to date, and the plan is called again.
 
-Threads may share it. An image that does not accept a commit is thrown away, and loaded again at the next use.
+Thread-safe. An image that rejects a commit is dropped, and loaded again at the next use.
 """
 
 from __future__ import annotations
@@ -47,18 +47,17 @@ from broker_core.staged_writes import AppVersion
 Answer = TypeVar("Answer")
 
 MAX_UNANSWERED_COUNT: Final = 6
-"""Times that a commit is sent, or looked for, without an answer, before that is an error. Waits double from 100 ms
-on."""
+"""How often a commit is sent or looked up without an answer before it is an error. Waits double from 100 ms on."""
 _FIRST_WAIT_MS: Final = 100.0
 _NO_LOG: Final = UUID(int=0)
 _WINDOW_AFTER_LOSS: Final = 4
 _TAIL_WINDOW: Final = 32
-"""Commits that are asked for at once when many are new."""
+"""Commits that are requested at once if many are new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """What a plan wants to commit."""
+    """The changes that a plan proposes to commit."""
 
     changes: Sequence[Change]
     app: AppVersion | None = None
@@ -73,12 +72,12 @@ class Committed:
 
 
 Plan = Callable[[LogImage], Proposal | None]
-"""Looks at the image and proposes the next commit; None: nothing is to be done. Raises to refuse."""
+"""Reads the image and proposes the next commit; None: there is nothing to do. Raises to refuse."""
 
 
 class SharedLog:
-    """With `create` a log that does not exist is made by the first commit. `on_committed(number)` comes after each
-    commit that is made here."""
+    """With `create` the first commit creates a missing log. `on_committed(number)` is called after each commit of this
+    process."""
 
     def __init__(
         self, means: LogMeans, *, create: bool, on_committed: Callable[[int], None] = lambda number: None
@@ -102,22 +101,22 @@ class SharedLog:
     # -- reading --
 
     def read(self, look: Callable[[LogImage], Answer], *, fresh: bool = True) -> Answer:
-        """What `look` finds in the image. `fresh`: with all commits that were there when this was called.
+        """The result of `look` on the image. `fresh`: with all commits that existed at the time of the call.
 
-        Raises ObjectLogFormatError when there is no log.
+        Raises ObjectLogFormatError if there is no log.
         """
         with self._lock:
             return look(self._up_to_date() if fresh else self._loaded())
 
     def read_known(self, is_known: Callable[[LogImage], bool], look: Callable[[LogImage], Answer]) -> Answer:
-        """The same without asking for new commits where `is_known` says that they can change nothing that matters."""
+        """The same, but does not look for new commits if `is_known` returns true: they would not change the result."""
         with self._lock:
             image = self._loaded()
             return look(image if is_known(image) else self._up_to_date())
 
     @contextmanager
     def one_look(self) -> Iterator[None]:
-        """Within it only the first question of this thread asks for new commits."""
+        """Within it only the first call of this thread looks for new commits."""
         outer, self._looks.is_held = getattr(self._looks, "is_held", False), True
         if not outer:
             self._looks.is_done = False
@@ -127,12 +126,12 @@ class SharedLog:
             self._looks.is_held = outer
 
     def exists(self) -> bool:
-        """Whether there is a log, or it may be made."""
+        """Whether there is a log, or it may be created."""
         with self._lock:
             return self._maybe_loaded() is not None or self._create
 
     def ensure(self) -> None:
-        """Makes the log if there is none. Raises ObjectLogFormatError where it may not be made."""
+        """Creates the log if there is none. Raises ObjectLogFormatError if that is not allowed."""
         with self._commit_lock, self._lock:
             if self._maybe_loaded() is None:
                 if not self._create:
@@ -154,7 +153,7 @@ class SharedLog:
         if image is not None:
             return image
         if self._create:
-            # Nobody has written anything: an empty log, as a directory that does not exist yet.
+            # Nothing was written yet: an empty log, like a directory that does not exist yet.
             return LogImage(_NO_LOG)
         raise no_log(self._means)
 
@@ -169,7 +168,7 @@ class SharedLog:
         return self._image
 
     def _fold_tail(self, image: LogImage, window: int = 1) -> None:
-        """Folds what is behind the image: `window` requests at once when there is nothing."""
+        """Folds the commits after the image, at first with `window` requests at once."""
         while True:
             numbers = range(image.number + 1, image.number + 1 + window)
             for number, data in zip(numbers, self._read_commits(numbers), strict=True):
@@ -199,10 +198,10 @@ class SharedLog:
     # -- writing --
 
     def commit(self, plan: Plan) -> Committed | None:
-        """Commits what `plan` proposes, against the newest image; None when it proposed nothing, by that image.
+        """Commits the proposal of `plan` for the newest image; None if it proposed nothing for that image.
 
-        `plan` may be called several times. Raises what it raises, ObjectOutcomeUnknownError when the store does not say
-        what became of the commit, and other ObjectStoreErrors.
+        `plan` may be called several times. Raises what it raises, ObjectOutcomeUnknownError if the outcome of the
+        commit remains unknown, and other ObjectStoreErrors.
         """
         with self._commit_lock:
             attempt = _Attempt(writer=self._means.entropy.random_bytes(16).hex())
@@ -224,15 +223,15 @@ class SharedLog:
                     return None
                 commit = attempt.commit
                 assert commit is not None, "nothing to send"
-                # Another thread may have read it here meanwhile.
+                # Another thread of this process may have read it meanwhile.
                 is_made = self._found_number == commit.number
             if is_made or self._put(commit, attempt):
                 self._turns.on_committed(commit.number, means.steady_ms())
                 return Committed(number=commit.number, base_offsets=attempt.base_offsets)
 
     def _has_next(self, plan: Plan, attempt: _Attempt) -> bool:
-        """Sets the commit that is to be sent next. A number is sent the same commit again, since the first one may
-        still arrive: what was told of its plan is then what is in the log."""
+        """Sets the commit to send next. A retry of a number sends the same commit, because the first request may still
+        arrive: the log then has what the caller was returned."""
         image = self._loaded()
         if attempt.commit is not None and attempt.commit.number == image.number + 1:
             return True
@@ -259,7 +258,7 @@ class SharedLog:
         return True
 
     def _proposal(self, plan: Plan, image: LogImage, *, is_fresh: bool) -> Proposal | None:
-        """None also where an image that may be behind refuses: the next one decides."""
+        """None also if the plan refuses an image that may be stale: the next image decides."""
         try:
             return plan(image)
         except StreamlogError:
@@ -268,7 +267,7 @@ class SharedLog:
             return None
 
     def _put(self, commit: Commit, attempt: _Attempt) -> bool:
-        """One request, and what is there when it failed. Whether the commit is made."""
+        """Sends one request, and on failure looks for the commit. Returns whether it is committed."""
         began_ms = self._means.steady_ms()
         try:
             self._means.store.put_if_absent(commit_path(commit.number), encode_commit(commit))
@@ -279,13 +278,13 @@ class SharedLog:
             return self._is_ours_after_all(commit, attempt)
         self._turns.on_round_trip(self._means.steady_ms() - began_ms)
         with self._lock:
-            # Else another thread has read it already, or the image is to be loaded again.
+            # Otherwise another thread has read it already, or the image has to be loaded again.
             if self._image is not None and self._image.number == commit.number - 1:
                 self._fold(self._image, commit)
         return True
 
     def _is_ours_after_all(self, commit: Commit, attempt: _Attempt) -> bool:
-        """Finds out what is there: ours; or somebody else's or nothing, and the commit is to be tried again."""
+        """Reads the commit of this number: ours; or another writer's or none, and the commit has to be retried."""
         with self._lock:
             image = self._loaded()
             self._fold_tail(image, _WINDOW_AFTER_LOSS)
@@ -296,8 +295,8 @@ class SharedLog:
             if image.number >= commit.number:
                 attempt.unanswered = 0
                 return False
-        # It did not arrive, or has not arrived yet; or it was refused because of one that is on its way too, or that a
-        # shared mount does not show yet.
+        # It did not arrive, or not yet; or it was refused because of another one in flight, or one that a shared mount
+        # does not show yet.
         attempt.unanswered += 1
         if attempt.unanswered >= MAX_UNANSWERED_COUNT:
             raise self._unknown(commit, attempt)
@@ -331,7 +330,7 @@ class SharedLog:
 
 @dataclass(slots=True, kw_only=True)
 class _Attempt:
-    """One commit on its way: `commit` is what was sent last. `is_fresh`: the image was brought up to date since."""
+    """One commit in flight: `commit` is the last one sent. `is_fresh`: the image was brought up to date since."""
 
     writer: str
     commit: Commit | None = None

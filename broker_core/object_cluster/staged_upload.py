@@ -1,8 +1,8 @@
-"""What one task writes: batches, gathered by partition, in one object that is uploaded while they come.
+"""The upload of one task: batches, gathered by partition, in one object that is uploaded as they arrive.
 
-    append ──► checked, made what the topic wants ──► gathered by partition ──► MAX_GATHERED_BYTES ──► parts
+    append ──► checked, adapted to the topic ──► gathered by partition ──► MAX_GATHERED_BYTES ──► parts
 
-So a task holds no more than that in memory, and of each partition some large ranges lie in the object, not one a call.
+So a task holds no more than that in memory, and the object has a few large ranges per partition, not one per call.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from broker_core.staged_writes import StagedData
 
 MAX_GATHERED_BYTES: Final = 32 * 1024 * 1024
 MAX_RANGE_BYTES: Final = 16 * 1024 * 1024
-"""Of one range: a reader that begins in its middle reads it from its start."""
+"""The size limit of one range: a reader that begins in its middle reads it from its start."""
 _NO_EPOCH: Final = 0
 
 
 class DataUpload:
-    """`StagedUpload`. `find_topic` gives the topic of a name as it is now, or None."""
+    """`StagedUpload`. `find_topic` returns the current topic of a name, or None."""
 
     def __init__(self, means: LogMeans, find_topic: Callable[[str], TopicDescription | None]) -> None:
         self._means = means
@@ -100,7 +100,7 @@ class DataUpload:
 
 
 def sealed_pieces(batches: bytearray, max_bytes: int) -> list[tuple[memoryview, SealedBatches]]:
-    """The batches in pieces of whole ones, each sealed as a range; a batch above `max_bytes` is a piece of its own."""
+    """Splits into pieces of whole batches, each sealed as a range; a batch above `max_bytes` is a piece of its own."""
     view = memoryview(batches)
     cuts = [0]
     end = 0
@@ -123,6 +123,6 @@ def require_partition(topic: TopicDescription, partition: TopicPartition) -> Non
 
 
 def fresh_producer(means: LogMeans) -> ProducerIdAndEpoch:
-    """A random id: nobody counts on it, since a commit is what is made once."""
+    """A random id. Nothing depends on it, because the commit is the step that happens once."""
     producer_id = int.from_bytes(means.entropy.random_bytes(6), "big")
     return ProducerIdAndEpoch(producer_id=producer_id, producer_epoch=_NO_EPOCH)

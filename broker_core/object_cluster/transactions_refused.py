@@ -1,4 +1,4 @@
-"""Kafka's transactions, which a log on object storage does not have: refused by name, with what to use instead."""
+"""Kafka's transactions, which a log on object storage does not support: refused with a hint at the alternative."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker_core.model.transaction_state import TransactionState
 
 
 class TransactionsRefused(ABC):
-    """Of `ObjectCluster`. Questions are answered: there are none."""
+    """The transaction methods of `ObjectCluster`. Queries return that there are none."""
 
     @abstractmethod
     def _fresh_producer(self) -> ProducerIdAndEpoch: ...
