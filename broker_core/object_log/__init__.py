@@ -1,1 +1,1 @@
-"""The log on object storage as a machine: commits, the image they add up to, and plans. No store, clock or dice."""
+"""The state machine of a log on object storage: commits, the image they produce, and plans. No I/O or randomness."""

@@ -1,4 +1,4 @@
-"""What a commit of appended ranges would be, judged against the image: made, made before, or refused."""
+"""Validates a commit of appended ranges against the image: new, committed before, or refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from broker_core.staged_writes import AppVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlreadyCommitted:
-    """Nothing is to be done. `last`: the last version of the application; None where the ranges themselves are in."""
+    """There is nothing to do. `last`: the last version of the application; None if the ranges themselves are
+    committed."""
 
     last: AppVersion | None
 
@@ -22,9 +23,9 @@ class AlreadyCommitted:
 def plan_append(
     image: LogImage, ranges: Sequence[AppendedRange], app: AppVersion | None = None
 ) -> tuple[Change, ...] | AlreadyCommitted:
-    """The changes of the next commit. Without ranges it only moves the application on.
+    """The changes of the next commit. Without ranges it only advances the version of the application.
 
-    Raises UnknownTopicError, UnknownPartitionError for a topic that is gone, and UploadExpiredError for data that was
+    Raises UnknownTopicError, UnknownPartitionError for a deleted topic, and UploadExpiredError for data that was
     uploaded so long ago that it may have been removed.
     """
     if app is not None:

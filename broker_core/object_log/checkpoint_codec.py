@@ -1,9 +1,9 @@
-"""An image as the bytes of a checkpoint object: a checksum, then one Arrow IPC stream.
+"""Encodes an image as a checkpoint object: a checksum, then one Arrow IPC stream.
 
     8 bytes   "SLOGCKP1"
     4 bytes   CRC-32C of the rest, big-endian
-    rest      an Arrow IPC stream, zstd-compressed: one row a live range (object, and NUMBER_COLUMNS of `range_table`),
-              the partitions' rows one behind the other; all else as JSON under `image` in the schema's metadata
+    rest      an Arrow IPC stream, zstd-compressed: one row per live range (object, and NUMBER_COLUMNS of
+              `range_table`), partition by partition; all else as JSON under `image` in the schema's metadata
 
 100,000 ranges take about a megabyte.
 """
@@ -83,7 +83,7 @@ def encode_checkpoint(image: LogImage) -> bytes:
 
 
 def decode_checkpoint(data: bytes | memoryview, *, log_id: UUID, number: int, url: str = "") -> LogImage:
-    """Raises CorruptObjectError, and ObjectLogFormatError for what a newer version wrote."""
+    """Raises CorruptObjectError, and ObjectLogFormatError for a checkpoint of a newer version."""
     path = checkpoint_path(number)
     view = memoryview(data)
     content = view[_HEAD_BYTES:]
@@ -143,7 +143,7 @@ def _decode(document: object, table: Any) -> LogImage:
 
 def _restore_partitions(image: LogImage, topic_ids: list[UUID], rows: Any, table: Any) -> None:
     names: list[str] = table.column("object").to_pylist()
-    # One text for all ranges of an object.
+    # All ranges of an object share one string.
     shared: dict[str, str] = {}
     names = [shared.setdefault(name, name) for name in names]
     columns = [_numbers(table.column(name)) for name in NUMBER_COLUMNS]

@@ -1,4 +1,4 @@
-"""Commits: what one of them says, as values. `commit_codec` writes and reads them, `log_image` folds them."""
+"""Commits as values. `commit_codec` writes and reads them, `log_image` folds them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from broker_core.staged_writes import AppVersion
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendRanges:
-    """Each range goes to the end of its partition, in this order."""
+    """Each range is appended to its partition, in this order."""
 
     ranges: tuple[AppendedRange, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PutTopic:
-    """The topic as it is from here on: a new one, or one with more partitions or other settings."""
+    """The new state of a topic: a new one, or one with more partitions or other settings."""
 
     name: str
     topic_id: UUID
@@ -34,11 +34,11 @@ class DeleteTopic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceRanges:
-    """The ranges that cover [from_offset, until_offset) give way to `outputs`, which hold the same or, compacted, fewer
-    records at the same offsets.
+    """Replaces the ranges that cover [from_offset, until_offset) by `outputs`, which have the same or, if compacted,
+    fewer records at the same offsets.
 
-    `input_digest` is `input_digest` of the ranges that were read: with others in their place the commit is wrong.
-    `clean_until`: up to there the partition is compacted now; None leaves it as it was.
+    `input_digest` is `input_digest` of the ranges that were read: if the ranges are others now, the commit is wrong.
+    `clean_until`: the partition is compacted up to this offset; None leaves the value unchanged.
     """
 
     topic_id: UUID
@@ -52,7 +52,7 @@ class ReplaceRanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveLogStart:
-    """Offsets below are gone."""
+    """Deletes the records below the offset."""
 
     topic_id: UUID
     partition: int
@@ -61,8 +61,8 @@ class MoveLogStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinOffsets:
-    """Where the group keeps retention off: (topic id, partition, offset, until when in ms). Each takes the place of the
-    group's pin in that partition; one until 0 removes it."""
+    """Where the group blocks retention: (topic id, partition, offset, expiry in ms). Each replaces the group's pin in
+    that partition; an expiry of 0 removes it."""
 
     group_id: str
     pins: tuple[tuple[UUID, int, int, int], ...]
@@ -70,7 +70,7 @@ class PinOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvanceHorizon:
-    """Data objects begun before it can not be committed any more, so what is not referenced of them can be removed."""
+    """Data objects begun before it cannot be committed any more, so unreferenced ones can be removed."""
 
     horizon_ms: int
 
@@ -80,7 +80,7 @@ Change = AppendRanges | PutTopic | DeleteTopic | ReplaceRanges | MoveLogStart | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One step of the log. `writer` is random, of this commit alone: 32 hexadecimal digits."""
+    """One step of the log. `writer` is a random id of this commit: 32 hexadecimal digits."""
 
     log_id: UUID
     number: int

@@ -1,4 +1,4 @@
-"""A commit as the bytes of its object: JSON, with a checksum of the JSON before it.
+"""Encodes a commit as an object: JSON, with a checksum of the JSON before it.
 
     {"crc32c":"9f3e0a1b","commit":{"format":1,"log":"…","number":42,"writer":"…","time_ms":…,
       "app":{"id":"…","version":7,"note":"…"},
@@ -6,7 +6,7 @@
                   "ranges":[[topic, partition, object, position, bytes, offsets, records, first ms, max ms], …]}, …]}}
 
 Topics and objects of ranges are indices into the two lists before them. Reading is strict: every field is checked, and
-what is not known is refused, since a fold that leaves something out is another log.
+unknown fields are refused, because a fold that skips something has a different result.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ def encode_commit(commit: Commit) -> bytes:
 
 
 def decode_commit(data: bytes | memoryview, *, log_id: UUID, number: int, url: str = "") -> Commit:
-    """The commit in the object of that number. `url`: of the log, for errors.
+    """Decodes the commit with that number. `url`: of the log, for errors.
 
-    Raises CorruptObjectError, and ObjectLogFormatError for what a newer version wrote.
+    Raises CorruptObjectError, and ObjectLogFormatError for a commit of a newer version.
     """
     path = commit_path(number)
     try:

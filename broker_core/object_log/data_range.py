@@ -1,4 +1,4 @@
-"""Ranges: stretches of batches of one partition that lie together in one object."""
+"""Ranges: consecutive batches of one partition in one object."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from uuid import UUID
 
 
 class DataRange(NamedTuple):
-    """Where batches lie, and what they amount to. Offsets in them count from the start of the range (`stored_batches`).
+    """The position of batches and their totals. Offsets in them are relative to the start of the range
+    (`stored_batches`).
 
-    `offset_count` is above `record_count` where compaction removed records. Timestamps are in ms, -1 where there is
+    `offset_count` is above `record_count` if compaction removed records. Timestamps are in ms, -1 if there is
     none: the first batch's largest one and the largest of all.
     """
 
@@ -23,7 +24,7 @@ class DataRange(NamedTuple):
 
 
 class AppendedRange(NamedTuple):
-    """A range that a commit puts at the end of a partition. Its place in the log is what the fold gives it."""
+    """A range that a commit appends to a partition. The fold assigns its offsets."""
 
     topic_id: UUID
     partition: int
@@ -31,7 +32,7 @@ class AppendedRange(NamedTuple):
 
 
 class PlacedRange(NamedTuple):
-    """A range at its place in a partition."""
+    """A range with its base offset in a partition."""
 
     base_offset: int
     data: DataRange

@@ -1,8 +1,8 @@
-"""The committed offsets of a consumer group as the bytes of its object: JSON, with a checksum before it.
+"""Encodes the committed offsets of a consumer group as an object: JSON, with a checksum before it.
 
-`writer` is random in each version, so that no two versions have the same bytes, and so the same etag, and a writer that
-is told that its write was refused can see that it was its own that came first. A group without offsets is one that was
-deleted: the object stays, since stores do not remove an object under a condition.
+`writer` is random in each version, so that no two versions have the same bytes and etag, and a writer whose write was
+refused can see whether its own earlier attempt succeeded. A group without offsets was deleted: the object stays,
+because stores have no conditional delete.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def encode_group(group: GroupObject) -> bytes:
 
 
 def decode_group(data: bytes | memoryview, *, path: str, url: str = "") -> GroupObject:
-    """Raises CorruptObjectError, and ObjectLogFormatError for what a newer version wrote."""
+    """Raises CorruptObjectError, and ObjectLogFormatError for a group of a newer version."""
     try:
         fields = decode_checked("group", data)
         if fields.number("format") != FORMAT:

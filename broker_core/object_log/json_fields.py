@@ -1,6 +1,6 @@
-"""JSON objects with a checksum, and strict reading: every field is asked for by name and type, none may be left over.
+"""JSON objects with a checksum, and strict reading: every field is read by name and type, unknown fields are errors.
 
-{"crc32c":"9f3e0a1b","<kind>":{…}}     the checksum, eight hexadecimal digits, is of the bytes of the inner object
+{"crc32c":"9f3e0a1b","<kind>":{…}}     the checksum, eight hexadecimal digits, covers the bytes of the inner object
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAX_INT64: Final = 2**63 - 1
 
 
 class JsonFault(Exception):
-    """What is wrong with a document. `is_newer`: it holds what this version does not know."""
+    """An error in a document. `is_newer`: it has content that this version does not know."""
 
     def __init__(self, what: str, *, is_newer: bool = False) -> None:
         super().__init__(what)
@@ -46,7 +46,7 @@ def _head(kind: str, content: bytes) -> bytes:
 
 
 class JsonFields:
-    """One JSON object. Take what is known, then `end`."""
+    """One JSON object. Read the known fields, then call `end`."""
 
     def __init__(self, document: object, where: str) -> None:
         if not isinstance(document, dict):
@@ -85,7 +85,7 @@ class JsonFields:
         return value
 
     def maybe(self, name: str) -> bool:
-        """Whether the field is there."""
+        """Whether the field exists."""
         return name in self._fields
 
     def take(self, name: str) -> object:

@@ -1,8 +1,8 @@
-"""The two small objects that say where to begin: which log this is, and where a recent image of it lies.
+"""The two small objects to start from: the identity of the log, and the number of a recent checkpoint.
 
 streamlog.json        {"crc32c":"…","log":{"format":1,"id":"<uuid>"}}
-checkpoints/latest    {"crc32c":"…","latest":{"format":1,"id":"<uuid>","number":100}}, replaced by whoever writes a
-                      checkpoint: a hint, which may be behind, and is left aside when it cannot be read
+checkpoints/latest    {"crc32c":"…","latest":{"format":1,"id":"<uuid>","number":100}}, replaced by each writer of a
+                      checkpoint: a hint, which may be stale, and is ignored if it cannot be read
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def encode_identity(log_id: UUID) -> bytes:
 
 
 def decode_identity(data: bytes | memoryview, *, url: str) -> UUID:
-    """Raises CorruptObjectError, and ObjectLogFormatError for what a newer version wrote."""
+    """Raises CorruptObjectError, and ObjectLogFormatError for a log of a newer version."""
     try:
         fields = decode_checked("log", data)
         if fields.number("format") != FORMAT:
@@ -41,7 +41,7 @@ def encode_latest(log_id: UUID, number: int) -> bytes:
 
 
 def decode_latest(data: bytes | memoryview) -> tuple[UUID, int] | None:
-    """(log id, number of a checkpoint); None for what cannot be read."""
+    """(log id, number of a checkpoint); None if it cannot be read."""
     try:
         fields = decode_checked("latest", data)
         if fields.number("format") != FORMAT:

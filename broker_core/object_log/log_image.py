@@ -1,15 +1,15 @@
-"""What the commits of a log add up to: topics, the live ranges of each partition, the last version of each application.
+"""The result of a log's commits: topics, the live ranges of each partition, the last version of each application.
 
-`apply` is the only method that changes an image, and takes commits one by one in the order of their numbers, so an
-image from a checkpoint and the commits behind it equals one from the first commit on. Whoever writes commit n + 1 has
-folded n, because its object can be made only once. So a commit that does not fit the image was written by mistake or
-damaged: it is refused as corruption, and the image is not to be used any more.
+`apply` is the only method that changes an image. It takes commits one by one in the order of their numbers, so an
+image from a checkpoint and the commits after it equals one from the first commit on. The writer of commit n + 1 has
+folded n, because each commit object can be created only once. So a commit that does not fit the image was written by
+mistake or is damaged: it is refused as corruption, and the image must not be used any more.
 
-Which objects may be removed is decided here, without any clock to trust:
+Which objects may be removed is decided here, without trusting any clock:
 
-    horizon_ms   an object that was begun earlier can not be committed any more. Commits raise it, so whoever plans a
-                 commit knows it, and an object below it that nobody references by now never will be
-    dropped      objects that lost their last reference, and when: readers that planned before may still read them
+    horizon_ms   an object that was begun earlier cannot be committed any more. Commits raise it, so each planner of a
+                 commit knows it, and an object below it without a reference never gets one
+    dropped      objects that lost their last reference, and when: readers with an older plan may still read them
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from broker_core.staged_writes import AppVersion
 
 
 class Pin(NamedTuple):
-    """What a group holds in a partition, until when, and since which commit."""
+    """The offset that a group pins in a partition, the expiry, and the commit that pinned it."""
 
     offset: int
     until_ms: int
@@ -50,7 +50,7 @@ class _Misfit(Exception):
 
 
 class LogImage:
-    """The fold up to and including commit `number`; 0 is a log without commits."""
+    """The state up to and including commit `number`; 0 is a log without commits."""
 
     def __init__(self, log_id: UUID) -> None:
         self.log_id = log_id
@@ -102,31 +102,31 @@ class LogImage:
         return MappingProxyType(self._pins)
 
     def pinned_offset(self, topic_id: UUID, partition: int, now_ms: int) -> int | None:
-        """The smallest offset that a live pin holds there."""
+        """The smallest offset that a live pin protects in the partition."""
         found = (pins.get((topic_id, partition)) for pins in self._pins.values())
         return min((pin.offset for pin in found if pin is not None and pin.until_ms > now_ms), default=None)
 
     @property
     def references(self) -> Mapping[str, int]:
-        """How many live ranges lie in each object."""
+        """The number of live ranges in each object."""
         return MappingProxyType(self._references)
 
     @property
     def dropped(self) -> Mapping[str, int]:
-        """Objects without references, and the time (ms) of the commit that took the last one."""
+        """Objects without references, and the time (ms) of the commit that removed the last reference."""
         return MappingProxyType(self._dropped)
 
     def was_committed(self, name: str) -> bool:
-        """Whether a commit has referenced the object, as far as that is remembered: until its removal."""
+        """Whether a commit has referenced the object. Remembered until the object is removed."""
         return name in self._references or name in self._dropped
 
     def may_enter(self, name: str) -> bool:
-        """Whether a commit may reference the object. All references to an object are made by one commit."""
+        """Whether a commit may reference the object. One commit makes all references to an object."""
         begun_ms = begun_ms_of(name)
         return begun_ms is not None and begun_ms >= self.horizon_ms and not self.was_committed(name)
 
     def base_offsets_of(self, commit: Commit) -> tuple[int, ...]:
-        """Which base offset the next commit gives to each range that it appends, in order."""
+        """The base offset of each range that the next commit appends, in order."""
         ends: dict[tuple[UUID, int], int] = {}
         base_offsets = []
         for one in (one for change in commit.changes if isinstance(change, AppendRanges) for one in change.ranges):
@@ -140,7 +140,7 @@ class LogImage:
     # -- the fold --
 
     def apply(self, commit: Commit) -> None:
-        """Folds the next commit in. Raises CorruptObjectError; then the image is not to be used any more."""
+        """Applies the next commit. Raises CorruptObjectError; then the image must not be used any more."""
         self._entering = set()
         try:
             if commit.log_id != self.log_id or commit.number != self.number + 1:
@@ -263,7 +263,7 @@ class LogImage:
     # -- for checkpoints --
 
     def restore_partition(self, topic_id: UUID, number: int, partition: PartitionImage) -> None:
-        """Puts a partition of a checkpoint in the place of the empty one."""
+        """Replaces the empty partition by one of a checkpoint."""
         self._partitions[topic_id][number] = partition
         for name in partition.ranges.objects:
             self._references[name] = self._references.get(name, 0) + 1

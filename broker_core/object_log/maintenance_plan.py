@@ -1,8 +1,8 @@
-"""What maintenance would do to one partition: retention, merges, compactions. The door reads and writes for it.
+"""Plans the maintenance of a partition: retention, merges, compactions. `object_cluster` reads and writes.
 
-Merging turns runs of small ranges into large ones, since each range costs a reader a request and the image a row. A run
-is worth it when it has MIN_MERGED_RANGE_COUNT ranges and none of them is most of it: so a byte is rewritten once for
-each time that its surroundings have grown by half, not each time that something small comes behind it.
+Merging turns runs of small ranges into large ones, because each range costs a reader a request and the image a row. A
+run is merged if it has MIN_MERGED_RANGE_COUNT ranges and none of them is most of it. So a byte is rewritten each time
+its run has grown by half, not each time a small range is appended.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from broker_core.object_log.log_image import LogImage
 from broker_core.object_log.partition_image import PartitionImage, input_digest
 
 MERGED_RANGE_BYTES: Final = 16 * 1024 * 1024
-"""A range of a merged object: what a reader that begins in the middle has to look through at most."""
+"""The size of a range of a merged object: a reader that begins in the middle reads at most this much."""
 MERGED_OBJECT_BYTES: Final = 256 * 1024 * 1024
 MIN_MERGED_RANGE_COUNT: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewriteJob:
-    """Ranges that are to be read and replaced. `compaction` None: as they are."""
+    """Ranges to read and replace. `compaction` None: with unchanged records."""
 
     topic_id: UUID
     topic: str
@@ -51,7 +51,7 @@ class RewriteJob:
 
 
 def plan_log_starts(image: LogImage, now_ms: int) -> tuple[MoveLogStart, ...]:
-    """What retention.ms and retention.bytes take, of every topic, and what no live pin holds."""
+    """The new log starts by retention.ms and retention.bytes, for every topic, limited by live pins."""
     moves = []
     for topic, number, partition in image.partitions():
         config = TopicConfig.from_stored(topic.configs)
@@ -78,8 +78,8 @@ def plan_log_starts(image: LogImage, now_ms: int) -> tuple[MoveLogStart, ...]:
 
 
 def plan_merges(image: LogImage) -> Iterator[RewriteJob]:
-    """Runs of small ranges, one a partition at most. A compacted topic's are left to compaction's own rewriting where
-    they are dirty."""
+    """Runs of small ranges, at most one per partition. The dirty ranges of a compacted topic are left to compaction,
+    which rewrites them."""
     for topic, number, partition in image.partitions():
         run = _merge_run(partition)
         if run:
@@ -122,8 +122,8 @@ def plan_compactions(image: LogImage, now_ms: int) -> Iterator[RewriteJob]:
 def plan_replacement(
     image: LogImage, job: RewriteJob, outputs: Sequence[PlacedRange], *, clean_until: int | None = None
 ) -> tuple[Change, ...] | None:
-    """The commit that puts the rewritten ranges in place; None when one of the inputs is gone, or the topic, or the
-    outputs have waited for too long. What was appended meanwhile lies behind the inputs and stays."""
+    """The commit that replaces the ranges by the rewritten ones; None if one of the inputs or the topic is gone, or the
+    outputs are too old. Ranges appended meanwhile are after the inputs and stay."""
     partition = image.partition(job.topic_id, job.partition)
     if partition is None or not all(image.may_enter(placed.data.object) for placed in outputs):
         return None
@@ -144,7 +144,7 @@ def plan_replacement(
 
 
 def plan_expired_pins(image: LogImage, before_ms: int) -> tuple[PinOffsets, ...]:
-    """Pins that ran out long ago, to be forgotten."""
+    """The removal of pins that expired long ago."""
     return tuple(
         PinOffsets(group_id=group_id, pins=tuple((*place, pin.offset, 0) for place, pin in expired))
         for group_id, pins in image.pins.items()
@@ -153,7 +153,7 @@ def plan_expired_pins(image: LogImage, before_ms: int) -> tuple[PinOffsets, ...]
 
 
 def _merge_run(partition: PartitionImage) -> tuple[PlacedRange, ...]:
-    """The first run of adjoining small ranges that is worth it."""
+    """The first run of adjacent small ranges that is worth merging."""
     run: list[PlacedRange] = []
     for placed in partition.ranges:
         size_bytes = placed.data.size_bytes
@@ -166,7 +166,7 @@ def _merge_run(partition: PartitionImage) -> tuple[PlacedRange, ...]:
         if is_small:
             run.append(placed)
     while run and not _is_worth_it(run):
-        # What is most of the run stays as it is; behind it a run may be worth it.
+        # A range that is most of the run stays; the ranges after it may be worth merging.
         run = run[1:] if run[0].data.size_bytes * 2 > _size(run) else []
     return tuple(run)
 

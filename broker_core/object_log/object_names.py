@@ -1,15 +1,15 @@
 """Names of the objects of a log, relative to its prefix.
 
-    streamlog.json                            format and id of the log; made once
-    commits/00000000000000000042              one commit; made once, number n + 1 only behind n. Never removed
+    streamlog.json                            format and id of the log; created once
+    commits/00000000000000000042              one commit; created once, number n + 1 only after n. Never removed
     checkpoints/00000000000000000100          the image at that commit
     checkpoints/latest                        text: the number of a recent checkpoint; a hint
-    data/001764460800000-<32 hex digits>      record batches; the first number is when it was begun, in ms since 1970
+    data/001764460800000-<32 hex digits>      record batches; the first number is its creation time, in ms since 1970
     groups/<group>                            committed offsets of one consumer group
 
 A writer that has slept for a year still finds that its next number exists, because commits stay. A data object's time
 decides whether it may still be committed (`log_image`). Group ids are escaped with `=XX`, because stores and their
-clients disagree about `%`; one that would be too long for a file name is a hash, and the object holds the whole id.
+clients disagree about `%`. An id that is too long for a file name is replaced by a hash; the object has the whole id.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def checkpoint_path(number: int) -> str:
 
 
 def number_of(path: str) -> int | None:
-    """Of a commit or a checkpoint; None for any other name."""
+    """The number of a commit or a checkpoint; None for any other name."""
     found = _NUMBERED.fullmatch(path)
     return int(found["number"]) if found else None
 
@@ -55,12 +55,12 @@ def data_path(begun_ms: int, unique: bytes) -> str:
 
 
 def data_horizon_path(horizon_ms: int) -> str:
-    """Every data object that was begun before `horizon_ms` has a lower name."""
+    """The name above all data objects that were begun before `horizon_ms`."""
     return f"{DATA_PREFIX}{horizon_ms:0{_TIME_DIGITS}d}"
 
 
 def begun_ms_of(path: str) -> int | None:
-    """When a data object was begun, in ms since 1970; None for a name that is none of ours."""
+    """The creation time of a data object, in ms since 1970; None for a foreign name."""
     found = _DATA_OBJECT.fullmatch(path)
     return int(found["begun_ms"]) if found else None
 
@@ -69,5 +69,5 @@ def group_path(group_id: str) -> str:
     escaped = "".join(chr(byte) if byte in _PLAIN else f"={byte:02X}" for byte in group_id.encode())
     if len(escaped) > _MAX_GROUP_NAME_CHARACTERS:
         escaped = f"=={hashlib.sha256(group_id.encode()).hexdigest()}"
-    # In front, so that no id becomes a name that means something to a file system.
+    # A prefix, so that no id becomes a special name of a file system.
     return f"{GROUP_PREFIX}g-{escaped}"

@@ -1,4 +1,4 @@
-"""One partition as the commits make it: its ranges, its ends, how far it is compacted."""
+"""The state of one partition after the commits: its ranges, its ends, how far it is compacted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from broker_core.object_log.range_table import RangeTable
 
 
 class PartitionImage:
-    """Changed by the fold alone."""
+    """Only the fold changes it."""
 
     def __init__(self) -> None:
         self.ranges = RangeTable()
         self.log_start_offset = 0
         self.log_end_offset = 0
         self.clean_offset = 0
-        """Below it every record is the newest of its key, as far as compaction could see."""
+        """Below it every record is the newest of its key, as of the last compaction."""
 
     def append(self, data: DataRange) -> int:
         """Returns the range's base offset."""
@@ -37,7 +37,7 @@ class PartitionImage:
         return first, max(first, last)
 
     def covers(self, from_offset: int, until_offset: int) -> bool:
-        """Whether these offsets are those of whole ranges that are there."""
+        """Whether the offsets are exactly those of whole existing ranges."""
         first, last = self.rows_between(from_offset, until_offset)
         return (
             first < last
@@ -62,7 +62,7 @@ class PartitionImage:
         return gone
 
     def segments(self) -> list[Segment]:
-        """The ranges as the planners of `log` see them, and behind them an empty active one."""
+        """The ranges as segments for the planners of `log`, followed by an empty active one."""
         found = [
             Segment(
                 base_offset=placed.base_offset,
@@ -78,7 +78,7 @@ class PartitionImage:
 
 
 def input_digest(ranges: Sequence[PlacedRange]) -> str:
-    """Which ranges a merge or a compaction has read, in one number: 8 hexadecimal digits."""
+    """A digest of the ranges that a merge or a compaction has read: 8 hexadecimal digits."""
     digest = 0
     for placed in ranges:
         data = placed.data

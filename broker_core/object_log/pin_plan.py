@@ -1,19 +1,19 @@
-"""Retention pins of a group: when the log itself has to be told, and what.
+"""Retention pins of a group: which pins have to be committed to the log, and when.
 
-A pin must not lose a race with retention. So pins are commits: whoever moves a log start has folded every pin before.
-What the group's object says is what was promised, and the log must hold at least that, at every moment, whoever
-writes the group and dies in the middle:
+A pin must not lose a race with retention. So pins are commits: a writer that moves a log start has folded every
+earlier pin. The group's object has the promised pins. The log must have at least those at every moment, even if a
+writer of the group dies in the middle:
 
-    1  read the group           2  commit the pins that 3 will promise           3  replace the group, if still
-    unchanged
+    1  read the group
+    2  commit the pins that 3 will promise
+    3  replace the group, if it is unchanged
 
-- Before 3 nothing that anybody was promised is given up: an offset goes up only to where this very process has replaced
-  the group before, and only while its pin is the newest; of others' pins the lower offset and the later end are kept.
-- Who finds the group as it left it, and its own pin, and all of what it asks covered, needs no commit. Else it makes
-one,
-  so that whoever wants to give up a pin that it has seen finds another one.
-- A commit pins for a third longer than was asked, so that the next renewals need none.
-- What is not pinned any more is given up after 3, if the pin is still the one that was seen before.
+- Before 3 no promised pin is released. An offset is raised only up to the one that this process last wrote into the
+  group, and only while its pin is the newest; of other processes' pins the lower offset and the later expiry are kept.
+- If the group and its pins are as this process left them, and cover the request, no commit is needed. Otherwise it
+  commits new pins, so that another process that wants to release the pins it has seen finds different ones.
+- A commit pins for a third longer than requested, so that the next renewals need none.
+- Pins that are not needed any more are released after 3, if they are unchanged since 1.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def plan_pins(
     own_commit_number: int | None,
     own_offsets: Mapping[Place, int],
 ) -> PinOffsets | None:
-    """The pins that these offsets promise; None where nothing has to be committed for them.
+    """The pins that these offsets promise; None if nothing has to be committed for them.
 
-    `own_commit_number`: of the last pins that this process committed for the group, None when somebody else has written
-    the group since. `own_offsets`: what this process has last written into the group.
+    `own_commit_number`: of the last pins that this process committed for the group, None if another process has
+    written the group since. `own_offsets`: the offsets that this process last wrote into the group.
     """
     known = image.pins.get(group_id, {})
     pins = []
@@ -60,7 +60,7 @@ def plan_pins(
 def pins_to_give_up(
     image: LogImage, group_id: str, offsets: Mapping[Place, GroupOffset] | None, *, now_ms: int
 ) -> dict[Place, Pin]:
-    """The group's pins where these offsets pin nothing; with None all of them."""
+    """The group's pins that these offsets do not need any more; with None all of them."""
     return {
         place: pin
         for place, pin in image.pins.get(group_id, {}).items()
@@ -69,7 +69,7 @@ def pins_to_give_up(
 
 
 def plan_giving_up(image: LogImage, group_id: str, seen: Mapping[Place, Pin]) -> PinOffsets | None:
-    """Removes the pins that are still those that were seen."""
+    """Removes the pins that are unchanged since they were seen."""
     known = image.pins.get(group_id, {})
     gone = tuple((*place, pin.offset, 0) for place, pin in sorted(seen.items()) if known.get(place) == pin)
     return PinOffsets(group_id=group_id, pins=gone) if gone else None
@@ -80,7 +80,7 @@ def _covers(pin: Pin, offset: int, until_ms: int) -> bool:
 
 
 def _held(pin: Pin | None, offset: int, until_ms: int, now_ms: int, own_offset: int | None) -> tuple[int, int]:
-    """(offset, until when) of the pin that is to be."""
+    """(offset, expiry) of the new pin."""
     until_ms += (until_ms - now_ms) // 3
     if pin is None:
         return offset, until_ms

@@ -61,7 +61,7 @@ class RangeTable:
         return bisect_right(self._end_offsets, offset)
 
     def row_at(self, base_offset: int) -> int | None:
-        """Row of the range that begins exactly there."""
+        """Row of the range that begins exactly at `offset`."""
         row = bisect_right(self._base_offsets, base_offset) - 1
         return row if row >= 0 and self._base_offsets[row] == base_offset else None
 
@@ -70,14 +70,14 @@ class RangeTable:
         return sum(self._sizes[:row])
 
     def first_row_at_or_after(self, timestamp_ms: int, from_row: int = 0) -> int | None:
-        """The first range from there on that holds a record at or after the time."""
+        """The first range from that row on with a record at or after the time."""
         for row in range(from_row, len(self)):
             if self._max_timestamps[row] >= timestamp_ms:
                 return row
         return None
 
     def row_with_largest_timestamp(self) -> int | None:
-        """The first of the ranges with the largest timestamp; None where none has one."""
+        """The first of the ranges with the largest timestamp; None if no range has a timestamp."""
         largest_ms = max(self._max_timestamps, default=-1)
         return None if largest_ms < 0 else self._max_timestamps.index(largest_ms)
 
@@ -85,7 +85,7 @@ class RangeTable:
         self.replace(len(self), len(self), (placed,))
 
     def replace(self, start: int, stop: int, rows: Sequence[PlacedRange]) -> None:
-        """Puts `rows` in the place of the rows [start, stop)."""
+        """Replaces the rows [start, stop) by `rows`."""
         self.size_bytes += sum(row.data.size_bytes for row in rows) - sum(self._sizes[start:stop])
         self._base_offsets[start:stop] = array("q", [row.base_offset for row in rows])
         self._end_offsets[start:stop] = array("q", [row.end_offset for row in rows])

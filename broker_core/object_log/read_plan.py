@@ -1,4 +1,4 @@
-"""Which bytes of which objects a reader needs."""
+"""Plans which bytes of which objects a reader needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from broker_core.object_log.partition_image import PartitionImage
 class PlannedRead(NamedTuple):
     """Bytes [position, position + size_bytes) of an object are batches of the range at `base_offset`.
 
-    The range ends at `end_offset`; where the bytes are its last ones, reading goes on there.
+    The range ends at `end_offset`; if the bytes are its last ones, reading continues there.
     """
 
     object: str
@@ -27,9 +27,9 @@ class PlannedRead(NamedTuple):
 def plan_read(
     partition: PartitionImage, from_offset: int, until_offset: int, *, max_bytes: int | None = None
 ) -> tuple[PlannedRead, ...]:
-    """Whole ranges in offset order from the one that holds `from_offset`, or the first behind it, below `until_offset`.
+    """Whole ranges in offset order from the one with `from_offset`, or the first after it, below `until_offset`.
 
-    As many as `max_bytes` hold; the first one always.
+    As many as fit `max_bytes`, but at least one.
     """
     found: list[PlannedRead] = []
     size_bytes = 0

@@ -1,13 +1,12 @@
-"""How batches lie in data objects, and how they get their place when they are read.
+"""The format of batches in data objects, and the conversion of their offsets when they are read.
 
-Offsets are given by the fold over the commits, so a writer does not know them: in an object a batch's base offset
-counts from the start of its range. Base offset and leader epoch are the fields that a batch's CRC leaves out. The
-leader epoch means nothing here and holds a checksum of the others, so that no field is without one:
+The fold over the commits assigns offsets, so a writer does not know them: in an object a batch's base offset is
+relative to the start of its range. A batch's CRC does not cover base offset and leader epoch. The leader epoch has no
+use here and is replaced by a checksum, so that every field is covered:
 
     partition_leader_epoch = CRC-32C of base offset (8 bytes), batch length (4) and the batch's CRC (4)
 
-`place` checks it and writes the offset in the log and leader epoch 0. A batch that is placed a second time does not
-pass.
+`place` checks it and writes the offset in the log and leader epoch 0. Placing a batch twice fails the check.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _PLACEMENT = struct.Struct(">qiI")
 
 
 class SealedBatches(NamedTuple):
-    """What the batches of one range amount to; see `DataRange`."""
+    """The totals of the batches of one range; see `DataRange`."""
 
     offset_count: int
     record_count: int
@@ -38,7 +37,7 @@ class SealedBatches(NamedTuple):
 def seal(batches: bytearray | memoryview, *, first_offset: int = 0) -> SealedBatches:
     """Writes offsets relative to the range, from `first_offset` on, and checksums of them into whole batches, in place.
 
-    Batches that do not follow each other without gaps are `seal_placed`'s. Raises CorruptBatchError.
+    Use `seal_placed` for batches with gaps between them. Raises CorruptBatchError.
     """
     offset, record_count, first_ms, max_ms, end = first_offset, 0, -1, -1, 0
     for position, header in iter_headers(batches):
@@ -53,9 +52,9 @@ def seal(batches: bytearray | memoryview, *, first_offset: int = 0) -> SealedBat
 
 
 def seal_placed(batches: bytearray | memoryview, *, base_offset: int) -> SealedBatches:
-    """The same for batches that have offsets of the log already, gaps and all: they become relative to `base_offset`.
+    """The same for batches with offsets of the log, also with gaps: the offsets become relative to `base_offset`.
 
-    `offset_count` ends behind the last batch.
+    `offset_count` ends after the last batch.
     """
     next_offset, record_count, first_ms, max_ms, end = base_offset, 0, -1, -1, 0
     for position, header in iter_headers(batches):
@@ -74,7 +73,7 @@ def seal_placed(batches: bytearray | memoryview, *, base_offset: int) -> SealedB
 
 
 class PlacedBatches(NamedTuple):
-    """Whole batches at the start of a buffer: how many bytes, how many batches, and the last one's next offset."""
+    """Whole batches at the start of a buffer: their bytes, their count, and the next offset after the last one."""
 
     size_bytes: int
     batch_count: int
@@ -84,11 +83,10 @@ class PlacedBatches(NamedTuple):
 def place(
     batches: bytearray | memoryview, *, base_offset: int, offset_count: int, file: str, file_position: int
 ) -> PlacedBatches:
-    """Checks the whole batches of a range and writes their offsets in the log, in place.
+    """Checks the whole batches of a range and writes their offsets of the log, in place.
 
-    `batches` begins with a batch of the range at `base_offset` and may end within one. `file`, `file_position`: where
-    they were read, for errors. Raises CorruptBatchError.
-    """
+    `batches` begins with a batch of the range at `base_offset` and may end within one. `file`, `file_position`: their
+    origin, for errors. Raises CorruptBatchError."""
     table, size_bytes, fault = scan_batches(batches)
     if fault is not None:
         raise relocated(fault, file=file, shift_bytes=file_position)
@@ -115,7 +113,7 @@ def place(
 
 
 def _checksum(base_offset: int, batch_length: int, crc: int) -> int:
-    """As the signed number that the header's field holds."""
+    """The checksum as the signed number of the header's field."""
     unsigned = int(crc32c.crc32c(_PLACEMENT.pack(base_offset, batch_length, crc)))
     return unsigned - (1 << 32) if unsigned >= 1 << 31 else unsigned
 
