@@ -1,7 +1,7 @@
-"""What the client library says went wrong, as one of the house's errors, in words without secrets.
+"""Translates errors of the client library into the project's exceptions, with messages without secrets.
 
-The library's texts hold the whole answer of the server, which may repeat an access key or a signature, and URLs with
-signed queries. Only the request, the status, and the answer's code and message are kept.
+The library's messages include the whole answer of the server, which may repeat an access key or a signature, and URLs
+with signed queries. Only the request, the status, and the answer's code and message are kept.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _QUERY: Final = re.compile(r"\?[^ \"'<>)]*")
 _KEY: Final = re.compile(r"A[KS]IA[A-Z0-9]{8,}")
 
 _NO_OBJECT: Final = ("NoSuchKey", "BlobNotFound", "")
-"""Codes of a 404 that speaks of the object. Some servers say 404 for a wrong key, and any proxy does for anything."""
+"""Codes of a 404 that is about the object. Some servers return 404 for a wrong key, and a proxy may for anything."""
 _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound")
 _WRONG_REGION: Final = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException")
 _NO_ACCESS: Final = frozenset(
@@ -41,7 +41,7 @@ _NO_ACCESS: Final = frozenset(
 _MACHINE_ROLE: Final = re.compile(
     r"[A-Z] http://(?:169\.254\.(?:169\.254|170\.2|170\.23)|metadata\.google\.internal|metadata)[:/]"
 )
-"""A request for the role of the machine. The library makes it where it was given no credentials."""
+"""A request for the role of the machine. The library sends it if it has no credentials."""
 _NO_REGION: Final = "redirect without LOCATION"
 _CREDENTIALS: Final = {
     "s3": (
@@ -62,7 +62,7 @@ _BUSY: Final = ("SlowDown", "ServerBusy", "ServiceUnavailable", "RequestLimitExc
 
 
 def translated(error: BaseException, settings: StoreSettings, path: str, *, is_write: bool) -> ObjectStoreError:
-    """The house's error for one of the library's, of a request for the object at `path`."""
+    """The project's exception for one of the library's, for a request for the object at `path`."""
     text = str(error).split("\n\nDebug source", 1)[0]
     found = _STATUS.search(text)
     status = int(found["status"]) if found else None
@@ -88,7 +88,7 @@ def _judged(
     *,
     is_write: bool,
 ) -> tuple[type[ObjectStoreError], str]:
-    """The kind of error, and its words with places for the rest."""
+    """The exception class, and its message with placeholders."""
     name = type(error).__name__
     if code in _NO_BUCKET:
         return ObjectStoreUnsuitableError, (
@@ -125,7 +125,7 @@ def _judged(
         return ObjectOutcomeUnknownError, (
             "{place}: the write may or may not have happened: {what} (object.timeout.ms, object.max.retries)"
         )
-    # The library's words for an http:// address that it may not use.
+    # The library's message for an http:// address that is not allowed.
     to_check = "object.endpoint, object.allow.http" if "builder error" in text else "object.endpoint"
     return ObjectStoreUnavailableError, f"{{place}} cannot be reached: {{what}} ({to_check}, object.timeout.ms)"
 
@@ -138,7 +138,7 @@ def _no_credentials(settings: StoreSettings) -> tuple[type[ObjectStoreError], st
 
 
 def _words(text: str, body: str, settings: StoreSettings) -> str:
-    """The request and its status, and of the answer its code and its message."""
+    """The request and its status, and the code and message of the answer."""
     parts = [text.removesuffix(body).split("\n", 1)[0].rstrip(": ")[:500]]
     for pattern, group in ((_CODE, "code"), (_MESSAGE, "message")):
         match = pattern.search(body)

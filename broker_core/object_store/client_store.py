@@ -1,8 +1,8 @@
-"""S3, Google Cloud Storage, Azure and what speaks S3, by `obstore` (Rust's object_store).
+"""S3, compatible stores, Google Cloud Storage and Azure by `obstore` (Rust's object_store).
 
-The library is loaded here and nowhere else, so that a log in a directory needs none of it. It repeats requests by
-itself after server errors and broken connections; a conditional write that it repeats may then refuse its own
-success, which whoever uses `ObjectStore` has to reckon with (`ports.ObjectStore`).
+Only this module loads the library, so that a log in a directory does not need it. It retries requests after server
+errors and broken connections. A retried conditional write may then be refused because the first attempt succeeded;
+users of `ObjectStore` have to handle that (`ports.ObjectStore`).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from broker_core.object_store.client_errors import translated
 from broker_core.ports import ObjectEntry, ObjectUpload, StoredObject
 
 PART_BYTES: Final = 8 * 1024 * 1024
-"""Of a multipart upload, which may have 10,000 parts: objects of 80 GB."""
+"""The part size of a multipart upload, which may have 10,000 parts: objects of 80 GB."""
 _PARTS_AT_ONCE: Final = 3
 _COALESCED_GAP_BYTES: Final = 64 * 1024
 _LIST_CHUNK: Final = 1000
 
 
 def open_client_store(settings: StoreSettings) -> ClientStore:
-    """Makes no request. Raises ObjectStoreUnsuitableError without the client library."""
+    """Sends no request. Raises ObjectStoreUnsuitableError without the client library."""
     try:
         import obstore
         from obstore import store as stores
@@ -67,7 +67,7 @@ def open_client_store(settings: StoreSettings) -> ClientStore:
 
 
 class ClientStore:
-    """`ports.ObjectStore` over one bucket and prefix. Threads may share it; a forked child may not."""
+    """`ports.ObjectStore` over one bucket and prefix. Thread-safe, but must not be used in a forked child."""
 
     def __init__(self, settings: StoreSettings, library: Any, store: Any) -> None:
         self._settings = settings
@@ -122,7 +122,7 @@ class ClientStore:
         return _ClientUpload(self, path, writer)
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectEntry]:
-        """Stores list in the order of names, and so does the library for one directory."""
+        """Stores list in the order of names, and the library keeps that order for one directory."""
         with self._translated(prefix, is_write=False):
             chunks = self._library.list(self._store, prefix.rstrip("/"), offset=after or None, chunk_size=_LIST_CHUNK)
             for chunk in chunks:
@@ -143,7 +143,7 @@ class ClientStore:
                         self.delete([path])
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Multipart uploads cannot be seen through this library: buckets have a lifecycle rule for them."""
+        """The library cannot list multipart uploads: use a lifecycle rule of the bucket to remove them."""
         return 0
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ class _ClientUpload:
         if writer is None:
             return
         try:
-            # The library aborts the multipart upload when its context ends with an error.
+            # The library aborts the multipart upload if its context ends with an error.
             writer.__exit__(RuntimeError, RuntimeError("aborted"), None)
         except Exception:
             return

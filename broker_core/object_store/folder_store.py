@@ -1,16 +1,16 @@
 """A folder as an object store: on a disk, or on a mount that several machines share.
 
-    <folder>/commits/…                 an object is a file, written beside and linked into place: whole or not there,
-                                       and of two that link the same name one is refused, on NFS too
+    <folder>/commits/…                 an object is a file, written in .uploads and then linked: complete or missing;
+                                       of two links with the same name one is refused, on NFS too
     <folder>/groups/g-a                an object's first version
-    <folder>/groups/g-a@/00000001      the versions that replaced it, each made once: a replacement names the version
-                                       that it replaces, and makes the next number
-    <folder>/.uploads/…                what is being written
+    <folder>/groups/g-a@/00000001      the versions that replaced it, each created once: a replacement names the version
+                                       that it replaces, and creates the next number
+    <folder>/.uploads/…                files that are being written
 
 Files and folders are synced before a call returns. File systems have no compare-and-swap, so `put_if_matches` builds
-one from names that can be made once. Old versions are removed when they are far behind; the one that was named must
-still be there after the new number was made, or somebody who slept could make a number that was used and removed
-before.
+one from names that can be created only once. Versions far below the newest one are removed. The replaced version must
+still exist after the new number was created; otherwise a delayed writer could create a number that was used and
+removed before.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _REFUSALS: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class FolderStore:
-    """`ports.ObjectStore` over the folder at an absolute path, which is made at the first write."""
+    """`ports.ObjectStore` over the folder at an absolute path, which the first write creates."""
 
     def __init__(self, folder: str) -> None:
         self._folder = os.path.abspath(folder)
@@ -121,7 +121,7 @@ class FolderStore:
                 os.remove(self._file(path))
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Files of uploads that nobody has written to since; returns how many."""
+        """Removes files of uploads without a write since then; returns their count."""
         count = 0
         with (
             self._translated(_UPLOADS, is_write=True),
@@ -159,7 +159,7 @@ class FolderStore:
         return max((int(name) for name in names if name.isdigit()), default=0)
 
     def _remove_old_versions(self, path: str, last: int) -> None:
-        """Oldest first, and never the file that stands for the object's existence."""
+        """Oldest first, without the file that marks the object's existence."""
         folder = f"{self._file(path)}{_VERSIONS}"
         oldest_kept = time.time() - _KEPT_VERSION_SECONDS
         for version in sorted(int(name) for name in os.listdir(folder) if name.isdigit()):
@@ -174,7 +174,7 @@ class FolderStore:
         return os.path.join(self._uploads, secrets.token_hex(16))
 
     def _written(self, data: Buffer) -> str:
-        """A synced file with the bytes, that is nobody's object yet."""
+        """A synced file with the bytes, not an object yet."""
         name = self._upload_file()
         with open(name, "xb") as file:
             file.write(data)
@@ -183,7 +183,7 @@ class FolderStore:
         return name
 
     def _link(self, written: str, file: str) -> None:
-        """Makes the file unless it exists."""
+        """Creates the file. Raises ObjectPreconditionError if it exists."""
         try:
             os.link(written, file)
         except FileExistsError:

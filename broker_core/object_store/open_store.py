@@ -1,4 +1,4 @@
-"""The store of a URL: the only place that chooses between them."""
+"""Chooses the store for a URL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from broker_core.ports import ObjectStore
 
 
 def open_store(url: str, options: Mapping[str, str] | None = None) -> ObjectStore:
-    """Makes no request. Raises InvalidConfigError, and ObjectStoreUnsuitableError without the client library."""
+    """Sends no request. Raises InvalidConfigError, and ObjectStoreUnsuitableError without the client library."""
     settings = parse_store_settings(url, options)
     if settings.provider == FOLDER_SCHEME:
         from broker_core.object_store.folder_store import FolderStore
