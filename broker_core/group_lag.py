@@ -6,14 +6,14 @@
                            └── behind_offsets, behind_bytes ──────┘
                                        └── behind_ms: from its timestamp until now
 
-Offsets are not records: markers, aborted transactions and compaction take some that no reader gets. A group whose rest
-is nothing but such offsets is behind by offsets, and by 0 ms. What lies below the log start was removed unread: it
-counts as offsets behind, as Kafka's tools count it, and again as `lost_offsets`.
+Offsets are not records: markers, aborted transactions and compaction take some that no reader gets. A group with
+only such offsets left has a lag in offsets, and 0 ms. Records below the log start were removed unread: they are part
+of the offset lag, as in Kafka's tools, and of `lost_offsets`.
 
-What one partition does not tell leaves the others alone: its numbers are None, and `error` says why.
+An error of one partition does not affect the others: its numbers are None, and `error` has the reason.
 
-What a sink has decided is left out: it stands where its group commits for an internal topic, and is no place to read
-from. An ordinary group that reads an internal topic is behind like any other.
+The decisions of a sink are left out: they are commits of its group for an internal topic, but not read positions. The
+lag of an ordinary group that reads an internal topic is included.
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from broker_core.record.columns import decode
 
 FETCH_BYTES: Final = 64 * 1024
 MAX_FETCH_COUNT: Final = 64
-"""How far the first unread record is looked for, behind markers and aborted records: this many fetches."""
+"""How many fetches the search for the first unread record makes, past markers and aborted records."""
 
 GONE: Final = (UnknownTopicError, UnknownPartitionError)
 NOT_TOLD: Final = (InvalidRequestError, AuthorizationError, BrokerError, RequestTimedOutError, CorruptDataError)
-"""An error with one partition: a name that none can have, a missing right, no leader, damage. A broker that cannot be
-reached is an error with all."""
+"""Errors of one partition: an invalid name, a missing permission, no leader, damage. An unreachable broker is an error
+of all partitions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLag:
-    """All but the first two are None when the partition does not exist any more.
+    """All but the first two are None if the partition does not exist any more.
 
-    `log_end_offset` is the readable one. `behind_ms` is None, too, when no unread record was found within the bound of
-    the search. `error`: why what is None is not known, where somebody said it.
+    `log_end_offset` is the readable one. `behind_ms` is also None if no unread record was found within the limit of
+    the search. `error`: the reason of unknown values, if there is one.
     """
 
     partition: TopicPartition
@@ -75,9 +75,9 @@ def lag_of_group(
     now_ms: int,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> tuple[PartitionLag, ...]:
-    """Of every partition that the group has an offset for, ordered. Raises UnknownGroupError when it has none at all.
+    """The lag of every partition with an offset of the group, ordered. Raises UnknownGroupError if there is none.
 
-    `isolation` is that of the group's readers: what they may not see yet, they are not behind.
+    `isolation` is that of the group's readers: records that they may not see yet are not part of the lag.
     """
     committed = cluster.fetch_offsets(group_id)
     if not committed:
@@ -116,7 +116,7 @@ def _lag(
 def _behind_ms(
     cluster: Cluster, partition: TopicPartition, unread: int, end: int, now_ms: int, isolation: IsolationLevel
 ) -> int | None:
-    """How long ago the first unread record was written, by its timestamp; one of the future is as of now."""
+    """The age of the first unread record by its timestamp; 0 for a timestamp in the future."""
     aborted = AbortedFilter() if isolation is IsolationLevel.READ_COMMITTED else None
     for _ in range(MAX_FETCH_COUNT):
         if unread >= end:

@@ -1,25 +1,24 @@
-"""`StagedWrites` and `PlannedReads`: what a log on object storage offers beside `Cluster`, for engines with many tasks.
+"""`StagedWrites` and `PlannedReads`: the API of a log on object storage besides `Cluster`, for engines with many tasks.
 
-Writing, exactly-once, with one request that decides:
+Exactly-once writing, with one request that commits:
 
-    driver   last_version(app_id)                  -> is this version decided already? then its tasks need not run
-    task     upload = log.stage()                  one object, uploaded in parts while rows come, bounded memory
-             upload.append(partition, batches)     as often as it likes; batches as `Cluster.append` takes them
-             staged = upload.finish()              a small value, to be pickled and sent to the driver
-             upload.abort()                        instead of finish, when the task fails. Nothing is visible either way
+    driver   last_version(app_id)                  -> if this version is committed already, its tasks need not run
+    task     upload = log.stage()                  one object, uploaded in parts as rows arrive, bounded memory
+             upload.append(partition, batches)     any number of times; batches as for `Cluster.append`
+             staged = upload.finish()              a small value to pickle and send to the driver
+             upload.abort()                        instead of finish, if the task fails. Nothing becomes visible
     driver   log.commit_staged([staged, ...], app=AppVersion(...))
-                 -> CommitOutcome(is_new=True)     readers see all rows of all tasks from this instant, in all
-                 partitions -> CommitOutcome(is_new=False)    this version, or a later one, was committed before;
-                 nothing was changed raises                            nothing was committed (but see
-                 ObjectOutcomeUnknownError)
+                 -> CommitOutcome(is_new=True)     readers see all rows of all tasks, in all partitions, from now on
+                 -> CommitOutcome(is_new=False)    this version or a later one was committed before; nothing changed
+                 raises                            nothing was committed (except ObjectOutcomeUnknownError)
 
-What a driver does not commit is garbage that nobody references; maintenance removes it. So there is nothing to abort
-on the driver, nothing to fence, and no timeout but the grace time of the maintenance (24 hours).
+Uncommitted uploads are unreferenced garbage, which maintenance removes. So the driver has nothing to abort or fence,
+and the only timeout is the grace time of the maintenance (24 hours).
 
 Reading, without a look-up in any task:
 
-    driver   plan = log.plan_fetches(partition, from_offset, until_offset)    a small value, to be pickled
-    task     log.fetch_planned(plan, offset, max_bytes=...)                   as `Cluster.fetch`; asks for data only
+    driver   plan = log.plan_fetches(partition, from_offset, until_offset)    a small value to pickle
+    task     log.fetch_planned(plan, offset, max_bytes=...)                   as `Cluster.fetch`; requests only data
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppVersion:
-    """Whose exactly-once commit it is, and which one. Versions of an application ascend, with gaps as it likes.
+    """The application and the version of an exactly-once commit. Versions of an application ascend; gaps are allowed.
 
-    `note` is the application's own text, kept with its last version: a fingerprint of the input, say.
+    `note` is a text of the application, stored with its last version: for example a fingerprint of the input.
     """
 
     app_id: str
@@ -48,7 +47,7 @@ class AppVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedData:
-    """What one task has uploaded. `ranges` is the log's own; an empty one commits nothing."""
+    """The upload of one task. `ranges` is internal to the log; without ranges there is nothing to commit."""
 
     ranges: tuple[tuple[object, ...], ...]
     record_count: int
@@ -57,11 +56,11 @@ class StagedData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOutcome:
-    """`is_new`: this call has made the data readable. Else it was committed before, by this driver or another one.
+    """`is_new`: this call has made the data readable. Otherwise it was committed before, by this driver or another one.
 
-    `last`: the application's last version as the log has it now, None without an application: where it is above what
-    was asked, or its note is another one, the application's own history has forked, and whoever asked has to say so.
-    `commit_number`: of the commit that was made, or that the log was at.
+    `last`: the application's last version in the log now, None without an application. If it is above the requested
+    one, or has another note, the history of the application has forked, and the caller has to report it.
+    `commit_number`: of the new commit, or else the last one of the log.
     """
 
     is_new: bool
@@ -71,9 +70,9 @@ class CommitOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchPlan:
-    """Where the batches of a range of offsets lie. `reads` is the log's own.
+    """The locations of the batches of an offset range. `reads` is internal to the log.
 
-    `bounds` are those of the partition when the plan was made; `topic_id` is the topic that it was made for.
+    `bounds` are those of the partition at the time of planning; `topic_id` is the planned topic.
     """
 
     partition: TopicPartition
@@ -85,42 +84,42 @@ class FetchPlan:
 
 
 class StagedUpload(Protocol):
-    """Of one task. Not thread-safe. Not for use in another process."""
+    """The upload of one task. Not thread-safe, and must not be used in another process."""
 
     def init_producer(self) -> ProducerIdAndEpoch:
-        """A fresh id, so that `TopicProducer` can write to an upload as to a cluster."""
+        """Returns a new id, so that `TopicProducer` can write to an upload as to a cluster."""
         ...
 
     def append(self, partition: TopicPartition, batches: bytearray) -> None:
-        """Takes one or more v2 batches to the end of what this upload has for the partition; `batches` are checked and
-        changed in place as `Cluster.append` does. Returns before they are durable: `finish` makes them so.
+        """Appends one or more v2 batches to this upload's data for the partition; `batches` are checked and changed in
+        place as in `Cluster.append`. Returns before they are durable: `finish` makes them durable.
 
-        Raises as `Cluster.append` does for what may not be appended, and ObjectStoreError.
+        Raises like `Cluster.append` for invalid batches, and ObjectStoreError.
         """
         ...
 
     def finish(self) -> StagedData:
-        """All that was appended is durable when it returns. Without any append no object is made."""
+        """All appended batches are durable when it returns. Without any append no object is created."""
         ...
 
     def abort(self) -> None:
-        """Gives it up. Never raises; harmless after `finish`."""
+        """Drops the upload. Never raises; harmless after `finish`."""
         ...
 
 
 @runtime_checkable
 class StagedWrites(Protocol):
-    """The writing side. `Cluster`s that have it: those on object storage."""
+    """The writing side. Clusters on object storage implement it."""
 
     def stage(self) -> StagedUpload:
-        """Begins an upload; makes no request before there is something to write."""
+        """Begins an upload; sends no request before there is something to write."""
         ...
 
     def commit_staged(self, staged: Sequence[StagedData], *, app: AppVersion | None = None) -> CommitOutcome:
-        """Makes everything that was staged readable, at one instant. With `app` also if nothing was staged.
+        """Makes all staged data readable atomically. With `app` it commits even if nothing was staged.
 
-        The order of `staged` is the order of the rows of a partition. Safe to repeat after any error: what was
-        committed already is not committed again, with `app` by its version, without one by the uploads themselves.
+        The order of `staged` is the order of the rows of a partition. Safe to repeat after any error: committed data
+        is not committed again. It is recognized by the version of `app`, or else by the uploads themselves.
 
         Raises UnknownTopicError and UnknownPartitionError (deleted meanwhile), UploadExpiredError (staged longer ago
         than the grace time), ObjectOutcomeUnknownError (repeat it to find out), other ObjectStoreErrors.
@@ -128,7 +127,7 @@ class StagedWrites(Protocol):
         ...
 
     def last_version(self, app_id: str) -> AppVersion | None:
-        """The last version that this application has committed. One request when nothing is new."""
+        """The last version that this application has committed. One request if there are no new commits."""
         ...
 
 
@@ -136,20 +135,20 @@ class PlannedReads(Protocol):
     """The reading side."""
 
     def one_look(self) -> AbstractContextManager[None]:
-        """Within it this thread's questions speak of the log as the first of them found it: they cost one request
-        together when nothing is new, and agree with each other. What this process commits meanwhile is seen all the
-        same.
+        """Within it all calls of this thread see the log as of the first call, so they are consistent and cost one
+        request together if there are no new commits. Commits of this process are visible nevertheless.
         """
         ...
 
     def plan_fetches(self, partition: TopicPartition, from_offset: int, until_offset: int) -> FetchPlan:
-        """By what is known of the log here: list the offsets first. Raises OffsetOutOfRangeError, UnknownTopicError."""
+        """Plans with the known state of the log: list the offsets first. Raises OffsetOutOfRangeError,
+        UnknownTopicError."""
         ...
 
     def fetch_planned(self, plan: FetchPlan, from_offset: int, *, max_bytes: int) -> FetchedBatches:
-        """As `Cluster.fetch` within the plan's range, in any process that has the log open.
+        """Like `Cluster.fetch` within the plan's range, in any process that has the log open.
 
         Objects that maintenance has replaced meanwhile stay for the grace time. Raises OffsetOutOfRangeError for data
-        that retention has removed, CorruptBatchError with object and position.
+        removed by retention, CorruptBatchError with object and position.
         """
         ...

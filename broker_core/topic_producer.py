@@ -1,21 +1,21 @@
-"""From Arrow columns to appended batches: what everybody needs who writes rows to a `Cluster`.
+"""Writes Arrow columns to a `Cluster` as record batches.
 
     add(topic, columns) ──► gathered until `gather_bytes` ──► partition ──► group ──► encode ──► Cluster.append
 
-Columns come as a pyarrow RecordBatch with `value` and, as the rows have them, `key`, `headers`, `timestamp` and
+Columns come as a pyarrow RecordBatch with `value` and optionally `key`, `headers`, `timestamp` and
 `partition`; see `record.columns.encode` for their types. No Python object is made per record.
 
-A partition's rows keep their order. A row goes where its `partition` says, else where murmur2 of its key says, else (a
-null key) to the sticky partition, which moves on with every round of writing.
+A partition's rows keep their order. The partition of a row is its `partition`, else murmur2 of its key, else (a null
+key) the sticky partition, which changes with every round of writing.
 
-Delivery: the producer is idempotent. Its id is asked for before the first append, and every partition's batches carry
-ascending sequences. `flush` returns when everything added is durable. All batches of one round are encoded and measured
-before the first is appended, so a record that is too large refuses its round whole; rounds before it stay written.
+Delivery: the producer is idempotent. It requests its id before the first append, and every partition's batches have
+ascending sequences. `flush` returns once all added rows are durable. All batches of one round are encoded and measured
+before the first is appended, so a record that is too large fails its whole round; earlier rounds stay written.
 
-With a `ProducerTransaction` all of it is one transaction, which the producer neither opens before there are rows nor
-ends: the new partitions of a round are added to it together, before the round's first append.
+With a `ProducerTransaction` all rows are in one transaction. The producer does not open it before there are rows, and
+does not end it. The new partitions of a round are added to it together, before the round's first append.
 
-After an exception the producer is spent: what it still held is dropped.
+After an exception the producer cannot be used any more: buffered rows are dropped.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from broker_core.record.batch_reader import iter_headers
 from broker_core.record.columns import EncodedBatches, Producer, encode, group_rows, partition_rows
 
 DEFAULT_GATHER_BYTES: Final = 8 * 1024 * 1024
-"""Arrow bytes of one round: so many that a sync per partition costs little, so few that they fit a worker's memory."""
+"""Arrow bytes of one round: enough to make a sync per partition cheap, but small enough for a worker's memory."""
 
 _BATCH_OVERHEAD_BYTES: Final = 256
 """Room for a batch's header when batches are kept below a topic's max.message.bytes."""
@@ -52,20 +52,21 @@ _BATCH_OVERHEAD_BYTES: Final = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """How rows become batches. A topic's own `compression.type` goes before `compression`, as at a broker."""
+    """How rows are encoded. A topic's `compression.type` overrides `compression`, as in a broker."""
 
     compression: CompressionType = CompressionType.NONE
     compression_level: int | None = None
     max_batch_bytes: int = DEFAULT_WRITE_BATCH_BYTES
     max_request_bytes: int | None = None
-    """A batch above it is refused, whatever the topic allows; Kafka's producers call it max.request.size."""
+    """Larger batches are refused, even if the topic allows them; Kafka's producers call it max.request.size."""
     gather_bytes: int = DEFAULT_GATHER_BYTES
     ignores_keys: bool = False
-    """A row with a key goes where one without a key goes; Kafka's producers call it partitioner.ignore.keys."""
+    """Rows with a key are partitioned like those without; Kafka's producers call it partitioner.ignore.keys."""
 
 
 class BatchTarget(Protocol):
-    """Where encoded batches go: a `Cluster`, or one task's upload to object storage (`staged_writes.StagedUpload`)."""
+    """The target of encoded batches: a `Cluster`, or one task's upload to object storage
+    (`staged_writes.StagedUpload`)."""
 
     def init_producer(self) -> ProducerIdAndEpoch: ...
 
@@ -73,20 +74,20 @@ class BatchTarget(Protocol):
 
 
 class ProducerTransaction(Protocol):
-    """Whose transaction rows are written in."""
+    """The transaction in which rows are written."""
 
     def begin(self) -> TransactionalProducer:
-        """Who writes: asked for once, when there are rows to write."""
+        """Returns the producer id. Called once, when there are rows to write."""
         ...
 
     def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Before the first append to each of them; never empty."""
+        """Called before the first append to each partition; never with an empty list."""
         ...
 
 
 @dataclass(slots=True, kw_only=True)
 class _Topic:
-    """A topic while it is written to. `sticky` is where null keys go in the next round."""
+    """A topic while it is written to. `sticky` is the partition of null keys in the next round."""
 
     description: TopicDescription
     config: TopicConfig
@@ -107,10 +108,10 @@ class _EncodedPartition:
 
 
 class TopicCreation(enum.Enum):
-    """Whether a write makes a topic that is missing. By the words of the sink's option topic.create."""
+    """Whether a write creates a missing topic. The values of the sink's option topic.create."""
 
     AUTO = "auto"
-    """Where the log does so by itself: see `Cluster.auto_creates_topics`."""
+    """If the log auto-creates topics: see `Cluster.auto_creates_topics`."""
     ALWAYS = "true"
     NEVER = "false"
 
@@ -123,9 +124,9 @@ def describe_or_create(
     configs: Mapping[str, str] | None = None,
     creation: TopicCreation = TopicCreation.AUTO,
 ) -> TopicDescription:
-    """The topic, made if it is missing. Several processes may do so at once: the second one takes what is there.
+    """The topic, created if it is missing. Several processes may do so at once: the second one uses the existing topic.
 
-    Raises TopicNotCreatedError where it is missing and may not be made.
+    Raises TopicNotCreatedError if it is missing and must not be created.
     """
     found = cluster.describe_topics([name]).get(name)
     if found is not None:
@@ -167,10 +168,9 @@ def describe_existing(cluster: Cluster, name: str) -> TopicDescription:
 class TopicProducer:
     """Writes rows to one or more topics. Not thread-safe.
 
-    `find_topic` gives the topic for a name, once per name: `describe_or_create`, `describe_existing` or a mix.
-    `first_partition` spreads null keys when many producers write a little each: give each another number.
-    `transaction`: everything is written in it.
-    """
+    `find_topic` returns the topic of a name, and is called once per name: `describe_or_create`, `describe_existing` or
+    a mix. `first_partition` spreads null keys if many producers write a little each: pass a different number to each.
+    `transaction`: all rows are written in it."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class TopicProducer:
         self._topics: dict[str, _Topic] = {}
         self._gathered_bytes = 0
         self.appended_record_count = 0
-        """Records that are durable."""
+        """The count of durable records."""
 
     @property
     def holds_rows(self) -> bool:
@@ -201,7 +201,7 @@ class TopicProducer:
         return self._gathered_bytes > 0
 
     def add(self, topic: str, columns: Any) -> None:
-        """Takes the rows of a RecordBatch, and writes a round when enough has come together."""
+        """Adds the rows of a RecordBatch, and writes a round if enough rows are gathered."""
         state = self._topics.get(topic) or self._begin_topic(topic)
         for piece in _pieces(columns, self._settings.gather_bytes):
             if self._gathered_bytes + piece.nbytes > self._settings.gather_bytes:
@@ -210,7 +210,7 @@ class TopicProducer:
             self._gathered_bytes += piece.nbytes
 
     def flush(self) -> None:
-        """Writes what has been gathered; everything added so far is durable when it returns."""
+        """Writes the gathered rows; all rows added so far are durable when it returns."""
         encoded: list[_EncodedPartition] = []
         for topic in self._topics.values():
             if topic.gathered:
@@ -256,7 +256,7 @@ class TopicProducer:
         return encoded
 
     def _limit(self, topic: _Topic) -> tuple[int, str]:
-        """(bytes of the largest batch allowed, the setting that says so)."""
+        """(bytes of the largest allowed batch, the setting with that limit)."""
         asked = self._settings.max_request_bytes
         if asked is not None and asked < topic.config.max_message_bytes:
             return asked, "the producer setting max.request.size"
@@ -283,7 +283,7 @@ class TopicProducer:
 
 
 def _pieces(columns: Any, gather_bytes: int) -> list[Any]:
-    """The batch, or slices of it that are about as large as one round."""
+    """The batch, or slices of it of about the size of a round."""
     if columns.num_rows == 0:
         return []
     count = min(columns.num_rows, -(-columns.nbytes // gather_bytes)) or 1
@@ -292,7 +292,7 @@ def _pieces(columns: Any, gather_bytes: int) -> list[Any]:
 
 
 def _rows_by_partition(topic: _Topic, columns: Any, *, ignores_keys: bool) -> list[tuple[int, Any]]:
-    """(partition, its rows' indices in order); None instead of indices: all rows."""
+    """(partition, the indices of its rows in order); None for all rows."""
     names = columns.schema.names
     count = topic.description.partition_count
     explicit = columns.column("partition") if "partition" in names else None
@@ -333,7 +333,7 @@ def _codec(config: TopicConfig, settings: ProducerSettings) -> tuple[Compression
 
 
 def _refuse_too_large(part: _EncodedPartition, limit_bytes: int, setting: str) -> None:
-    """Only a record that has a batch of its own can be above the limit: `encode` keeps the others below it."""
+    """Only a batch of a single record can be above the limit: `encode` keeps the others below it."""
     if len(part.batches.buffer) <= limit_bytes:
         return
     for _, header in iter_headers(part.batches.buffer):
