@@ -1,1 +1,1 @@
-"""One node put together from machines and the stockroom: no sockets, no threads, no clock of its own."""
+"""One broker node: topics, replicas, coordinators, settings. Has no sockets, threads or clock of its own."""

@@ -1,4 +1,4 @@
-"""A broker's settings as DescribeConfigs shows them: those that were given and those that were not."""
+"""A broker's settings as DescribeConfigs shows them, with the defaults of settings without a value."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker_core.model.setting_kind import SettingKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedSetting:
-    """`value` as it was parsed; None where there is none, and for what is sensitive."""
+    """`value` is normalized by its type; None without a value, and for sensitive settings."""
 
     name: str
     value: str | None
@@ -29,7 +29,7 @@ class DescribedSetting:
 
 
 def describe_broker(config: BrokerConfig) -> tuple[DescribedSetting, ...]:
-    """In alphabetical order. `node.id` and `broker.id` stand for one another, as in Kafka."""
+    """In alphabetical order. `node.id` and `broker.id` are synonyms, as in Kafka."""
     node_id = str(config.node_id)
     of_file = {**config.layers.of_file, "node.id": node_id, "broker.id": node_id}
     layers = replace(config.layers, of_file=MappingProxyType(of_file))
@@ -38,7 +38,7 @@ def describe_broker(config: BrokerConfig) -> tuple[DescribedSetting, ...]:
 
 
 def describe_cluster_defaults(of_cluster: Mapping[str, str]) -> tuple[DescribedSetting, ...]:
-    """What was given to all brokers while they run, as it was typed; nothing else has a say in it."""
+    """The dynamic settings of all brokers, as they were entered; other sources are ignored."""
     layers = SettingLayers(of_cluster=of_cluster)
     described = [_described(name, layers) for name in sorted(of_cluster)]
     return tuple(
@@ -51,7 +51,7 @@ def _described(name: str, layers: SettingLayers) -> DescribedSetting:
     is_of_listener = name.startswith(LISTENER_PREFIX)
     synonyms = layers.synonyms(name)
     given = synonyms[0].value if synonyms else setting.default
-    # Kafka does not parse what is set for one listener.
+    # Kafka does not parse the settings of one listener.
     value = given if given is None or is_of_listener else setting.shown(given)
     return DescribedSetting(
         name=name,

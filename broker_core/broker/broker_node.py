@@ -1,12 +1,12 @@
-"""One node: a log directory, its topics, replicas and coordinators, put together. Sockets, threads and time are the
-driver's (`server`), or a test's.
+"""One node: a log directory with its topics, replicas and coordinators. The driver (`server`, or a test) supplies
+sockets, threads and time.
 
     node = BrokerNode(config, ports)
     node.start(on_ready, on_error)        opens, recovers and loads, through jobs
     node.on_time(now_ms), node.next_timer_ms()
     node.stop(on_done)                      flushes, writes the clean-shutdown marker, releases the directory
 
-Everything but the jobs themselves runs on one loop. Requests come by `handlers.dispatch`.
+Everything except the jobs runs on one loop. Requests come from `handlers.dispatch`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _log: Final = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
     """The outside world of a node. `loop_writes` None: everything is written in jobs. `answer_room_bytes`: how much
-    memory is left for answers that clients will fetch later; `max_open_count`: partitions that may be open at a time,
-    see `model.limits.MAX_OPEN_PARTITION_COUNT`."""
+    memory is free for fetch answers; `max_open_count`: the maximum number of open partitions, see
+    `model.limits.MAX_OPEN_PARTITION_COUNT`."""
 
     jobs: Jobs
     clock: Clock
@@ -67,19 +67,19 @@ class NodePorts:
 
 
 class WaitingFetch(ParkedRequest, Protocol):
-    """A fetch that waits for records."""
+    """A fetch that is waiting for records."""
 
     def give_up_waiting(self) -> None:
-        """Its time is up: it answers with what there is."""
+        """Its timeout has expired: answers with the records available now."""
         ...
 
     def fail(self) -> None:
-        """It cannot be answered."""
+        """Ends a fetch that cannot be answered."""
         ...
 
 
 class BrokerNode:
-    """See the module. The attributes below are there once the node is ready."""
+    """See the module's docstring. The attributes below are set once the node is ready."""
 
     topics: TopicStore
     replicas: ReplicaManager
@@ -91,7 +91,7 @@ class BrokerNode:
 
     def __init__(self, config: BrokerConfig, ports: NodePorts) -> None:
         self.config = config
-        """What counts now: it is another one when settings were changed."""
+        """The current settings; replaced when dynamic settings change."""
         self._stored_settings: Mapping[str, Mapping[str, str]] = {}
         self._settings_listeners: list[Callable[[BrokerConfig], None]] = []
         self.jobs = ports.jobs
@@ -102,7 +102,7 @@ class BrokerNode:
             max_session_count=config.max_incremental_fetch_session_cache_slots, new_id=self._new_session_id
         )
         self.purgatory = Purgatory()
-        """Of fetches."""
+        """The parked fetches."""
         self._file_system = ports.file_system
         self._locks = ports.locks
         self._loop_writes = ports.loop_writes
@@ -110,15 +110,16 @@ class BrokerNode:
         self._directory: NodeDirectory | None = None
         self._being_made: dict[str, list[Callable[[], None]]] = {}
         self._parked: dict[int, dict[_ParkedFetch, None]] = {}
-        """Fetches that wait, by connection."""
+        """Parked fetches by connection."""
         self.answer_room_bytes = ports.answer_room_bytes
         self.is_closed_cleanly = False
-        """Whether `stop` put everything on the device and said so: the next start has nothing to recover."""
+        """Whether `stop` flushed everything and wrote the clean-shutdown marker: the next start needs no recovery."""
 
-    # -- life --
+    # -- start and stop --
 
     def start(self, on_ready: Callable[[], None], on_error: Callable[[Exception], None]) -> None:
-        """`on_error` gets what the directory raises: locked, not ours, not writable, of another node."""
+        """`on_error` gets the directory's error: locked, not a Streamlog directory, not writable, or of another
+        node."""
 
         def opened(found: tuple[NodeDirectory, MetadataImage]) -> None:
             directory, image = found
@@ -135,7 +136,7 @@ class BrokerNode:
         self.jobs.submit(self._open, opened, on_error)
 
     def next_timer_ms(self) -> int | None:
-        """When `on_time` is due; None: nothing is to happen."""
+        """When `on_time` is due; None: no timer is set."""
         return self.timers.next_ms()
 
     def on_time(self, now_ms: int) -> None:
@@ -143,11 +144,11 @@ class BrokerNode:
 
     @property
     def is_full(self) -> bool:
-        """Appends that wait for the disk hold as much memory as they should: take no more requests for now."""
+        """Unanswered appends have reached their memory limit: the driver should read no more requests for now."""
         return self.replicas.budget.is_full
 
     def stop(self, on_done: Callable[[], None]) -> None:
-        """Waits for what is queued. Parked requests are not answered any more."""
+        """Waits for queued appends. Parked requests are no longer answered."""
         directory = self._directory
         if directory is None:
             self.is_closed_cleanly = True
@@ -170,24 +171,24 @@ class BrokerNode:
         self.replicas.stop(flushed)
 
     def abandon(self) -> None:
-        """Closes files and gives the directory back without a flush or a mark: the next start recovers. Blocks."""
+        """Closes files and releases the directory without a flush or a marker: the next start recovers. Blocks."""
         if self._directory is not None:
             self.replicas.abandon()
             self._directory.close(is_clean=False)
 
-    # -- what handlers ask of the whole node --
+    # -- operations for handlers --
 
     def park_fetch(
         self, fetch: WaitingFetch, partitions: Iterable[TopicPartition], *, until_ms: int, connection_id: int
     ) -> None:
-        """Until one of the partitions gives it enough, the time is up, or its client is gone."""
+        """Parks it until a partition has enough bytes for it, its timeout expires, or its client disconnects."""
         parked = _ParkedFetch(self, fetch, connection_id)
         self._parked.setdefault(connection_id, {})[parked] = None
         self.purgatory.park(parked, partitions)
         self.timers.set(parked, until_ms, parked.on_time)
 
     def forget_client(self, connection_id: int) -> None:
-        """The connection is closed: what it waits for need not be looked at any more."""
+        """The connection was closed: removes its parked fetches."""
         for parked in tuple(self._parked.get(connection_id, ())):
             self.purgatory.remove(parked)
             self.on_unparked(parked)
@@ -200,8 +201,8 @@ class BrokerNode:
             self._parked.pop(parked.connection_id, None)
 
     def make_topic_automatically(self, name: str, when_over: Callable[[], None] | None = None) -> None:
-        """Begins to; a second request while it is made changes nothing. `when_over` is called also if it was refused:
-        the image tells."""
+        """Starts creating the topic, unless that is in progress. `when_over` is called after success and after failure:
+        the image shows which."""
         callbacks = [] if when_over is None else [when_over]
         if name in self._being_made:
             self._being_made[name] += callbacks
@@ -225,14 +226,14 @@ class BrokerNode:
         self.groups.forget_topic(topic.name, topic_id=topic.topic_id)
 
     def on_settings(self, callback: Callable[[BrokerConfig], None]) -> None:
-        """Called on the loop with what counts, whenever settings were changed while the node runs, and at its start if
-        some were before."""
+        """Called on the loop with the new settings after each dynamic change, and at the start if there are stored
+        changes."""
         self._settings_listeners.append(callback)
 
-    # -- putting it together --
+    # -- assembly --
 
     def _open(self) -> tuple[NodeDirectory, MetadataImage]:
-        """In a job."""
+        """Runs in a job."""
         directory = NodeDirectory.open(
             self._file_system,
             self.config.log_dir,
@@ -249,13 +250,13 @@ class BrokerNode:
                     f"node.id={self.config.node_id}, and the log in {directory.path} is that of node"
                     f" {directory.properties.node_id} (meta.properties): set node.id to it, or log.dirs to another one"
                 )
-            # The loop's own image: nobody else replays to it.
+            # The loop has an image of its own: only the loop replays records to it.
             reading = MetadataLog(self._file_system, directory.directory, self.clock)
             reading.refresh()
             reading.close()
             if any(map(is_internal_topic, reading.image.topics)):
-                # Before clients are let in: while a coordinator is loading some of them believe that nothing was
-                # committed (aiokafka passes over the error), so that is to be short.
+                # Before the first client connects, to keep loading short: while a coordinator is loading, some clients
+                # take offsets as not committed (aiokafka ignores the error).
                 load_decoder()
         except BaseException:
             directory.close(is_clean=directory.was_clean)
@@ -274,7 +275,7 @@ class BrokerNode:
             self.entropy,
             topic_defaults=lambda: self.config.topic_defaults,
         )
-        # Before anybody else who looks at the image: they ask for what counts now.
+        # The first listener of the image: the other listeners need the current settings.
         self.topics.on_change(lambda: self._learn_settings(self.topics.image))
         self.replicas = ReplicaManager(
             directory,
@@ -320,7 +321,7 @@ class BrokerNode:
             listener(self.config)
 
     def _keep_min_insync_replicas(self) -> None:
-        """As Kafka does with the first start of a cluster: from then on the file's value is not looked at (KIP-966)."""
+        """Stores the value at the first start, as Kafka does; from then on the file's value is ignored (KIP-966)."""
         if MIN_INSYNC_REPLICAS in self._stored_settings.get("", {}):
             return
         given = self.config.layers.of_file.get(MIN_INSYNC_REPLICAS, BROKER_SETTINGS[MIN_INSYNC_REPLICAS].default or "")

@@ -1,4 +1,4 @@
-"""Callbacks of the loop, one caller's fault kept away from all the others who wait: logged, and gone on."""
+"""Calls callbacks on the loop: an exception in one of them is logged, and the others are still called."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Final
 from broker_core.model.exceptions import StreamlogError
 
 OnError = Callable[[StreamlogError], None]
-"""What hears, in place of an answer, why there is none."""
+"""Called with the error in place of an answer."""
 
 _log: Final = logging.getLogger(__name__)
 
 
 def log_callback_errors(where: str, callback: Callable[..., object], *arguments: object) -> None:
-    """Calls it. An exception is a fault of ours: a line in the log that says where, with its trace."""
+    """Calls the callback. An exception is a programming error: it is logged with `where` and its traceback."""
     try:
         callback(*arguments)
     except Exception:

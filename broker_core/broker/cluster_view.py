@@ -1,6 +1,6 @@
-"""What the handlers of a node ask about the cluster that it belongs to: who leads, who coordinates, where brokers are.
+"""The cluster as handlers see it: leaders, coordinators, and the addresses of brokers.
 
-A handler never takes the node itself for the answer, so the same handlers serve a node alone and a node of a cluster.
+Handlers never assume that their node is the leader, so they work for a single node and for a node of a cluster.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from broker_core.model.identifiers import TopicPartition
 
 NO_LEADER: Final = -1
 _LEADER_EPOCH: Final = 0
-"""Of every partition of a node alone, which has no other leaders."""
+"""The leader epoch of every partition: a single node never elects another leader."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLeadership:
-    """`leader_id` is -1 while there is none. The others are ids of brokers."""
+    """`leader_id` is -1 without a leader. The other fields are broker ids."""
 
     leader_id: int
     leader_epoch: int
@@ -29,45 +29,45 @@ class PartitionLeadership:
 
 
 class ClusterView(Protocol):
-    """As the node that is asked knows it by now."""
+    """The cluster as this node knows it now."""
 
     @property
     def cluster_id(self) -> str: ...
 
     @property
     def node_id(self) -> int:
-        """Of the node that is asked."""
+        """The id of this node."""
         ...
 
     @property
     def controller(self) -> int:
-        """The broker that clients send changes of topics to."""
+        """The broker to which clients send topic changes."""
         ...
 
     @property
     def brokers(self) -> Sequence[int]:
-        """All that are registered."""
+        """The ids of all registered brokers."""
         ...
 
     def leader_of(self, partition: TopicPartition) -> PartitionLeadership:
-        """Of a partition that exists."""
+        """`partition` must exist."""
         ...
 
     def coordinator_of(self, internal_topic: str, key: str) -> int:
-        """The broker that leads the key's partition of an internal topic that exists."""
+        """The leader of the key's partition in an existing internal topic."""
         ...
 
     def endpoint_of(self, broker_id: int, listener: str) -> BrokerAddress:
-        """Where clients of the listener find a registered broker."""
+        """The advertised address of a registered broker for the listener."""
         ...
 
     def rack_of(self, broker_id: int) -> str | None:
-        """Where a registered broker stands (broker.rack); None if it does not say."""
+        """The rack of a registered broker (broker.rack); None if it is not set."""
         ...
 
 
 class SingleNodeView:
-    """A node alone leads, holds, coordinates and controls everything."""
+    """A single node is leader, replica, coordinator and controller of everything."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class SingleNodeView:
         self._is_offline = is_offline
 
     def leader_of(self, partition: TopicPartition) -> PartitionLeadership:
-        """A partition whose disk has failed has no leader."""
+        """An offline partition has no leader."""
         return self._without_leader if self._is_offline(partition) else self._led_here
 
     def coordinator_of(self, internal_topic: str, key: str) -> int:

@@ -1,11 +1,10 @@
-"""The log directory of a node, which nobody else may open meanwhile, and everything that is open of it.
+"""The log directory of a node, locked against other processes, with its metadata log and partitions.
 
-    open      takes the root lock, makes the directory if there is none, marks it as a broker's (see `clean_shutdown`)
-    recover   without the mark of a clean shutdown: every partition is opened as a writer does, in jobs; missing folders
-              are made
-    close     writes that mark if everything is on the device, gives the lock back
+    open      takes the root lock, creates a missing directory, marks it as used by a broker (see `clean_shutdown`)
+    recover   without a clean-shutdown marker: opens every partition for writing, in jobs; creates missing folders
+    close     writes that marker if everything is flushed, releases the lock
 
-Opening, sweeping and closing block: they are for jobs, or for a process that does nothing else yet.
+Opening, sweeping and closing block: call them in jobs, or before the process does anything else.
 """
 
 from __future__ import annotations
@@ -36,12 +35,12 @@ from broker_core.ports import Clock, Entropy, FileSystem, Jobs, LockMode, Locks
 from broker_core.storage.writable_partition import WritablePartition
 
 RecoveryProgress = Callable[[int, int], None]
-"""Called on the loop with how many partitions are recovered, and how many there are."""
+"""Called on the loop with the number of recovered partitions, and of all partitions."""
 
 _RECOVERY_JOB_COUNT: Final = 2
-"""At a time; Kafka's num.recovery.threads.per.data.dir."""
+"""Parallel recovery jobs; Kafka's num.recovery.threads.per.data.dir."""
 _BROKER_EPOCH: Final = -1
-"""What Kafka writes when it knows none: a node alone has no registration that could be fenced."""
+"""Kafka's value for an unknown epoch: a single node has no registration that could be fenced."""
 
 _KILLED: Final = (
     "directory=%s was not shut down cleanly (broker killed, no power, or a full disk): recovering its %d partitions"
@@ -53,7 +52,8 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDirectory:
-    """Made by `open`. `was_clean`: nothing needs to be recovered. `was_killed`: if it does, a broker is to blame."""
+    """Created by `open`. `was_clean`: no recovery is needed. `was_killed`: a broker stopped without a clean
+    shutdown."""
 
     fs: FileSystem
     directory: LogDirectory
@@ -77,8 +77,8 @@ class NodeDirectory:
         max_open_count: int = MAX_OPEN_PARTITION_COUNT,
         locks: Locks = SYSTEM_LOCKS,
     ) -> NodeDirectory:
-        """Raises DirectoryLockedError when anybody else has it open, DirectoryReadOnlyError for a real Kafka's or one
-        without write access, DirectoryFormatError for what is no log directory."""
+        """Raises DirectoryLockedError if another process has it open, DirectoryReadOnlyError for a directory of Kafka
+        or without write access, DirectoryFormatError if it is not a log directory."""
         directory = LogDirectory(
             fs, path, create=True, entropy=entropy, lock_mode=LockMode.EXCLUSIVE, node_id=node_id, locks=locks
         )
@@ -128,7 +128,7 @@ class NodeDirectory:
         return self.directory.properties
 
     def partitions(self) -> list[TopicPartition]:
-        """All that the metadata log names, as of its last refresh."""
+        """All partitions in the metadata log, as of its last refresh."""
         return [
             TopicPartition(topic.name, number)
             for topic in self.metadata_log.topics().values()
@@ -142,15 +142,15 @@ class NodeDirectory:
         *,
         on_progress: RecoveryProgress = lambda done_count, count: None,
     ) -> None:
-        """Finishes what a crash left of each partition, unless the last shutdown was clean. `on_done` is told which
-        ones could not be opened, and why; it may be called before this returns."""
+        """Recovers each partition, unless the last shutdown was clean. `on_done` gets the errors of partitions that
+        could not be opened; it may be called before this returns."""
         if self.was_clean:
             on_done({})
             return
         _Recovery(self, jobs, on_done, on_progress).begin()
 
     def close(self, *, is_clean: bool) -> None:
-        """`is_clean`: everything is on the device."""
+        """`is_clean`: everything is flushed."""
         self.access.close()
         self.metadata_log.close()
         try:
@@ -213,4 +213,4 @@ class _Recovery:
 
 
 def _is_there(store: WritablePartition) -> None:
-    """The store was refreshed, as before every write: that was it."""
+    """Nothing to do: opening the store for a write recovers it."""

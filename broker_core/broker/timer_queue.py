@@ -1,11 +1,11 @@
-"""What is to happen later on a node: callbacks by key, each at a time in ms. One coarse timer of the driver serves all.
+"""Timers of a node: callbacks by key, each at a time in ms. One coarse timer of the driver is enough for all.
 
-    timers.set(("session", group, member), at_ms, callback)     again with the same key: the time moves
+    timers.set(("session", group, member), at_ms, callback)     the same key again: replaces the timer
     timers.next_ms()                                            when the driver should call `fire`
-    timers.fire(now_ms)                                         runs what is due, in order of time, then of setting
+    timers.fire(now_ms)                                         runs due timers, by time, then in the order of `set`
 
-A timer that is moved away leaves its entry in the heap; it is passed over when its time comes, and the heap is built
-anew when such entries are the most of it.
+A replaced timer leaves a stale entry in the heap; it is skipped when its time comes, and the heap is rebuilt when
+most entries are stale.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class _Timer:
 
 
 class TimerQueue:
-    """Timers of one node. A callback may set and cancel timers, its own included; what it sets for now runs at the next
-    `fire`. One that fails keeps no other from its time."""
+    """Timers of one node. A callback may set and cancel timers, including its own; a timer set for now runs at the next
+    `fire`. If a callback fails, the others still run."""
 
     def __init__(self) -> None:
         self._timers: dict[Hashable, _Timer] = {}
@@ -43,7 +43,7 @@ class TimerQueue:
         return len(self._timers)
 
     def set(self, key: Hashable, at_ms: int, callback: OnTime) -> None:
-        """Calls `callback(now_ms)` once, at `at_ms` or soon after; replaces what was set under the key."""
+        """Calls `callback(now_ms)` once, at `at_ms` or soon after; replaces the key's timer."""
         timer = _Timer(at_ms=at_ms, number=next(self._numbers), callback=callback)
         self._timers[key] = timer
         heapq.heappush(self._heap, (at_ms, timer.number, key))
@@ -52,11 +52,11 @@ class TimerQueue:
             heapq.heapify(self._heap)
 
     def cancel(self, key: Hashable) -> bool:
-        """Whether there was one."""
+        """Returns whether the timer existed."""
         return self._timers.pop(key, None) is not None
 
     def next_ms(self) -> int | None:
-        """None: nothing is to happen."""
+        """The time of the next timer; None: no timer is set."""
         while self._heap:
             at_ms, number, key = self._heap[0]
             timer = self._timers.get(key)
@@ -66,7 +66,7 @@ class TimerQueue:
         return None
 
     def fire(self, now_ms: int) -> int:
-        """Runs what is due; returns how many that were."""
+        """Runs due timers; returns their number."""
         due: list[OnTime] = []
         while (at_ms := self.next_ms()) is not None and at_ms <= now_ms:
             _, _, key = heapq.heappop(self._heap)

@@ -1,12 +1,12 @@
-"""The topics of a node, users, access rules and settings: the metadata image on the loop, and how it is changed.
+"""The topics, users, access rules and settings of a node: the metadata image on the loop, and changes of it.
 
-A change is planned by the controller under the metadata log's lock, in a job, one after the other in the order of the
-calls; the records that it appended are then replayed to the loop's image. So the image on the loop is what is durable,
-a moment behind it at most, and never changes while somebody looks at it.
+The controller plans a change under the metadata log's lock, in a job, one at a time in the order of the calls; the
+appended records are then replayed to the loop's image. So the image has only durable records, at most a moment late,
+and never changes during a callback.
 
-    change(plan, on_reply, on_error, after=…)     `after(reply)` runs in the job behind the append: making folders
+    change(plan, on_reply, on_error, after=…)     `after(reply)` runs in the job after the append: it creates folders
 
-What a crash leaves between the append and the folders is made at first use.
+Folders that are missing after a crash are created at first use.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Changed:
-    """`error`: the plan was refused; records may have been appended before it."""
+    """`error`: the plan's error; earlier records may have been appended."""
 
     records: tuple[MetadataRecord, ...]
     reply: Any = None
@@ -55,7 +55,7 @@ class _Changed:
 
 
 class TopicStore:
-    """Of one node. `image` is read on the loop and changed by this store alone."""
+    """The topics of one node. `image` is read on the loop and only changed by this store."""
 
     def __init__(
         self,
@@ -73,8 +73,7 @@ class TopicStore:
         self._jobs = jobs
         self._entropy = entropy
         self.topic_defaults = topic_defaults
-        """Returns what topics are set to where they say nothing: the broker's own settings. The same object until it
-        changes."""
+        """Returns the topic defaults from the broker's settings: the same object until they change."""
         self._waiting: deque[_Change] = deque()
         self._is_changing = False
         self._listeners: list[Callable[[], None]] = []
@@ -88,7 +87,7 @@ class TopicStore:
         return topic
 
     def config_of(self, topic: TopicDescription) -> TopicConfig:
-        """All settings of the topic, the broker's defaults filled in."""
+        """All settings of the topic, with the broker's defaults for the others."""
         return self._configs.of(topic)
 
     def on_change(self, callback: Callable[[], None]) -> None:
@@ -105,8 +104,8 @@ class TopicStore:
         *,
         after: Callable[[Reply], None] | None = None,
     ) -> None:
-        """Appends what the plan says; `on_reply` when it is durable and in the image. An error in `after` is logged:
-        the change holds."""
+        """Appends the plan's records; calls `on_reply` when they are durable and in the image. An error in `after` is
+        only logged: the change is durable."""
         self._waiting.append(_Change(plan=plan, after=after, on_reply=on_reply, on_error=on_error))
         self._go_on()
 
@@ -119,8 +118,8 @@ class TopicStore:
         on_reply: Callable[[TopicDescription], None],
         on_error: OnError,
     ) -> None:
-        """Raises nothing: InvalidTopicNameError, TopicExistsError, InvalidPartitionsError, InvalidConfigError come by
-        `on_error`."""
+        """Raises nothing: `on_error` gets InvalidTopicNameError, TopicExistsError, InvalidPartitionsError or
+        InvalidConfigError."""
         self.change(
             lambda controller: controller.plan_create_topic(
                 name, partition_count=partition_count, configs=configs, entropy=self._entropy
@@ -131,7 +130,7 @@ class TopicStore:
         )
 
     def check_create_topic(self, name: str, *, partition_count: int, configs: Mapping[str, str]) -> TopicDescription:
-        """Raises what `create_topic` would answer; changes nothing."""
+        """Raises the error of `create_topic` without creating the topic."""
         return self.check(
             lambda controller: controller.plan_create_topic(
                 name, partition_count=partition_count, configs=configs, entropy=self._entropy
@@ -159,7 +158,7 @@ class TopicStore:
         )
 
     def check(self, plan: TopicPlan[Reply]) -> Reply:
-        """What the plan would answer now. Raises what it raises; changes nothing."""
+        """The plan's reply for the current image, without a change. Raises the plan's errors."""
         return plan(self._controller()).reply
 
     def _controller(self) -> MetadataController:
@@ -191,7 +190,7 @@ class TopicStore:
         self._jobs.submit(lambda: self._carry_out(change), done, failed)
 
     def _carry_out(self, change: _Change) -> _Changed:
-        """In a job."""
+        """Runs in a job."""
         appended: list[MetadataRecord] = []
         try:
             reply = self._metadata_log.change(change.plan, on_appended=appended.extend)

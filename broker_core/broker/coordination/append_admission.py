@@ -1,7 +1,7 @@
-"""Who may write in a transaction that is only opened by the write (transactions version 2, KIP-890).
+"""Admits appends that open their transaction implicitly (transactions version 2, KIP-890).
 
-A client of version 2 writes as soon as its last end is decided, while markers of that end are still owed. So its append
-waits for a while until the end is complete; then the client is told to ask again, as by Kafka's brokers.
+A client of version 2 writes as soon as the end of its last transaction is decided, while markers of that end are still
+missing. So its append waits up to a second for the end to complete; after that it gets a retriable error, as in Kafka.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WAIT_MS: Final = 1_000
 
 
 class AppendAdmission:
-    """Of one coordinator. `wake` is called when a transaction of the id is complete."""
+    """The waiting appends of one coordinator. Call `wake` when a transaction of the id is complete."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class AppendAdmission:
         on_ready: Callable[[], None],
         on_error: OnError,
     ) -> None:
-        """Adds the partitions to the producer's transaction; one of the two is called, once."""
+        """Adds the partitions to the producer's transaction. Calls `on_ready` or `on_error`, once."""
         key: Hashable = ("transactions", "admission", next(self._numbers))
         until_ms = self._clock.now_ms() + _WAIT_MS
         is_over = False
@@ -61,7 +61,7 @@ class AppendAdmission:
             try:
                 return coordinator.plan_add_partitions(producer, partitions, now_ms=self._clock.now_ms())
             except ConcurrentTransactionsError:
-                # Here, where it is certain that the end is not complete: the refusal itself may be heard of later.
+                # Registered in the plan, where the end is certainly not complete: `refused` may be called later.
                 self._waiting.setdefault(producer.transactional_id, []).append(attempt)
                 raise
 
@@ -90,6 +90,6 @@ class AppendAdmission:
             attempt()
 
     def wake_all(self) -> None:
-        """The coordinator was loaded again: what they waited for may have been lost."""
+        """The coordinator was reloaded: the ends that they wait for may have been lost."""
         for transactional_id in tuple(self._waiting):
             self.wake(transactional_id)

@@ -1,10 +1,10 @@
-"""What a coordinator appends to its log, and the answers that wait for it.
+"""The pending appends of a coordinator, and the answers that wait for them.
 
-    add(batch, …)   joins the last append that has not begun, or begins another
-    take_next()     the append that goes to the log now: one at a time
+    add(batch, …)   joins the last append that has not started, or creates another
+    take_next()     the append to write now: one at a time
     hold(answer)    waits for everything that was added before
 
-So a batch is never in the log without the ones before it, and an answer never goes out before what it has seen.
+So a batch is never in the log without its predecessors, and an answer is sent only after all it depends on is durable.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from broker_core.broker.callback_errors import OnError
 from broker_core.model.identifiers import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 
 _MAX_APPEND_BYTES: Final = 512 * 1024
-"""Batches that are appended together; a larger one goes alone. Segments of these topics hold a mebibyte."""
+"""The largest append of several batches; a larger batch is appended alone. Segments of these topics hold 1 MiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldAnswer:
-    """An answer that waits for the disk. `deliver` gives the reply, or the refusal that the plan came to."""
+    """An answer that waits for the disk. `deliver` sends the reply, or the error that the plan raised."""
 
     deliver: Callable[[], None]
     refuse: OnError
@@ -31,7 +31,7 @@ class HeldAnswer:
 
 @dataclass(slots=True, kw_only=True)
 class CoordinatorAppend:
-    """Batches that go to the log together, and the answers that wait for them."""
+    """Batches that are appended together, and the answers that wait for them."""
 
     base_offset: int
     batches: bytearray = field(default_factory=bytearray)
@@ -39,14 +39,14 @@ class CoordinatorAppend:
 
 
 class CoordinatorAppends:
-    """`next_offset`: of the next record that is added. The coordinator is the only writer, so it is known."""
+    """`next_offset`: the offset of the next added record. It is known because the coordinator is the only writer."""
 
     def __init__(self, next_offset: int) -> None:
         self.next_offset = next_offset
         self._under_way: CoordinatorAppend | None = None
         self._waiting: deque[CoordinatorAppend] = deque()
         self._epochs: dict[int, int] = {}
-        """Of producers whose batches and markers are not durable yet."""
+        """Epochs by producer id, of batches and markers that are not durable yet."""
 
     def add(self, batch: bytearray, record_count: int, held: HeldAnswer, producer: ProducerIdAndEpoch) -> None:
         if producer.producer_id != NO_PRODUCER_ID:
@@ -60,7 +60,7 @@ class CoordinatorAppends:
         self.next_offset += record_count
 
     def hold(self, held: HeldAnswer) -> None:
-        """Delivers it once everything that was added is durable, or now."""
+        """Delivers it once everything added so far is durable; immediately if it is."""
         if self._waiting:
             self._waiting[-1].held.append(held)
         elif self._under_way is not None:
@@ -69,7 +69,7 @@ class CoordinatorAppends:
             held.deliver()
 
     def take_next(self) -> CoordinatorAppend | None:
-        """What is to be appended now; None: nothing was added since."""
+        """The next append to write; None: nothing is waiting."""
         assert self._under_way is None, "one append is under way at a time"
         self._under_way = self._waiting.popleft() if self._waiting else None
         return self._under_way
@@ -80,16 +80,16 @@ class CoordinatorAppends:
         return self._under_way
 
     def end_append(self) -> None:
-        """What was under way is durable, and answered."""
+        """The append under way is durable, and its answers were delivered."""
         self._under_way = None
         if not self._waiting:
             self._epochs.clear()
 
     def all_held(self) -> list[HeldAnswer]:
-        """In the order in which they came."""
+        """All undelivered answers, in order."""
         under_way = () if self._under_way is None else (self._under_way,)
         return [held for append in (*under_way, *self._waiting) for held in append.held]
 
     def epoch_of(self, producer_id: int) -> int:
-        """The newest one that was added and is not durable yet; -1: there is none."""
+        """The newest epoch that was added and may not be durable yet; -1: none."""
         return self._epochs.get(producer_id, NO_PRODUCER_EPOCH)

@@ -1,10 +1,10 @@
-"""A coordinator's log read back, in pieces: the loop reads a piece from the page cache, a job takes it apart.
+"""Loads a coordinator from its log, in pieces: the loop reads a piece from the page cache, a job decodes it.
 
-    job    what others left of the partition is put in order, its producers are learned      (Replica.change)
+    job    recovers the partition and reads its producers                                   (Replica.change)
     loop   reads the next piece ─► job: newest record of each key so far ─► loop: the next one … until the log's end
-    job    replays what is left of all pieces into a new coordinator ─► loop: there it is
+    job    replays the newest record of each key into a new coordinator ─► loop: on_loaded
 
-Nothing is appended meanwhile: the coordinator's runtime is the log's only writer.
+Nothing is appended during loading: the coordinator's runtime is the log's only writer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PIECE_BYTES: Final = 1024 * 1024
 
 
 class CoordinatorLoading(Generic[State, Record]):
-    """One pass over the log. `on_loaded(state, next_offset)`, or `on_error`, is called once, on the loop."""
+    """One pass over the log. Calls `on_loaded(state, next_offset)` or `on_error` once, on the loop."""
 
     def __init__(
         self,
@@ -78,4 +78,4 @@ class CoordinatorLoading(Generic[State, Record]):
 
 
 def _put_in_order(store: WritablePartition) -> None:
-    """Opening the partition for a change does it."""
+    """Nothing to do: opening the partition for a change recovers it."""

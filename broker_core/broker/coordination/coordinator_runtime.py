@@ -1,20 +1,20 @@
-"""Runs one coordinator at the broker: its plans, its log, and answers that wait for the disk.
+"""Runs one coordinator on the broker: its plans, its log, and the answers that wait for the disk.
 
-    change(plan)      plan on the state with everything appended before, durable or not
+    change(plan)      runs the plan on the state, which includes all earlier records, durable or not
                       └─ records: replayed at once ─► batch ─► waits for the append under way ─► Replica.append
-                      └─ none:    the answer waits for all that its plan has seen
-    appended          the answers of that append, in order; then what was planned meanwhile is appended, as one
+                      └─ none:    the answer waits until all records in the state are durable
+    appended          delivers the answers of that append, in order; then appends the batches that were added since
 
-The runtime is the only writer of its partition, so it knows the offsets of what it appends beforehand. One append is
-under way at a time, and holds the batches of all changes that were planned during the last one: so a batch is never in
-the log without the ones before it that its plan has seen.
+The runtime is the only writer of its partition, so it knows the offsets of its records in advance. One append is under
+way at a time; the next one has the batches of all changes planned in between. So a batch is never in the log without
+the batches that its plan depends on.
 
-When the append fails, what was planned since is not in the log, or may not be. All answers that were held become
-CoordinatorNotAvailableError, refusals too: what they were founded on may be lost. The state is thrown away and built
-again from the log. So no client has heard of anything that is then lost.
+When an append fails, the changes planned since may be missing in the log. All waiting answers become
+CoordinatorNotAvailableError, refusals too, because they may depend on lost changes. The state is discarded and rebuilt
+from the log. So no client ever sees a state that is lost later.
 
-The topic is made when the first record is to be written; until then the state is empty, and questions are answered at
-once.
+The topic is created with the first record; until then the state is empty, and questions are answered
+immediately.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ Reply = TypeVar("Reply")
 _log: Final = logging.getLogger(__name__)
 
 _MAX_DIVISIBLE_COUNT: Final = 2_000
-"""Records of one batch where several may be made of them: tombstones of as many take a fifth of the log's largest."""
+"""The most records in a batch of a divisible change: that many tombstones take a fifth of the largest batch size."""
 
 _LOAD_RETRY_MS: Final = 1_000
 _ANSWERING: Final = "an answer of a coordinator"
 
 
 class CoordinatorRuntime(Generic[State, Record]):
-    """Runs on the node's loop; its states and their order are in `runtime_states`. `load()` comes first; callbacks may
-    come before a call returns."""
+    """Runs on the node's loop; its states and their order are in `runtime_states`. Call `load()` first; callbacks may
+    run before a call returns."""
 
     def __init__(
         self,
@@ -81,10 +81,10 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._runtime_state = RuntimeState.LOADING
         self._state = kind.begin()
         self._replica: Replica | None = None
-        """Of the topic's partition, once there is one and its log was read."""
+        """The topic's partition, once it exists and its log was read."""
         self._appends = CoordinatorAppends(next_offset=0)
         self._until_made: list[Callable[[], None]] = []
-        """What is to be planned once the topic is made. A list of its own for each time that it is being made."""
+        """Changes to plan once the topic is created. Each creation has a new list."""
         self._listeners: list[Callable[[], None]] = []
 
     @property
@@ -92,20 +92,20 @@ class CoordinatorRuntime(Generic[State, Record]):
         return self._runtime_state is not RuntimeState.LOADING
 
     def on_loaded(self, callback: Callable[[], None]) -> None:
-        """Called on the loop after each load: at the start, and after a failed append."""
+        """Called on the loop after each load: at the start and after a failed append."""
         self._listeners.append(callback)
 
     # -- questions and changes --
 
     def look(self, question: Callable[[State], Reply], on_reply: Callable[[Reply], None], on_error: OnError) -> None:
-        """Asks without changing anything; what it sees is durable when `on_reply` is called."""
+        """Answers a question on the state without a change; what it reads is durable when `on_reply` is called."""
         if not self.is_loaded:
             on_error(self._loading())
             return
         self._appends.hold(self._planned(lambda state: CoordinatorResult(reply=question(state)), on_reply, on_error)[1])
 
     def peek(self, question: Callable[[State], Reply], unknown: Reply) -> Reply:
-        """What the state says now, durable or not; `unknown` as long as it is not loaded."""
+        """The answer of the current state, durable or not; `unknown` until it is loaded."""
         return question(self._state) if self.is_loaded else unknown
 
     def change(
@@ -117,12 +117,12 @@ class CoordinatorRuntime(Generic[State, Record]):
         producer: ProducerIdAndEpoch | None = None,
         is_divisible: bool = False,
     ) -> None:
-        """The plan's reply once its records, and all that it has seen, are durable: one batch, all of it or nothing.
+        """Returns the plan's reply once its records, and all it depends on, are durable: one batch, all or nothing.
 
-        `producer`: the batch is part of its transaction. `is_divisible`: each record is true without the others, and
-        more of them than fit into one batch become several. `on_error` has what the plan raises, RecordTooLargeError,
-        ProducerFencedError, CoordinatorLoadingError and CoordinatorNotAvailableError: after that one the change may or
-        may not have been made.
+        `producer`: the batch is part of its transaction. `is_divisible`: each record is valid without the others, and
+        too many for one batch are split into several. `on_error` gets the plan's error, RecordTooLargeError,
+        ProducerFencedError, CoordinatorLoadingError or CoordinatorNotAvailableError: after the last one the change may
+        or may not be in the log.
         """
         if self._runtime_state is RuntimeState.MAKING_TOPIC:
             again = partial(self.change, plan, on_reply, on_error, producer=producer, is_divisible=is_divisible)
@@ -151,7 +151,7 @@ class CoordinatorRuntime(Generic[State, Record]):
     ) -> None:
         """Ends the producer's transaction in this log. Without the topic there is nothing to end.
 
-        Raises nothing: ProducerFencedError, CoordinatorFencedError, and what `change` has, come by `on_error`.
+        Raises nothing: `on_error` gets ProducerFencedError, CoordinatorFencedError and the errors of `change`.
         """
         if self._runtime_state is RuntimeState.MAKING_TOPIC:
             self._until_made.append(lambda: self.append_marker(producer, marker, on_done, on_error))
@@ -178,7 +178,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._append(batch, 1, held, producer)
 
     def newest_coordinator_epoch(self, producer_id: int) -> int:
-        """That of the last marker of the producer in this log, -1: there is none."""
+        """The coordinator epoch of the producer's last marker in this log; -1: none."""
         entry = None if self._replica is None else self._replica.producer_entries().get(producer_id)
         return -1 if entry is None else entry.coordinator_epoch
 
@@ -213,7 +213,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._append(batch, len(records), held, producer)
 
     def _append(self, batch: bytearray, record_count: int, held: HeldAnswer, producer: ProducerIdAndEpoch) -> None:
-        """The state knows of it already."""
+        """The state has replayed the batch already."""
         self._appends.add(batch, record_count, held, producer)
         if self._runtime_state is RuntimeState.DURABLE:
             self._append_next()
@@ -232,10 +232,10 @@ class CoordinatorRuntime(Generic[State, Record]):
     def _appended(self, result: AppendResult) -> None:
         append = self._appends.under_way
         if result.base_offset != append.base_offset:
-            # Another writer was here. What the log says now counts, and every waiting request gets an answer.
+            # Another writer has appended. The log is the truth: reload it, and refuse every waiting request.
             self._failed(StreamlogError(f"offset {result.base_offset} where {append.base_offset} was foreseen"))
             return
-        # Still APPENDING: what the answers bring about waits, and joins the next append.
+        # Still APPENDING: changes that the answers cause join the next append.
         for held in append.held:
             log_callback_errors(_ANSWERING, held.deliver)
         self._appends.end_append()
@@ -260,7 +260,7 @@ class CoordinatorRuntime(Generic[State, Record]):
     def _check_producer(
         self, replica: Replica, producer: ProducerIdAndEpoch, marker: EndTransactionMarker | None
     ) -> None:
-        """What the log would refuse, found before it costs the state. Raises also StorageError."""
+        """Raises what the log would refuse, before the change is replayed to the state. Also raises StorageError."""
         if producer.producer_id == NO_PRODUCER_ID:
             return
         entry = replica.producer_entries().get(producer.producer_id)
@@ -277,10 +277,10 @@ class CoordinatorRuntime(Generic[State, Record]):
                 f" {entry.coordinator_epoch}"
             )
 
-    # -- making and loading --
+    # -- creating and loading --
 
     def load(self) -> None:
-        """Builds the state from the log. Called once at the start; again after each failure, by the runtime itself."""
+        """Builds the state from the log. Called once at the start; the runtime repeats it after each failure."""
         self._transition_to(RuntimeState.LOADING)
         self._replica, self._appends = None, CoordinatorAppends(next_offset=0)
         try:
@@ -312,7 +312,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._timers.set(key, self._clock.now_ms() + _LOAD_RETRY_MS, lambda now_ms: self.load())
 
     def _make(self, then: Callable[[], None], held: HeldAnswer) -> None:
-        """Makes the topic; changes that come meanwhile are planned behind `then`."""
+        """Creates the topic; changes that arrive in the meantime are planned after `then`."""
         self._transition_to(RuntimeState.MAKING_TOPIC)
         waiting = self._until_made = []
 

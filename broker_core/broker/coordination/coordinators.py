@@ -1,4 +1,4 @@
-"""The coordinators of one node, each over its internal topic: groups and transactions."""
+"""The coordinators of one node, for groups and transactions, each with its internal topic."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MS_PER_MINUTE = 60_000
 
 
 class NodeCoordinators:
-    """Made when topics and replicas are there; `start` loads both from their logs."""
+    """The coordinators of a node with open topics and replicas; `start` loads both from their logs."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class NodeCoordinators:
         self.groups.start()
 
     def pinned_offset(self, partition: TopicPartition) -> int | None:
-        """From where on a group has asked to keep records. As long as nobody knows, all of them."""
+        """The lowest offset that a group has asked to keep. 0, so all records, until the coordinator is loaded."""
         now_ms = self._clock.now_ms()
 
         def pinned(coordinator: GroupCoordinator) -> int | None:
@@ -114,7 +114,7 @@ class NodeCoordinators:
         on_reply: Callable[[TopicDescription], None],
         on_error: OnError,
     ) -> None:
-        """For a client that asked for it; an internal one is made as its coordinator would make it."""
+        """Creates a topic for a client; an internal topic is created as its coordinator would create it."""
         is_internal = is_internal_topic(name)
         self._topics.create_topic(
             name,
@@ -163,7 +163,7 @@ class NodeCoordinators:
 
 
 def _consumer_group_settings(config: BrokerConfig, configs: Mapping[str, str]) -> ConsumerGroupSettings:
-    """`configs`: what a group sets."""
+    """`configs`: the group's own settings."""
     return ConsumerGroupSettings(
         session_timeout_ms=group_number("consumer.session.timeout.ms", configs, config),
         heartbeat_interval_ms=group_number("consumer.heartbeat.interval.ms", configs, config),

@@ -1,12 +1,12 @@
-"""Between the requests about groups and the coordinator of `__consumer_offsets`: tickets, timers, expiry.
+"""Connects group requests with the coordinator of `__consumer_offsets`: tickets, timers, expiry.
 
-    request(event, on_reply, on_error)     gives the request a ticket; the answer comes with this event or a later one
-    look(question, on_reply, on_error)     asks without changing anything
+    request(event, on_reply, on_error)     assigns a ticket; the answer comes with this event or a later one
+    look(question, on_reply, on_error)     answers a question without a change
     start()                                  once the node is up: sessions begin when the log is loaded
 
-When the runtime throws a coordinator away, because its log refused records, whoever was parked in it is answered with
-COORDINATOR_NOT_AVAILABLE and looks for the coordinator anew; the one built from the log gives its members new sessions.
-That it is another one is noticed by the next event, and at once after an event that failed.
+When an append fails, the runtime discards the coordinator. Requests that are parked in it are answered with
+COORDINATOR_NOT_AVAILABLE, so their clients find the coordinator again; the reloaded one starts new sessions for its
+members. The service detects a new coordinator at the next event, and immediately after a failed one.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _GROUPS_AT_A_TIME: Final = 100
 
 Answer = TypeVar("Answer")
 Event = Callable[[GroupCoordinator, int, int], GroupResult]
-"""(coordinator, ticket, now_ms): one of the coordinator's `on_…`."""
+"""(coordinator, ticket, now_ms) -> result: one of the coordinator's `on_…` methods."""
 
 
 class GroupRuntime(Protocol):
@@ -65,7 +65,7 @@ class GroupRuntime(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class _Waiting:
-    """A request without an answer. `is_parked`: its event is durable, so the runtime will say nothing more of it."""
+    """An unanswered request. `is_parked`: its event is durable, so the runtime will not call back again."""
 
     on_reply: Callable[[Any], None]
     on_error: OnError
@@ -74,7 +74,7 @@ class _Waiting:
 
 
 class GroupService:
-    """On the node's loop. `expiry_interval_ms`: offsets.retention.check.interval.ms."""
+    """Runs on the node's loop. `expiry_interval_ms`: offsets.retention.check.interval.ms."""
 
     def __init__(self, runtime: GroupRuntime, timers: TimerQueue, clock: Clock, *, expiry_interval_ms: int) -> None:
         self._runtime = runtime
@@ -88,7 +88,7 @@ class GroupService:
 
     @property
     def waiting_count(self) -> int:
-        """Requests that are parked or on their way to the disk."""
+        """Requests that are parked or waiting for the disk."""
         return len(self._waiting)
 
     def start(self) -> None:
@@ -103,7 +103,7 @@ class GroupService:
         *,
         producer: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """`on_reply` is called once with the event's reply value, now or later, or `on_error` is.
+        """Calls `on_reply` with the event's reply, or `on_error`: once, now or later.
 
         `producer`: the records are written in a batch of its transaction.
         """
@@ -132,11 +132,11 @@ class GroupService:
         on_reply: Callable[[Answer], None],
         on_error: OnError,
     ) -> None:
-        """The answer holds when everything that the coordinator knew is durable."""
+        """The answer is delivered once everything in the coordinator's state is durable."""
         self._runtime.look(question, on_reply, on_error)
 
     def forget_topic(self, topic: str, *, topic_id: UUID | None = None) -> None:
-        """The topic was deleted: nobody has offsets in it any more."""
+        """The topic was deleted: removes the committed offsets of all groups in it."""
         self._run(
             lambda coordinator, now_ms: coordinator.forget_topic(topic, topic_id=topic_id),
             f"topic {topic}",
@@ -144,13 +144,13 @@ class GroupService:
         )
 
     def topics_changed(self) -> None:
-        """Topics were made, deleted, or have grown: groups of KIP-848 may be to share out others than before."""
+        """Topics were created, deleted or extended: KIP-848 groups may need a new target assignment."""
         self._run(lambda coordinator, now_ms: coordinator.on_topics_changed(now_ms), "change of topics")
 
-    # -- what happens by itself --
+    # -- timers --
 
     def _begin(self, now_ms: int) -> None:
-        """Gives sessions to the members of a coordinator that is new here; gives up who waited in the one before."""
+        """Starts the sessions of a new coordinator's members; refuses the requests parked in the previous one."""
 
         def plan(coordinator: GroupCoordinator) -> GroupResult:
             if coordinator is self._begun:
@@ -173,7 +173,8 @@ class GroupService:
         self._runtime.look(GroupCoordinator.group_ids, self._expire_step, _ignore)
 
     def _expire_step(self, group_ids: tuple[str, ...]) -> None:
-        """Of some groups, then of the others: requests come in between, and no batch of tombstones is too large."""
+        """Expires offsets of some groups at a time: requests run in between, and no batch of tombstones is too
+        large."""
         now, later = group_ids[:_GROUPS_AT_A_TIME], group_ids[_GROUPS_AT_A_TIME:]
         self._run(lambda coordinator, now_ms: coordinator.plan_expire_offsets(now_ms, now), "expiry of offsets")
         if later:
@@ -201,7 +202,7 @@ class GroupService:
             self._timers.set(_BEGIN, self._clock.now_ms(), self._begin)
 
     def _check_after(self, error: StreamlogError) -> None:
-        """The coordinator may be gone. One that is still there says so."""
+        """The coordinator may have been discarded: checks it. If not, the check changes nothing."""
         if error.error_code is not ErrorCode.coordinator_load_in_progress:
             self._timers.set(_BEGIN, self._clock.now_ms(), self._begin)
 
@@ -236,5 +237,5 @@ def _ignore(_: object) -> None:
 
 
 def member_id_source(entropy: Entropy) -> Callable[[], str]:
-    """`new_id` of a GroupCoordinator: random UUIDs, as Kafka's member ids end in."""
+    """`new_id` for a GroupCoordinator: random UUIDs, like those at the end of Kafka's member ids."""
     return lambda: str(UUID(bytes=entropy.random_bytes(16), version=4))

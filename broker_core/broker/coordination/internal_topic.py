@@ -1,4 +1,4 @@
-"""One partition of an internal topic as its coordinator needs it: found if it is there, made at first use."""
+"""The partition of an internal topic for its coordinator; the topic is created at first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from broker_core.model.identifiers import TopicPartition
 
 
 class InternalTopic:
-    """`partition` is the only one that is used; a new topic has no other."""
+    """Only `partition` is used; a new topic has no other partition."""
 
     def __init__(self, partition: TopicPartition, topics: TopicStore, replicas: ReplicaManager) -> None:
         self.partition = partition
@@ -24,13 +24,13 @@ class InternalTopic:
         self._replicas = replicas
 
     def replica(self) -> Replica | None:
-        """None: the topic was not made yet. Raises StorageError for a partition that is offline."""
+        """None: the topic was not created yet. Raises StorageError for an offline partition."""
         with suppress(UnknownTopicError, UnknownPartitionError):
             return self._replicas.get(self.partition)
         return None
 
     def make(self, on_made: Callable[[], None], on_error: OnError) -> None:
-        """Somebody else may have made it meanwhile."""
+        """Creates the topic. It is no error if the topic exists by now."""
 
         def made(topic: TopicDescription) -> None:
             on_made()

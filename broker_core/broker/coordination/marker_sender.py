@@ -1,11 +1,12 @@
-"""Markers at the broker: the control batches that end decided transactions in their partitions.
+"""Sends transaction markers: the control batches that end decided transactions in their partitions.
 
     send(endings)   one marker into each partition ─► all of one transaction durable ─► on_written(ending)
 
-A marker is queued behind everything that was let into its partition while the transaction was open, so no record of it
-lies behind its marker. What the disk refuses is tried again until it is written: the decision holds. Sending twice does
-no harm as long as the transaction is not completed: its producer cannot begin another one before. Partitions of deleted
-topics are passed over, and so are logs that their coordinator alone writes: no transaction has records there.
+A marker is queued after everything that was admitted to its partition while the transaction was open, so no record of
+the transaction follows its marker. After a disk error the marker is retried until it is written: the decision is final.
+Sending twice is harmless until the transaction is complete: its producer cannot begin another one before that.
+Partitions of deleted topics are skipped, and so are logs that only their coordinator writes: no transaction has records
+there.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ _RETRY_MS: Final = 1_000
 
 
 class Replicas(Protocol):
-    """As far as markers need a ReplicaManager."""
+    """The part of ReplicaManager that markers need."""
 
     def get(self, partition: TopicPartition) -> Replica: ...
 
 
 class GroupLog(Protocol):
-    """As far as markers need the runtime of the groups' coordinator."""
+    """The part of the group coordinator's runtime that markers need."""
 
     def append_marker(
         self,
@@ -59,7 +60,7 @@ class GroupLog(Protocol):
 
 
 class MarkerSender:
-    """On the node's loop."""
+    """Runs on the node's loop."""
 
     def __init__(self, replicas: Replicas, groups: GroupLog, timers: TimerQueue, clock: Clock) -> None:
         self._replicas = replicas
@@ -70,11 +71,11 @@ class MarkerSender:
 
     @property
     def under_way(self) -> Mapping[EndingTransaction, set[TopicPartition]]:
-        """Partitions that a marker is still to be written to."""
+        """By transaction, the partitions that still need a marker."""
         return self._missing
 
     def send(self, endings: Sequence[EndingTransaction], on_written: Callable[[EndingTransaction], None]) -> None:
-        """Those that are being sent already are not sent again."""
+        """Sends the markers of each ending, except of those under way."""
         for ending in endings:
             if ending in self._missing:
                 continue
@@ -91,8 +92,9 @@ class MarkerSender:
         on_done: Callable[[], None],
         on_error: OnError,
     ) -> None:
-        """One marker as it is, once. Raises nothing: UnknownTopicError, UnknownPartitionError, InvalidTopicNameError,
-        ProducerFencedError, CoordinatorFencedError, CoordinatorError and StorageError come by `on_error`."""
+        """Writes one marker unchanged, without retries. Raises nothing: `on_error` gets UnknownTopicError,
+        UnknownPartitionError, InvalidTopicNameError, ProducerFencedError, CoordinatorFencedError, CoordinatorError and
+        StorageError."""
         if partition == CONSUMER_OFFSETS_PARTITION:
             self._groups.append_marker(producer, marker, on_done, on_error)
             return
@@ -145,7 +147,7 @@ class MarkerSender:
                 self._retry(partition, ending, on_written)
 
         def known(newest_epoch: int) -> None:
-            # A broker that once served the directory may have spoken with a higher epoch than ours.
+            # Another broker may have served the directory before, with a higher coordinator epoch than ours.
             newest = max(ending.coordinator_epoch, newest_epoch)
             marker = EndTransactionMarker(is_commit=ending.is_commit, coordinator_epoch=newest)
             self.write(partition, producer, marker, done, failed)
@@ -155,7 +157,8 @@ class MarkerSender:
     def _when_epoch_known(
         self, partition: TopicPartition, producer_id: int, on_known: Callable[[int], None], on_error: OnError
     ) -> None:
-        """That of the producer's last marker in the partition, -1 without one. After a start it has to be read."""
+        """Passes the coordinator epoch of the producer's last marker in the partition; -1: none. After a start it is
+        read from the log."""
         if partition == CONSUMER_OFFSETS_PARTITION:
             on_known(self._groups.newest_coordinator_epoch(producer_id))
             return

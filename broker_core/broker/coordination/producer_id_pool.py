@@ -1,7 +1,7 @@
-"""Producer ids of a node: taken from the metadata log by the block, given out one by one, each once.
+"""Producer ids of a node: allocated in blocks from the metadata log, each id used once.
 
-A plan needs its id at once, so callers come in by `when_held`: there is an id when their callback runs. The next block
-is fetched while some are left of this one. What is left when the node ends is lost, as in Kafka.
+A plan needs its id immediately, so callers use `when_held`: an id is available when their callback runs. The next block
+is fetched while ids of this one are left. Unused ids are lost when the node stops, as in Kafka.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from broker_core.model.exceptions import CoordinatorLoadingError, StreamlogError
 _log: Final = logging.getLogger(__name__)
 
 _FETCHED_AHEAD: Final = 100
-"""Ids left when the next block is asked for: a tenth of a block, as in Kafka."""
+"""The next block is fetched when this many ids are left: a tenth of a block, as in Kafka."""
 
 
 class ProducerIdPool:
-    """On the node's loop."""
+    """Runs on the node's loop."""
 
     def __init__(self, topics: TopicStore) -> None:
         self._topics = topics
@@ -36,8 +36,8 @@ class ProducerIdPool:
         return sum(map(len, self._blocks))
 
     def when_held(self, callback: Callable[[], None], on_error: OnError) -> None:
-        """Calls back, now or later, when `take` may be called once. Without ids: CoordinatorLoadingError, as Kafka
-        says it."""
+        """Calls back, now or later, when `take` may be called once. If no ids are available, `on_error` gets
+        CoordinatorLoadingError, as in Kafka."""
         if self._waiting or not self._blocks:
             self._waiting.append((callback, on_error))
             self._maybe_fetch()
@@ -45,7 +45,7 @@ class ProducerIdPool:
             callback()
 
     def take(self) -> int:
-        """Only within a callback of `when_held`, once."""
+        """Returns an unused id. Call it only in a callback of `when_held`, once."""
         assert self._blocks, "no producer id is held"
         block = self._blocks[0]
         if len(block) > 1:

@@ -1,16 +1,16 @@
-"""States of a coordinator's runtime, and which may follow which.
+"""States of a coordinator's runtime, and their valid transitions.
 
-LOADING ── the topic is there, its log was read ──────────► DURABLE ◄──────────────┐
+LOADING ── the topic exists, its log was read ────────────► DURABLE ◄──────────────┐
    │ ▲                                                       │   ▲                 │
-   │ │ the log could not be read: again in a while           │   │ appended        │
+   │ │ the log could not be read: retried later              │   │ appended        │
    │ │                                                       ▼   │                 │
    │ └───────────── the append failed ────────────────── APPENDING                 │
    │ ▲                                                                             │
-   │ └───────────── the topic cannot be made ──────────── MAKING_TOPIC ── made ────┘
+   │ └───────────── creating the topic failed ─────────── MAKING_TOPIC ── created ─┘
    │                                                       ▲
    └── there is no topic ──► WITHOUT_TOPIC ── a record ────┘
 
-any ──► LOADING: the owner wants the log read again
+any ──► LOADING: the owner requests a reload
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from typing import Final
 
 class RuntimeState(enum.Enum):
     LOADING = "loading"
-    """The state is being built from the log, or will be tried again. Everything is refused: ask again."""
+    """The state is being built from the log, or waits for a retry. Every request gets a retriable error."""
 
     WITHOUT_TOPIC = "without topic"
-    """The internal topic was not made yet. The coordinator knows nothing, and answers at once."""
+    """The internal topic was not created yet. The state is empty, and answers are immediate."""
 
     MAKING_TOPIC = "making topic"
-    """The first record is to be written. Changes wait until the topic is made, and are planned in their order."""
+    """The first record needs the topic. Changes wait until it is created, and are then planned in order."""
 
     DURABLE = "durable"
-    """All that the coordinator knows is on the device. Answers go out at once."""
+    """Everything in the state is durable. Answers without records are immediate."""
 
     APPENDING = "appending"
-    """One append is under way. The coordinator knows more than the device; answers wait for the last append that they
-    have seen."""
+    """One append is under way. The state is ahead of the disk; answers wait for the last append that they depend
+    on."""
 
 
 VALID_PREDECESSORS: Final[dict[RuntimeState, frozenset[RuntimeState]]] = {

@@ -1,15 +1,15 @@
-"""Transactions at the broker: the coordinator's decisions, and who carries them out.
+"""Transactions on the broker: runs the coordinator's plans and carries out its decisions.
 
     init, add partitions   answered when they are durable in `__transaction_state`
     end                    answered when it is decided (Prepare*) and durable, as in Kafka; then markers, then Complete*
-    append                 `prepare_append` says which partitions may be written, and the caller queues its appends in
-                           that same call. An end that is planned later is answered later, and its markers are queued
-                           after that: no record lies behind its transaction's marker
-    time                   what was open for too long is fenced and aborted; ids long idle are forgotten
-    start                  what is decided and not complete in the loaded state gets its markers, once more or at last
+    append                 `prepare_append` returns the partitions that may not be written, and the caller queues its
+                           appends in the same callback. An end that is planned later is answered later, and its markers
+                           are queued after that: no record follows its transaction's marker
+    time                   transactions past their timeout are fenced and aborted; expired ids are removed
+    start                  decided but incomplete transactions of the loaded state get their markers, maybe again
 
-Answers come by callbacks on the node's loop: `on_error` has the coordinator's refusals, CoordinatorLoadingError and
-CoordinatorNotAvailableError. Which code a refusal has on the wire depends on the request's version: the handlers' task.
+Answers come by callbacks on the node's loop: `on_error` gets the coordinator's refusals, CoordinatorLoadingError and
+CoordinatorNotAvailableError. Handlers choose a refusal's error code, which depends on the request's version.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ _EXPIRY: Final = ("transactions", "expiry")
 
 
 class TransactionService:
-    """On the node's loop. Intervals: Kafka's transaction.abort.timed.out… and transaction.remove.expired.transaction.
-    cleanup.interval.ms."""
+    """Runs on the node's loop. The intervals are Kafka's transaction.abort.timed.out.transaction.cleanup.interval.ms
+    and transaction.remove.expired.transaction.cleanup.interval.ms."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class TransactionService:
         self._admission = AppendAdmission(runtime, timers, clock)
         runtime.on_loaded(self._on_loaded)
 
-    # -- the life of a transaction --
+    # -- transactions --
 
     def init_producer_id(
         self,
@@ -90,9 +90,9 @@ class TransactionService:
         on_reply: Callable[[ProducerIdAndEpoch], None],
         on_error: OnError,
     ) -> None:
-        """A producer id that nobody else has; with a transactional id, its next producer instance.
+        """Returns a new producer id; with a transactional id, its next producer instance.
 
-        ConcurrentTransactionsError: what the last instance left is being ended first.
+        ConcurrentTransactionsError: the open transaction of the last instance is being ended first.
         """
         if transactional_id is None:
             self._producer_ids.when_held(
@@ -137,7 +137,7 @@ class TransactionService:
         on_done: Callable[[], None],
         on_error: OnError,
     ) -> None:
-        """Whether the partitions exist, the caller knows."""
+        """Adds partitions to the transaction. The caller checks that they exist."""
         self._runtime.change(
             lambda coordinator: coordinator.plan_add_partitions(
                 producer, partitions, now_ms=self._clock.now_ms(), client_version=client_version
@@ -154,7 +154,7 @@ class TransactionService:
         on_reply: Callable[[frozenset[TopicPartition]], None],
         on_error: OnError,
     ) -> None:
-        """Which of the partitions are not in the producer's open transaction."""
+        """Returns the partitions that are not in the producer's open transaction."""
         self._runtime.look(lambda coordinator: coordinator.partitions_outside(producer, partitions), on_reply, on_error)
 
     def end(
@@ -166,7 +166,7 @@ class TransactionService:
         on_reply: Callable[[ProducerIdAndEpoch], None],
         on_error: OnError,
     ) -> None:
-        """The reply is who the producer is in its next transaction. Markers are written from now on."""
+        """Replies with the producer's id and epoch for its next transaction; the markers are sent before that."""
 
         def plan(coordinator: TransactionCoordinator) -> CoordinatorResult[TransactionRecord, EndReply]:
             return coordinator.plan_end_one(
@@ -196,10 +196,10 @@ class TransactionService:
         on_ready: Callable[[Mapping[TopicPartition, ErrorCode]], None],
         knows_abortable: bool = False,
     ) -> None:
-        """Which partitions may not be written by a transactional batch, with Produce's errors; none: all may.
+        """`on_ready` gets the partitions that a transactional batch may not be written to, with Produce's errors.
 
         `adds`: they are added to the transaction (Produce 12 and later). `knows_abortable`: the client knows
-        TRANSACTION_ABORTABLE (Produce 11 and later). Whoever is called back queues its appends before it returns.
+        TRANSACTION_ABORTABLE (Produce 11 and later). `on_ready` must queue the appends before it returns.
         """
 
         def admitted(outside: frozenset[TopicPartition]) -> None:
@@ -225,9 +225,9 @@ class TransactionService:
         on_ready: Callable[[frozenset[TopicPartition]], None],
         on_error: OnError,
     ) -> None:
-        """`on_ready` has those of the partitions that may not be written. See `prepare_append`.
+        """`on_ready` gets the partitions that may not be written. See `prepare_append`.
 
-        With `adds` it waits a while for the end of the producer's last transaction.
+        With `adds` it waits up to a second for the end of the producer's last transaction.
         """
         if not adds:
             self.partitions_outside(producer, partitions, on_reply=on_ready, on_error=on_error)
@@ -243,7 +243,7 @@ class TransactionService:
         on_done: Callable[[], None],
         on_error: OnError,
     ) -> None:
-        """Whatever the coordinator knows: how an administrator ends a transaction that nobody else can end."""
+        """Writes a marker without asking the coordinator: an administrator's way to end a hanging transaction."""
         self._markers.write(partition, producer, marker, on_done, on_error)
 
     # -- questions --
@@ -254,7 +254,7 @@ class TransactionService:
         on_reply: Callable[[dict[str, TransactionValue]], None],
         on_error: OnError,
     ) -> None:
-        """By id; those that are not known are missing."""
+        """Returns the transactions by id; unknown ids are missing."""
         wanted = tuple(transactional_ids)
 
         def question(coordinator: TransactionCoordinator) -> dict[str, TransactionValue]:
@@ -269,10 +269,10 @@ class TransactionService:
         on_reply: Callable[[dict[str, TransactionValue]], None],
         on_error: OnError,
     ) -> None:
-        """By id, ordered."""
+        """Returns the transactions by id, in order."""
         self._runtime.look(lambda coordinator: coordinator.find(is_wanted), on_reply, on_error)
 
-    # -- what happens by itself --
+    # -- timers and loading --
 
     def _on_loaded(self) -> None:
         self._renewals.clear()
@@ -281,7 +281,8 @@ class TransactionService:
         self._timers.set(_EXPIRY, self._clock.now_ms() + self._expiry_interval_ms, self._expire)
 
     def _send_owed(self) -> None:
-        """Once what is decided is durable. What fails is owed still, and is sent after the next load."""
+        """Sends the missing markers once the decisions are durable. After a failure they are sent after the next
+        load."""
         self._runtime.look(TransactionCoordinator.ending, self._send, _ignore)
 
     def _send(self, endings: Sequence[EndingTransaction]) -> None:
@@ -338,7 +339,7 @@ class TransactionService:
 
 
 def _produce_error(error: StreamlogError, *, adds: bool) -> ErrorCode:
-    """As a Kafka broker tells its producers what the transaction's coordinator said."""
+    """The Produce error for an error of the transaction coordinator, as in Kafka."""
     if isinstance(error, UnknownTransactionalIdError | InvalidProducerIdMappingError):
         return ErrorCode.invalid_producer_id_mapping
     if isinstance(error, ProducerFencedError):

@@ -1,8 +1,7 @@
-"""How much of a node's memory appends may hold that are being written, and who waits for it.
+"""The memory budget of a node for appends, and the replicas that wait for it.
 
-A replica asks before it begins to write; beyond the bound it waits, and those that wait get their turn in the order in
-which they began to. Nothing is refused. `is_full` tells the driver to read no more requests for now: what clients have
-not been read from waits in their own buffers.
+A replica calls `may_write` before it starts to write; beyond the limit it waits, in order of arrival. Nothing is
+refused. If `is_full`, the driver should read no more requests for now: unread requests wait in the clients' buffers.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from broker_core.model.limits import MAX_QUEUED_APPEND_BYTES, MAX_WRITING_BYTES
 
 
 class AppendBudget:
-    """Bytes of batches of one node: queued ones, and those being written."""
+    """The bytes of one node's appends: those without an answer, and those being written."""
 
     def __init__(
         self, *, max_writing_bytes: int = MAX_WRITING_BYTES, max_queued_bytes: int = MAX_QUEUED_APPEND_BYTES
@@ -24,11 +23,11 @@ class AppendBudget:
         self._writing_bytes = 0
         self._waiting: deque[Callable[[], None]] = deque()
         self.held_bytes = 0
-        """Of all appends that are not answered yet."""
+        """Bytes of all unanswered appends."""
 
     @property
     def is_full(self) -> bool:
-        """Appends hold as much as they should: take no more from clients until it is less."""
+        """Unanswered appends have reached the limit: read no more requests until it is less."""
         return self.held_bytes >= self._max_queued_bytes
 
     def hold(self, size_bytes: int) -> None:
@@ -41,8 +40,8 @@ class AppendBudget:
         assert self.held_bytes >= 0, f"{self.held_bytes} bytes of appends are held"
 
     def may_write(self, size_bytes: int, when_free: Callable[[], None]) -> bool:
-        """Takes the bytes for a job, if they are free and nobody waits. Else `when_free` is called once, later; who
-        then still wants to write asks again. One job is always let through, however large."""
+        """Reserves the bytes for a write if they are free and no replica waits. Else `when_free` is called once, later;
+        the caller then tries again. A single write is always admitted, of any size."""
         is_free = not self._writing_bytes or self._writing_bytes + size_bytes <= self._max_writing_bytes
         if is_free and not self._waiting:
             self._writing_bytes += size_bytes
@@ -51,7 +50,7 @@ class AppendBudget:
         return False
 
     def written(self, size_bytes: int) -> None:
-        """A job ended: those that wait ask again, in order, until one of them has to wait once more."""
+        """A write ended: the waiting replicas try again, in order, until one of them has to wait again."""
         self._writing_bytes -= size_bytes
         assert self._writing_bytes >= 0, f"{self._writing_bytes} bytes of appends are being written"
         if not self._waiting:
@@ -59,5 +58,5 @@ class AppendBudget:
         waiting, self._waiting = self._waiting, deque()
         while waiting and not self._waiting:
             waiting.popleft()()
-        # The one that had to wait once more was the first of them all.
+        # The one that has to wait again was the first of all.
         self._waiting.extend(waiting)

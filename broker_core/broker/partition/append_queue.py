@@ -1,14 +1,14 @@
-"""What is to be written to one partition: it queues up, and is written as one group at a time.
+"""The append queue of one partition: appends wait in it and are written in groups, one group at a time.
 
-    append ─┐                      ┌─ lock, judge and write each, ONE sync, publish ─┐
-    append ─┼─ queue ── takes all ─┤                                                 ├─ the owner hears, next group
+    append ─┐                      ┌─ lock, check and write each, ONE sync, publish ─┐
+    append ─┼─ queue ── takes all ─┤                                                 ├─ call the owner, next group
     append ─┘                      └─────────── meanwhile others queue ──────────────┘
 
-So the longer the disk takes, the more appends share a sync. Other changes (deleting records, flushing) queue up among
-the appends and have a job of their own.
+So the longer the disk takes, the more appends share a sync. Other changes (deleting records, flushing) wait in the same
+queue and run in a job of their own.
 
-A group is a job's. A small one, on a server, is written by the loop itself at the end of the turn in which it came, and
-only its sync is a thread's: see `_maybe_write_here`.
+A job writes a group. On a server, the loop itself writes a small group at the end of the turn in which it arrived, and
+a thread only syncs it: see `_maybe_write_here`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from broker_core.storage.append_group import PendingAppends
 
 
 class QueueOwner(Protocol):
-    """Whose queue it is: called on the loop."""
+    """The owner of a queue. Its methods are called on the loop."""
 
     config: TopicConfig
 
@@ -43,7 +43,7 @@ class QueueOwner(Protocol):
     def on_changed(self, group: Sequence[AppendRequest | QueuedChange], changed: Changed) -> None: ...
 
     def on_failed(self, group: Sequence[AppendRequest | QueuedChange], error: Exception) -> None:
-        """The job did nothing: the topic is gone, or the partition could not be opened."""
+        """The job wrote nothing: the topic was deleted, or the partition could not be opened."""
         ...
 
     def on_disk_refusal(self, group: Sequence[AppendRequest], error: Exception) -> None:
@@ -71,13 +71,13 @@ class AppendQueue:
         self._start_soon()
 
     def take_all(self) -> list[AppendRequest | QueuedChange]:
-        """Removes and returns what was not begun. It will not be written."""
+        """Removes and returns the queued appends and changes. They will not be written."""
         taken = list(self._queue)
         self._queue.clear()
         return taken
 
     def abandon(self) -> None:
-        """No job will report any more: releases the partition as it is."""
+        """No job will call back any more: releases the partition as it is."""
         self._release()
 
     def _release(self) -> None:
@@ -86,7 +86,7 @@ class AppendQueue:
             held.release()
 
     def _start_soon(self) -> None:
-        """At the end of the turn where the loop writes: what else comes in it is of the same group."""
+        """If the loop writes, waits for the end of its turn: appends that arrive until then join the group."""
         if self._state is not AppendState.IDLE or not self._queue:
             return
         loop_writes = self._services.loop_writes
@@ -97,13 +97,13 @@ class AppendQueue:
             loop_writes.at_end_of_turn(self._on_awaited)
 
     def _on_awaited(self) -> None:
-        """The turn ended, or the node's memory has room."""
+        """The turn ended, or the node's append budget has room."""
         self._transition_to(AppendState.IDLE)
         if self._queue:
             self._start()
 
     def _start(self) -> None:
-        """Begins with the first of what is queued, if the node's memory allows it."""
+        """Starts the first group or change of the queue, if the append budget allows it."""
         first = self._queue[0]
         if isinstance(first, QueuedChange):
             self._begin([first], AppendState.IN_JOB)
@@ -117,7 +117,7 @@ class AppendQueue:
             self._start_group(group, size_bytes)
 
     def _next_group(self) -> tuple[list[AppendRequest], int]:
-        """(the appends that the next job takes, their bytes): all up to the next other change, within the bound."""
+        """Returns the next group of appends and its bytes: all up to the next other change, within the size limit."""
         group: list[AppendRequest] = []
         size_bytes = 0
         for queued in self._queue:
@@ -133,9 +133,9 @@ class AppendQueue:
         self._transition_to(state)
 
     def _maybe_write_here(self, group: list[AppendRequest], size_bytes: int) -> bool:
-        """Writes the group, or its beginning, on the loop: small batches that need not be inflated, of a partition that
-        is open and that nothing else uses. The lock is released when they are synced and published; maintenance that
-        wants it waits in its own thread until then."""
+        """Writes the group, or its first appends, on the loop: small batches that need no decompression, for an open
+        partition whose lock is free. The lock is released when they are synced and published; maintenance waits for
+        it in its own thread."""
         loop_writes = self._services.loop_writes
         if (
             loop_writes is None
@@ -180,8 +180,8 @@ class AppendQueue:
         self._finish(size_bytes)
 
     def _rollback(self, pending: PendingAppends, group: list[AppendRequest], size_bytes: int, error: Exception) -> None:
-        """The disk refused the sync: off the loop, because it is slow then, and not behind jobs that wait for the
-        partition."""
+        """The sync failed: rolls the group back off the loop, because the disk is slow then, and not after jobs that
+        wait for the partition."""
 
         def roll_back() -> None:
             try:

@@ -1,10 +1,10 @@
-"""States of a replica's append queue, and which may follow which.
+"""States of a replica's append queue, and their valid transitions.
 
-IDLE ── queued, and the loop writes by itself ──► TURN_AWAITED ── the turn ends ──► IDLE
-IDLE ── the node's appends hold too much memory ──► MEMORY_AWAITED ── there is room ──► IDLE
-IDLE ── a job writes the group, or makes a change ──► IN_JOB ── done, or refused ──► IDLE
-IDLE ── the loop writes the group ──► WRITTEN ── published, or refused ──► IDLE
-                                         └── the sync is refused ──► ROLLING_BACK ──► IDLE
+IDLE ── the queue is not empty, and the loop writes ──► TURN_AWAITED ── the turn ends ──► IDLE
+IDLE ── the node's append budget is used up ──► MEMORY_AWAITED ── bytes are free ──► IDLE
+IDLE ── a job writes the group, or makes a change ──► IN_JOB ── done, or failed ──► IDLE
+IDLE ── the loop writes the group ──► WRITTEN ── published, or failed ──► IDLE
+                                         └── the sync fails ──► ROLLING_BACK ──► IDLE
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from typing import Final
 
 
 class AppendState(enum.Enum):
-    """What is queued meanwhile stays queued in every state but IDLE."""
+    """In every state except IDLE, new appends and changes stay in the queue."""
 
     IDLE = "idle"
-    """Nothing is under way. What is queued is begun with: at once in a job, or at the end of the loop's turn."""
+    """Nothing is under way. A new append or change starts: immediately in a job, or at the end of the loop's turn."""
 
     TURN_AWAITED = "turn awaited"
-    """The loop writes by itself, and what else comes in this turn belongs to the same group. Next: IDLE."""
+    """The loop writes at the end of its turn; appends that arrive until then join the group. Next: IDLE."""
 
     MEMORY_AWAITED = "memory awaited"
-    """The first group is larger than what appends of this node may still hold while they are written. Next: IDLE."""
+    """The first group is larger than the free bytes of the node's append budget. Next: IDLE."""
 
     IN_JOB = "in job"
-    """A job writes one group, or makes one other change. Next: IDLE, whatever comes of it."""
+    """A job writes one group, or makes one other change. Next: IDLE, also after an error."""
 
     WRITTEN = "written"
     """The loop wrote one group and holds the partition. A thread syncs it, or the loop publishes it now. Next: IDLE, or
-    ROLLING_BACK when the sync was refused."""
+    ROLLING_BACK if the sync fails."""
 
     ROLLING_BACK = "rolling back"
-    """A thread removes what was written from the log, and releases the partition. Next: IDLE."""
+    """A thread removes the written group from the log, and releases the partition. Next: IDLE."""
 
 
 VALID_PREDECESSORS: Final[dict[AppendState, frozenset[AppendState]]] = {
@@ -46,7 +46,7 @@ VALID_PREDECESSORS: Final[dict[AppendState, frozenset[AppendState]]] = {
 }
 
 UNDER_WAY: Final = frozenset({AppendState.IN_JOB, AppendState.WRITTEN, AppendState.ROLLING_BACK})
-"""Something of the queue was taken and has no answer yet."""
+"""A group or change was taken from the queue and has no answer yet."""
 
 
 def assert_may_follow(target: AppendState, state: AppendState) -> None:

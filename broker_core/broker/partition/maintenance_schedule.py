@@ -1,6 +1,6 @@
-"""When a node's partitions are maintained: all of them every log.retention.check.interval.ms, one when it rolled.
+"""Schedules maintenance of a node's partitions: of all every log.retention.check.interval.ms, of one after a roll.
 
-One job at a time, however many are due: maintenance reads and writes a lot, and appends come first.
+One job at a time, even if many are due: maintenance reads and writes a lot, and appends have priority.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from broker_core.ports import Clock, Entropy, Jobs
 from broker_core.storage.readable_partition import ReadablePartition
 
 PinnedOffset = Callable[[TopicPartition], int | None]
-"""From where on somebody still wants a partition's records, however old they are; None: nobody. Asked on the loop."""
+"""The offset from which on a partition's records must be kept, at any age; None: none. Called on the loop."""
 
 _TIMER_KEY: Final = "partition maintenance"
 _log: Final = logging.getLogger(__name__)
@@ -34,7 +34,8 @@ class _Looked:
 
 
 class MaintenanceSchedule:
-    """`partitions()`: those of the node, asked at each round. `on_bounds` is told what came of each."""
+    """`partitions()` is called at each round and returns the partitions to maintain. `on_bounds` gets the bounds of
+    each after its maintenance."""
 
     def __init__(
         self,
@@ -77,12 +78,12 @@ class MaintenanceSchedule:
         self._timers.set(_TIMER_KEY, now_ms + self._interval_ms, self._begin_round)
 
     def add(self, partition: TopicPartition) -> None:
-        """The partition began a segment: maintain it soon."""
+        """The partition started a new segment: maintains it soon."""
         self._due[partition] = None
         self._go_on()
 
     def stop(self, on_done: Callable[[], None]) -> None:
-        """What is under way is finished, nothing else is begun."""
+        """Waits for the job under way; no other job is started."""
         self._is_stopped = True
         self._due.clear()
         self._timers.cancel(_TIMER_KEY)
@@ -102,7 +103,7 @@ class MaintenanceSchedule:
         partition = next(iter(self._due))
         del self._due[partition]
         self._is_working = True
-        # One job at a time: the job alone reads it, and it is not changed meanwhile.
+        # One job at a time: only the job reads it, and it does not change while the job runs.
         self._pinned.clear()
         self._pinned[partition] = self._ask_pinned_offset(partition)
 
@@ -120,7 +121,7 @@ class MaintenanceSchedule:
         self._jobs.submit(lambda: self._maintain(partition), done, failed)
 
     def _maintain(self, partition: TopicPartition) -> _Looked:
-        """In a job."""
+        """Runs in a job."""
         report = None
         if self._maintenance.is_due(partition):
             report = self._maintenance.maintain(partition, max_filter_bytes=KEY_FILTER_UPKEEP_BYTES)

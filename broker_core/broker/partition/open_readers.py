@@ -1,7 +1,7 @@
-"""Partitions that a node has open for reading on its loop: a bounded number, least recently used first to go.
+"""Partitions that are open for reading on the node's loop: a limited number, closed in least recently used order.
 
-Each has a store of its own, which nobody else uses: the loop reads without waiting for the thread that writes. Reads
-come from the page cache as a rule; to move cold reads elsewhere, change this module alone.
+Each has a store of its own, which only the loop uses: it reads without waiting for the thread that writes. Reads
+usually come from the page cache; to move cold reads off the loop, change only this module.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from broker_core.storage.readable_partition import ReadablePartition
 
 
 class OpenReaders:
-    """Stores for reading, opened as they are asked for."""
+    """Stores for reading, opened at first use."""
 
     def __init__(self, fs: FileSystem, access: PartitionAccess, *, max_count: int) -> None:
         self._fs = fs
@@ -29,8 +29,8 @@ class OpenReaders:
         return len(self._stores)
 
     def get(self, partition: TopicPartition, *, topic_id: UUID, config: TopicConfig) -> ReadablePartition:
-        """Good until the next call. Raises UnknownPartitionError without the folder, StorageError when it cannot be
-        opened."""
+        """Returns a store that is valid until the next call. Raises UnknownPartitionError without the folder,
+        StorageError if it cannot be opened."""
         store = self._stores.get(partition)
         if store is None:
             store = ReadablePartition.open(
@@ -48,7 +48,7 @@ class OpenReaders:
         return store
 
     def drop(self, partition: TopicPartition) -> None:
-        """Its folder or its settings are other ones now."""
+        """Closes the partition's store: its folder or its settings have changed."""
         store = self._stores.pop(partition, None)
         if store is not None:
             store.close()

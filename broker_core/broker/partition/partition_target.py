@@ -1,10 +1,10 @@
-"""What becomes of a replica's queue: one group of appends, or one other change, under the partition's lock.
+"""Carries out what a replica queued: one group of appends, or one other change, under the partition's lock.
 
     PartitionTarget.append, .change          in a job, away from the loop
     PartitionTarget.maybe_begin, .publish    on the loop, with the sync of `PendingAppends` in between
 
-They know nothing of the replica but which partition of which topic is meant, and bring back all that the loop is to
-learn: what became of each, the bounds that are published now, what the partition remembers of its producers.
+Both only know the partition and the topic id, not the replica. They return everything the loop needs: the outcome of
+each, the published bounds, and the partition's producer entries.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from broker_core.storage.writable_partition import WritablePartition
 Answer = TypeVar("Answer")
 
 _CODEC_POSITION: Final = ATTRIBUTES_POSITION + 1
-"""The lower byte of a batch's attributes."""
+"""Position of the lower byte of a batch's attributes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedChange:
-    """Any other change of the partition."""
+    """A queued change other than an append."""
 
     work: Callable[[WritablePartition], Any]
     on_done: Callable[[Any], None]
@@ -42,8 +42,8 @@ class QueuedChange:
 
 
 class Changed(NamedTuple):
-    """What a job brings back; `answers` has one for each that was queued. `producers`: of those that changed, or with
-    `has_all_producers` of all that there are."""
+    """The result of a job; `answers` has one for each queued append or change. `producers`: the entries that changed,
+    or all entries with `has_all_producers`."""
 
     answers: Sequence[Any]
     bounds: PartitionBounds
@@ -54,14 +54,14 @@ class Changed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionTarget:
-    """The partition that is meant: of this topic, and not of a later one of its name."""
+    """A partition of the topic with this id, not of a later topic with the same name."""
 
     access: PartitionAccess
     topic_partition: TopicPartition
     topic_id: UUID
 
     def append(self, requests: Sequence[AppendRequest], *, now_ms: int, wants_all_producers: bool) -> Changed:
-        """One group. Raises what `PartitionAccess.write` does: then nothing was appended."""
+        """Appends one group. Raises the errors of `PartitionAccess.write`: then nothing was appended."""
 
         def write(store: WritablePartition) -> Changed:
             self._require_topic(store)
@@ -73,8 +73,8 @@ class PartitionTarget:
     def maybe_begin(
         self, requests: Sequence[AppendRequest], *, now_ms: int
     ) -> tuple[HeldPartition, PendingAppends] | None:
-        """Writes as many of them, from the first on, as can be written without waiting; None: only a job will do.
-        Nothing is refused here for what `access.write` would raise. The partition is held until `publish`."""
+        """Writes as many of the first requests as possible without waiting; None: a job must write them. Where
+        `access.write` would raise, nothing is refused here. The partition is locked until `publish`."""
         held = self.access.maybe_hold(self.topic_partition)
         if held is None:
             return None
@@ -88,8 +88,8 @@ class PartitionTarget:
         return (held, pending) if pending is not None and pending.outcomes else None
 
     def publish(self, held: HeldPartition, pending: PendingAppends) -> Changed:
-        """Readers see what was begun; it is synced, if that was needed. Raises StorageError, and then has rolled
-        everything back."""
+        """Publishes the begun appends to readers, after the sync if one was needed. Raises StorageError after it has
+        rolled all of them back."""
         try:
             pending.publish()
             return _changed(held.store, pending.outcomes, wants_all_producers=False)
@@ -97,7 +97,7 @@ class PartitionTarget:
             held.release()
 
     def change(self, queued: QueuedChange) -> Changed:
-        """What the change raises is its answer."""
+        """Runs the change. If it raises a StreamlogError, that is its answer."""
 
         def write(store: WritablePartition) -> Changed:
             self._require_topic(store)
@@ -115,7 +115,8 @@ class PartitionTarget:
         return self.access.write(self.topic_partition, write)
 
     def ask(self, question: Callable[[ReadablePartition], Answer]) -> Answer:
-        """The answer of the partition as it is published. Raises what the question and `PartitionAccess.read` do."""
+        """Answers a question on the published partition. Raises the errors of the question and of
+        `PartitionAccess.read`."""
 
         def asked(store: ReadablePartition) -> Answer:
             self._require_topic(store)
@@ -139,7 +140,7 @@ def _changed(store: WritablePartition, answers: Sequence[Any], *, wants_all_prod
         if isinstance(each, AppendOutcome):
             has_rolled = has_rolled or each.rolled
             changed_ids |= each.producer_ids
-    # A roll forgets producers that are silent.
+    # A roll removes expired producers.
     has_all = wants_all_producers or has_rolled
     return Changed(
         answers=answers,

@@ -1,14 +1,13 @@
-"""One partition on the node's loop: what is appended to it goes through a queue, see `append_queue`; what is read of it
-comes from what is published.
+"""One partition on the node's loop: appends go through a queue, see `append_queue`; reads return published records.
 
-Reads happen on the loop and never look behind `bounds`, which are those of the last group that came back. They never go
-back, in whatever order jobs do. What may take long, because it opens every segment or inflates batches, is given out as
-a question for a job (`asked_of_store`).
+Reads run on the loop and never go beyond `bounds`, those of the last finished group. The bounds never decrease, in
+whatever order jobs end. Slow questions, which open every segment or decompress batches, are returned as functions for a
+job (`asked_of_store`).
 
-A job that finds the topic gone answers with UnknownTopicError. One that cannot open the partition (its folder, damage
-in what was published) takes it offline: `error` says why, until a job succeeds again. An append that the disk refuses
-does not: the store rolled it back, and the next one may succeed. Nor does a process that has too many files open: that
-says nothing about the partition.
+A job that finds the topic deleted answers with UnknownTopicError. A job that cannot open the partition (its folder, or
+damage in the published log) takes it offline: `error` has the reason, until a job succeeds again. A failed append does
+not: the store rolled it back, and the next one may succeed. Neither does a process with too many open files: the
+partition may be intact.
 """
 
 from __future__ import annotations
@@ -49,11 +48,10 @@ _NOTHING: Final = PartitionBounds(log_start_offset=0, last_stable_offset=0, high
 
 
 class Replica:
-    """Made by the manager. Methods are called on the loop and call back on the loop.
+    """Created by the manager. Methods are called on the loop and call back on the loop.
 
-    Its bounds are read when it is made: one small read. Without a folder (a crash left it unmade) it is empty, and the
-    first append makes it. Raises TooManyOpenFilesError: then nothing is known, and it may be made later.
-    """
+    The constructor reads the bounds: one small read. Without a folder (missing after a crash) the partition is empty,
+    and the first append creates the folder. Raises TooManyOpenFilesError: then try again later."""
 
     leader_epoch: int = 0
 
@@ -65,9 +63,9 @@ class Replica:
         self.error: StorageError | None = None
         """Why it is offline."""
         self.is_dirty = False
-        """Something was appended since it was flushed."""
+        """There were appends since the last flush."""
         self.appended_bytes = 0
-        """Of all batches that were appended since it was made."""
+        """Bytes of all batches appended since this object was created."""
         self._topic = topic
         self._services = services
         self._target = PartitionTarget(access=services.access, topic_partition=topic_partition, topic_id=topic.topic_id)
@@ -86,16 +84,16 @@ class Replica:
         return self._queue.is_idle
 
     def on_advance(self, callback: Callable[[], None]) -> None:
-        """Called on the loop whenever the bounds have moved, and when the topic was deleted."""
+        """Called on the loop whenever the bounds have changed, and when the topic was deleted."""
         self._listeners.append(callback)
 
     # -- changes --
 
     def append(self, request: AppendRequest) -> None:
-        """Appends all of the batches or none, in the order of the calls. `on_done` when they are published: durable,
-        unless the topic's flush.policy leaves that to the operating system.
+        """Appends all of the batches or none, in the order of the calls. Calls `on_done` when they are published:
+        durable, unless the topic's flush.policy leaves that to the operating system.
 
-        `on_error` has what `WritablePartition.append` raises, UnknownTopicError, or StorageError.
+        `on_error` gets an error of `WritablePartition.append`, UnknownTopicError, or StorageError.
         """
         self._services.budget.hold(request.size_bytes)
         self._queue.add(request)
@@ -103,15 +101,15 @@ class Replica:
     def change(
         self, work: Callable[[WritablePartition], Answer], on_done: Callable[[Answer], None], on_error: OnError
     ) -> None:
-        """Runs `work(store)` in a job under the partition's lock, behind what is queued."""
+        """Runs `work(store)` in a job under the partition's lock, after everything in the queue."""
         self._queue.add(QueuedChange(work=work, on_done=on_done, on_error=on_error))
 
     def delete_records(self, before_offset: int, on_done: Callable[[int], None], on_error: OnError) -> None:
-        """Moves the log start offset up, -1: to the high watermark. `on_done` has the new log start offset."""
+        """Increases the log start offset; -1 is the high watermark. `on_done` gets the new log start offset."""
         self.change(lambda store: store.delete_records(before_offset), on_done, on_error)
 
     def flush(self, on_done: Callable[[None], None], on_error: OnError) -> None:
-        """Puts everything on the device, whatever flush.policy says."""
+        """Flushes everything to the device, with any flush.policy."""
 
         def flushed(_: None) -> None:
             self.is_dirty = False
@@ -120,25 +118,25 @@ class Replica:
         self.change(WritablePartition.flush, flushed, on_error)
 
     def learn_bounds(self, bounds: PartitionBounds) -> None:
-        """Maintenance changed the partition."""
+        """Applies the bounds after maintenance."""
         if self._advance(bounds):
             self._tell_listeners()
 
     def set_topic(self, topic: TopicDescription) -> None:
-        """The topic's settings have changed, or their defaults."""
+        """Applies changed settings of the topic, or changed defaults."""
         self._topic = topic
         self.config = self._services.config_of(topic)
         self._services.readers.drop(self.topic_partition)
 
     def drop(self) -> None:
-        """The topic was deleted: what is queued is refused. A job that is under way finds out by itself."""
+        """The topic was deleted: refuses everything in the queue. A job under way detects the deletion itself."""
         self._services.readers.drop(self.topic_partition)
         for queued in self._queue.take_all():
             self._refuse(queued, self._target.unknown_topic())
         self._tell_listeners()
 
     def abandon(self) -> None:
-        """No job will report any more: releases the partition as it is."""
+        """No job will call back any more: releases the partition as it is."""
         self._queue.abandon()
 
     def go_offline(self, error: StreamlogError) -> None:
@@ -168,8 +166,8 @@ class Replica:
         )
 
     def find_offset(self, spec: OffsetSpec | int, isolation: IsolationLevel) -> Callable[[], OffsetAndTimestamp | None]:
-        """For a spec, or the first record at or after a time in ms that the reader may see; None: there is none. What
-        is returned finds it, of the log as it is now, and is for a job; at the log's ends it may as well run here."""
+        """Finds the offset of a spec, or the first visible record at or after a time in ms; None: none. Returns a
+        function for a job, which searches up to the current bounds; for the log's ends it may also run on the loop."""
         bounds = self.bounds
         readable_end = bounds.readable_end(isolation)
         if spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST):
@@ -189,26 +187,26 @@ class Replica:
         return self.asked_of_store(lambda store: store.find_offset_by_timestamp(spec, until_offset=readable_end))
 
     def asked_of_store(self, question: Callable[[ReadablePartition], Answer]) -> Callable[[], Answer]:
-        """What puts the question to the partition's store, in a job. Raises what the question raises, and
-        UnknownTopicError when the topic is gone by then, or another one."""
+        """Returns a function that answers the question on the partition's store, in a job. It raises the question's
+        errors, and UnknownTopicError if the topic was deleted or recreated by then."""
         target = self._target
         return lambda: target.ask(question)
 
     def when_producers_known(self, on_known: Callable[[], None], on_error: OnError) -> None:
-        """Calls back, at once or later, when `producer_entries` may be asked. Until something was appended since the
-        start they have to be read from the log."""
+        """Calls back, now or later, when `producer_entries` may be called. Until the first append or change since the
+        start, the entries must be read from the log."""
         if self._producers is not None:
             on_known()
         else:
             self.change(_nothing, lambda _: on_known(), on_error)
 
     def producer_entries(self) -> Mapping[int, ProducerEntry]:
-        """All producers that the partition remembers, as of the last job. See `when_producers_known`."""
+        """All producer entries of the partition, as of the last job. See `when_producers_known`."""
         assert self._producers is not None, f"{self.topic_partition}: its producers are not known yet"
         return self._producers
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
-        """(the newest leader epoch at or below the one asked, the offset behind its last record); (-1, -1): unknown."""
+        """Returns the newest leader epoch at or below `leader_epoch`, and its end offset; (-1, -1): unknown."""
         end = self._reader().leader_epochs().end_of(leader_epoch, log_end_offset=self.bounds.log_end_offset)
         return end.leader_epoch, end.end_offset
 
@@ -219,13 +217,13 @@ class Replica:
         try:
             self.bounds = self._reader().bounds()
         except (UnknownPartitionError, DirectoryFormatError):
-            return  # not made yet, or an older topic's that is in its place: the first append sees to it
+            return  # no folder yet, or one of an older topic of this name: the first append creates or replaces it
         except TooManyOpenFilesError:
             raise
         except StreamlogError as error:
             self.go_offline(error)
 
-    # -- what the queue says --
+    # -- callbacks of the queue --
 
     def on_changed(self, group: Sequence[AppendRequest | QueuedChange], changed: Changed) -> None:
         if self.error is not None:
@@ -257,7 +255,7 @@ class Replica:
         _log.error("partition=%s: the disk refused: %s", self.topic_partition, error)
 
     def on_failed(self, group: Sequence[AppendRequest | QueuedChange], error: Exception) -> None:
-        """The job did nothing: the topic is gone, or the partition could not be opened."""
+        """The job wrote nothing: the topic was deleted, or the partition could not be opened."""
         if isinstance(error, InvalidRequestError | TooManyOpenFilesError):
             known: StreamlogError = error
         elif isinstance(error, StreamlogError):
@@ -293,7 +291,7 @@ class Replica:
                     self._producers[producer_id] = entry
 
     def _advance(self, bounds: PartitionBounds) -> bool:
-        """Whether anything moved. A job that looked earlier may come back later: nothing goes back."""
+        """Applies newer bounds; returns whether they changed. A job with older bounds may end later: none decrease."""
         now = self.bounds
         if bounds.is_nowhere_behind(now):
             self.bounds = bounds
@@ -313,4 +311,4 @@ class Replica:
 
 
 def _nothing(store: WritablePartition) -> None:
-    """A job that changes nothing brings back all that the loop is to know."""
+    """A change without effect: its job returns the bounds and all producers."""

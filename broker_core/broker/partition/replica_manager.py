@@ -1,10 +1,10 @@
-"""All partitions of a node: made when somebody asks for them, dropped when their topic is deleted.
+"""All replicas of a node: created at first use, dropped when their topic is deleted.
 
-Making one costs an open file and a small read, so a node with thousands of them starts at once. Which topics there are
-says the metadata image on the loop (`TopicStore`); the manager looks at it again whenever it has changed.
+A new replica costs an open file and a small read, so a node with thousands of partitions starts without creating them.
+The topics come from the metadata image on the loop (`TopicStore`); the manager checks it after each change.
 
-A partition that cannot be opened is offline: `get` raises StorageError, the others go on. Each round of maintenance
-tries it once more.
+A partition that cannot be opened is offline: `get` raises StorageError, the others continue. Each round of maintenance
+tries to open it again.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _log: Final = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskSpace:
-    """Of the device that the log lies on."""
+    """The space on the device of the log directory."""
 
     total_bytes: int
     usable_bytes: int
 
 
 class ReplicaManager:
-    """Of one node, on its loop. `budget.is_full` tells a server to read no more from producers for now."""
+    """The replicas of one node. Runs on its loop. While `budget.is_full`, the server should read no more requests."""
 
     def __init__(
         self,
@@ -99,11 +99,11 @@ class ReplicaManager:
         self._known_defaults = topics.topic_defaults()
         self._listeners: list[Callable[[TopicPartition], None]] = []
         self.is_flushed = False
-        """After `stop`: everything is on the device, and the directory may be called clean."""
+        """After `stop`: everything is flushed, and the directory may be marked as clean."""
         topics.on_change(self._topics_changed)
 
     def start(self, now_ms: int, *, errors: Mapping[TopicPartition, StreamlogError] | None = None) -> None:
-        """Begins maintenance. `errors`: what recovery met; those partitions are offline."""
+        """Starts maintenance. `errors`: the errors of recovery; these partitions are offline."""
         self._maintenance.start(now_ms)
         for partition, error in (errors or {}).items():
             if isinstance(error, TooManyOpenFilesError):
@@ -123,22 +123,22 @@ class ReplicaManager:
         return replica
 
     def all(self) -> Iterator[Replica]:
-        """Of every partition of every topic, offline ones too. Raises TooManyOpenFilesError."""
+        """The replicas of all partitions, including offline ones. Raises TooManyOpenFilesError."""
         for partition in self._partitions():
             yield self._replicas.get(partition) or self._make(partition)
 
     def is_offline(self, partition: TopicPartition) -> bool:
-        """As far as it is known: nothing is opened to find out."""
+        """Whether the partition is known to be offline; opens nothing."""
         replica = self._replicas.get(partition)
         return replica is not None and replica.error is not None
 
     def on_advance(self, callback: Callable[[TopicPartition], None]) -> None:
-        """Called on the loop whenever the bounds of any partition have moved, or its topic was deleted."""
+        """Called on the loop whenever the bounds of a partition have changed, or its topic was deleted."""
         self._listeners.append(callback)
 
     def sizes(self, partitions: Iterable[TopicPartition] | None = None) -> Callable[[], dict[TopicPartition, int]]:
-        """What tells how many bytes each of them takes, None: all; for a job, since each is opened. Those that are not
-        there, or cannot be opened, are missing."""
+        """Returns a function for a job that opens the partitions (None: all) and returns their sizes in bytes. Missing
+        partitions, and those that cannot be opened, are left out."""
         access, wanted = self._directory.access, self._partitions() if partitions is None else list(partitions)
 
         def look() -> dict[TopicPartition, int]:
@@ -158,15 +158,15 @@ class ReplicaManager:
         )
 
     def stop(self, on_done: Callable[[], None]) -> None:
-        """Waits for what is queued, puts it on the device and closes all files. Nothing may be appended any more."""
+        """Waits for queued appends, flushes them and closes the readers. Nothing may be appended after this call."""
         self._maintenance.stop(lambda: self._flush_all(on_done))
 
     def abandon(self) -> None:
-        """Lets go of what is being written, as it is: nothing comes back from jobs and syncs any more."""
+        """Releases the partitions as they are: jobs and syncs will not call back any more."""
         for replica in self._replicas.values():
             replica.abandon()
 
-    # -- one by one --
+    # -- single replicas --
 
     def _find(self, partition: TopicPartition) -> Replica | None:
         try:
@@ -194,7 +194,7 @@ class ReplicaManager:
         ]
 
     def _topics_changed(self) -> None:
-        """The image has changed: topics that are gone, or other ones, or set otherwise."""
+        """The image has changed: drops replicas of deleted or recreated topics, and applies changed settings."""
         defaults = self._topics.topic_defaults()
         has_new_defaults, self._known_defaults = defaults is not self._known_defaults, defaults
         changed = {
@@ -216,7 +216,7 @@ class ReplicaManager:
             self._forget_topic(name)
 
     def _forget_topic(self, name: str) -> None:
-        """Open files would keep the disk space of what was deleted."""
+        """Closes the topic's files: open files would keep the disk space of deleted ones."""
         if name not in {partition.topic for partition in self._replicas}:
             self._known_topics.pop(name, None)
         access = self._directory.access
@@ -226,7 +226,7 @@ class ReplicaManager:
 
         self._jobs.submit(lambda: access.drop_topic(name), _ignore, failed)
 
-    # -- what replicas and maintenance say --
+    # -- callbacks of replicas and maintenance --
 
     def _advanced(self, partition: TopicPartition) -> None:
         for listener in self._listeners:
@@ -241,7 +241,7 @@ class ReplicaManager:
             replica.learn_bounds(bounds)
 
     def _due_for_maintenance(self) -> Iterable[TopicPartition]:
-        """All that are online; those that are not are tried once more."""
+        """Returns all online partitions; tries to open the offline ones again."""
         due = []
         for partition in self._partitions():
             replica = self._replicas.get(partition)

@@ -1,4 +1,4 @@
-"""What the replicas of a node share."""
+"""The services that the replicas of a node share."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from broker_core.ports import Clock, Jobs, LoopWrites
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaServices:
-    """`config_of`: a topic's settings, the node's defaults filled in. `on_advanced`
-    and `on_rolled` are called on the loop. `loop_writes` None: everything is written in jobs."""
+    """`config_of`: a topic's settings, with the node's defaults for the others. `on_advanced` and `on_rolled` are
+    called on the loop. `loop_writes` None: everything is written in jobs."""
 
     access: PartitionAccess
     readers: OpenReaders

@@ -1,11 +1,11 @@
-"""What a broker is set to, of names and values as in Kafka's server.properties.
+"""A broker's configuration, parsed from names and values as in Kafka's server.properties.
 
     config = parse_broker_config({"listeners": "PLAINTEXT://127.0.0.1:9092", "log.dirs": "/data/log"})
     config.num_partitions, config.listeners, config.topic_defaults["retention.ms"]
 
-An attribute is the setting's name with `_` for `.`; what it is for, its type, range and default stand in
-`broker_settings`. All mistakes are told at once, each with key, value and what is allowed; an unknown name with the
-nearest one that there is. Kafka's settings without effect here are accepted and told in `notes`.
+An attribute is the setting's name with `_` for `.`; its purpose, type, range and default are in `broker_settings`. All
+mistakes are reported together, each with key, value and the allowed values; an unknown name with the most similar
+setting. Kafka's settings without effect here are accepted and listed in `notes`.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from broker_core.model.topic_settings import IDLE_TOPIC_SETTINGS
 
 DEFAULT_NODE_ID: Final = 1
 _MIN_DEDUPE_BYTES: Final = 1024 * 1024
-"""Kafka's least, for one thread that cleans."""
+"""Kafka's minimum, for one cleaner thread."""
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfig:
-    """`BrokerConfig()` holds Kafka's defaults, without listeners."""
+    """`BrokerConfig()` has Kafka's defaults, without listeners."""
 
     layers: SettingLayers = field(default=SettingLayers(), repr=False)
-    """What was asked for and where, secrets included."""
+    """The given settings with their sources, including secrets."""
     notes: tuple[str, ...] = ()
-    """What was asked for and has no effect, a sentence each."""
+    """One sentence for each given setting without effect."""
     listeners: tuple[Listener, ...] = ()
     log_dir: str = "/tmp/kafka-logs"
     node_id: int = DEFAULT_NODE_ID
@@ -74,7 +74,7 @@ class BrokerConfig:
     log_cleaner_enable: bool = True
     log_cleaner_dedupe_buffer_size: int = 134_217_728
     topic_defaults: TopicDefaults = KAFKAS_DEFAULTS
-    """What a topic has that does not set it, as far as it was given."""
+    """The defaults of topic settings, from the given broker settings."""
 
     group_initial_rebalance_delay_ms: int = 3000
     group_min_session_timeout_ms: int = 6000
@@ -111,12 +111,12 @@ class BrokerConfig:
 
     @property
     def endpoints(self) -> Mapping[str, BrokerAddress]:
-        """Where clients of each listener find this node."""
+        """The advertised address of this node for each listener."""
         return {listener.name: listener.advertised for listener in self.listeners}
 
     @property
     def topic_config(self) -> TopicConfig:
-        """Of a topic that sets nothing."""
+        """The configuration of a topic without settings of its own."""
         return self.topic_defaults.config_of({})
 
 
@@ -132,9 +132,9 @@ def parse_broker_config(
     of_cluster: Mapping[str, str] = NO_SETTINGS,
     of_broker: Mapping[str, str] = NO_SETTINGS,
 ) -> BrokerConfig:
-    """The last two: what was changed while the broker runs, see `setting_layers`.
+    """`of_cluster` and `of_broker` are dynamic settings, see `setting_layers`.
 
-    Raises InvalidConfigError with all complaints in its message, and one by one in its field `complaints`.
+    Raises InvalidConfigError with all complaints in its message, and as a tuple in its field `complaints`.
     """
     complaints: list[str] = []
     of_file = MappingProxyType({name.strip(): value for name, value in of_file.items()})

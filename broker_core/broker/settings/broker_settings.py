@@ -1,10 +1,9 @@
-"""The settings of a broker that change something here: name, default, type, range, and what they are for.
+"""The broker settings that have an effect here: name, default, type, range, and purpose.
 
-Names, defaults and ranges are Kafka 4.3's; `metrics.listener` and `flush.policy` are ours. A setting is given as a
-string. What Kafka has beside these, and changes nothing here, is in `idle_settings`; how they come together, in
-`broker_config`.
+Names, defaults and ranges are those of Kafka 4.3; `metrics.listener` and `flush.policy` are ours. Values are given as
+strings. Kafka's other settings, which have no effect here, are in `idle_settings`; `broker_config` parses all of them.
 
-Settings that are the defaults of topics (`model.topic_defaults`) take what the topic's setting takes.
+Settings that are defaults of topics (`model.topic_defaults`) accept the same values as the topic's setting.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ from broker_core.model.topic_settings import SETTINGS as TOPIC_SETTINGS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSetting:
-    """`default` None: it has no value unless given. `is_dynamic`: Kafka changes it while it runs. `is_described`: Kafka
-    shows it even if it is not given."""
+    """`default` None: no value unless given. `is_dynamic`: a dynamic setting in Kafka. `is_described`: Kafka describes
+    it even if it is not given."""
 
     name: str
     kind: SettingKind
@@ -48,11 +47,11 @@ class BrokerSetting:
 
     @property
     def is_sensitive(self) -> bool:
-        """Its value is never shown: it is a secret, or Kafka does not know what it is."""
+        """Its value is never shown: it is a secret, or Kafka does not know its type."""
         return self.kind in (SettingKind.PASSWORD, SettingKind.UNKNOWN)
 
     def shown(self, value: str) -> str | None:
-        """The value as DescribeConfigs tells it; None if it is sensitive."""
+        """The value as DescribeConfigs shows it; None if it is sensitive."""
         return shown_value(self.kind, value)
 
     def parse(self, value: str) -> SettingValue:
@@ -61,7 +60,7 @@ class BrokerSetting:
 
 
 def listed(name: str, value: str) -> tuple[str, ...]:
-    """A parser of lists that keeps the order."""
+    """A parser for lists that keeps the order."""
     items = items_of(value)
     if not all(items):
         raise invalid_value(name, value, f"Configuration '{name}' values must not be empty.")
@@ -130,7 +129,7 @@ def _secret(name: str, doc: str) -> BrokerSetting:
 
 
 def _of_authorizer(name: str, default: str | None, parser: Parser, doc: str) -> BrokerSetting:
-    """Read by the authorizer alone: Kafka's broker does not know its type, and hides its value."""
+    """A setting that only the authorizer reads: Kafka's broker does not know its type, and hides its value."""
     return _make(name, SettingKind.UNKNOWN, default, parser, doc, dynamic=False, hidden=True)
 
 
@@ -269,13 +268,13 @@ _SECURITY: Final = (
 )  # fmt: skip
 
 _WITHOUT_A_VALUE: Final = frozenset({"log.retention.ms", "log.roll.ms", "log.roll.jitter.ms", "log.flush.interval.ms"})
-"""Unless given: another setting stands in for them."""
+"""Settings without a default: if not given, another setting is used."""
 
 _STATIC: Final = frozenset({"log.flush.scheduler.interval.ms", "flush.policy"})
 
 
 def _defaults_of_topics() -> list[BrokerSetting]:
-    """Those of `TOPIC_SYNONYMS` that have no row of their own; they take what the topic's setting takes."""
+    """The settings of `TOPIC_SYNONYMS` without a row above; they accept the same values as the topic's setting."""
     named = {setting.name for setting in _TOPICS}
     found: list[BrokerSetting] = []
     for topic_name, synonyms in TOPIC_SYNONYMS.items():

@@ -1,10 +1,10 @@
-r"""The subject of a certificate as text, as Java writes it and Kafka makes principals of it (RFC 2253).
+r"""The subject of a certificate as text, in Java's format, from which Kafka derives principals (RFC 2253).
 
-    CN=ann,OU=data,O=Example\, Inc.,C=DE          the most particular first, although the certificate has it last
+    CN=ann,OU=data,O=Example\, Inc.,C=DE          the most specific first, in reverse order of the certificate
 
-Of the attributes only those of RFC 2253 have names; others are their number, with their bytes in hexadecimal:
-`1.2.840.113549.1.9.1=#160c616e6e406578616d706c652e636f6d`. The certificate was verified before: its structure is taken
-for granted, as far as nothing is read beyond its end.
+Only the attributes of RFC 2253 have names; for others the text has the object identifier, and the value in hexadecimal:
+`1.2.840.113549.1.9.1=#160c616e6e406578616d706c652e636f6d`. The certificate was verified before: its structure is not
+checked again, but nothing is read beyond its end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ENCODINGS: Final = {
     28: "utf-32-be",
     30: "utf-16-be",
 }
-"""Of the kinds of text, by their tags: UTF8String, PrintableString, T61, IA5, General, Universal, BMPString."""
+"""Encodings of string types by tag: UTF8String, PrintableString, T61, IA5, General, Universal, BMPString."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _VERSION_TAG: Final = 0xA0
 _LONG_LENGTH: Final = 0x80
@@ -36,7 +36,7 @@ _LONG_LENGTH: Final = 0x80
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Element:
-    """A value of DER: its tag, its content, and all of its bytes."""
+    """A DER element: its tag, its content, and all of its bytes."""
 
     tag: int
     content: bytes
@@ -44,7 +44,7 @@ class _Element:
 
 
 def subject_of(certificate: bytes) -> str:
-    """`certificate`: DER. Raises AuthenticationError when it is none."""
+    """`certificate` is in DER. Raises AuthenticationError if its subject cannot be read."""
     try:
         fields = list(_elements(next(_elements(next(_elements(certificate)).content)).content))
         has_version = fields[0].tag == _VERSION_TAG

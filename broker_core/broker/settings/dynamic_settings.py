@@ -1,11 +1,10 @@
-"""The settings of a broker that are changed while it runs, of it alone or of all brokers (KIP-226).
+"""Dynamic settings: changed while the broker runs, for one broker or for all brokers (KIP-226).
 
-They are kept in the metadata log, and count before the properties file, from the moment on that they are durable and
-after a restart. Which those are: what Kafka changes dynamically, without listeners, logins, TLS and threads, which are
-the file's here.
+They are stored in the metadata log and override the properties file, as soon as they are durable and after restarts.
+They are Kafka's dynamic settings without listeners, logins, TLS and threads, which are only read from the file here.
 
     altered = changed_config(config, of_cluster={"log.retention.ms": "7"}, of_broker={})     checked; for a change
-    config = stored_config(config, image.broker_configs)                                     lenient; what was stored
+    config = stored_config(config, image.broker_configs)                                     lenient; for stored ones
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError
 from broker_core.model.topic_defaults import TOPIC_SYNONYMS
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
-"""Kafka keeps it for all brokers from the first start on, since KIP-966: a broker may not have one of its own."""
+"""Since KIP-966 Kafka stores it for all brokers at the first start: it cannot be set for a single broker."""
 
 _FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -48,7 +47,7 @@ _log: Final = logging.getLogger(__name__)
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raises InvalidRequestError for what cannot be set while a broker runs."""
+    """Raises InvalidRequestError for a name that is not a dynamic setting."""
     for name in names:
         if name in CHANGEABLE:
             continue
@@ -66,15 +65,15 @@ def check_names(names: Iterable[str]) -> None:
 def changed_config(
     config: BrokerConfig, *, of_cluster: Mapping[str, str], of_broker: Mapping[str, str]
 ) -> BrokerConfig:
-    """`config` with these settings in place of all that were changed before. Raises InvalidConfigError."""
+    """`config` with these dynamic settings in place of all earlier ones. Raises InvalidConfigError."""
     parsed = parse_broker_config(config.layers.of_file, of_cluster=of_cluster, of_broker=of_broker)
     fields = {field: getattr(parsed, field) for field in (*_FIELD_OF.values(), "topic_defaults")}
     return replace(config, layers=parsed.layers, **fields)
 
 
 def stored_config(config: BrokerConfig, stored: Mapping[str, Mapping[str, str]]) -> BrokerConfig:
-    """`stored`: see `MetadataImage.broker_configs`. What another version stored, or a real Kafka, and is not understood
-    here, is left out with a warning: the broker goes on with what it has."""
+    """`stored`: see `MetadataImage.broker_configs`. Unknown settings of another version or of Kafka are left out with a
+    warning. If a stored value is invalid, all are left out, and the broker runs with its file."""
     of_cluster = _known(stored.get("", NO_SETTINGS))
     of_broker = _known(stored.get(str(config.node_id), NO_SETTINGS))
     try:
@@ -85,7 +84,7 @@ def stored_config(config: BrokerConfig, stored: Mapping[str, Mapping[str, str]])
 
 
 def idle_names(names: Iterable[str]) -> list[str]:
-    """Those that change nothing here."""
+    """The names of dynamic settings without effect here."""
     return sorted(name for name in names if name in _IDLE)
 
 

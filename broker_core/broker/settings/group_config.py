@@ -1,8 +1,8 @@
-"""The settings of one group (KIP-848, KIP-932, KIP-1071), as the broker keeps, checks and describes them.
+"""The settings of one group (KIP-848, KIP-932, KIP-1071): stored, checked and described by the broker.
 
-A group that does not set one of them has the broker's: `group.consumer.session.timeout.ms` stands for
-`consumer.session.timeout.ms`, and `group.consumer.min.session.timeout.ms` and its like are the bounds of what a group
-may set. Share and streams groups are not served: their settings are kept and have no effect.
+A group that does not set one of them uses the broker's: `group.consumer.session.timeout.ms` is the default of
+`consumer.session.timeout.ms`, and settings such as `group.consumer.min.session.timeout.ms` are the limits for groups.
+Share and streams groups are not supported: their settings are stored and have no effect.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _DURATION: Final = re.compile(r"by_duration:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupConfigSetting:
-    """`default`: of what the broker has no setting for. The other names are the broker's settings that say the default
-    and the bounds; None: there is none."""
+    """`default`: only for a setting whose default is not a broker setting. `least_name` and `most_name`: the broker
+    settings with its limits; None: no limit."""
 
     name: str
     kind: SettingKind
@@ -56,7 +56,7 @@ def _offset_reset(name: str, value: str) -> str:
 
 
 def _number(name: str, least: int, *, bounds: str = "min max") -> GroupConfigSetting:
-    """`bounds`: which the broker has, by the word in their names."""
+    """`bounds`: the limits that are broker settings, by the word in their names."""
     kind, _, rest = name.partition(".")
     named = {word: f"group.{kind}.{word}.{rest}" for word in bounds.split()}
     return GroupConfigSetting(
@@ -108,7 +108,7 @@ _SESSION, _HEARTBEAT = "session.timeout.ms", "heartbeat.interval.ms"
 
 
 def check_group_configs(configs: Mapping[str, str], config: BrokerConfig) -> None:
-    """All that a group sets. Raises InvalidConfigError, in Kafka's words, for the first that is wrong."""
+    """Checks all settings of a group. Raises InvalidConfigError, with Kafka's message, for the first mistake."""
     for name in configs:
         if name not in GROUP_SETTINGS:
             raise InvalidConfigError(f"Unknown group config name: {name}", setting=name)
@@ -124,8 +124,8 @@ def check_group_configs(configs: Mapping[str, str], config: BrokerConfig) -> Non
 
 
 def group_number(name: str, configs: Mapping[str, str], config: BrokerConfig) -> int:
-    """What counts for a group that sets `configs`. What it set before the broker's bounds were moved is brought within
-    them."""
+    """The effective value for a group with these `configs`. A value outside the broker's current limits is moved to the
+    nearest limit."""
     setting = GROUP_SETTINGS[name]
     assert setting.broker_name is not None, f"{name} is no number of the broker's"
     if name not in configs:
@@ -139,14 +139,14 @@ def group_number(name: str, configs: Mapping[str, str], config: BrokerConfig) ->
 
 
 def broker_value(name: str, config: BrokerConfig) -> str:
-    """What counts of a broker's setting, as it was typed."""
+    """The effective value of a broker's setting, as it was entered."""
     value = config.layers.merged().get(name, known_setting(name).default)
     assert value is not None, f"{name} has no value"
     return value
 
 
 def group_synonyms(setting: GroupConfigSetting, configs: Mapping[str, str], config: BrokerConfig) -> list[Synonym]:
-    """Everything that has a say in a group's setting, the first counts."""
+    """All values of a group's setting by source; the first is effective."""
     synonyms = []
     if setting.name in configs:
         shown = setting.shown(configs[setting.name])

@@ -1,9 +1,9 @@
-"""The settings of Kafka 4.3 that change nothing here: a configuration made for Kafka may hold them.
+"""The settings of Kafka 4.3 without effect here: they are accepted, because Kafka configurations may have them.
 
-They are of brokers among themselves, of a quorum, of what is not served yet (share and streams groups, tiered storage,
-quotas, delegation tokens, Kerberos, OAuth), or of Java's ways to do what is done otherwise here. Each is told to
-whoever sets it, once, at the start. Some would leave a wish unfulfilled that nobody may overlook, such as a class that
-decides about access: those are refused (`REFUSED_UNLESS_DEFAULT`).
+They are about replication, the quorum, features that are not supported yet (share and streams groups, tiered storage,
+quotas, delegation tokens, Kerberos, OAuth), or details of the Java implementation. A note at the start lists the given
+ones. Some must not be ignored silently, such as a class that decides on access: they are refused
+(`REFUSED_UNLESS_DEFAULT`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PARSERS: Final[Mapping[SettingKind, Parser]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdleSetting:
-    """`default` None: it has no value unless given."""
+    """`default` None: no value unless given."""
 
     name: str
     kind: SettingKind
@@ -41,11 +41,11 @@ class IdleSetting:
         return self.kind == SettingKind.PASSWORD
 
     def shown(self, value: str) -> str | None:
-        """The value as DescribeConfigs tells it; None for a secret."""
+        """The value as DescribeConfigs shows it; None for a secret."""
         return shown_value(self.kind, value)
 
     def check(self, value: str) -> None:
-        """Raises InvalidConfigError for what is no value of its type."""
+        """Raises InvalidConfigError if the value is not of the setting's type."""
         _PARSERS.get(self.kind, text)(self.name, value)
 
 
@@ -286,7 +286,7 @@ org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataM
     transaction.state.log.segment.bytes int 104857600
     transaction.two.phase.commit.enable boolean false
 """
-"""Name, type (with a star: Kafka changes it while it runs), default."""
+"""Name, type (with a star: a dynamic setting in Kafka), default."""
 
 
 def _read(line: str) -> IdleSetting:
@@ -316,4 +316,4 @@ REFUSED_UNLESS_DEFAULT: Final[Mapping[str, str]] = MappingProxyType(
         "ssl.engine.factory.class": "classes of Java cannot be loaded here",
     }
 )
-"""Name -> why it cannot be had."""
+"""By name, the reason why it is not supported."""

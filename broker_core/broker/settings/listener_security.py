@@ -1,7 +1,7 @@
-"""How one listener is made safe: its certificates, and how clients log in. Of `ssl.*` and `sasl.*` settings, of which
-`listener.name.<name>.` before one says that it is for that listener.
+"""The security of one listener: TLS certificates and SASL logins, from `ssl.*` and `sasl.*` settings. The prefix
+`listener.name.<name>.` limits a setting to one listener.
 
-Certificates and keys are PEM, in files or in the settings themselves: Java's own stores cannot be read without Java.
+Certificates and keys are PEM, in files or in the settings: Java's keystores cannot be read without Java.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class ListenerTls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerLogin:
-    """Mechanisms in the order that clients are told, and the users of PLAIN."""
+    """Mechanisms in the order sent to clients, and the users of PLAIN."""
 
     mechanisms: tuple[str, ...]
     plain_users: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
 
 
 def listener_tls(given: Mapping[str, str], where: str, complaints: list[str]) -> ListenerTls:
-    """`given`: the listener's settings; `where` names it in complaints."""
+    """`given`: the listener's settings; `where`: its name for complaints."""
     for store in _STORES:
         _check_store(given, store, where, complaints)
     if ("ssl.keystore.key" in given) != ("ssl.keystore.certificate.chain" in given):
@@ -76,7 +76,7 @@ def listener_tls(given: Mapping[str, str], where: str, complaints: list[str]) ->
 
 
 def listener_login(given: Mapping[str, str], where: str, complaints: list[str]) -> ListenerLogin:
-    """The users of PLAIN stand in `plain.sasl.jaas.config` or `sasl.jaas.config`."""
+    """The users of PLAIN are in `plain.sasl.jaas.config` or `sasl.jaas.config`."""
     mechanisms = tuple(filter(None, map(str.strip, given.get("sasl.enabled.mechanisms", "").split(","))))
     if not mechanisms:
         complaints.append(

@@ -1,12 +1,12 @@
-"""Where a broker listens, and what clients are told: `listeners`, `advertised.listeners`, and what hangs on the names.
+"""The listeners of a broker: `listeners`, `advertised.listeners`, and the settings of each listener.
 
     listeners=PLAINTEXT://127.0.0.1:9092,OUTSIDE://:9093
     advertised.listeners=OUTSIDE://broker.example.com:9093
     listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OUTSIDE:SASL_SSL
     listener.name.outside.ssl.keystore.location=/etc/broker.pem
 
-A name that the map does not have must be that of a security protocol. Listeners of controllers stay closed. Port 0
-takes a free one; without a host every address is listened at.
+A name that is not in the map must be that of a security protocol. Controller listeners stay closed. Port 0 uses a free
+port; without a host the listener binds to all addresses.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _EVERYWHERE: Final = ("0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """`host` empty: every address. `advertised` with an empty host: the machine's own name. `tls` and `login` are there
-    when the protocol has them."""
+    """`host` empty: all addresses. `advertised` with an empty host: the machine's own name. `tls` and `login` are None
+    if the protocol does not use them."""
 
     name: str
     protocol: SecurityProtocol
@@ -55,7 +55,7 @@ class _Endpoint:
 
 
 def parse_listeners(given: Mapping[str, str], complaints: list[str]) -> tuple[Listener, ...]:
-    """`given`: all settings by name. What is wrong is added to `complaints`."""
+    """`given`: all settings by name. Mistakes are added to `complaints`."""
     endpoints = _endpoints("listeners", given.get("listeners", BROKER_SETTINGS["listeners"].default or ""), complaints)
     closed = {name.upper() for name in items_of(given.get("controller.listener.names", ""))}
     served = [endpoint for endpoint in endpoints if endpoint.name not in closed]
@@ -77,7 +77,7 @@ def parse_listeners(given: Mapping[str, str], complaints: list[str]) -> tuple[Li
 
 
 def settings_of_listener(given: Mapping[str, str], name: str) -> dict[str, str]:
-    """What counts for one listener: its own settings before those of all."""
+    """The settings of one listener: its own override the general ones."""
     prefix = f"{LISTENER_PREFIX}{name.lower()}."
     own = {key[len(prefix) :]: value for key, value in given.items() if key.lower().startswith(prefix)}
     return {**given, **own}

@@ -1,10 +1,10 @@
-r"""From a certificate's subject to the name of a user: `ssl.principal.mapping.rules` (KIP-371).
+r"""Maps a certificate's subject to a user name: `ssl.principal.mapping.rules` (KIP-371).
 
     RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/,RULE:^CN=(.*?),.*$/$1@example/L,DEFAULT
 
-Rules are tried in their order; the first whose pattern fits the whole subject makes the name, by its replacement with
-`$1` for a group, and with L or U at the end in small or capital letters. DEFAULT takes the subject as it is. Where none
-fits, the client is nobody that can be let in. `\/` stands for a slash, `\,` for a comma.
+Rules are tried in order; the first whose pattern matches the whole subject determines the name by its replacement, with
+`$1` for a group, and with L or U at the end for lower or upper case. DEFAULT uses the unchanged subject. If no rule
+matches, the login fails. `\/` is a slash, `\,` a comma.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class PrincipalMapping:
     rules: tuple[_Rule, ...]
 
     def name_of(self, subject: str) -> str:
-        """Raises AuthenticationError when no rule fits."""
+        """Raises AuthenticationError if no rule matches."""
         for rule in self.rules:
             name = rule.apply(subject)
             if name is not None:
@@ -56,7 +56,7 @@ class PrincipalMapping:
 
 
 def parse_principal_mapping(text: str) -> PrincipalMapping:
-    """Raises InvalidConfigError that names the rule."""
+    """Raises InvalidConfigError with the invalid rule in its message."""
     rules: list[_Rule] = []
     position, end = 0, len(text.rstrip())
     while position < end:

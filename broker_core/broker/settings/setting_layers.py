@@ -1,11 +1,11 @@
-"""Where a broker's settings come from, the strongest first (KIP-226).
+"""The sources of a broker's settings, in order of precedence (KIP-226), with their numbers in DescribeConfigs.
 
-    of_broker     changed while it runs, for this broker         2
-    of_cluster    changed while it runs, for all brokers         3
+    of_broker     dynamic, for this broker                       2
+    of_cluster    dynamic, for all brokers                       3
     of_file       its properties file, or `--set`                4
     the default   Kafka's                                        5
 
-`SettingLayers.synonyms` is the answer to DescribeConfigs' `include_synonyms`: everything that has a say, in order.
+`SettingLayers.synonyms` answers DescribeConfigs' `include_synonyms`: all values by source, in order of precedence.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _JAAS_OF_MECHANISM: Final = frozenset(
     f"{mechanism}.sasl.jaas.config" for mechanism in ("plain", "scram-sha-256", "scram-sha-512")
 )
 _FAMILIES: Final = {name: names for names in TOPIC_SYNONYMS.values() if len(names) > 1 for name in names}
-"""Settings that stand in for one another, by each of their names."""
+"""Synonymous settings, by each of their names."""
 
 
 class SettingSource(enum.IntEnum):
-    """By the numbers of DescribeConfigs answers."""
+    """The source, with its number in DescribeConfigs answers."""
 
     TOPIC = 1
     BROKER = 2
@@ -43,7 +43,7 @@ class SettingSource(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synonym:
-    """`value` as it was typed; None for what is sensitive."""
+    """`value` as it was entered; None for sensitive settings."""
 
     name: str
     value: str | None
@@ -52,23 +52,23 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingLayers:
-    """Settings by name, as they were typed, secrets included."""
+    """Settings by name, as they were entered, including secrets."""
 
     of_broker: Mapping[str, str] = field(default_factory=lambda: NO_SETTINGS, repr=False)
     of_cluster: Mapping[str, str] = field(default_factory=lambda: NO_SETTINGS, repr=False)
     of_file: Mapping[str, str] = field(default_factory=lambda: NO_SETTINGS, repr=False)
 
     def merged(self) -> dict[str, str]:
-        """What counts of each name that anybody gave."""
+        """The effective value of each given name."""
         return {**self.of_file, **self.of_cluster, **self.of_broker}
 
     def source_of(self, name: str) -> SettingSource | None:
-        """Who gave it; None: nobody did."""
+        """The source of the effective value; None: not given."""
         return next((source for layer, source in self._layers() if name in layer), None)
 
     def synonyms(self, name: str) -> tuple[Synonym, ...]:
-        """Everything that has a say, the first counts. As in Kafka what comes before the setting's own name is left
-        out: a setting that only an older one sets has no synonyms."""
+        """All values of the setting and its synonyms; the first is effective. As in Kafka, values before the setting's
+        own name are left out: a setting that is only given under another name has at most defaults."""
         found = list(self._all_synonyms(name))
         first = next((place for place, synonym in enumerate(found) if synonym.name == name), len(found))
         return tuple(found[first:])
@@ -93,7 +93,7 @@ class SettingLayers:
 
 
 def base_name(name: str) -> str:
-    """The setting that `listener.name.<name>.<setting>` sets for one listener, and the name itself for others."""
+    """The `<setting>` of `listener.name.<name>.<setting>`; other names are returned unchanged."""
     if not name.startswith(LISTENER_PREFIX):
         return name
     own = name[len(LISTENER_PREFIX) :].partition(".")[2]
@@ -101,7 +101,7 @@ def base_name(name: str) -> str:
 
 
 def known_setting(name: str) -> BrokerSetting | IdleSetting:
-    """The row of a setting, or of what a listener's own setting sets. Raises KeyError for what is none."""
+    """The row of a setting, with or without a listener prefix. Raises KeyError for an unknown name."""
     base = base_name(name)
     return BROKER_SETTINGS[base] if base in BROKER_SETTINGS else IDLE_SETTINGS[base]
 
