@@ -209,19 +209,22 @@ class ProducerState:
     def expire(self, now_ms: int, *, producer_id_expiration_ms: int) -> int:
         """Forgets producers that are silent for that long and have no open transaction; says how many.
 
-        A batch's time is what its producer says. Whoever writes old events is not silent, so those that wrote since the
-        last look stay: without their sequences a retry would be taken for something new. For the same reason there is
-        one look in ten minutes, however often segments begin.
+        A batch's time is its producer's. In a log of old events the wall clock would call every producer silent, so
+        silence is measured up to the newest time of the producers that wrote since the last check, and those stay:
+        without its sequences a producer's retry would be appended a second time. For the same reason there is one check
+        in ten minutes, however often segments begin.
         """
         if self._checked_at_ms is not None and 0 <= now_ms - self._checked_at_ms < PRODUCER_EXPIRATION_CHECK_MS:
             return 0
         self._checked_at_ms = now_ms
+        times_ms = [self._entries[one].last_timestamp_ms for one in self._writing if one in self._entries]
+        until_ms = min(now_ms, max(times_ms, default=now_ms))
         expired = [
             producer_id
             for producer_id, entry in self._entries.items()
             if entry.transaction_first_offset is None
             and producer_id not in self._writing
-            and now_ms - entry.last_timestamp_ms >= producer_id_expiration_ms
+            and until_ms - entry.last_timestamp_ms >= producer_id_expiration_ms
         ]
         for producer_id in expired:
             del self._entries[producer_id]

@@ -260,6 +260,25 @@ def test_a_producer_that_writes_old_events_is_not_forgotten_as_long_as_it_writes
     assert state.expire(10**9 + PRODUCER_EXPIRATION_CHECK_MS, producer_id_expiration_ms=5_000) == 1
 
 
+def test_a_producer_of_old_events_is_not_forgotten_while_another_one_writes_old_events():
+    """The other one's rolls forgot it, and its retry after a kill was appended a second time."""
+    known = a_state(
+        a_batch(0, producer_id=1, timestamp_ms=1_000), a_batch(0, producer_id=2, timestamp_ms=9_000, base_offset=1)
+    )
+    reopened = ProducerState("t-0", known.entries.values(), end_offset=2)
+    reopened.replay(a_batch(7, producer_id=2, timestamp_ms=5_999, base_offset=2))
+    assert reopened.expire(10**9, producer_id_expiration_ms=5_000) == 0
+    assert reopened.find_known_batches([a_batch(0, producer_id=1, timestamp_ms=1_000)]).batch_count == 1
+
+
+def test_a_producer_is_forgotten_once_the_others_events_are_later_by_the_expiration_time():
+    known = a_state(a_batch(0, producer_id=1, timestamp_ms=1_000))
+    reopened = ProducerState("t-0", known.entries.values(), end_offset=1)
+    reopened.replay(a_batch(0, producer_id=2, timestamp_ms=6_000, base_offset=1))
+    assert reopened.expire(10**9, producer_id_expiration_ms=5_000) == 1
+    assert set(reopened.entries) == {2}
+
+
 def test_silence_is_looked_for_at_once_when_the_clock_was_put_back():
     state = a_state(a_batch(0, producer_id=1, timestamp_ms=1_000))
     assert state.expire(10**9, producer_id_expiration_ms=5_000) == 0
