@@ -5,7 +5,7 @@
 
 from broker_core.model.loading import without_archives, without_hypothesis
 
-# Every Python process that Spark starts comes in here, and a query waits for what it loads.
+# Every Python process that Spark starts imports this module, and a query waits for the imports.
 with without_hypothesis(), without_archives():
     import crc32c as _crc32c  # noqa: F401
     import kio.static.primitive as _kio_types  # noqa: F401

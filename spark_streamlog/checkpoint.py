@@ -1,9 +1,9 @@
-"""What a streaming query's checkpoint says to its sink: which query it is, and which input a batch has.
+"""Reads from a streaming query's checkpoint what its sink needs: the query's id, and the input of a batch.
 
     <checkpointLocation>/metadata            {"id":"<query id>"}: the same over all runs
     <checkpointLocation>/offsets/<batch>     the input of the batch: fixed before it runs, read when it is repeated
 
-Both are Spark's. A checkpoint that is not on a local file system, or not there, says nothing.
+Spark writes both. Of a checkpoint that is missing or not on a local file system nothing is known.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from broker_core.model.log_location import local_directory
 
 
 def query_id_of(checkpoint_location: str | None) -> str | None:
-    """None where it cannot be told: then only the tasks know it."""
+    """None where it cannot be read: then only the tasks know the id."""
     document = _read(checkpoint_location, "metadata")
     try:
         return None if document is None else str(UUID(json.loads(document)["id"]))
@@ -27,7 +27,7 @@ def query_id_of(checkpoint_location: str | None) -> str | None:
 
 
 def input_fingerprint(checkpoint_location: str | None, query_id: str | None, batch_id: int) -> str:
-    """Differs when a batch of the same number has other input; empty where it cannot be told."""
+    """Differs when a batch of the same number has another input; empty where the input cannot be read."""
     if query_id is None or query_id_of(checkpoint_location) != query_id:
         return ""
     document = _read(checkpoint_location, f"offsets/{batch_id}")

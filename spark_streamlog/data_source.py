@@ -1,7 +1,7 @@
 """`format("streamlog")`: wiring only.
 
-What is behind a door is loaded by the first who goes through it. Spark starts a Python process for each of them, and a
-query waits for what it loads.
+Each method imports what it needs when it is called. Spark starts a Python process for each of them, and a query waits
+for the imports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _PROVIDER: Final = "provider"
-"""Among the options only where Spark asks for the schema of a table that is to be created."""
+"""Present only where Spark requests the schema of a table that is to be created."""
 
 
 class StreamlogDataSource(DataSource):
@@ -38,8 +38,8 @@ class StreamlogDataSource(DataSource):
     """
 
     _was_handed_over = False
-    """Where Spark plans the write of a micro-batch it makes a new data source, and where it commits it hands one over.
-    What planning does must not be done there.
+    """Spark creates a new data source to plan the write of a micro-batch, and passes an existing one to commit it.
+    The work of planning must not be repeated in the commit.
     """
 
     def __getstate__(self) -> dict[str, Any]:
@@ -101,7 +101,7 @@ class StreamlogDataSource(DataSource):
         return StreamlogStreamWriter(options, schema, is_planning=not self._was_handed_over)
 
     def _refuse_catalog_table(self) -> None:
-        # load() has asked for the schema before, and refused that nothing was given.
+        # load() calls schema() first, which refuses empty options.
         if not self.options:
             raise condition_error("STREAMLOG_CATALOG_TABLE")
 
@@ -135,7 +135,7 @@ def _arrow_schema(options: ReadOptions) -> Any:
 
 
 def _refuse_another_schema(asked: StructType, given: Any, *, shown: str | None = None) -> None:
-    # Only a schema given by the user can differ, or that of a subject which has got a new version since load().
+    # Only a schema given by the user can differ, or that of a subject with a new version since load().
     if to_arrow_schema(asked, timezone="UTC") != given:
         shown = from_arrow_schema(given).simpleString() if shown is None else shown
         raise condition_error("STREAMLOG_FIXED_SCHEMA", asked=asked.simpleString(), given=shown)

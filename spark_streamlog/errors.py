@@ -1,15 +1,15 @@
-"""Every refusal of the data source: a named condition, its parameters, and what to do about it.
+"""The errors of the data source: each is a named condition with parameters and advice.
 
-Where Spark's Kafka connector has a condition for it, the name is Spark's, so that people find it by searching; the
+Where Spark's Kafka connector has a condition for it, the name is Spark's, so that users find it by searching; the
 wording is ours. A message reads
 
     [KAFKA_DATA_LOSS.PARTITIONS_DELETED] what happened, where. What to do, or which option changes it.
 
-What the log itself refuses (`broker_core.model.exceptions`) gets a name at the door to Spark, from its class:
+An error of the log (`broker_core.model.exceptions`) gets its condition from its class when it is passed on to Spark:
 UnknownPartitionError becomes STREAMLOG_UNKNOWN_PARTITION.
 
-The exception is pickled from tasks to the driver and from there, as text, to the user: the whole story is in the
-message, and `condition` and `parameters` are for programs.
+The exception is pickled from tasks to the driver and reaches the user as text. So the message is complete by itself;
+`condition` and `parameters` are for programs.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Condition:
 
 
 class ConditionError(StreamlogError):
-    """A refusal with a name. Fields: `condition`, `parameters`."""
+    """An error with a named condition. Fields: `condition`, `parameters`."""
 
     condition: str
     parameters: Mapping[str, Any]
@@ -150,7 +150,7 @@ CONDITIONS: dict[str, Condition] = {
         "The checkpoint holds an offset that is not one of this source: {json}. {reason}",
         'Expected {{"topic":{{"0":23}}}}. The checkpoint may belong to another source of the query.',
     ),
-    # -- data loss: fails, or warns and goes on with failOnDataLoss=false --
+    # -- data loss: fails, or warns and continues with failOnDataLoss=false --
     "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO": Condition(
         "The partition {topic_partition} appeared while the query ran and starts at {start_offset} instead of 0.",
         _LOSS_ADVICE,
@@ -186,7 +186,7 @@ CONDITIONS: dict[str, Condition] = {
         "old one is gone.",
         _LOSS_ADVICE + " Reading then goes on from the start of the new topic.",
     ),
-    # -- Trigger.AvailableNow: a partition lost or shrunk in the middle of a run fails whatever failOnDataLoss says --
+    # -- Trigger.AvailableNow: a partition lost or shrunk during a run fails regardless of failOnDataLoss --
     "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED": Condition(
         "With Trigger.AvailableNow a batch must end at the partitions that were fixed when the run began. "
         "Fixed: {tps_for_prefetched}. End: {tps_for_end_offset}.",
@@ -216,19 +216,19 @@ ADVICE_ON_THE_LOG: Final[dict[str, str]] = {
     "STREAMLOG_TOPIC_NOT_CREATED": "streamlog topic create NAME or kafka-topics.sh --create makes one. With the option "
     "topic.create=true the write makes it, if the user may.",
 }
-"""What follows the log's own words, where it cannot know what its caller can do."""
+"""The advice that follows the log's message, where the log does not know the options of its caller."""
 
 _TIMESTAMP_MS: Final = re.compile(r"\b\d{12,14}\b(?! ms\b)")
 _DURATION_MS: Final = re.compile(r"\b(\d{4,14}) ms\b")
 
 
 def condition_error(condition: str, **parameters: Any) -> ConditionError:
-    """The exception for one condition. The parameters are those that its message names; a missing one is a KeyError."""
+    """The exception for one condition. Pass the parameters that its message names; a missing one is a KeyError."""
     return ConditionError(_message(condition, parameters), condition=condition, parameters=parameters)
 
 
 def report_data_loss(condition: str, *, fail_on_data_loss: bool, **parameters: Any) -> None:
-    """Raises the condition, or logs it as a warning and returns when the query is to go on."""
+    """Raises the condition, or logs it as a warning and returns if the query is to continue."""
     if fail_on_data_loss:
         raise condition_error(condition, **parameters)
     logger.warning("%s (failOnDataLoss is false: going on)", _message(condition, parameters, with_advice=False))
@@ -238,13 +238,13 @@ _AROUND_CALLS: Final[list[Callable[[], AbstractContextManager[None]]]] = []
 
 
 def around_calls(enter: Callable[[], AbstractContextManager[None]]) -> None:
-    """Has the context entered in every call of Spark's: for those who must know that one is in progress."""
+    """Enters the context around every call from Spark: for code that must know that a call is in progress."""
     _AROUND_CALLS.append(enter)
 
 
 @contextmanager
 def with_conditions() -> Iterator[None]:
-    """Around what Spark calls: an error of the log becomes a ConditionError with the same sentence and fields."""
+    """Wraps what Spark calls: an error of the log becomes a ConditionError with the same message and fields."""
     with ExitStack() as around:
         for enter in _AROUND_CALLS:
             around.enter_context(enter())
@@ -266,7 +266,7 @@ def _named(error: StreamlogError) -> ConditionError:
 
 
 def _with_times(text: str) -> str:
-    """Milliseconds stay, for programs, and are said once more for people, whoever wrote the sentence."""
+    """Keeps the milliseconds of a message, for programs, and adds a readable form, for users."""
     text = _DURATION_MS.sub(lambda found: f"{found[0]} ({timedelta(seconds=int(found[1]) // 1000)})", text)
     return _TIMESTAMP_MS.sub(
         lambda found: f"{found[0]} ({datetime.fromtimestamp(int(found[0]) // 1000, UTC):%Y-%m-%d %H:%M:%S} UTC)", text

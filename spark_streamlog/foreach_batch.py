@@ -1,12 +1,12 @@
-"""A ready function for `foreachBatch`: what Spark refuses to a sink written in Python, exactly-once.
+"""A ready function for `foreachBatch`: exactly-once writes that Spark does not support for a sink in Python.
 
     from spark_streamlog.foreach_batch import write_to
 
     totals.writeStream.outputMode("update").foreachBatch(write_to("/data/log", topic="totals"))
 
-So a stream in update mode is written, and one stream goes to several topics: a function of your own calls several of
-them with its DataFrames. Each micro-batch is written once by `txnAppId` and `txnVersion`, which are the query's id and
-the batch's: a batch that is repeated after a crash writes nothing where it was written before.
+It writes streams in update mode. To write one stream to several topics, call several such functions from your own with
+its DataFrames. Each micro-batch is written once by `txnAppId` and `txnVersion`, which are the ids of the query and the
+batch: a batch that is repeated after a crash is skipped where it was written before.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _PAIR: Final = ("txnappid", "txnversion")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatchWriter:
-    """What `write_to` gives: called with a DataFrame and the batch's id."""
+    """The function that `write_to` returns. Spark calls it with a DataFrame and the batch's id."""
 
     options: Mapping[str, str]
     app_id: str | None
     is_exactly_once: bool
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """All rows of the DataFrame are readable when it returns; for a batch that was written before, nothing happens.
+        """All rows of the DataFrame are readable when it returns. A batch that was written before is skipped.
 
-        Raises STREAMLOG_FOREACH_BATCH_NEEDS_APP_ID where no `app_id` was given and Spark does not tell the query's id.
+        Raises STREAMLOG_FOREACH_BATCH_NEEDS_APP_ID if there is no `app_id` and Spark does not provide the query's id.
         """
         writer = frame.write.format("streamlog").mode("append").options(**self.options)
         if self.is_exactly_once:
@@ -56,13 +56,13 @@ def write_to(
     """A function for `foreachBatch` that appends each micro-batch to a log, exactly-once.
 
     path     the log directory; None where `options` name brokers
-    topic    where the rows go; None: each row's column `topic` says it
-    app_id   who writes, in place of the query's id. A batch whose number is not above the last one of the same `app_id`
-             and topic writes nothing, so a query with a new checkpoint, which counts from 0 again, needs a new one.
-             Spark Connect needs it, since Spark does not tell the query's id there.
+    topic    the topic of all rows; None: the column `topic` of each row
+    app_id   the writer's id, in place of the query's id. A batch whose number is not above the last one of the same
+             `app_id` and topic is skipped, so a query with a new checkpoint, which starts at 0 again, needs a new one.
+             Spark Connect needs it, since Spark does not provide the query's id there.
     options  of the sink, such as topic.partitions or valueFormat
 
-    The function may be called for several DataFrames of one batch if each goes to a topic of its own. Raises
+    The function may be called for several DataFrames of one batch if each is written to its own topic. Raises
     STREAMLOG_INVALID_OPTIONS at once.
     """
     given = {"path": path, "topic": topic, **(options or {})}

@@ -6,16 +6,16 @@
     events.select(from_avro("value", options={"registry.url": "http://registry:8081", "subject": "events-value"}))
 
 `from_avro`, `to_avro`, `from_protobuf` and `to_protobuf` take what pyspark.sql.avro.functions and
-pyspark.sql.protobuf.functions take, and give the same types; `serde.avro_schema` and `serde.protobuf_types` say where
-they differ. The options are those of the source and sink without their prefix (see `format_options`): a registry makes
-of both Avro functions ones for Confluent's wire format. The others are Kafka's own serializers and JSON.
+pyspark.sql.protobuf.functions take, and return the same types; `serde.avro_schema` and `serde.protobuf_types` say where
+they differ. The options are those of the source and sink without their prefix (see `format_options`): with a registry
+both Avro functions use Confluent's wire format. The other functions are Kafka's own serializers and JSON.
 
 A corrupt value fails the query with the mode FAILFAST, the default as in Spark, and is null with PERMISSIVE: the whole
-value, where spark-avro and spark-protobuf give a struct of nulls. A null is null both ways. Bytes left over behind an
-Avro value are corrupt too; spark-avro passes them over.
+value, where spark-avro and spark-protobuf return a struct of nulls. A null is null both ways. An Avro value with extra
+bytes after its end is corrupt too; spark-avro ignores them.
 
-Executors need this package, installed or by --py-files. A registry's file is read on them, schema and descriptor files
-are not: their content travels with the query.
+Executors need this package, installed or by --py-files. They read a registry's file, but not schema and descriptor
+files: their content is sent with the query.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def from_avro(data: Column | str, jsonFormatSchema: str | None = None, options: 
 
 
 def to_avro(data: Column | str, jsonFormatSchema: str = "", options: Options = None) -> Column:
-    """Avro values of a column, with the schema that is given or else with the one that spark-avro makes of its type.
+    """Avro values of a column, with the given schema or else with the one that spark-avro derives from its type.
 
     The bytes are those of the value itself: spark-avro makes a nullable column a union with null, and begins each value
     with its branch. With a registry the schema is registered under the option subject, or only looked up there with
-    autoRegister=false, and its id stands before each value.
+    autoRegister=false, and each value is prefixed with its id.
     """
     settings = _settings("to_avro", FormatKind.AVRO, {"schema": jsonFormatSchema or None}, options)
     return _encoding("to_avro", data, settings, BinaryType())
@@ -88,8 +88,8 @@ def to_protobuf(
     options: Options = None,
     binaryDescriptorSet: bytes | None = None,
 ) -> Column:
-    """Protobuf values of a column of structs. With a registry the latest schema id of the option subject stands before
-    each, or with wireFormat=confluent the option schema.id.
+    """Protobuf values of a column of structs. With a registry each is prefixed with the latest schema id of the option
+    subject, or with wireFormat=confluent with the option schema.id.
     """
     given = {"message": messageName, "descriptor.file": descFilePath}
     settings = _settings("to_protobuf", FormatKind.PROTOBUF, given, options, binaryDescriptorSet)
@@ -97,22 +97,22 @@ def to_protobuf(
 
 
 def from_json(data: Column | str, schema: str | None = None, options: Options = None) -> Column:
-    """A typed column of JSON texts, given as bytes or as strings; without a schema the texts, checked to be JSON.
+    """A typed column from JSON texts in bytes or strings; without a schema the texts, checked to be valid JSON.
 
-    The schema is Spark's DDL or what df.schema.json() gives. Stricter than Spark's own from_json: what does not fit the
-    schema makes the whole value corrupt.
+    The schema is Spark's DDL or the text of df.schema.json(). Stricter than Spark's own from_json: a field that does
+    not fit the schema makes the whole value corrupt.
     """
     settings = _settings("from_json", FormatKind.JSON, {"schema": schema}, options)
     return _decoding("from_json", data, settings)
 
 
 def to_json(data: Column | str) -> Column:
-    """JSON texts of structs, maps or arrays, as Spark's own to_json writes them but for times, which are in UTC."""
+    """JSON texts of structs, maps or arrays, as Spark's own to_json writes them, except that times are in UTC."""
     return _encoding("to_json", data, FormatSettings(kind=FormatKind.JSON), StringType())
 
 
 def from_string(data: Column | str, options: Options = None) -> Column:
-    """UTF-8 as a string. (Casting to string does it too, and lets through what is not UTF-8.)"""
+    """UTF-8 as a string. (A cast to string does it too, but accepts invalid UTF-8.)"""
     return _decoding("from_string", data, _settings("from_string", FormatKind.STRING, {}, options))
 
 
@@ -150,7 +150,7 @@ def to_int(data: Column | str) -> Column:
 
 
 def to_long(data: Column | str) -> Column:
-    """Of a bigint or a narrower whole number."""
+    """For a bigint or a narrower integer."""
     return _encoding("to_long", data, FormatSettings(kind=FormatKind.LONG), BinaryType())
 
 
@@ -209,9 +209,9 @@ def _encoding(function: str, data: Column | str, settings: FormatSettings, retur
 
 
 def _column_function(function: str, rows: Callable[[Any], Any], return_type: DataType) -> Callable[..., Column]:
-    # The name stands in the plan and in the column's name, as that of a built-in function does.
+    # The name appears in the plan and in the column's name, like that of a built-in function.
     rows.__name__ = rows.__qualname__ = function
-    # The type hints of `rows` say that it takes and gives whole arrays.
+    # By the type hints of `rows` Spark passes and expects whole arrays.
     wrapped: Callable[..., Column] = arrow_udf(rows, return_type)
     return wrapped
 
@@ -238,7 +238,7 @@ def encoded_column(settings: FormatSettings, column: Any) -> Any:
 
 @lru_cache(maxsize=64)
 def _encoder(settings: FormatSettings, arrow_type: Any) -> Encoder:
-    """A schema made of the column's type is known here only, so that its id is asked for here, once in each process."""
+    """A schema derived from the column's type is known only here, so its id is requested here, once in each process."""
     if settings.wire_format is WireFormat.CONFLUENT:
         settings = with_schema_id(settings, arrow_type)
     return encoder_for(settings, arrow_type)

@@ -1,4 +1,4 @@
-"""Says in one sentence how to get Java when PySpark would not find it."""
+"""Explains in one sentence how to install Java when PySpark would not find it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MINIMUM_JAVA_VERSION = 17
 
 
 def missing_java_advice() -> str | None:
-    """What to do about a missing or too old Java, or None if all is well. Looks where PySpark does."""
+    """Advice on a missing or too old Java, or None if it is fine. Searches where PySpark does."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     advice = (

@@ -1,8 +1,8 @@
-"""The only place that opens a log. One per process and place; never one inherited across a fork.
+"""The only module that opens a log. One log per process and target; never one inherited across a fork.
 
-Python workers of Spark are forked from a daemon and reused, so an opened log is kept for the next task; the process id
-in its key says that it is this process's own. A worker that is idle for some seconds releases the directories that it
-has open (see `spark_calls`); the opened log stays, and opens its directory again at its next use.
+Python workers of Spark are forked from a daemon and reused, so an opened log is kept for the next task. The process id
+in its key ensures that it belongs to this process. A worker that is idle for some seconds releases its open directories
+(see `spark_calls`); the opened log stays, and opens its directory again at its next use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from spark_streamlog.spark_calls import SPARK_CALLS
 
 _lock = threading.Lock()
 _opened: dict[tuple[int, LogTarget, bool], Cluster] = {}
-"""By process, place, and whether a directory may be made a log."""
+"""By process, target, and whether a log may be created in a directory."""
 
 
 class ObjectLog(Cluster, StagedWrites, PlannedReads, Protocol):
@@ -45,7 +45,7 @@ def open_for_reading(target: LogTarget) -> Cluster:
 
 
 def open_existing(target: LogTarget) -> Cluster:
-    """For reading and writing a log that is there: nothing that is done with it makes a log.
+    """For reading and writing an existing log: it never creates one.
 
     Raises DirectoryFormatError when there is none; on object storage the first call raises ObjectLogFormatError.
     """
@@ -53,12 +53,12 @@ def open_existing(target: LogTarget) -> Cluster:
 
 
 def open_for_writing(target: LogTarget) -> Cluster:
-    """Makes the log directory when there is none. On the driver only: what a task makes, the driver may never see."""
+    """Creates the log directory if there is none. On the driver only: the driver may not see what a task creates."""
     return _open(target, create=True)
 
 
 def _open(target: LogTarget, *, create: bool) -> Cluster:
-    # At brokers nothing is made by opening: one connection pool serves all.
+    # Opening brokers creates nothing: one connection pool serves all.
     key = (os.getpid(), target, create and target.brokers is None)
     with _lock:
         if key not in _opened:
@@ -67,7 +67,7 @@ def _open(target: LogTarget, *, create: bool) -> Cluster:
 
 
 def _reopened(target: LogTarget, *, create: bool) -> Cluster:
-    # Only one door is loaded: a query waits for it in every process that Spark starts.
+    # Only the needed module is imported: a query waits for it in every process that Spark starts.
     if target.objects is not None:
         from broker_core.object_cluster.open_objects import open_objects
 
@@ -82,7 +82,7 @@ def _reopened(target: LogTarget, *, create: bool) -> Cluster:
 
 
 def _release_directories() -> bool:
-    """False when one is busy with maintenance and has to be asked again."""
+    """False if one is busy with maintenance; then call again later."""
     own: list[Any] = [
         cluster for (pid, target, _), cluster in _opened.items() if pid == os.getpid() and target.is_directory
     ]
@@ -95,7 +95,7 @@ SPARK_CALLS.on_idle(_release_directories)
 
 
 def _renew_lock_after_fork() -> None:
-    # Another thread of the parent may have held it. The parent's logs stay where they are, under its process id.
+    # Another thread of the parent may have held the lock. The parent's logs stay in the cache, under its process id.
     global _lock
     _lock = threading.Lock()
 

@@ -1,6 +1,6 @@
-"""Refusals of the sink: named conditions, beside those of the source in `errors`.
+"""The errors of the sink: named conditions, in addition to those of the source in `errors`.
 
-What is wrong with the columns is Spark's wording where its Kafka sink has one; there it has no condition's name.
+Complaints about columns have Spark's wording where its Kafka sink has one; Spark has no condition for them.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ SINK_CONDITIONS: Final[dict[str, Condition]] = {
 
 
 def sink_error(condition: str, **parameters: Any) -> ConditionError:
-    """The exception for one condition. The parameters are those that its message names; a missing one is a KeyError."""
+    """The exception for one condition. Pass the parameters that its message names; a missing one is a KeyError."""
     entry = SINK_CONDITIONS[condition]
     message = f"[{condition}] {entry.message.format(**parameters)} {entry.advice.format(**parameters)}"
     return ConditionError(message, condition=condition, parameters=parameters)

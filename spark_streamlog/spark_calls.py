@@ -1,12 +1,12 @@
-"""What Spark called and is still running in this process, and what is done when nothing was for some seconds.
+"""Counts the calls from Spark that are running in this process, and releases open logs when it has been idle.
 
 Spark keeps its Python workers for a minute after their last task. A log that stays open in them keeps its directory's
-lock, and no broker can start. So what is open is released when the process is idle, by a thread of its own:
+lock, and no broker can start. So a thread releases open logs when the process is idle:
 
-    call     begins: takes the mutex, counts ─► works ─► ends: counts
+    call     begins: takes the mutex, counts up ─► works ─► ends: counts down
     watcher  sleeps ─► takes the mutex ─► nothing runs, and nothing did for IDLE_SECONDS: releases ─► ends
 
-A call that begins while the watcher releases waits for it, and opens again what it needs. The process that plans a
+A call that begins while the watcher releases waits for it, and reopens what it needs. The process that plans a
 stream is never idle as long as the query runs.
 """
 
@@ -26,7 +26,7 @@ IDLE_SECONDS: Final = 3.0
 
 
 class SparkCalls:
-    """Of one process. `release` is called when it is idle; it answers whether all could be released."""
+    """The calls of one process. `release` is called when it is idle, and returns whether all logs were released."""
 
     def __init__(self, *, idle_seconds: float = IDLE_SECONDS, now: Callable[[], float] = time.monotonic) -> None:
         self._idle_seconds = idle_seconds
@@ -62,7 +62,7 @@ class SparkCalls:
             self._running_count += 1
 
     def release_if_idle(self) -> float | None:
-        """How many seconds later to look again; None when there is nothing to wait for."""
+        """Seconds until the next check; None if there is nothing to wait for."""
         with self._mutex:
             left_seconds = self._idle_since + self._idle_seconds - self._now()
             if self._running_count or left_seconds > 0:
@@ -87,7 +87,7 @@ class SparkCalls:
 
 
 def is_spark_worker() -> bool:
-    """A process that Spark may keep when it has done its work. In a program of the user's own nobody waits for it."""
+    """A process that Spark may keep after its work is done. A user's own program needs no release."""
     return "SPARK_REUSE_WORKER" in os.environ or any(name.startswith("PYTHON_WORKER_FACTORY_") for name in os.environ)
 
 

@@ -1,4 +1,4 @@
-"""The wall clock, in the unit of everything in the log."""
+"""The wall clock in milliseconds, the log's unit of time."""
 
 from __future__ import annotations
 

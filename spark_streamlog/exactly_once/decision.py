@@ -1,18 +1,18 @@
-"""What the log remembers of the last decided batch: a committed offset of the sink's group.
+"""The last decided batch, as stored in the log: a committed offset of the sink's group.
 
     offset      the batch: a micro-batch's id, or txnVersion
-    metadata    JSON, for whoever repeats, finishes or questions the decision:
+    metadata    JSON, to repeat, finish or check the decision:
                   driver     [producer id, epoch] of the driver that decided
                   tasks      how many tasks the batch had
                   attempts   {task: attempt} of those whose transaction is not that of attempt 0; in a directory, where
-                             nobody has to know, missing if the text would not fit
+                             it is not needed, missing if the text would not fit
                   input      fingerprint of the input's offsets, where the driver could read them
-                and at brokers, so that what a dead driver has decided can be ended by another one:
+                and at brokers, so that another driver can finish the decision of a dead one:
                   turn       1 where the tasks' transactional ids are those of every second batch
                   idle       tasks that wrote nothing and have no transaction, as 0-3,7
                   epochs     producer epochs of the other tasks' transactions in order, as 4*2,7 for 4, 4, 7
 
-Metadata that is not ours (somebody committed an offset by hand) leaves only the offset to go by.
+If the metadata is not ours (an offset was committed by hand), only the offset is used.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from spark_streamlog.exactly_once.sink_identity import DECISION_PARTITION, SinkI
 from spark_streamlog.sink_conditions import sink_error
 
 _MAX_TASK_COUNT = 1_000_000
-"""Of one batch; Spark's schedulers know of no such job."""
+"""Per batch. No job of Spark has so many tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """`batch` is decided, and so is every earlier one. `input_fingerprint` is empty where nothing is known."""
+    """`batch` is decided, and so is every earlier one. `input_fingerprint` is empty if the input is unknown."""
 
     batch: int
     decided_by: ProducerIdAndEpoch | None = None
@@ -51,7 +51,7 @@ class Decision:
         )
 
     def transactions(self, identity: SinkIdentity) -> dict[str, int]:
-        """The tasks' transactions that were decided: producer epochs by transactional id. Empty in a directory."""
+        """The tasks' decided transactions: producer epochs by transactional id. Empty in a directory."""
         tasks = (task for task in range(self.task_count) if task not in self.idle_tasks)
         return {
             identity.task_id(task, self.attempts.get(task, 0), self.turn): epoch
@@ -60,7 +60,7 @@ class Decision:
 
 
 def last_decision(cluster: Cluster, identity: SinkIdentity) -> Decision | None:
-    """None: nothing was ever decided, or by nobody who needs to know (a single write)."""
+    """None: nothing was ever decided, or the sink stores no decision (a single write)."""
     if identity.decision_group is None:
         return None
     committed = cluster.fetch_offsets(identity.decision_group, [DECISION_PARTITION]).get(DECISION_PARTITION)
@@ -70,10 +70,10 @@ def last_decision(cluster: Cluster, identity: SinkIdentity) -> Decision | None:
 def find_decision(
     cluster: Cluster, identity: SinkIdentity, batch: int, *, input_fingerprint: str = ""
 ) -> Decision | None:
-    """The decision that covers this batch: then it must not be written. None: it is to be written.
+    """The decision that covers this batch: then it must not be written. None: the batch must be written.
 
-    Raises STREAMLOG_BATCH_NOT_NEXT when a query's batch lies behind the last decided one, or is decided with another
-    input: its checkpoint is not the one that the log knows, and neither writing nor skipping would be right.
+    Raises STREAMLOG_BATCH_NOT_NEXT if a query's batch is before the last decided one, or is decided with another input:
+    its checkpoint is not the one that the log knows, and neither writing nor skipping would be right.
     """
     decided = last_decision(cluster, identity)
     if decided is None or decided.batch < batch:
@@ -84,7 +84,7 @@ def find_decision(
 
 
 def next_turn(cluster: Cluster, identity: SinkIdentity) -> int:
-    """Of the batch behind the last decided one."""
+    """The turn of the batch after the last decided one."""
     if cluster.ends_together:
         return 0
     decided = last_decision(cluster, identity)
@@ -92,7 +92,7 @@ def next_turn(cluster: Cluster, identity: SinkIdentity) -> int:
 
 
 def encode_decision(decision: Decision) -> GroupOffset:
-    """Raises STREAMLOG_TOO_MANY_TASKS where others must know all of it and it does not fit."""
+    """Raises STREAMLOG_TOO_MANY_TASKS if other drivers need all of it and it does not fit."""
     document: dict[str, object] = {"tasks": decision.task_count}
     if decision.decided_by is not None:
         document["driver"] = [decision.decided_by.producer_id, decision.decided_by.producer_epoch]
@@ -172,7 +172,7 @@ def _numbers_in_runs(text: str) -> Iterator[int]:
 
 
 def _bounded(numbers: range) -> range:
-    """What somebody has written by hand must not make more of it."""
+    """The bound for values that may have been written by hand."""
     if len(numbers) > _MAX_TASK_COUNT:
         raise ValueError(f"no batch has {len(numbers)} tasks")
     return numbers

@@ -1,19 +1,19 @@
-"""What the driver does for one sink: take over, decide, abandon, end leftovers.
+"""The driver's side of one sink: take over, decide, abandon, end leftovers.
 
     take_over   when a batch is planned: fences every older driver and ends what its tasks left open
     decide      when all tasks are done: the decision and all their transactions, in one
-    publish     the same for a single write, which leaves no decision behind
+    publish     the same for a single write, which stores no decision
     abandon     when a task failed: nothing of the batch becomes readable
 
-A driver that has been fenced without knowing it must do no harm. So transactions are ended by their producer id and
-epoch, never by their name alone: names are used again from batch to batch, epochs are not. And leftovers are listed
-first, then it is asked whether this driver is still the current one, then they are ended: what was open while it was
-current is not a newer driver's. What is opened after the list is refused by `TaskTransaction.add_partitions`.
+A driver that was fenced and does not know it yet must do no harm. So transactions are ended by producer id and epoch,
+never by transactional id alone: ids are reused from batch to batch, epochs are not. And leftovers are listed first,
+then the driver checks that it is still the current one, then it ends them: a transaction that was open while it was
+current does not belong to a newer driver. `TaskTransaction.add_partitions` refuses what is opened after the list.
 
 Where transactions are not ended together (at brokers) a driver may die between the decision and the last end. The next
-one commits what is left of that batch, by the names in the decision, before it does anything else (`finish_decided`).
-What is open under those names cannot be of a later batch, since batches take turns with two sets of ids: those of batch
-n are used again by batch n + 2, and that begins when batch n + 1 is decided.
+driver first commits the rest of that batch, by the ids in the decision (`finish_decided`). An open transaction with one
+of those ids cannot belong to a later batch, since batches alternate between two sets of ids: those of batch n are used
+again by batch n + 2, which begins after batch n + 1 is decided.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _ABORTED: Final = frozenset({TransactionState.PREPARE_ABORT, TransactionState.CO
 class SinkDriver:
     """The driver's side of `commit_protocol`, by transactions.
 
-    All that must be remembered between the calls is in the log and in `driver`, which `take_over` gives.
+    All state between the calls is in the log and in `driver`, which `take_over` returns.
 
-    Where planning cannot know whose batch it is, `driver` is None in the later calls: then `decide` takes over, and of
-    two drivers the one that decides first has the batch.
+    If planning does not know the sink, `driver` is None in the later calls: then `decide` takes over, and of two
+    drivers the first to decide commits the batch.
     """
 
     def __init__(self, cluster: Cluster, identity: SinkIdentity, *, now_ms: Callable[[], int]) -> None:
@@ -71,7 +71,7 @@ class SinkDriver:
         self._now_ms = now_ms
 
     def take_over(self) -> TransactionalProducer:
-        """Before the tasks start. The next call of `decide` needs what is returned."""
+        """Called before the tasks start. The next call of `decide` needs the returned value."""
         log_step(Step.PLANNING, driver_id=self._identity.driver_id)
         driver = self._fence_older_drivers()
         self._finish_decided()
@@ -98,9 +98,9 @@ class SinkDriver:
     def decide(
         self, decision: Decision, opened: Sequence[OpenTransaction], *, driver: TransactionalProducer | None
     ) -> None:
-        """The batch is readable when this returns, and was not before it. Repeating it is harmless.
+        """The batch is readable when this returns, and is not before the decision. It is idempotent.
 
-        `decision` lacks only who decides. Raises STREAMLOG_DRIVER_FENCED, STREAMLOG_TRANSACTION_EXPIRED,
+        `decision` lacks only the deciding driver. Raises STREAMLOG_DRIVER_FENCED, STREAMLOG_TRANSACTION_EXPIRED,
         STREAMLOG_TRANSACTION_FENCED and STREAMLOG_BATCH_NOT_NEXT; then nothing of the batch is readable, unless another
         driver has decided it.
         """
@@ -129,7 +129,7 @@ class SinkDriver:
             with self._only_warning():
                 self._abort_leftovers(lambda: self._is_current(decider))
         else:
-            self._finish_decided()  # a first call may have failed between two ends
+            self._finish_decided()  # an earlier call may have failed between two ends
         log_step(Step.COMMITTED, driver_id=self._identity.driver_id, batch=decision.batch)
 
     def publish(self, opened: Sequence[OpenTransaction], *, driver: TransactionalProducer) -> None:
@@ -141,14 +141,14 @@ class SinkDriver:
                 self._commit_together(producers)
             log_step(Step.DECIDED, driver_id=self._identity.driver_id, transactions=len(opened))
         with self._only_warning():
-            # Attempts that start late find their driver fenced, and open nothing that only a timeout would end.
+            # Late attempts find their driver fenced, and open no transaction that only a timeout would end.
             closed = self._fence_older_drivers()
             self._abort_leftovers(lambda: self._is_current(closed))
         log_step(Step.COMMITTED, driver_id=self._identity.driver_id)
 
     def abandon(self, written: Sequence[OpenTransaction], *, driver: TransactionalProducer | None) -> None:
-        """Ends what the batch left open; what is decided stays. Harmless for a driver that has been fenced. Where the
-        driver is not known, a broker's current one is fenced.
+        """Ends the open transactions of the batch; a decision stays. Harmless for a fenced driver. If the driver is not
+        known, the current one is fenced at brokers.
 
         Attempts that are still running find their driver fenced from now on.
         """
@@ -160,10 +160,10 @@ class SinkDriver:
             self._abort_all(self._undecided([transaction.producer for transaction in written], driver))
         log_step(Step.ABORTED, driver_id=self._identity.driver_id)
 
-    # -- the driver's own id --
+    # -- the driver's transactional id --
 
     def _fence_older_drivers(self) -> TransactionalProducer:
-        """Also ends an older driver's own transaction: a decision that was made is finished, another is aborted."""
+        """Also ends an older driver's own transaction: finishes it if it was decided, else aborts it."""
         driver = new_producer(self._cluster, self._identity.driver_id)
         log_step(Step.TAKEN_OVER, **ids_of(driver))
         return driver
@@ -176,9 +176,9 @@ class SinkDriver:
         return True
 
     def _ends_again(self, driver: TransactionalProducer, *, commit: bool) -> bool:
-        """Ends the driver's own transaction, or repeats its end, which is harmless as long as no newer driver came.
+        """Ends the driver's own transaction, or repeats its end, which is harmless until a newer driver takes over.
 
-        Even where nothing is open an abort fences the driver: attempts that it planned open nothing any more.
+        Even if nothing is open, an abort fences the driver: attempts that it planned cannot open transactions any more.
         """
         try:
             self._cluster.end_transaction(driver, commit=commit)
@@ -189,8 +189,8 @@ class SinkDriver:
     # -- the tasks' transactions --
 
     def _finish_decided(self) -> None:
-        """Commits what a dead driver had decided and not ended. Raises STREAMLOG_BATCH_INCOMPLETE where that is too
-        late: a transaction timed out in between, or somebody ended it."""
+        """Commits the transactions that a dead driver had decided and not ended. Raises STREAMLOG_BATCH_INCOMPLETE if
+        it is too late: a transaction timed out in between, or was ended by other means."""
         if self._cluster.ends_together:
             return
         decided = last_decision(self._cluster, self._identity)
@@ -199,7 +199,7 @@ class SinkDriver:
             return
         described = self._cluster.describe_transactions(epochs)
         if last_decision(self._cluster, self._identity) != decided:
-            return  # a newer driver is at work, and has finished this batch before it decided the next one
+            return  # a newer driver is active, and finished this batch before it decided the next one
         lost = []
         for name, found in described.items():
             producer = TransactionalProducer(
@@ -220,22 +220,22 @@ class SinkDriver:
             )
 
     def _decided_ids(self) -> frozenset[str]:
-        """Of transactions that must not be aborted, open as they may be."""
+        """The ids of transactions that must not be aborted, even if they are open."""
         decided = None if self._cluster.ends_together else last_decision(self._cluster, self._identity)
         return frozenset(() if decided is None else decided.transactions(self._identity))
 
     def _undecided(
         self, producers: Sequence[TransactionalProducer], driver: TransactionalProducer | None
     ) -> Sequence[TransactionalProducer]:
-        """Without those that this batch's own commit has decided, and died before it ended them.
+        """Without those that this batch's own commit decided but did not end before it died.
 
         commit    ends the driver's own transaction ─► dies
-        abort         finds the driver's transaction decided ─► the tasks' are left to the next driver, which commits
+        abort         finds the driver's transaction decided ─► leaves the tasks' to the next driver, which commits
         """
         if self._cluster.ends_together or self._identity.decision_group is None:
             return producers
-        # First the driver's transaction is over, so that the decision is readable, or will never be made. Nobody knows
-        # whether a commit that was given up is dead: where its driver is not known it is fenced, as by the next commit.
+        # First the driver's transaction ends, so that the decision is either readable or never made. It is unknown
+        # whether an abandoned commit is still running: if its driver is not known it is fenced, as by the next commit.
         if driver is None:
             self._fence_older_drivers()
         else:
@@ -247,7 +247,7 @@ class SinkDriver:
     def _signed(
         self, decision: Decision, opened: Sequence[OpenTransaction], decider: TransactionalProducer
     ) -> Decision:
-        """With who decides; where others may have to end it, also with which transactions it is about."""
+        """The decision with its driver; where another driver may have to finish it, also with its transactions."""
         signed = replace(
             decision,
             decided_by=ProducerIdAndEpoch(producer_id=decider.producer_id, producer_epoch=decider.producer_epoch),
@@ -266,7 +266,7 @@ class SinkDriver:
         )
 
     def _abort_leftovers(self, is_still_current: Callable[[], bool]) -> None:
-        """All that is open under this sink's prefix; in the ordinary case there is nothing, and nothing is asked."""
+        """All open transactions with this sink's prefix; usually there are none, and no request follows."""
         leftovers = [
             TransactionalProducer(
                 transactional_id=left.transactional_id,
@@ -282,8 +282,8 @@ class SinkDriver:
             self._abort_all([left for left in leftovers if left.transactional_id not in decided_ids])
 
     def _commit_together(self, producers: Sequence[TransactionalProducer]) -> None:
-        """An error after the decision (a disk that is full when the markers are written) is no failure: nobody can take
-        the decision back, and whoever next looks at the transactions finishes it.
+        """An error after the decision (such as a full disk when the markers are written) is not a failure: the decision
+        is final, and the next process that reads the transactions finishes it.
         """
         first = producers[0]
         try:
@@ -295,7 +295,7 @@ class SinkDriver:
             logger.warning("%s is decided; not all of it is readable yet: %s", self._identity.title, error)
 
     def _abort_all(self, producers: Sequence[TransactionalProducer]) -> None:
-        """Those that are still open: together if all are, else one by one."""
+        """Ends those that are still open: together if all are, else one by one."""
         if not self._abort_together(producers) and len(producers) > 1:
             for producer in producers:
                 self._abort_together([producer])
@@ -306,7 +306,7 @@ class SinkDriver:
         try:
             self._cluster.end_transaction(producers[0], commit=False, together_with=producers[1:])
         except (ProducerError, UnknownTransactionalIdError):
-            return False  # one of them is ended already, or has a newer owner who ends it
+            return False  # one of them is ended already, or belongs to a newer owner that ends it
         for producer in producers:
             log_step(Step.LEFTOVER_ENDED, **ids_of(producer))
         return True
@@ -314,7 +314,7 @@ class SinkDriver:
     def _accept_earlier_decision(
         self, found: Decision, opened: Sequence[OpenTransaction], decider: TransactionalProducer
     ) -> None:
-        """The batch was decided by a run that died, or by another driver in the meantime."""
+        """The batch was decided by an earlier run that died, or by another driver in the meantime."""
         require_current(self._cluster, self._identity, decider)
         described = self._cluster.describe_transactions([one.producer.transactional_id for one in opened])
         still_open = [
@@ -331,7 +331,7 @@ class SinkDriver:
 
     @contextmanager
     def _only_warning(self) -> Iterator[None]:
-        """Around what follows a decision: a batch that is decided is not to be reported as failed."""
+        """Wraps what follows a decision: a decided batch must not be reported as failed."""
         try:
             yield
         except StreamlogError as error:
@@ -357,7 +357,7 @@ class SinkDriver:
 
 
 def _is_decided(found: TransactionDescription | None, producer: TransactionalProducer) -> bool:
-    """Whether this producer's transaction is committed, or about to be. Its end has raised the epoch (KIP-890)."""
+    """Whether this producer's transaction is committed, or being committed. Its end raised the epoch (KIP-890)."""
     return (
         found is not None
         and found.state in (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT)

@@ -1,18 +1,18 @@
-"""Under which names a sink appears in the log: its transactional ids and its decision group.
+"""The names of a sink in the log: its transactional ids and its decision group.
 
-    who                                  transactional ids                            decision group
+    sink                                 transactional ids                            decision group
     a streaming query                    <query id>-…                                 streamlog-sink-<query id>
     an application with txnAppId         streamlog-app-<hash>-<its name>-…            streamlog-sink-<txnAppId>/<topic>
       its topic in a column              the same                                     streamlog-sink-<txnAppId>
-    a single batch write                 streamlog-write-<random id>-…                none: nothing comes after it
+    a single batch write                 streamlog-write-<random id>-…                none: no batch follows
 
     … is driver, or <task>-<attempt>: a speculative or a retried attempt does not fence the one that finished.
-    At brokers batches take turns with two sets of ids, <task>-<attempt> and <task>-<attempt>-b: see `sink_driver`.
+    At brokers batches alternate between two sets of ids, <task>-<attempt> and <task>-<attempt>-b: see `sink_driver`.
 
-All ids of one sink begin with its prefix, and no other sink's ids do: a query id and a hash have one length, and the
-name of an application, which is a user's text, stands behind the hash. In the group it is percent-encoded, so that it
-has no slash. The topic belongs to an application's identity because Delta's pair belongs to a table: one foreachBatch
-may write one version to several topics.
+All ids of one sink begin with its prefix, and no other sink's ids do: query ids and hashes have a fixed length, and the
+name of an application, which is a user's text, comes after the hash. In the group it is percent-encoded, so that it has
+no slash. The topic is part of an application's identity because Delta's pair belongs to a table: one foreachBatch may
+write one version to several topics.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from broker_core.model.identifiers import SINGLE_USE_ID_PREFIX, SINK_GROUP_PREFI
 from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC
 
 DECISION_PARTITION: Final = TopicPartition(CONSUMER_OFFSETS_TOPIC, 0)
-"""The group's offset in this partition is the last decided batch: it exists wherever groups do, and nobody reads it by
-a group."""
+"""The group's offset in this partition is the last decided batch. The partition exists wherever groups do, and no
+consumer group reads it."""
 
 _OF_TURN: Final = ("", "-b")
 
 _NAME_CHARACTERS: Final = 40
-"""Of an application's name in its transactional ids, where it only serves the reader of a list."""
+"""For an application's name in its transactional ids, where it only helps users who read a list."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkIdentity:
-    """`prefix` begins every transactional id of this sink and of no other one; `title` says in messages who this is."""
+    """All transactional ids of this sink, and of no other one, begin with `prefix`; `title` is its name in messages."""
 
     title: str
     prefix: str
@@ -48,7 +48,7 @@ class SinkIdentity:
 
     @property
     def batches_come_in_order(self) -> bool:
-        """Whether a batch behind the last decided one is an error (a query's) or was decided too (Delta's rule)."""
+        """Whether a batch before the last decided one is an error (for a query) or already written (Delta's rule)."""
         return self.query_id is not None
 
     @property
@@ -60,7 +60,7 @@ class SinkIdentity:
 
 
 def query_identity(query_id: str) -> SinkIdentity:
-    """Of a streaming query, over all its runs: the id is in its checkpoint. ValueError for what is no UUID."""
+    """For a streaming query, over all its runs: the id is in its checkpoint. ValueError if it is not a UUID."""
     query_id = str(UUID(query_id))
     return SinkIdentity(
         title=f"the query {query_id}",
@@ -71,7 +71,7 @@ def query_identity(query_id: str) -> SinkIdentity:
 
 
 def application_identity(app_id: str, *, topic: str | None) -> SinkIdentity:
-    """Of all batch writes with this txnAppId to this topic; None: to the topics that a column names."""
+    """For all batch writes with this txnAppId to this topic; None: to the topics that a column names."""
     scope = quote(app_id, safe="") + ("" if topic is None else f"/{topic}")
     digest = hashlib.sha256(scope.encode()).hexdigest()[:16]
     return SinkIdentity(

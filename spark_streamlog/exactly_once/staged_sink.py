@@ -5,8 +5,8 @@
     driver   commit(facts, ...)   ONE conditional request makes all rows of all tasks readable, in all partitions,
                                   or finds that the batch was committed before
 
-A driver that was replaced loses the race for the next commit or finds its batch committed, so nothing has to be fenced,
-aborted or finished. Data of dead tasks is garbage that no commit refers to; maintenance removes it.
+A driver that was replaced fails its next conditional request or finds its batch committed, so nothing must be fenced,
+aborted or finished. Data of dead tasks is garbage that no commit refers to; maintenance deletes it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class StagedTask:
 
 
 class StagedDriver:
-    """The driver's side. There is no token: nothing has to be fenced."""
+    """The driver's side. There is no token: nothing must be fenced."""
 
     def __init__(self, log: StagedWrites, identity: SinkIdentity) -> None:
         self._log = log
@@ -104,7 +104,7 @@ class StagedDriver:
 
 
 def committed_version(log: StagedWrites, identity: SinkIdentity, batch: int) -> AppVersion | None:
-    """The last committed version if it covers this batch. Raises STREAMLOG_BATCH_NOT_NEXT for a query whose batch lies
+    """The last committed version if it covers this batch. Raises STREAMLOG_BATCH_NOT_NEXT for a query whose batch is
     before it."""
     if identity.decision_group is None:
         return None

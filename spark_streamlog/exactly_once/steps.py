@@ -1,9 +1,9 @@
-"""Every point of the protocol at which a process may die, each one a log line with its ids as fields.
+"""Every point of the protocol at which a process may die, each with a log line that has its ids as fields.
 
     logging.getLogger("spark_streamlog.exactly_once")
 
-Decisions, what is aborted and who is fenced are logged at INFO, the points in between at DEBUG. A record has `step`, a
-Step, and `ids`, a dict: so a handler can follow the protocol, or end the process at a step, without a hook in the code.
+Decisions, aborts and fencings are logged at INFO, the points in between at DEBUG. A record has `step`, a Step, and
+`ids`, a dict: a handler can follow the protocol, or end the process at a step, without a hook in the code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ logger = logging.getLogger("spark_streamlog.exactly_once")
 
 
 class Step(enum.Enum):
-    """In the order in which a batch passes them. What is said is what holds when the line is written."""
+    """In the order in which a batch reaches them. Each description is true when the line is written."""
 
     # -- the driver plans --
     PLANNING = "planning"
@@ -27,7 +27,7 @@ class Step(enum.Enum):
 
     # -- a task --
     TASK_STARTED = "task started"
-    """Nothing is looked at yet."""
+    """Nothing is checked yet."""
     TASK_SKIPS = "task skips"
     """The batch is decided already: the task writes nothing."""
     TASK_MAY_WRITE = "task may write"
@@ -51,22 +51,22 @@ class Step(enum.Enum):
     DECIDED = "decided"
     """All transactions of the batch are committed."""
     COMMITTED = "committed"
-    """Leftovers are ended too. Spark has not yet noted the commit."""
+    """Leftovers are ended too. Spark has not logged the commit yet."""
     ALREADY_DECIDED = "already decided"
     """A repeated batch: its decision was found, nothing new is committed."""
 
     # -- the driver aborts --
     ABORTING = "aborting"
     ABORTED = "aborted"
-    """What the batch had open is ended."""
+    """The open transactions of the batch are ended."""
 
-    # -- whenever it happens --
+    # -- at any time --
     DECIDED_ENDED = "decided transaction ended"
-    """A dead driver had decided it and not committed it yet (at brokers)."""
+    """A dead driver had decided the transaction and not committed it yet (at brokers)."""
     LEFTOVER_ENDED = "leftover ended"
-    """A transaction that nobody would have ended before its timeout."""
+    """A transaction that would otherwise have stayed open until its timeout."""
     FENCED = "fenced"
-    """Somebody newer has taken over, or the transaction was ended from outside."""
+    """A newer driver or attempt has taken over, or the transaction was ended from outside."""
 
 
 _AT_INFO = frozenset(

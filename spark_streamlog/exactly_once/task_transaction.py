@@ -1,4 +1,4 @@
-"""What one attempt of a task does: look, open, write, leave open.
+"""One attempt of a task: check, open, write, leave open.
 
     transaction = TaskTransaction(cluster, identity, task=3, attempt=0, timeout_ms=…, now_ms=…)
     if transaction.may_write(batch, driver):
@@ -7,9 +7,9 @@
             … producer.add(…), producer.flush() …
         message = transaction.opened
 
-The transaction opens with the first rows: a task without rows has none. It stays open when the task is done, for the
-driver to end. An attempt that fails ends its own; one that is killed leaves it to the driver, to the next run, or to
-its timeout.
+The transaction opens with the first rows: a task without rows has none. It stays open when the task is done, and the
+driver ends it. An attempt that fails aborts its own transaction; that of a killed attempt is ended by the driver, by
+the next run, or by its timeout.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from spark_streamlog.sink_conditions import sink_error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenTransaction:
-    """What an attempt wrote and left open. `opened_at_ms` is wall-clock time, a little before the coordinator's."""
+    """The transaction that an attempt left open. `opened_at_ms` is wall-clock time, shortly before the
+    coordinator's."""
 
     producer: TransactionalProducer
     task: int
@@ -71,7 +72,7 @@ class TaskTransaction:
         self._driver: TransactionalProducer | None = None
         self._producer: TransactionalProducer | None = None
         self.opened: OpenTransaction | None = None
-        """None as long as no row was written."""
+        """None until a row is written."""
 
     @property
     def target(self) -> Cluster:
@@ -87,14 +88,14 @@ class TaskTransaction:
 
     @property
     def transactional_id(self) -> str:
-        """Known once `may_write` has looked whose turn it is."""
+        """Known once `may_write` has read the turn."""
         return self._identity.task_id(self._task, self._attempt, self._turn)
 
     def may_write(self, batch: int | None, driver: TransactionalProducer | None) -> bool:
-        """Before anything else. False: the batch is decided, the task only drains its input.
+        """Called first. False: the batch is decided, and the task only drains its input.
 
         `driver` is the one that planned this attempt, if that is known: an attempt that outlived its driver must not
-        touch the transactional ids, which a newer driver's tasks use by now. `batch` is None for a single write.
+        use the transactional ids, which now belong to a newer driver's tasks. `batch` is None for a single write.
 
         Raises STREAMLOG_DRIVER_FENCED and STREAMLOG_BATCH_NOT_NEXT.
         """
@@ -109,17 +110,17 @@ class TaskTransaction:
         return True
 
     def begin(self) -> TransactionalProducer:
-        """Before the first row. Ends what an earlier attempt with the same number left open under this id."""
+        """Called before the first row. Ends the transaction that an earlier attempt with the same id left open."""
         self._producer = new_producer(self._cluster, self.transactional_id, timeout_ms=self._timeout_ms)
         log_step(Step.TASK_INITIALISED, **ids_of(self._producer))
         return self._producer
 
     def add_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Before the first rows of each partition. The first call opens the transaction, and then looks once more
-        whether the driver is the current one: the batch may be over by now, and nobody would look for leftovers again.
+        """Called before the first rows of each partition. The first call opens the transaction, and then checks again
+        that the driver is the current one: the batch may have ended, and leftovers would not be listed again.
 
             driver   ends its batch ─► lists what is open, aborts it        so this attempt is on the list,
-            task          opens its transaction ─► asks for the driver      or hears that the batch is over
+            task          opens its transaction ─► checks the driver        or learns that the batch has ended
 
         Raises STREAMLOG_DRIVER_FENCED.
         """
@@ -141,9 +142,9 @@ class TaskTransaction:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Around the writing. An attempt that fails aborts what it wrote at once, not by a timeout.
+        """Wraps the writing. An attempt that fails aborts its transaction at once and does not wait for the timeout.
 
-        Raises STREAMLOG_TRANSACTION_EXPIRED or STREAMLOG_TRANSACTION_FENCED when somebody else has ended it.
+        Raises STREAMLOG_TRANSACTION_EXPIRED or STREAMLOG_TRANSACTION_FENCED if the transaction was ended by others.
         """
         try:
             yield
@@ -165,8 +166,8 @@ class TaskTransaction:
             require_current(self._cluster, self._identity, self._driver)
 
     def _require_undecided(self) -> None:
-        """Where no driver is known, and transactions are not ended together: what is open under a decided name is taken
-        for a part of the decision, so an attempt that comes too late must not write under one."""
+        """For an unknown driver where transactions are not ended together: an open transaction with a decided id is
+        treated as part of the decision, so a late attempt must not write under one."""
         if self._driver is not None or self._batch is None or self._cluster.ends_together:
             return
         if find_decision(self._cluster, self._identity, self._batch) is not None:
@@ -182,14 +183,14 @@ class TaskTransaction:
         try:
             self._cluster.end_transaction(self.opened.producer, commit=False)
         except StreamlogError:
-            return  # ended already, or the log cannot be written: what made the task fail is the better story
+            return  # ended already, or the log cannot be written: the task's own error is more useful
         log_step(Step.TASK_GAVE_UP, **ids_of(self.opened.producer))
 
 
 def new_producer(
     cluster: Cluster, transactional_id: str, *, timeout_ms: int = DEFAULT_TRANSACTION_TIMEOUT_MS
 ) -> TransactionalProducer:
-    """Fences whoever had the id, and ends what he left open."""
+    """Fences the previous owner of the id, and ends its open transaction."""
     given = cluster.init_producer(transactional_id, timeout_ms=timeout_ms)
     return TransactionalProducer(
         transactional_id=transactional_id, producer_id=given.producer_id, producer_epoch=given.producer_epoch
@@ -197,7 +198,7 @@ def new_producer(
 
 
 def ids_of(producer: TransactionalProducer) -> dict[str, object]:
-    """As fields of a log line."""
+    """The ids as fields of a log line."""
     return {
         "transactional_id": producer.transactional_id,
         "producer_id": producer.producer_id,
@@ -206,7 +207,7 @@ def ids_of(producer: TransactionalProducer) -> dict[str, object]:
 
 
 def is_open(found: TransactionDescription | None, producer: TransactionalProducer) -> bool:
-    """Whether it is this producer's own transaction that is open, not a later one under the same id."""
+    """Whether the open transaction is this producer's own, not a later one with the same id."""
     return (
         found is not None
         and found.state is TransactionState.ONGOING
@@ -215,7 +216,7 @@ def is_open(found: TransactionDescription | None, producer: TransactionalProduce
 
 
 def require_current(cluster: Cluster, identity: SinkIdentity, driver: TransactionalProducer) -> None:
-    """Raises STREAMLOG_DRIVER_FENCED when the driver's id was initialised, or its transaction ended, since."""
+    """Raises STREAMLOG_DRIVER_FENCED if the driver's id was initialised, or its transaction ended, since then."""
     found = cluster.describe_transactions([driver.transactional_id]).get(driver.transactional_id)
     if found is not None and (found.producer_id, found.producer_epoch) == (driver.producer_id, driver.producer_epoch):
         return
@@ -229,7 +230,7 @@ def require_current(cluster: Cluster, identity: SinkIdentity, driver: Transactio
 
 
 def lost_transaction(cluster: Cluster, identity: SinkIdentity, lost: OpenTransaction, now_ms: int) -> ConditionError:
-    """Why a transaction that should be open is not: its timeout, or somebody else."""
+    """Why a transaction is no longer open: its timeout, or fencing by another process."""
     transactional_id = lost.producer.transactional_id
     age_ms = now_ms - lost.opened_at_ms
     if age_ms >= lost.timeout_ms:

@@ -3,21 +3,21 @@
     valueFormat                    string int long short float double json avro protobuf; default binary
     valueFormat.mode               permissive dropmalformed failfast (source)
     valueFormat.schema             json: DDL or df.schema.json().   avro: the schema;   .schema.file: a file with either
-    valueFormat.avroSchema         avro, plain: the schema that values are read as, where it is another one
+    valueFormat.avroSchema         avro, plain: the schema that values are read as, if it is a different one
     valueFormat.wireFormat         plain confluent; confluent where a registry is given
     valueFormat.registry.url .registry.file          the schema registry: over HTTP, or a JSON file
     valueFormat.registry.userPassword                user:password; Spark hides options of such names
-    valueFormat.registry.timeout                     how long the registry may be silent; default 10s
+    valueFormat.registry.timeout                     timeout of the registry's answer; default 10s
     valueFormat.subject            in the registry; default <topic>-value
     valueFormat.autoRegister       avro, sink; default true
-    valueFormat.schema.id          sink: what stands before each value, where no registry is asked
-    valueFormat.recordName .recordNamespace          avro, sink: of a schema made from the column
+    valueFormat.schema.id          sink: the id before each value, if there is no registry
+    valueFormat.recordName .recordNamespace          avro, sink: of a schema derived from the column
     valueFormat.descriptor.file .message             protobuf
     valueFormat.emit.default.values …                protobuf: spark-protobuf's flags
 
-and keyFormat with the same. What one side has no use for is refused by name; what only the source or only the sink uses
-is passed over by the other, so that one set of options may serve both. Files are read here, and a schema that the
-source takes from a registry is asked for here, so that all complaints come at once and before a query runs.
+and keyFormat with the same. An option that a format does not use is refused by name; one that only the source or only
+the sink uses is ignored by the other, so that one set of options may serve both. Files are read here, and the source's
+schema is requested from the registry here, so that all complaints are raised together, before a query runs.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ SETTINGS: Final[dict[str, tuple[FormatKind, ...]]] = {
     "message": (_PROTOBUF,),
     **dict.fromkeys(PROTOBUF_FLAGS, (_PROTOBUF,)),
 }
-"""Setting to the formats that use it."""
+"""By setting: the formats that use it."""
 
 
 def source_formats(options: OptionReader, *, topic: str | None) -> RecordFormats:
-    """`topic`: the one that the query reads, None for several. Complains; what is returned then is not to be used."""
+    """`topic`: the one that the query reads, None for several. After a complaint the result must not be used."""
 
     def prepared(side: str) -> FormatSettings | None:
         complaint_count = len(options.complaints)
@@ -78,7 +78,7 @@ def source_formats(options: OptionReader, *, topic: str | None) -> RecordFormats
 
 
 def sink_formats(options: OptionReader, *, topic: str | None) -> RecordFormats:
-    """`topic`: the option, None where a column says it. What the columns must be is checked with them."""
+    """`topic`: the option, None if a column has it. The columns' types are checked later, with the columns."""
 
     def checked(side: str) -> FormatSettings | None:
         complaint_count = len(options.complaints)
@@ -114,7 +114,7 @@ def read_settings(
     default_subject: str | None,
     descriptor_set: bytes | None = None,
 ) -> FormatSettings:
-    """The settings of one format by their names behind `prefix`. Complains."""
+    """The settings of one format by their names after `prefix`. Complains."""
     registry = _registry(options, prefix)
     wire_words = tuple(wire.value for wire in WireFormat)
     default_wire = WireFormat.PLAIN if registry is None else WireFormat.CONFLUENT
@@ -151,8 +151,8 @@ def read_settings(
 
 
 def prepared_for_reading(options: OptionReader, prefix: str, settings: FormatSettings) -> FormatSettings:
-    """With the schema that values are read as, from the registry if need be; and tried. Complains."""
-    # With a schema of its own a query may be there before the file: its values name their schemas later.
+    """Adds the schema that values are read as, from the registry if necessary, and tries it. Complains."""
+    # A query with its own schema may start before the file exists: its values name their schemas later.
     is_asked_now = settings.kind is FormatKind.AVRO and settings.schema_text is None
     if not _is_registry_file_sound(options, prefix, settings, may_be_missing=not is_asked_now):
         return settings
@@ -166,14 +166,14 @@ def prepared_for_reading(options: OptionReader, prefix: str, settings: FormatSet
             settings = _with_latest_schema(options, prefix, settings)
         if settings.schema_text is None:
             return settings
-    # What only writing needs would make two decoders of one.
+    # Settings that only writing needs would create two decoders instead of one.
     settings = replace(settings, schema_id=None, subject=None, registers=True)
     _answered(options, _name(prefix, settings), lambda: decoder_for(settings))
     return settings
 
 
 def prepared_for_writing(options: OptionReader, prefix: str, settings: FormatSettings) -> None:
-    """All that can be said before the columns are known. Complains."""
+    """The checks that are possible before the columns are known. Complains."""
     is_made = settings.kind is FormatKind.AVRO and settings.registers
     may_be_missing = is_made or settings.schema_id is not None
     if not _is_registry_file_sound(options, prefix, settings, may_be_missing=may_be_missing):
@@ -236,7 +236,7 @@ def _registry(options: OptionReader, prefix: str) -> RegistryTarget | None:
 def _is_registry_file_sound(
     options: OptionReader, prefix: str, settings: FormatSettings, *, may_be_missing: bool
 ) -> bool:
-    """Complains of the file itself, before anything is looked up in it. True where the registry is no file."""
+    """Complains about the file itself, before any lookup in it. True if the registry is not a file."""
     if settings.registry is None or settings.registry.path is None:
         return True
     complaint_count = len(options.complaints)

@@ -1,15 +1,15 @@
-"""Options that are taken and have no effect: one warning names them.
+"""Options that are accepted and ignored: one warning names them.
 
-Spark's Kafka connector passes every option `kafka.*` on to Kafka's clients, so a query that comes from there may hold
-any of their settings. Each setting of Kafka 4.3's consumer and producer is one of three here:
+Spark's Kafka connector passes every option `kafka.*` on to Kafka's clients, so a query written for it may have any of
+their settings. Each setting of Kafka 4.3's consumer and producer is one of three here:
 
     used       by the source, by the sink, or by the connection to brokers
     refused    ignoring it would change what is written, or weaken a login or TLS
     ignored    all others: those of the other side, and those about groups, buffers and metrics that do not exist here
 
 Where the log is a directory, the settings of the connection are ignored too. The source ignores the options of the
-sink, and the sink those of the source, so that one set of options, or one view, may serve both. A name that is none of
-these is refused, since it is most likely a typing error.
+sink, and the sink those of the source, so that one set of options, or one view, may serve both. Any other name is
+refused, since it is most likely a typo.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ TEXTS: Final = (
     "ssl.truststore.location", "ssl.truststore.password", "ssl.truststore.type", "transactional.id",
     "value.deserializer", "value.serializer",
 )  # fmt: skip
-"""By their types, all settings of Kafka's clients but `bootstrap.servers`; and two of librdkafka's, which are used."""
+"""By type, all settings of Kafka's clients except `bootstrap.servers`; and two of librdkafka's, which are used."""
 
 _JAVA_CLASS: Final = "is not supported: it names a Java class, and there is no Java in this client"
 REFUSED_AT_BROKERS: Final = {
@@ -97,11 +97,11 @@ REFUSED_AT_BROKERS: Final = {
     "sasl.login.class": _JAVA_CLASS,
     "ssl.cipher.suites": "is not supported: the ciphers are those of the machine's OpenSSL",
 }
-"""Setting to why: what it asks for would make a login or a connection another one."""
+"""By setting, the reason of the refusal: ignoring it would change a login or a connection."""
 
 
 def ignored_options(options: OptionReader) -> tuple[str, ...]:
-    """All that was given and is ignored, in order. Call it when every option that is used has been asked for."""
+    """All ignored options of the user, in order. Call it after every used option has been read."""
     if options.text(BOOTSTRAP_SERVERS) is not None:
         for name, reason in REFUSED_AT_BROKERS.items():
             options.refuse(PREFIX + name, reason)
@@ -129,6 +129,6 @@ def _of_other_side(options: OptionReader) -> Sequence[str]:
 
 @cache
 def warn_of_ignored(role: str, names: tuple[str, ...]) -> None:
-    """Once in a process, where a stream is planned again and again."""
+    """Warns once per process, because a stream is planned many times in it."""
     if names:
         logger.warning("The streamlog %s ignores options that have no effect on it: %s", role, ", ".join(names))

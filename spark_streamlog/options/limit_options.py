@@ -1,7 +1,7 @@
-"""Where a query starts and ends, from its options: `startingOffsets` and its kin.
+"""Where a query starts and ends, from its options: `startingOffsets` and related ones.
 
-On each side one instant for all goes before timestamps by partition, and both go before offsets, as in Spark. What is
-wrong becomes a complaint of the `OptionReader`.
+On each side one timestamp for all takes precedence over timestamps by partition, and both over offsets, as in Spark.
+Errors become complaints of the `OptionReader`.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from spark_streamlog.planning.relative_start import FORMS, relative_start_of
 _JSON_EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":"latest"}'
 
 _NAMED_COUNT = 3
-"""A complaint names so many partitions; the option itself may name thousands."""
+"""A complaint names at most this many partitions; the option itself may name thousands."""
 
 
 def starting_limit(options: OptionReader, kind: QueryKind) -> OffsetLimit:
-    """Earliest in a batch query unless told otherwise, else latest."""
+    """The default is earliest in a batch query, else latest."""
     default: OffsetLimit = Earliest() if kind is QueryKind.BATCH else Latest()
     limit = _limit(options, "starting", default)
     if kind is QueryKind.BATCH and (where := _stands_at(limit, Latest(), LATEST)):
@@ -40,7 +40,7 @@ def starting_limit(options: OptionReader, kind: QueryKind) -> OffsetLimit:
 
 
 def ending_limit(options: OptionReader, kind: QueryKind) -> OffsetLimit:
-    """Latest unless told otherwise, which only a batch query can be."""
+    """The default is latest; only a batch query can set another one."""
     if kind is QueryKind.STREAM:
         for name in ("endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp"):
             options.refuse(name, "is not valid in a streaming query: it has no end")
@@ -76,7 +76,7 @@ def _offsets_of(value: str, name: str, *, is_start: bool) -> OffsetLimit:
 
 
 def _stands_at(limit: OffsetLimit, whole: OffsetLimit, offset: int) -> str:
-    """Where in the option's value, as it goes on in a sentence; nothing if it does not stand there."""
+    """The places of `offset` in the option's value, as part of a sentence; empty if there are none."""
     if not isinstance(limit, OffsetsByPartition):
         return " (for all partitions)" if limit == whole else ""
     by_partition = [str(partition) for partition, found in limit.by_partition.items() if found == offset]

@@ -1,4 +1,4 @@
-"""The options of a log on object storage: a URL as `path`, and settings of the store with `object.` before them."""
+"""The options of a log on object storage: a URL as `path`, and settings of the store with the prefix `object.`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ObjectTarget:
 
 
 class ObjectOptions(Protocol):
-    """What is asked of an `OptionReader`."""
+    """The used part of an `OptionReader`."""
 
     def texts_behind(self, prefix: str) -> dict[str, str]: ...
 
@@ -32,7 +32,7 @@ class ObjectOptions(Protocol):
 
 
 def object_target(options: ObjectOptions, path: str | None) -> ObjectTarget | None:
-    """None if `path` is no URL of an object store. Errors become complaints of `options`."""
+    """None if `path` is not a URL of an object store. Errors become complaints of `options`."""
     given: Mapping[str, str] = {PREFIX + name: value for name, value in options.texts_behind(PREFIX).items()}
     if path is None or not is_object_url(path):
         for name in sorted(given):

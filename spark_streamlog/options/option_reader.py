@@ -1,13 +1,13 @@
-"""Reading the options that Spark hands over: names are case-insensitive, values keep their case.
+"""Reads the options that Spark passes: names are case-insensitive, values keep their case.
 
     options = OptionReader(given, role="source")
-    topic = options.text("topic")                     each accessor makes its name known
+    topic = options.text("topic")                     each accessor registers its name as known
     wanted = options.integer("minPartitions", minimum=1)
     options.finish()                                  raises STREAMLOG_INVALID_OPTIONS with every complaint at once
 
-An accessor that dislikes a value remembers the complaint and returns the default, so one attempt shows all that is
-wrong. An option whose name no accessor asked for is refused by `finish`, with the nearest known name; those that Spark
-itself adds are passed over.
+An accessor records a complaint for an invalid value and returns the default, so one attempt shows all errors. `finish`
+refuses an option whose name no accessor has read, with the nearest known name; those that Spark itself adds are
+ignored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def asks_for_table(given: Mapping[str, str]) -> bool:
 
 
 class QueryKind(enum.Enum):
-    """What the options are read for. A schema is asked for before it is known whether the query is a stream."""
+    """What the options are read for. Spark requests a schema before it is known whether the query is a stream."""
 
     BATCH = "batch"
     STREAM = "streaming"
@@ -75,23 +75,23 @@ class LogTarget:
 
 
 class OptionReader:
-    """See the module. `role` is the word for messages: source or sink."""
+    """See the module. `role` is used in messages: source or sink."""
 
     def __init__(self, given: Mapping[str, str], *, role: str) -> None:
         self.role = role
         self.complaints: list[str] = []
         self.ignored: list[str] = []
-        """Options that were given and have no effect."""
+        """Options of the user that are ignored."""
         self._given = {name.lower(): value for name, value in given.items()}
         self._known: dict[str, str] = {}
 
     def text(self, name: str) -> str | None:
-        """The value as it was given, or None."""
+        """The value unchanged, or None."""
         self._known[name.lower()] = name
         return self._given.get(name.lower())
 
     def texts_behind(self, prefix: str) -> dict[str, str]:
-        """The values of all options whose names begin so, by what follows, in small letters."""
+        """The values of all options with this prefix, by the rest of the name in lower case."""
         names = [name for name in self._given if name.startswith(prefix.lower()) and name != prefix.lower()]
         self._known.update({name: name for name in names})
         return {name[len(prefix) :]: self._given[name] for name in names}
@@ -105,7 +105,7 @@ class OptionReader:
         return value.strip().lower() == "true"
 
     def integer(self, name: str, *, minimum: int, maximum: int = MAX_LONG) -> int | None:
-        """None when it is missing or wrong."""
+        """None if it is missing or invalid."""
         value = self.text(name)
         if value is None:
             return None
@@ -115,7 +115,7 @@ class OptionReader:
         return int(value)
 
     def choice(self, name: str, choices: Collection[str], *, default: str) -> str:
-        """One of the choices, in the choices' own case."""
+        """One of the choices, in the case of `choices`."""
         value = self.text(name)
         if value is None:
             return default
@@ -136,7 +136,7 @@ class OptionReader:
         return found
 
     def size_bytes(self, name: str, *, minimum: int) -> int | None:
-        """Spark's sizes: `64MB`, `512k`; a bare number is bytes. None when it is missing or wrong."""
+        """Spark's sizes: `64MB`, `512k`; a bare number is bytes. None if it is missing or invalid."""
         value = self.text(name)
         if value is None:
             return None
@@ -147,7 +147,7 @@ class OptionReader:
         return found
 
     def parsed(self, name: str, parse: Callable[[str], Parsed]) -> Parsed | None:
-        """What `parse` makes of the value; its ValueError is the complaint. None when it is missing or wrong."""
+        """The value as parsed by `parse`; its ValueError becomes a complaint. None if it is missing or invalid."""
         value = self.text(name)
         if value is None:
             return None
@@ -158,24 +158,24 @@ class OptionReader:
             return None
 
     def refuse(self, name: str, reason: str) -> None:
-        """Makes the name known as one that cannot be had, and complains when it was given."""
+        """Registers the name as known but not supported, and complains if it is set."""
         if self.text(name) is not None:
             self.complain(f"{name} {reason}")
 
     def ignore(self, name: str) -> None:
-        """Makes the name known as one without effect, and notes it when it was given."""
+        """Registers the name as known but ignored, and records it if it is set."""
         if self.text(name) is not None and name not in self.ignored:
             self.ignored.append(name)
 
     def is_known(self, name: str) -> bool:
-        """Whether some accessor has asked for it."""
+        """Whether an accessor has read it."""
         return name.lower() in self._known
 
     def complain(self, message: str) -> None:
         self.complaints.append(message)
 
     def log_target(self) -> LogTarget:
-        """From `path`; a target that cannot be had is a complaint, and what is returned then leads nowhere."""
+        """From `path`; an invalid target is a complaint, and the result must not be used then."""
         path = self.text("path")
         self.refuse("paths", "names several directories: a query reads one log, give one path")
         brokers = remote_settings(self)
@@ -202,7 +202,7 @@ class OptionReader:
         return LogTarget(path=self._local_path(path or ""))
 
     def finish(self) -> None:
-        """Refuses what nobody asked for, then raises all complaints together."""
+        """Refuses options that no accessor has read, then raises all complaints together."""
         for name in sorted(self._given.keys() - self._known.keys() - SPARKS_OWN):
             if not name.startswith(SPARKS_OWN_PREFIX):
                 self.complain(f"{name} is not an option of the streamlog {self.role}{self._nearest(name)}")
@@ -219,7 +219,7 @@ class OptionReader:
         return f" (did you mean {self._known[near[0]]}?)" if near else ""
 
     def _local_path(self, path: str) -> str:
-        # Spark makes `file:/x` of a table's location; the same directory must be the same target.
+        # Spark turns a table's location into `file:/x`; the same directory must be the same target.
         try:
             return os.path.abspath(local_directory(path))
         except InvalidConfigError as error:
@@ -231,5 +231,5 @@ class OptionReader:
 
 
 def _shown(value: str, limit: int = 60) -> str:
-    """For a message: a value of thousands of characters would hide what is said about it."""
+    """Shortened for a message: a value of thousands of characters would hide the rest of it."""
     return repr(value) if len(value) <= limit else f"{value[:limit]!r}… ({len(value)} characters)"

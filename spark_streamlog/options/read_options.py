@@ -23,7 +23,8 @@ logger = logging.getLogger("spark_streamlog")
 DEFAULT_MAX_TRIGGER_DELAY_MS = 15 * 60 * 1000
 
 DEFAULT_SMALL_BATCH_OFFSETS = 10_000
-"""See `small_batch`. Spark takes some microseconds for a row that is handed over, and a tenth of a second for tasks."""
+"""See `small_batch`. Spark needs some microseconds for a row that it gets with the plan, a tenth of a second for
+tasks."""
 
 MIN_PIN_RETENTION_MS = 1000
 MAX_PIN_RETENTION_MS = 100 * 365 * 24 * 3600 * 1000
@@ -31,7 +32,7 @@ MAX_PIN_RETENTION_MS = 100 * 365 * 24 * 3600 * 1000
 
 
 class PushFilters(enum.Enum):
-    """When a batch query's filters narrow what is read; see `pushed_filters`. By the words of the option."""
+    """When a batch query's filters narrow what is read; see `pushed_filters`. The values of the option."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -40,21 +41,21 @@ class PushFilters(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """Counts are of offsets; None is no limit, no group, no pin."""
+    """Counts are of offsets; None means no limit, no group, no pin."""
 
     target: LogTarget
     subscription: Subscription
     starting: OffsetLimit
     ending: OffsetLimit
     latest_if_no_timestamp_matches: bool
-    """What a starting timestamp without a record at or after it means: the end of the partition, or an error."""
+    """For a starting timestamp without a record at or after it: start at the end of the partition, or an error."""
     fail_on_data_loss: bool
     include_headers: bool
     isolation: IsolationLevel
     min_partitions: int | None
     max_records_per_partition: int | None
     max_partitions: int | None
-    """Spark tasks that a query's ranges are put into at most; None: by their bytes. See `task_plan`."""
+    """The maximum number of Spark tasks of a query; None: by the bytes of its ranges. See `task_plan`."""
     max_offsets_per_trigger: int | None
     min_offsets_per_trigger: int | None
     max_trigger_delay_ms: int
@@ -62,20 +63,20 @@ class ReadOptions:
     small_batch_offsets: int
     """Micro-batches up to this size are read where they are planned; 0 leaves all of them to tasks."""
     checkpoint_location: str | None
-    """The query's own, where the source is told: Spark gives it to the sink only."""
+    """The query's checkpoint, if the option is set for the source too: Spark passes it only to the sink."""
     group_id: str | None
-    """The consumer group that a stream's progress is stored in."""
+    """The consumer group that stores a stream's progress."""
     pin_retention_ms: int | None
-    """How long retention spares what the stream still needs, counted from its last sign of life."""
+    """How long retention keeps the records that the stream still needs, since the last renewal of the pin."""
     fetch_offset_attempt_count: int
     fetch_offset_retry_interval_ms: int
     skips_unreadable_records: bool
-    """Records and batches that cannot be decoded are left out and counted, in place of an error."""
+    """Records and batches that cannot be decoded are skipped and counted instead of an error."""
     formats: RecordFormats
-    """Of keys and values; a side without one stays binary."""
+    """The formats of keys and values; a side without one stays binary."""
     push_filters: PushFilters
     ignored: tuple[str, ...]
-    """Options that were given and have no effect."""
+    """Options of the user that are ignored."""
 
 
 def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions:
@@ -149,7 +150,7 @@ def _subscription(options: OptionReader) -> Subscription:
 
 
 def _single_topic(subscription: Subscription) -> str | None:
-    """Of a query that reads one topic; its schemas have a subject by themselves."""
+    """The topic of a query that reads only one; its schemas have a default subject."""
     if isinstance(subscription, SubscribeTopics):
         topics = subscription.topics
     elif isinstance(subscription, AssignPartitions):
@@ -196,7 +197,7 @@ def _warn_of_limits_in_a_batch(options: OptionReader, kind: QueryKind) -> None:
 
 
 def _group_id(options: OptionReader, kind: QueryKind) -> str | None:
-    """Refused in a batch: whoever asks for stored progress there would read everything again and again."""
+    """Refused in a batch: a user who expects stored progress there would read all records again each time."""
     if kind is QueryKind.BATCH:
         options.refuse(
             "groupId",
@@ -236,7 +237,7 @@ def _isolation(options: OptionReader) -> IsolationLevel:
 
 
 def _retry_interval_ms(options: OptionReader) -> int:
-    # What is above, no sleep can take.
+    # A larger value is too large for sleep.
     given = options.integer("fetchOffset.retryIntervalMs", minimum=0, maximum=MAX_INTEGER)
     return 1000 if given is None else given
 

@@ -1,4 +1,4 @@
-"""The options that name brokers: `kafka.bootstrap.servers`, and a Kafka client's settings with `kafka.` before them."""
+"""The options of a connection to brokers: `kafka.bootstrap.servers`, and a Kafka client's settings as `kafka.*`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SETTING_NAME: Final = re.compile(
 
 
 class GivenOptions(Protocol):
-    """What is asked of an `OptionReader`."""
+    """The used part of an `OptionReader`."""
 
     @property
     def role(self) -> str: ...
@@ -29,7 +29,7 @@ class GivenOptions(Protocol):
 
 
 def remote_settings(options: GivenOptions) -> ClientSettings | None:
-    """How to reach the brokers; None when no option names any. What is wrong becomes complaints of `options`."""
+    """How to connect to the brokers; None if no option names any. Errors become complaints of `options`."""
     if options.text(f"{PREFIX}bootstrap.servers") is None:
         return None
     names = CLIENT_SETTING_NAMES if options.role == "sink" else set(CLIENT_SETTING_NAMES) - _ONLY_OF_WRITERS

@@ -16,7 +16,7 @@ class TableOptions:
     target: LogTarget
     scan: TableScan
     ignored: tuple[str, ...]
-    """Options that were given and have no effect."""
+    """Options of the user that are ignored."""
 
 
 def parse_table_options(given: Mapping[str, str]) -> TableOptions:

@@ -33,10 +33,10 @@ COMPRESSION_LEVELS: Final = {
 
 
 class Delivery(enum.Enum):
-    """What a row is promised."""
+    """The delivery guarantee."""
 
     EXACTLY_ONCE = "exactly-once"
-    """A batch is readable whole when it is committed, and never a second time."""
+    """All rows of a batch become readable together at its commit, and exactly once."""
     AT_LEAST_ONCE = "at-least-once"
     """Rows are readable as soon as they are written; a repeated batch or task writes its rows again."""
 
@@ -51,7 +51,7 @@ class ApplicationVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewTopics:
-    """What becomes of a topic that is missing. None and no settings: as the log makes topics by default."""
+    """How a missing topic is created. None and no settings: with the log's defaults."""
 
     creation: TopicCreation
     partition_count: int | None
@@ -60,21 +60,21 @@ class NewTopics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """`topic` is where all rows go; None: each row's column says it."""
+    """`topic` is the topic of all rows; None: the column `topic` of each row."""
 
     target: LogTarget
     topic: str | None
     new_topics: NewTopics
     delivery: Delivery
     application: ApplicationVersion | None
-    """Only of a batch write."""
+    """Only for a batch write."""
     transaction_timeout_ms: int
     checkpoint_location: str | None
-    """As Spark hands it over; None also where it is set for the whole session."""
+    """As Spark passes it; None also if it is set for the whole session."""
     producer: ProducerSettings
     formats: RecordFormats
     ignored: tuple[str, ...]
-    """Options that were given and have no effect."""
+    """Options of the user that are ignored."""
 
 
 def parse_write_options(given: Mapping[str, str], kind: QueryKind) -> WriteOptions:
@@ -156,7 +156,7 @@ def _application(options: OptionReader, kind: QueryKind, delivery: Delivery) -> 
 
 
 def _transaction_timeout_ms(options: OptionReader, delivery: Delivery) -> int:
-    # Kafka's producers have one minute; here a transaction waits for the slowest task of its batch.
+    # The default of Kafka's producers is one minute; here a transaction waits for the slowest task of its batch.
     longest_ms = MAX_EMBEDDED_TRANSACTION_TIMEOUT_MS
     given = options.integer("kafka.transaction.timeout.ms", minimum=1, maximum=longest_ms)
     if delivery is Delivery.AT_LEAST_ONCE:
@@ -184,7 +184,7 @@ def _producer_settings(options: OptionReader) -> ProducerSettings:
 
 
 def _ignored(options: OptionReader) -> tuple[str, ...]:
-    # Every append waits until it is durable, at all replicas in sync: as much as acks=all asks for.
+    # Every append waits until it is durable on all in-sync replicas, which is what acks=all requests.
     if options.choice("kafka.acks", ("all", "-1", "1", "0"), default="all") in ("1", "0"):
         options.ignore("kafka.acks")
     options.integer("kafka.max.in.flight.requests.per.connection", minimum=1, maximum=5)
@@ -194,7 +194,7 @@ def _ignored(options: OptionReader) -> tuple[str, ...]:
 
 def _refuse_what_the_sink_owns(options: OptionReader, topic: str | None) -> None:
     for name in ("subscribe", "subscribePattern", "assign"):
-        # Beside the topic it is an option of the source, and ignored; alone it was meant to be the topic.
+        # Next to `topic` it is an option of the source, and ignored; alone it was meant as the topic.
         if topic is None:
             options.refuse(
                 name,

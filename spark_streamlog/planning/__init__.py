@@ -1,1 +1,1 @@
-"""Which offsets a query reads, decided without doing: no Spark, no log, no clock in here."""
+"""Plans which offsets a query reads. Only decisions: no Spark, no log, no clock in this package."""

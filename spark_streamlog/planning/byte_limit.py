@@ -1,16 +1,16 @@
 """How far one micro-batch goes by bytes: `maxBytesPerTrigger`, exact in whole record batches.
 
-    what           takes                                             of what is left of the maximum
+    step           each partition takes                              from the remaining maximum
     1 overdue      one batch each, those that got nothing last time   half of it, and the first of them always one
     2 shares       whole batches within its share                     in proportion to its bytes
     3 left out     one batch each                                     all of it
     4 remainder    whole batches, the furthest below its share first  all of it
 
-Nothing is taken that would go beyond the maximum, with one exception: if that left nothing at all, one batch is taken
-whatever it weighs, or the query would stand still. At the end there is no batch that would still have fit.
+No batch may exceed the maximum, with one exception: if nothing else was taken, one batch of any size is taken, or the
+query would never progress. At the end no further batch would fit.
 
-Shares alone would starve a small partition beside a large one: a batch that weighs more than its share would never be
-taken. So the ones that got nothing wait in a queue and come first the next time.
+Shares alone would starve a small partition next to a large one: a batch larger than its share would never be taken. So
+partitions that got nothing wait in a queue and come first the next time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from broker_core.model.identifiers import TopicPartition
 
 
 class MeasuredLog(Protocol):
-    """What `broker_core.cluster.Cluster` says about bytes; see there."""
+    """The byte sizes of `broker_core.cluster.Cluster`; see there."""
 
     def find_offset_within_bytes(
         self, partition: TopicPartition, from_offset: int, until_offset: int, max_bytes: int
@@ -34,7 +34,7 @@ class MeasuredLog(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteShares:
-    """`overdue` are the partitions with news that got nothing, the one that waits longest first."""
+    """`overdue` are the partitions with new records that got nothing, the longest waiting first."""
 
     ends: dict[TopicPartition, int]
     overdue: tuple[TopicPartition, ...] = ()
@@ -47,10 +47,10 @@ def limit_bytes(
     log: MeasuredLog,
     overdue: Sequence[TopicPartition] = (),
 ) -> ByteShares:
-    """The end of a batch from `begin` that takes at most `max_bytes` of what there is up to `latest`.
+    """The end of a batch from `begin` that takes at most `max_bytes` of the records up to `latest`.
 
-    Partitions without a begin keep their latest, and those with nothing but a gap before it, which weighs nothing.
-    `overdue` is what the call before this one answered.
+    Partitions without a begin keep their latest, and so do those with only a gap before it, which has no bytes.
+    `overdue` is the result of the previous call.
     """
     sizes = {tp: log.bytes_between(tp, begin[tp], end) for tp, end in latest.items() if end > begin.get(tp, end)}
     sizes = {tp: size for tp, size in sizes.items() if size > 0}
@@ -80,7 +80,7 @@ def _shares(max_bytes: int, sizes: Mapping[TopicPartition, int]) -> dict[TopicPa
 
 
 class _Deal:
-    """`ends` moves up from the begin; `left_bytes` is what is not dealt out yet, below zero after a forced batch."""
+    """`ends` moves up from the begin; `left_bytes` is the rest of the maximum, below zero after a forced batch."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class _Deal:
             self._take(tp, asked_bytes=within, within=within)
 
     def take_one_batch(self, tp: TopicPartition, *, within: int, is_forced: bool = False) -> None:
-        """Forced: whatever it weighs."""
+        """Forced: regardless of its size."""
         if within > 0 or is_forced:
             self._take(tp, asked_bytes=1, within=within, is_forced=is_forced)
 
@@ -113,7 +113,7 @@ class _Deal:
         if from_offset == latest:
             return
         end = self._log.find_offset_within_bytes(tp, from_offset, latest, asked_bytes)
-        # The log gives at least one batch, so what it gave can weigh more than was asked for.
+        # The log returns at least one batch, so the result can exceed the requested bytes.
         weight = self._log.bytes_between(tp, from_offset, end)
         if weight <= within or is_forced:
             self.ends[tp] = end

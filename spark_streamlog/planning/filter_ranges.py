@@ -1,12 +1,12 @@
-"""What a query's filters leave of a log: partitions, offsets, a least timestamp, keys.
+"""Computes from a query's filters what of a log to read: partitions, offsets, a least timestamp, keys.
 
-A filter narrows only what it surely excludes; Spark evaluates every filter again on the rows that are read, so what is
-not understood here costs reading and nothing else. All filters must hold (AND). None of the columns topic, partition,
-offset and timestamp is ever null; a key may be.
+A filter removes only what it certainly excludes. Spark evaluates every filter again on the rows that are read, so a
+filter that is not understood here only costs reading. All filters must hold (AND). None of the columns topic,
+partition, offset and timestamp is ever null; a key may be.
 
     topic, partition   any comparison       the partition is read or not
     offset             = IN < <= > >=       ranges of offsets
-    timestamp          = IN > >=            a least timestamp; an upper bound says nothing about where to end, for
+    timestamp          = IN > >=            a least timestamp; an upper bound does not limit the end, because
                                             timestamps need not ascend
     key                = IN, IS NULL        sets of keys, one of which a record must have
 """
@@ -23,15 +23,15 @@ from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OFFSET
 
 Range = tuple[int, int]
-"""Offsets from the first up to and without the second."""
+"""Offsets from the first (inclusive) to the second (exclusive)."""
 Ranges = tuple[Range, ...]
-"""Ascending, none empty, none touching another."""
+"""Ascending, none empty, none adjacent to another."""
 
 MAX_KEY_COUNT: Final = 100
-"""Keys of one filter that are looked for; each is asked of each segment, and a longer list is likely to be in most."""
+"""Most keys of one filter to look up: each is looked up in each segment, and most segments match a longer list."""
 
 MAX_RANGE_COUNT: Final = 1000
-"""Ranges of one partition: reading one more costs less than finding one more."""
+"""Most ranges of one partition: more of them cost more to find than to read."""
 
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
@@ -48,7 +48,7 @@ class ColumnFilter:
     """`column operator value`, with several values for `in` and none for `is null`.
 
     Operators: = <> < <= > >= in, is null. Values are of the column: text for topic, numbers for partition and offset,
-    for timestamp microseconds since 1970, and for key the bytes that stand in the log. None of them is None.
+    for timestamp microseconds since 1970, and for key the bytes in the log. None of them is None.
     """
 
     column: str
@@ -56,7 +56,7 @@ class ColumnFilter:
     values: tuple[Any, ...] = ()
 
     def __str__(self) -> str:
-        """Without the keys themselves, which may be nobody's business who reads a log file."""
+        """Without the keys themselves, which may be confidential and must not appear in a log file."""
         if self.operator == "is null":
             return f"{self.column} is null"
         shown = ["?"] * len(self.values) if self.column == "key" else [repr(value) for value in self.values]
@@ -84,7 +84,7 @@ def least_timestamp_ms(filters: Iterable[ColumnFilter]) -> int | None:
     for one in filters:
         if one.column != "timestamp" or one.operator not in ("=", ">", ">=", "in") or not one.values:
             continue
-        # Columns have microseconds, the log milliseconds: the first one at or, for `>`, behind the bound.
+        # Columns have microseconds, the log milliseconds: the first one at or, for `>`, after the bound.
         first_us = min(one.values) + (one.operator == ">")
         first_ms = -(-first_us // 1000)
         least = first_ms if least is None else max(least, first_ms)
@@ -92,7 +92,7 @@ def least_timestamp_ms(filters: Iterable[ColumnFilter]) -> int | None:
 
 
 def key_sets(filters: Iterable[ColumnFilter]) -> tuple[frozenset[bytes | None], ...]:
-    """A record that passes has a key out of each of the sets; None stands for no key."""
+    """A record that passes has a key in each of the sets; None stands for a null key."""
     sets = []
     for one in filters:
         if one.column != "key":
@@ -105,7 +105,7 @@ def key_sets(filters: Iterable[ColumnFilter]) -> tuple[frozenset[bytes | None], 
 
 
 def intersection(first: Ranges, second: Ranges) -> Ranges:
-    """What lies in both."""
+    """The offsets in both."""
     found: list[Range] = []
     left, right = 0, 0
     while left < len(first) and right < len(second):
@@ -120,7 +120,7 @@ def intersection(first: Ranges, second: Ranges) -> Ranges:
 
 
 def union(ranges: Iterable[Range]) -> Ranges:
-    """What lies in any of them, in whatever order they come."""
+    """The offsets in any of them; the ranges may be in any order."""
     found: list[Range] = []
     for start, end in sorted(each for each in ranges if each[0] < each[1]):
         if found and start <= found[-1][1]:
@@ -131,14 +131,14 @@ def union(ranges: Iterable[Range]) -> Ranges:
 
 
 def without(ranges: Ranges, cut: Range) -> Ranges:
-    """What lies outside of `cut`."""
+    """The offsets outside of `cut`."""
     if cut[0] >= cut[1]:
         return ranges
     return union(piece for start, end in ranges for piece in ((start, min(end, cut[0])), (max(start, cut[1]), end)))
 
 
 def coalesced(ranges: Ranges, max_count: int) -> Ranges:
-    """At most so many: the smallest gaps are read too."""
+    """At most that many ranges: the smallest gaps are read too."""
     if len(ranges) <= max_count:
         return ranges
     gaps = [following[0] - before[1] for before, following in pairwise(ranges)]

@@ -1,4 +1,4 @@
-"""Where a query starts and ends, as the user says it: eight sealed kinds, and how each falls onto partitions.
+"""Where a query starts and ends, as set by the user: eight sealed kinds, and how each applies to partitions.
 
     Earliest()                 the log start                      startingOffsets=earliest
     Latest()                   the readable end                   endingOffsets=latest
@@ -6,14 +6,14 @@
     TimestampsByPartition(...) the first record at or after       {"a":{"0":1700000000000}}
     GlobalTimestamp(...)       the same instant everywhere        startingTimestamp=1700000000000
     BeforeNow(...)             the first record since then        startingOffsets=-10m
-    BeforeEnd(...)             so many offsets below the end      startingOffsets=latest-1000
-    CommittedByGroup(...)      where a consumer group stands      startingOffsets=group:billing
+    BeforeEnd(...)             a count of offsets below the end   startingOffsets=latest-1000
+    CommittedByGroup(...)      a consumer group's offsets         startingOffsets=group:billing
 
-The last three are relative, and starts only: see `relative_start` for how they are written.
+The last three are relative, and only starts: see `relative_start` for their syntax.
 
-A limit becomes *places*: per partition an offset, EARLIEST or LATEST, or what is still to be looked up: the first
-record at a timestamp, a count of offsets below the end, a group's offset. Looking up is the caller's; the `settle_*`
-functions take what was found and say what nothing found means.
+A limit becomes *places*: per partition an offset, EARLIEST or LATEST, or a pending lookup: the first record at a
+timestamp, a count of offsets below the end, a group's offset. The caller does the lookups; the `settle_*` functions
+take the results and decide what a missing one means.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class GlobalTimestamp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeNow:
-    """The first record whose timestamp is at most so long ago, in each partition; none: the end."""
+    """The first record whose timestamp is within this duration before now, in each partition; none: the end."""
 
     duration_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeforeEnd:
-    """So many offsets below the readable end of each partition, and never below its log start."""
+    """This count of offsets below the readable end of each partition, and never below its log start."""
 
     offset_count: int
 
@@ -85,13 +85,13 @@ OffsetLimit = Earliest | Latest | OffsetsByPartition | TimestampsByPartition | G
 
 
 def moves_with_time(limit: OffsetLimit) -> bool:
-    """Whether the same limit, asked again a moment later, can name other offsets in every partition."""
+    """Whether the same limit, resolved again a moment later, can name other offsets in every partition."""
     return isinstance(limit, Latest | BeforeNow | BeforeEnd | CommittedByGroup)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Every assigned partition is in exactly one of the mappings, or `group_id` is asked for all of them."""
+    """Every assigned partition is in exactly one of the mappings, or `group_id` applies to all of them."""
 
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
     timestamps: dict[TopicPartition, int] = field(default_factory=dict)
@@ -131,7 +131,7 @@ def settle_timestamps(
 ) -> dict[TopicPartition, int]:
     """Offsets for the timestamps looked up. No record at or after one: LATEST, or STREAMLOG_NO_OFFSET_FOR_TIMESTAMP.
 
-    A start relative to now never fails for that: nothing that new is an everyday thing.
+    A start relative to now never fails for that: often there is no record that new.
     """
     settled: dict[TopicPartition, int] = {}
     for tp, timestamp_ms in sorted(timestamps.items()):
@@ -152,7 +152,7 @@ def settle_counts_below_end(
     log_starts: Mapping[TopicPartition, int],
     log_ends: Mapping[TopicPartition, int],
 ) -> dict[TopicPartition, int]:
-    """The offset so many below the end of each partition, or its log start."""
+    """The offset that many below the end of each partition, or its log start."""
     return {tp: max(log_starts[tp], log_ends[tp] - count) for tp, count in counts.items()}
 
 
@@ -163,11 +163,11 @@ def settle_committed(
     *,
     is_group_known: bool,
 ) -> dict[TopicPartition, int]:
-    """Where a query starts that takes over from a group: EARLIEST in a partition that the group has no offset for.
+    """The start of a query that continues from a group: EARLIEST in a partition that the group has no offset for.
 
-    Such a partition is, as a rule, one that was added since the group last committed, and nobody has read it. A group
-    that has no offset at all, or none in any partition of the query, raises STREAMLOG_GROUP_WITHOUT_OFFSETS: a typo
-    must not read everything.
+    Such a partition was usually added after the group's last commit, and has not been read. A group that has no offset
+    at all, or none in any partition of the query, raises STREAMLOG_GROUP_WITHOUT_OFFSETS: a typo must not read
+    everything.
     """
     if not is_group_known or (assigned and not committed.keys() & set(assigned)):
         raise condition_error("STREAMLOG_GROUP_WITHOUT_OFFSETS", group=group_id, partitions=names_of(assigned))
@@ -175,7 +175,7 @@ def settle_committed(
 
 
 def check_start_against_end(start: OffsetLimit, end: OffsetLimit) -> None:
-    """What can be seen before the log is asked: both by partition must name the same ones, no start above its end."""
+    """The checks that need no log: two limits by partition must name the same ones, and no start is above its end."""
     if isinstance(start, OffsetsByPartition) and isinstance(end, OffsetsByPartition):
         if start.by_topic or end.by_topic:
             return
@@ -196,7 +196,7 @@ def _check_pairs(condition: str, starts: Mapping[TopicPartition, int], ends: Map
 
 
 def check_order(condition: str, tp: TopicPartition, start: int, end: int) -> None:
-    """Raises the condition when both are offsets (or timestamps) and the start is the greater."""
+    """Raises the condition if both are offsets (or timestamps) and the start is greater."""
     if start >= 0 and end >= 0 and start > end:
         raise condition_error(condition, start_offset=start, end_offset=end, topic=tp.topic, partition=tp.partition)
 

@@ -1,10 +1,10 @@
 """Splitting the offsets of a query into pieces, one per task, as Spark's KafkaOffsetRangeCalculator does.
 
 Rules: empty ranges are dropped; `max_records_per_partition` cuts first; if there are then fewer pieces than
-`min_partitions`, ranges are cut in proportion to their size. Ranges whose share rounds to one piece stay whole and
-leave the arithmetic, so that many small partitions do not keep a large one from being cut. Pieces of one range differ
-by one offset at most and the last takes the rounding. Whatever is asked for, the pieces cover each range exactly: no
-offset is dropped, none comes twice, and they come in order.
+`min_partitions`, ranges are cut in proportion to their size. Ranges whose share rounds to one piece stay whole and are
+left out of the arithmetic, so that many small partitions do not keep a large one from being cut. Pieces of one range
+differ by one offset at most and the last takes the rounding. For all limits, the pieces cover each range exactly: no
+offset is dropped or repeated, and they are in order.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from broker_core.model.identifiers import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
-    """The offsets from `from_offset` up to and without `until_offset` of one partition.
+    """The offsets of one partition from `from_offset` (inclusive) to `until_offset` (exclusive).
 
-    Records may be fewer than offsets: compaction and transactions leave gaps.
+    There may be fewer records than offsets: compaction and transactions leave gaps.
     """
 
     topic_partition: TopicPartition
@@ -36,7 +36,7 @@ class OffsetRange:
 def split_ranges(
     ranges: Iterable[OffsetRange], *, min_partitions: int | None = None, max_records_per_partition: int | None = None
 ) -> list[OffsetRange]:
-    """The pieces, in the order of the ranges given. Both limits are positive where they are given."""
+    """The pieces, in the order of the ranges. Both limits are positive or None."""
     pieces = [r for r in ranges if r.size > 0]
     if max_records_per_partition is not None:
         pieces = [p for r in pieces for p in _cut(r, -(-r.size // max_records_per_partition))]
@@ -60,7 +60,7 @@ def _cut_by_share(ranges: list[OffsetRange], min_partitions: int) -> list[Offset
 
 
 def _share(size: int, total: int, pieces: int) -> int:
-    """How many of the pieces fall to a range of this size: rounded half up, as Java's Math.round, at least one."""
+    """The number of pieces for a range of this size: rounded half up, as Java's Math.round, at least one."""
     return max(math.floor(size / total * pieces + 0.5), 1)
 
 

@@ -1,4 +1,4 @@
-"""The JSON values of options that name partitions. Every fault is a ValueError that says which part is wrong.
+"""The JSON values of options that name partitions. Every error is a ValueError that names the invalid part.
 
 assign                      {"topicA":[0,1],"topicB":[0]}
 startingOffsets             {"topicA":{"0":23,"1":-2},"topicB":"earliest"}     -2 earliest, -1 latest
@@ -81,7 +81,7 @@ def _numbers_by_partition(
     numbers: dict[TopicPartition, int] = {}
     for name, value in document.items():
         partition = _partition_number(topic, number_of_name(name), example)
-        # bool is an int in Python, and true is no offset
+        # bool is an int in Python, but true is not an offset
         if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= MAX_OFFSET:
             raise ValueError(f"the {what} of {topic}-{partition} is {value!r}; {example}")
         numbers[TopicPartition(topic, partition)] = value
@@ -89,7 +89,7 @@ def _numbers_by_partition(
 
 
 def number_of_name(name: str) -> int | str:
-    """The partition number that a JSON name stands for. It has one spelling: `00` beside `0` would name it twice."""
+    """The partition number of a JSON name. Only one spelling is valid: `00` next to `0` would name it twice."""
     return int(name) if re.fullmatch(r"0|[1-9][0-9]{0,9}", name) else name
 
 

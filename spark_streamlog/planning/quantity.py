@@ -1,6 +1,6 @@
 """Durations and sizes as Spark's options write them: `15m`, `250ms`, `64MB`, `512k`.
 
-Both have a whole number of 19 digits at most and a unit in any case. The number is not held against any range here.
+Both have an integer of 19 digits at most and a unit in any case. The range of the number is not checked here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _POWERS_OF_1024: Final = {
 
 
 def duration_ms(text: str, *, needs_unit: bool = False) -> int | None:
-    """Milliseconds, rounded down; a bare number is milliseconds unless a unit is needed. None: it is no duration."""
+    """Milliseconds, rounded down; a bare number is milliseconds unless a unit is required. None: not a duration."""
     number, unit = _number_and_unit(text)
     if number is None or (needs_unit and not unit) or (unit or "ms") not in _MICROSECONDS:
         return None
@@ -25,7 +25,7 @@ def duration_ms(text: str, *, needs_unit: bool = False) -> int | None:
 
 
 def size_bytes(text: str) -> int | None:
-    """Bytes, with Spark's units: `k` and `kb` are both 1024. None for what is no size."""
+    """Bytes, with Spark's units: `k` and `kb` are both 1024. None: not a size."""
     number, unit = _number_and_unit(text)
     if number is None or (unit or "b") not in _POWERS_OF_1024:
         return None
@@ -33,6 +33,6 @@ def size_bytes(text: str) -> int | None:
 
 
 def _number_and_unit(text: str) -> tuple[int | None, str]:
-    # A bound on the digits: Python refuses to convert thousands of them with an error of its own.
+    # A bound on the digits: for thousands of them Python's conversion raises its own error.
     found = re.fullmatch(r"0*([0-9]{1,19})\s*([a-z]*)", text.strip().lower(), re.ASCII)
     return (int(found[1]), found[2]) if found else (None, "")

@@ -1,8 +1,8 @@
 """How far one micro-batch goes: the least and the most offsets per trigger.
 
-The minimum is a gate, asked first: too few new offsets, and not too long since the last batch, means no batch now. The
-maximum is a share: it is dealt out in proportion to what each partition has, rounded down, but up for a share below one
-so that a small partition beside large ones is not starved. Sizes 101, 11 and 1 with a limit of 10 give 8, 1 and 1.
+The minimum is checked first: with too few new offsets, and not too long since the last batch, there is no batch now.
+The maximum is divided in proportion to the new offsets of each partition. Shares are rounded down, but up if below one,
+so that a small partition next to large ones is not starved. Sizes 101, 11 and 1 with a limit of 10 give 8, 1 and 1.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from broker_core.model.identifiers import TopicPartition
 def limit_offsets(
     max_offsets: int, begin: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int]:
-    """The end of a batch from `begin` that takes about `max_offsets` of what there is up to `latest`.
+    """The end of a batch from `begin` that takes about `max_offsets` of the offsets up to `latest`.
 
-    Partitions of `latest` without a begin, or whose begin is not below their latest, keep their latest: judging those
-    is the planner's business. A limit of any size is right; no end lies past the latest.
+    Partitions of `latest` without a begin, or whose begin is not below their latest, keep their latest: the planner
+    checks those. A limit of any size is valid; no end is past the latest.
     """
     sizes = {tp: end - begin[tp] for tp, end in latest.items() if tp in begin and end > begin[tp]}
     total = sum(sizes.values())
@@ -37,12 +37,12 @@ def _share(max_offsets: int, size: int, total: int) -> int:
 
 
 def new_offset_count(begin: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int]) -> int:
-    """Offsets between the two vectors; a partition that is new counts from where it begins."""
+    """Count of offsets between the two vectors; a new partition is counted from its start."""
     return sum(max(0, end - begin.get(tp, end)) for tp, end in latest.items())
 
 
 def must_wait(*, new_count: int, min_offsets: int, last_batch_ms: float, now_ms: float, max_delay_ms: int) -> bool:
-    """Whether a batch is put off: fewer offsets than the minimum, and the last batch is not `max_delay_ms` ago.
+    """Whether a batch is delayed: fewer offsets than the minimum, and less than `max_delay_ms` since the last batch.
 
     The first batch of a run always fires: its `last_batch_ms` is -inf.
     """

@@ -1,10 +1,10 @@
-"""How a start relative to now, to the end or to a consumer group is written as a value of `startingOffsets`.
+"""The syntax of `startingOffsets` for a start relative to now, to the end or to a consumer group.
 
-    -10m  -2h  -30s  -1d   the first record since then     a number with a unit: -1 and -2 mean latest and earliest
-    latest-1000            so many offsets below the end   at least one
-    group:billing          where that group stands         the id keeps its case
+    -10m  -2h  -30s  -1d   the first record since then       a number with a unit: -1 and -2 mean latest and earliest
+    latest-1000            a count of offsets below the end  at least one
+    group:billing          the group's committed offsets     the id keeps its case
 
-Words may have any case. Every fault is a ValueError that says what is wrong.
+Words may have any case. Every error is a ValueError with the reason.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FORMS = "-10m (since ten minutes ago), latest-1000 (a thousand below the end) or
 
 
 def relative_start_of(text: str) -> RelativeStart | None:
-    """None when the text is none of the three forms, nor meant to be one."""
+    """None if the text is none of the three forms, and does not look like one."""
     text = text.strip()
     if text.startswith("-"):
         return BeforeNow(duration_ms=_duration_ms(text))

@@ -1,6 +1,6 @@
 """The offset that Spark stores in a checkpoint: `{"topic":{"0":23,"1":7}}`, per partition the next offset to read.
 
-It is the Kafka connector's own form, so a checkpoint moves between the two sources. Topics and partition numbers are
+It is the Kafka connector's own form, so a checkpoint can move between the two sources. Topics and partition numbers are
 written in order: Spark compares offsets as text, and the same offsets must give the same text.
 """
 
@@ -18,7 +18,7 @@ StreamOffset = dict[TopicPartition, int]
 
 
 def to_checkpoint(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    """What a stream reader gives to Spark, which writes it as JSON."""
+    """The offset that a stream reader returns to Spark, which writes it as JSON."""
     document: dict[str, dict[str, int]] = {}
     for tp in sorted(offsets):
         document.setdefault(tp.topic, {})[str(tp.partition)] = offsets[tp]
@@ -26,7 +26,7 @@ def to_checkpoint(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, 
 
 
 def from_checkpoint(document: Any) -> StreamOffset:
-    """The reverse. Raises STREAMLOG_INVALID_CHECKPOINT_OFFSET for anything else, also for what is no 64-bit offset."""
+    """The reverse. Raises STREAMLOG_INVALID_CHECKPOINT_OFFSET for other JSON, or if an offset does not fit 64 bits."""
     if not isinstance(document, dict):
         raise _invalid(document, "It is not a JSON object.")
     offsets: StreamOffset = {}

@@ -12,7 +12,7 @@ from broker_core.model.identifiers import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscribeTopics:
-    """All partitions of these topics, also those that appear later."""
+    """All partitions of these topics, also those that are added later."""
 
     topics: frozenset[str]
 
@@ -41,7 +41,7 @@ Subscription = SubscribeTopics | SubscribePattern | AssignPartitions
 
 
 def subscription_text(subscription: Subscription) -> str:
-    """`subscribe=a,b`: the same subscription gives the same text in every process."""
+    """`subscribe=a,b`: the same subscription has the same text in every process."""
     match subscription:
         case SubscribeTopics(topics=topics):
             names = sorted(topics)
@@ -53,7 +53,7 @@ def subscription_text(subscription: Subscription) -> str:
 
 
 def topics_to_describe(subscription: Subscription) -> Collection[str] | None:
-    """The names to ask the log for; None when the pattern needs all of them."""
+    """The names to request from the log; None if the pattern needs all of them."""
     match subscription:
         case SubscribeTopics(topics=topics):
             return topics
@@ -66,7 +66,7 @@ def topics_to_describe(subscription: Subscription) -> Collection[str] | None:
 def assigned_partitions(
     subscription: Subscription, topics: Mapping[str, TopicDescription]
 ) -> frozenset[TopicPartition]:
-    """The partitions to read of the topics there are."""
+    """The partitions to read of the existing topics."""
     match subscription:
         case SubscribeTopics(topics=names):
             return frozenset(_all_partitions(topics[name] for name in names if name in topics))
@@ -78,7 +78,7 @@ def assigned_partitions(
 
 
 def missing_names(subscription: Subscription, topics: Mapping[str, TopicDescription]) -> list[str]:
-    """Topics and partitions that the subscription names and that do not exist, sorted; a pattern names none."""
+    """The named topics and partitions that do not exist, sorted; a pattern names none."""
     match subscription:
         case SubscribeTopics(topics=names):
             return sorted(name for name in names if name not in topics)

@@ -1,9 +1,9 @@
-"""To which topics a vector of offsets belongs. The checkpoint's JSON names topics and offsets; a topic that was deleted
-and made again has the same name and another id.
+"""The topics that a vector of offsets belongs to. The checkpoint's JSON has topic names and offsets; a topic that was
+deleted and recreated has the same name and another id.
 
-    vectors       what Spark logged as an end, or may log: each by its digest, with the topic ids of that time
+    vectors       the ends that Spark logged, or may log: each by its digest, with the topic ids of that time
 
-A vector that is not known says nothing: it may be older than this memory. Ids are written with Kafka's 22 characters.
+An unknown vector proves nothing: it may be older than this memory. Ids are written with Kafka's 22 characters.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class KnownTopics:
         return topic in self.unknown or topic not in self.ids
 
     def or_now(self, ids_now: Mapping[str, UUID]) -> KnownTopics:
-        """What is not known is taken to be what is there now."""
+        """Unknown ids are assumed to be the current ones."""
         return KnownTopics(ids={**ids_now, **self.ids}, unknown=self.unknown | (ids_now.keys() - self.ids.keys()))
 
     def changed_to(self, other_ids: Mapping[str, UUID]) -> dict[str, tuple[UUID, UUID]]:
-        """Topics that have another id there: the old one and the new one."""
+        """Topics whose id differs in the other one: the old id and the new id."""
         return {
             topic: (self.ids[topic], other_ids[topic])
             for topic in self.ids.keys() & other_ids.keys()

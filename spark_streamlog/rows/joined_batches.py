@@ -1,4 +1,4 @@
-"""Small Arrow batches made into fewer: each one costs Spark a tenth of a millisecond, whatever is in it."""
+"""Joins small Arrow batches: each batch costs Spark a tenth of a millisecond, regardless of its size."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pyarrow as pa
 JOINED_ROWS: Final = 10_000
 """Spark's own size of an Arrow batch (spark.sql.execution.arrow.maxRecordsPerBatch)."""
 JOINED_BYTES: Final = 1024 * 1024
-"""A larger batch is worth its costs, and would be copied for nothing."""
+"""A larger batch is worth its cost, and copying it would save nothing."""
 
 
 def joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in the same order. A batch that is large enough is passed on as it is."""
+    """The same rows in the same order. A batch that is large enough is passed on unchanged."""
     waiting: list[pa.RecordBatch] = []
     rows = size_bytes = 0
     for batch in batches:

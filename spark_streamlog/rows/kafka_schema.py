@@ -10,7 +10,7 @@ from spark_streamlog.serde.format_settings import NO_FORMATS, RecordFormats
 from spark_streamlog.serde.value_formats import decoder_for
 
 CORRUPT_COLUMN = "_corrupt"
-"""Why a key or value is null that could not be read; there with a format whose mode is permissive."""
+"""The reason for a key or value that is null because it is corrupt. Exists if a format's mode is permissive."""
 
 _ARROW_FIELDS = [
     pa.field("key", pa.binary()),
@@ -28,7 +28,7 @@ _ARROW_HEADERS = pa.field(
 
 @functools.lru_cache(maxsize=32)
 def arrow_schema(*, include_headers: bool, formats: RecordFormats = NO_FORMATS) -> pa.Schema:
-    """What Spark takes for that schema: it refuses batches that differ in a single nested field's name.
+    """The Arrow form of that schema: Spark refuses batches in which even one nested field's name differs.
 
     `timestampType` is 0 for create time and 1 for log-append time; no headers is NULL.
     """

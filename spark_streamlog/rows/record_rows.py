@@ -14,7 +14,7 @@ from spark_streamlog.rows.typed_values import TypedValues
 from spark_streamlog.serde.format_settings import NO_FORMATS, RecordFormats
 
 RECORD_COLUMNS = frozenset({"key", "value", "offset", "timestamp", "timestampType"})
-"""What is decoded of each record; with headers also `headers`."""
+"""The columns decoded from each record; with headers also `headers`."""
 
 
 def columns_to_decode(*, include_headers: bool) -> frozenset[str]:
@@ -22,7 +22,7 @@ def columns_to_decode(*, include_headers: bool) -> frozenset[str]:
 
 
 class RecordRows:
-    """For one partition. `to_rows` takes the batch that `record.columns.decode` gave, with any order of columns."""
+    """For one partition. `to_rows` takes a batch from `record.columns.decode`, with the columns in any order."""
 
     def __init__(
         self, topic_partition: TopicPartition, *, include_headers: bool, formats: RecordFormats = NO_FORMATS

@@ -1,11 +1,11 @@
-"""Which columns of a DataFrame the sink writes, decided once from its schema.
+"""Selects the columns of a DataFrame that the sink writes, once, from its schema.
 
     value      string or binary, required                headers    array<struct<key:string,value:binary>>
     key        string or binary                          timestamp  timestamp
     topic      string, unless the option topic is set    partition  int
 
-Names are matched exactly, and further columns are ignored, as in Spark's Kafka sink. So what a source gave can be
-written as it is. Where keyFormat or valueFormat is set, that column has the type that the format can write instead.
+Names are matched exactly, and other columns are ignored, as in Spark's Kafka sink. So a DataFrame of the source can be
+written as it is. With keyFormat or valueFormat, that column has a type that the format can write instead.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ ACCEPTED_TYPES: Final[dict[str, tuple[str, ...]]] = {
     "headers": (HEADERS_TYPE,),
     "timestamp": ("timestamp",),
 }
-"""In Spark's words, as `DataType.simpleString` gives them."""
+"""Spark's names, as `DataType.simpleString` returns them."""
 
 RECORD_COLUMNS: Final = ("value", "key", "headers", "timestamp", "partition")
-"""What becomes part of a record, or says where it goes in its topic."""
+"""The columns that become part of a record, or select its partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedColumn:
-    """A column that its format turns into bytes. The settings hold the schema's id, where values carry one."""
+    """A column that its format encodes to bytes. The settings have the schema's id, if values have one."""
 
     name: str
     settings: FormatSettings
@@ -58,7 +58,7 @@ class SinkColumns:
 def sink_columns(
     schema: Any, *, topic_option: str | None, formats: RecordFormats = NO_FORMATS, is_planning: bool = True
 ) -> SinkColumns:
-    """From a StructType. Raises STREAMLOG_INVALID_SINK_COLUMNS with all complaints, and then has done nothing.
+    """From a StructType. Raises STREAMLOG_INVALID_SINK_COLUMNS with all complaints, before any lookup.
 
     While planning, the schemas of formats with a registry are looked up there, or registered: see `with_schema_id`.
     """
@@ -115,5 +115,5 @@ def _typed_columns(schema: Any, formats: RecordFormats, complaints: list[str]) -
 
 
 def _is_accepted(found: str, accepted: tuple[str, ...]) -> bool:
-    # A string with a collation is stored as any other: `string collate UNICODE_CI`.
+    # A string with a collation (`string collate UNICODE_CI`) is stored like any other.
     return found in accepted or ("string" in accepted and found.startswith("string collate "))

@@ -1,7 +1,6 @@
-"""Arrow batches as Spark hands them to a writer, turned into the columns of records, topic by topic.
+"""Converts the Arrow batches that Spark passes to a writer into columns of records, topic by topic.
 
-Columns pass through as they are, unless they have a format: text stays UTF-8 bytes, and no Python object is made per
-row.
+Columns without a format pass through unchanged: text stays UTF-8 bytes, and no Python object is created per row.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from spark_streamlog.sink_conditions import sink_error
 
 
 class SinkRows:
-    """The rows of one task. `task` and the count of rows so far serve to name a row in a refusal."""
+    """The rows of one task. `task` and the count of rows so far identify a row in an error."""
 
     def __init__(self, columns: SinkColumns, *, topic_option: str | None, task: int) -> None:
         self._columns = columns
@@ -47,7 +46,7 @@ class SinkRows:
         self.row_count += batch.num_rows
 
     def _encoded(self, typed: TypedColumn, encoder: Encoder, column: Any) -> Any:
-        # Times come in the session's zone, and texts in wide columns where Spark is told so.
+        # Times are in the session's time zone, and texts in large_string columns if Spark is configured so.
         column = column if column.type == typed.arrow_type else column.cast(typed.arrow_type)
         try:
             return encoder.encode(column)

@@ -1,4 +1,4 @@
-"""Keys and values of one partition turned from bytes into what their formats say, and what becomes of corrupt ones."""
+"""Decodes the keys and values of one partition by their formats, and handles corrupt ones by the mode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spark_streamlog.serde.value_formats import decoder_for
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypedColumns:
-    """`columns` by name, of the sides that have a format and perhaps _corrupt. `kept`: a mask, or None for all rows."""
+    """`columns` by name: the sides with a format, and perhaps _corrupt. `kept`: a mask, or None for all rows."""
 
     columns: Mapping[str, Any]
     kept: Any

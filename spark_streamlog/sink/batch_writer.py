@@ -18,11 +18,11 @@ from spark_streamlog.sink_conditions import sink_error
 
 
 class StreamlogBatchWriter(DataSourceArrowWriter):
-    """Made on the driver when the job is about to run, so that options and columns are refused before any task starts;
-    Spark carries this very object to the tasks and to `commit` or `abort`.
+    """Created on the driver before the job runs, so that wrong options and columns are refused before any task starts.
+    Spark sends this object to the tasks, and calls its `commit` or `abort`.
 
-    With exactly-once delivery nothing is readable before `commit` returns, and everything is when it has. With
-    at-least-once a task's rows are readable when the task ends: `commit` and `abort` have nothing to do.
+    With exactly-once delivery nothing is readable before the commit, and all rows are when `commit` returns. With
+    at-least-once a task's rows are readable when the task ends: `commit` and `abort` do nothing.
     """
 
     def __init__(self, options: WriteOptions, schema: Any, *, overwrite: bool) -> None:
@@ -41,7 +41,7 @@ class StreamlogBatchWriter(DataSourceArrowWriter):
 
     @with_conditions()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All or nothing: raises when a task's transaction is not open any more, and then no row is readable."""
+        """All or nothing: raises if a task's transaction is not open any more, and then no row is readable."""
         if self._sink is None:
             return
         facts = BatchFacts(batch=self._sink.batch, task_count=len(messages))
@@ -50,7 +50,7 @@ class StreamlogBatchWriter(DataSourceArrowWriter):
 
     @with_conditions()
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """With at-least-once, what tasks have written stays."""
+        """With at-least-once, the rows that tasks have written stay."""
         if self._sink is not None:
             driver = sink_driver(self._options.target, self._sink.identity)
             driver.abandon(written_by(messages), driver=self._sink.driver)

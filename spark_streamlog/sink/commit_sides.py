@@ -1,4 +1,4 @@
-"""Which way of committing exactly-once a log takes: the one place that chooses."""
+"""Chooses how a log commits exactly-once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spark_streamlog.wall_clock import wall_clock_ms
 
 
 def driver_side(cluster: Cluster, identity: SinkIdentity) -> DriverSide[Any, Any]:
-    """By one commit of staged data where the log has that (object storage), else by Kafka's transactions."""
+    """One commit of staged data where the log supports it (object storage), else Kafka's transactions."""
     if isinstance(cluster, StagedWrites):
         return StagedDriver(cluster, identity)
     return SinkDriver(cluster, identity, now_ms=wall_clock_ms)

@@ -1,12 +1,12 @@
 """Which driver planned a micro-batch, for `abort`: a note between two processes of one Spark application.
 
-Spark plans a micro-batch in one Python process and aborts it in another, to which it gives the messages of tasks that
-returned. Where none has, as when the first task that fails takes the others with it, nobody tells whose transactions
-are to be ended. Both processes are told the same folder by Spark, in SPARK_LOCAL_DIRS: made by this run of the driver,
-for it alone, and removed at its end. So a note there cannot be another driver's. Whoever is wrong in spite of that does
-no harm: a driver that was fenced ends nothing.
+Spark plans a micro-batch in one Python process and aborts it in another, which gets the messages of the tasks that
+returned. If none has returned, as when the first failing task stops the others, no message names the driver whose
+transactions must be ended. Both processes get the same directory from Spark, in SPARK_LOCAL_DIRS: this run of the
+driver creates it, for itself alone, and removes it at its end. So a note there cannot be another driver's. A wrong note
+would do no harm either: a driver that was fenced ends nothing.
 
-The note is a convenience. Where it cannot be written or read, open transactions end with the query's next start or by
+The note is an optimization. If it cannot be written or read, open transactions end at the query's next start or by
 their timeout.
 """
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def note_driver(query_id: str, driver: TransactionalProducer) -> None:
-    """Takes the place of an earlier note about the query."""
+    """Replaces an earlier note about the query."""
     path = _path_of(query_id)
     if path is None:
         return
@@ -39,7 +39,7 @@ def note_driver(query_id: str, driver: TransactionalProducer) -> None:
 
 
 def noted_driver(query_id: str) -> TransactionalProducer | None:
-    """None: nothing was noted by this run of the Spark driver."""
+    """None: this run of the Spark driver has written no note."""
     path = _path_of(query_id)
     if path is None:
         return None

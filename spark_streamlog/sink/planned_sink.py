@@ -1,8 +1,8 @@
-"""What the driver knows when it plans a write: which log, and whose batch. It travels to the tasks, and whose batch it
-is comes back with their messages.
+"""The driver's plan of a write: the log, and the sink with its batch. It is pickled to the tasks, and their messages
+return the sink and batch to the driver.
 
-A batch write knows all before its tasks start. A stream is planned anew for each micro-batch, in a process that is told
-neither the query nor the batch; the query's id stands in its checkpoint, if that is a local one. The tasks know both.
+A batch write knows both before its tasks start. A stream is planned for each micro-batch, in a process that does not
+get the ids of query and batch; the query's id is in its checkpoint, if that is local. The tasks know both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from spark_streamlog.worker.planned_log import PlannedLog, planned_log_to_write
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSink:
-    """`driver` is what `DriverSide.take_over` gave, None where planning could not take over; `batch` is None for a
+    """`driver` is the token of `DriverSide.take_over`, None if planning could not take over; `batch` is None for a
     single write."""
 
     identity: SinkIdentity
@@ -42,7 +42,7 @@ class PlannedSink:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedWrite:
     """`log` is the one that tasks must find (see `planned_log`). `sink` is None with at-least-once delivery, and for a
-    stream whose query planning does not know."""
+    stream if planning does not know its query."""
 
     log: PlannedLog | None
     sink: PlannedSink | None
@@ -50,13 +50,13 @@ class PlannedWrite:
 
 @with_conditions()
 def plan_batch_write(options: WriteOptions) -> PlannedWrite:
-    """Before the tasks of a write start. Makes the log if there is none."""
+    """Called before the tasks of a batch write start. Creates the log if there is none."""
     return PlannedWrite(log=planned_log_to_write(options.target), sink=_sink_of_batch_write(options))
 
 
 @with_conditions()
 def plan_micro_batch(options: WriteOptions) -> PlannedWrite:
-    """Before the tasks of a micro-batch start. Makes the log if there is none."""
+    """Called before the tasks of a micro-batch start. Creates the log if there is none."""
     return PlannedWrite(log=planned_log_to_write(options.target), sink=_sink_of_known_query(options))
 
 
@@ -85,8 +85,8 @@ def _sink_of_known_query(options: WriteOptions) -> PlannedSink | None:
 
 
 def sink_of_micro_batch(planned: PlannedSink | None, *, query_id: str, batch_id: int) -> PlannedSink:
-    """In a task, which knows whose batch it is. A plan for another query is passed over: the checkpoint's location may
-    have a namesake among the local files.
+    """Called in a task, which knows the query and the batch. A plan for another query is ignored: a local directory may
+    have the same path as the checkpoint.
     """
     identity = query_identity(query_id)
     is_ours = planned is not None and planned.identity == identity
@@ -94,5 +94,5 @@ def sink_of_micro_batch(planned: PlannedSink | None, *, query_id: str, batch_id:
 
 
 def sink_driver(target: LogTarget, identity: SinkIdentity) -> DriverSide[Any, Any]:
-    """Of a log that planning has found or made: if it is gone by now, none is made in its place."""
+    """For a log that planning has found or created: if it was deleted since, no new one is created."""
     return driver_side(open_existing(target), identity)

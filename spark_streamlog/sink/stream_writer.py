@@ -25,11 +25,11 @@ BATCH_ID_PROPERTY = "streaming.sql.batchId"
 
 
 class StreamlogStreamWriter(DataSourceStreamArrowWriter):
-    """Made for each micro-batch in a planning process, and once more in another process for `commit` or `abort`.
+    """Created for each micro-batch in a planning process, and once more in another process for `commit` or `abort`.
 
     Append and complete mode both append: a log has nothing to replace. (Update mode would too, but Spark refuses it for
-    every Python data source; `foreachBatch` is the way round.) Spark counts `numOutputRows` by the rows it hands to the
-    tasks, so the progress is right without our doing.
+    every Python data source; use `foreachBatch` instead.) Spark counts `numOutputRows` by the rows it passes to the
+    tasks, so the query's progress is right without our help.
 
     With exactly-once delivery a micro-batch is readable, whole, when `commit` returns, and one that is repeated after a
     failure is not written again. With at-least-once a task's rows are readable when the task ends, and a repeated
@@ -41,8 +41,8 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
         self._columns = sink_columns(
             schema, topic_option=options.topic, formats=options.formats, is_planning=is_planning
         )
-        # The tasks of this micro-batch have not started when it is planned. When it is committed they have written, and
-        # taking over then would end what they left open.
+        # At planning time the tasks of this micro-batch have not started. At commit time they have written, and
+        # taking over then would end the transactions that they left open.
         self._planned = plan_micro_batch(options) if is_planning else None
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
@@ -55,10 +55,10 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
 
     @with_conditions()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Raises when a task's transaction is not open any more; then no row of the batch is readable.
+        """Raises if a task's transaction is not open any more; then no row of the batch is readable.
 
-        A batch without rows is decided too: repeated, it writes nothing even if its query gives rows the next time, and
-        an older driver finds out with every batch.
+        A batch without rows is decided too: repeated, it writes nothing even if its query returns rows the next time.
+        So an older driver detects at every batch, even an empty one, that it is fenced.
         """
         whose = self._whose_batch(messages)
         if whose is None:
@@ -73,10 +73,10 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
 
     @with_conditions()
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """With at-least-once, what tasks have written stays.
+        """With at-least-once, the rows that tasks have written stay.
 
-        Where nobody knows which driver planned the batch a newer one's transactions must not be ended: what attempts
-        that were killed left open is ended by the query's next start, or by its timeout.
+        If the driver that planned the batch is unknown, the transactions may belong to a newer driver and must not be
+        ended. Those of killed attempts end at the query's next start, or by their timeout.
         """
         whose = self._whose_batch(messages)
         if whose is not None:
@@ -86,7 +86,7 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
             sink_driver(self._options.target, identity).abandon(written_by(messages), driver=driver)
 
     def _whose_batch(self, messages: list[WriterCommitMessage | None]) -> tuple[SinkIdentity, Any] | None:
-        """The query, and what its planning driver was given. None: at-least-once, or no task has said which query."""
+        """The query, and the token of its planning driver. None: at-least-once, or no task has named the query."""
         if self._options.delivery is Delivery.AT_LEAST_ONCE:
             return None
         told = sink_of_messages(messages)

@@ -1,4 +1,4 @@
-"""What the tasks of a write tell the driver."""
+"""The messages that the tasks of a write return to the driver."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from spark_streamlog.sink.planned_sink import PlannedSink
 class TaskCommitMessage(WriterCommitMessage):
     """All rows of the task are durable.
 
-    With exactly-once delivery `sink` says whose batch it is, and `written` is what the driver is to commit: None when
-    there were no rows, or the batch is decided already. With at-least-once both are None, and the rows are readable.
+    With exactly-once delivery `sink` names the sink and batch, and `written` is what the driver commits: None if there
+    were no rows, or the batch is decided already. With at-least-once both are None, and the rows are readable.
     """
 
     row_count: int
@@ -25,12 +25,12 @@ class TaskCommitMessage(WriterCommitMessage):
 
 
 def sink_of_messages(messages: Iterable[WriterCommitMessage | None]) -> PlannedSink | None:
-    """Whose batch it is, which every task says alike. None: no task has returned."""
+    """The sink and batch, the same in every message. None: no task has returned."""
     return next((message.sink for message in messages if isinstance(message, TaskCommitMessage)), None)
 
 
 def written_by(messages: Iterable[WriterCommitMessage | None]) -> list[Any]:
-    """What is to be committed, in the order of the tasks. Of a task that failed there is no message."""
+    """What the driver commits, in the order of the tasks. A failed task has no message."""
     return [
         message.written
         for message in messages

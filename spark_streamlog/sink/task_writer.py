@@ -1,4 +1,4 @@
-"""What one task of a write does, batch or stream: its Arrow batches go to the log, durable when it returns."""
+"""One task of a write, batch or stream: appends its Arrow batches to the log, durable when it returns."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from spark_streamlog.worker.planned_log import PlannedLog, open_planned_log
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
 
 LINGER_SECONDS: Final = 1.0
-"""Rows that come slowly are not gathered for longer, where readers may see them at once."""
+"""The longest time that slow rows are gathered, where readers may see them at once."""
 
 
 @with_conditions()
 def write_at_least_once(
     options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], log: PlannedLog | None
 ) -> TaskCommitMessage:
-    """Appends the rows with an idempotent producer of the task's own. A failed task may leave rows behind.
+    """Appends the rows with an idempotent producer of the task's own. The rows of a failed task may stay.
 
     Raises STREAMLOG_LOG_NOT_SHARED where the driver's log is not.
     """
@@ -49,8 +49,8 @@ def write_at_least_once(
 
 
 def _upload_and_commit(log: ObjectLog, options: WriteOptions, columns: SinkColumns, batches: Iterator[Any]) -> int:
-    """The task commits its own upload: one object and one commit, where an append a round would make many. Returns the
-    count of rows."""
+    """The task commits its own upload: one object and one commit, where one append per round would make many. Returns
+    the count of rows."""
     upload = log.stage()
     try:
         writing = _Writing(log, options, columns, target=upload)
@@ -105,14 +105,14 @@ class _Writing:
         target: BatchTarget | None = None,
         transaction: ProducerTransaction | None = None,
     ) -> None:
-        """`target`: where encoded batches go, the cluster itself unless said."""
+        """`target`: takes the encoded batches; by default the cluster."""
         context = TaskContext.get()
         self._producer = TopicProducer(
             target or cluster,
             find_topic=_topic_finder(cluster, options),
             now_ms=wall_clock_ms,
             settings=options.producer,
-            # Another one in each task of each job: small micro-batches without keys spread over all partitions.
+            # A different seed in each task of each job: small micro-batches without keys spread over all partitions.
             first_partition=context.taskAttemptId() if context is not None else 0,
             transaction=transaction,
         )
@@ -124,9 +124,9 @@ class _Writing:
         return self._rows.row_count
 
     def write(self, batches: Iterator[Any], *, linger_s: float | None = None) -> Iterator[int]:
-        """Gives the count of durable rows whenever it has grown; when it ends, all are.
+        """Yields the count of durable rows whenever it has grown; all rows are durable at the end.
 
-        `linger_s`: batches that come later than this after the last round are written at once. None gathers full
+        `linger_s`: batches that arrive later than this after the last round are written at once. None gathers full
         rounds.
         """
         durable = 0

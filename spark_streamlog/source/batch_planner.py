@@ -1,8 +1,8 @@
 """The tasks of a batch query.
 
-Spark plans a DataFrame once and runs the plan as often as it is used, so an end at `latest` is not put into the plan:
-the last piece of each partition keeps LATEST and its task asks for the end when it runs. In the same way the first
-piece keeps EARLIEST. The offsets that were found while planning only say where to cut.
+Spark plans a DataFrame once and runs the plan each time it is used, so an end at `latest` is not resolved in the plan:
+the last piece of each partition keeps LATEST and its task requests the end when it runs. In the same way the first
+piece keeps EARLIEST. The offsets found while planning only decide where to cut.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from spark_streamlog.source.planned_range import PlannedRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRanges:
-    """What a query wants of a partition, in order. `is_end_open`: also of what may come behind its end."""
+    """The ranges of a partition that a query reads, in order. `is_end_open`: also what is appended after its end."""
 
     ranges: tuple[OffsetRange, ...]
     is_end_open: bool
 
 
 Keep = Callable[[OffsetRange], KeptRanges]
-"""Asked for each partition with all that the options name."""
+"""Called for each partition with the whole range that the options name."""
 
 
 def plan_batch(offsets: OffsetReader, options: ReadOptions, keep: Keep | None = None) -> list[PlannedRange]:
@@ -54,7 +54,7 @@ def _plan(offsets: OffsetReader, options: ReadOptions, keep: Keep | None) -> lis
         whole.extend(found)
         reaches_the_end = bool(found) and found[-1].until_offset == offset_range.until_offset
         if ends[tp] == LATEST and kept.is_end_open and not reaches_the_end:
-            # Nothing there now, but the plan may run again when there is.
+            # The range is empty now, but the plan may run again when it has records.
             end = replace(offset_range, from_offset=max(offset_range.from_offset, offset_range.until_offset))
             planned.append(PlannedRange.of(end, assignment.topic_ids[tp.topic]))
     pieces = split_ranges(

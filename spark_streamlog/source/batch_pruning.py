@@ -1,8 +1,8 @@
-"""What of a batch query need not be read, by the filters that Spark pushed down: no pyspark here, and no rows.
+"""Prunes what a batch query need not read, by the filters that Spark pushed down. No pyspark here, and no rows.
 
-Whatever is left out holds no record that passes the filters, neither when the query is planned nor when it runs: closed
-segments take no records any more, and what comes to a log behind its end is read as without filters, where the query's
-end is `latest`. So a plan that runs a second time sees what is new then.
+A pruned range has no record that passes the filters, neither when the query is planned nor when it runs: closed
+segments never grow, and where the query's end is `latest`, records appended after the planned end are read as without
+filters. So a plan that runs a second time sees new records.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PrunedPlan:
 
 
 def plan_pruned(cluster: Cluster, options: ReadOptions, filters: Sequence[ColumnFilter]) -> PrunedPlan:
-    """Raises what `plan_batch` raises. Damage in the log is no matter of planning: the tasks meet it, or do not."""
+    """Raises what `plan_batch` raises. Planning ignores damage in the log: a task that reads it reports it."""
     return _Pruning(cluster, options, filters).plan()
 
 
@@ -109,13 +109,13 @@ class _Pruning:
         )
 
     def _without_older(self, tp: TopicPartition, ranges: Ranges) -> Ranges:
-        """What is left without records below the least timestamp: all before the first one at or above it, and segments
-        of which the largest timestamp is below it, wherever they lie."""
+        """The offsets that remain with a least timestamp. Cut are all before the first record at or above it, and all
+        segments whose largest timestamp is below it."""
         least_ms = self._least_timestamp_ms
         if least_ms is None or least_ms < 0 or not ranges:
             return ranges
-        # Below the log start nothing is known of what was there, and above the end nothing is there yet. Bounds first:
-        # what comes between the two questions is not cut.
+        # Below the log start the old records are unknown, and above the end there are none yet. Bounds first:
+        # what is appended between the two requests is not cut.
         bounds = self._cluster.bounds(tp)
         found = self._cluster.list_offsets({tp: least_ms}, IsolationLevel.READ_UNCOMMITTED)[tp]
         first = bounds.high_watermark if found is None else min(found.offset, bounds.high_watermark)
@@ -138,7 +138,7 @@ class _Pruning:
         return ranges
 
     def _as_known(self, planned: PlannedRange) -> OffsetRange:
-        """With ends that are left open where they stood when they were planned."""
+        """With open ends replaced by the offsets where they were at planning time."""
         whole = self._wholes[planned.topic_partition]
         return OffsetRange(
             topic_partition=planned.topic_partition,

@@ -26,13 +26,13 @@ logger = logging.getLogger("spark_streamlog")
 
 
 class StreamlogBatchReader(DataSourceReader):
-    """Pickled to the tasks, so it holds nothing but the options."""
+    """Pickled to the tasks, so it holds only the options."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        """Called once for a DataFrame, however often it is used; see `batch_planner`."""
+        """Called once for each DataFrame, even if it is used several times; see `batch_planner`."""
         with with_conditions():
             log = planned_log(self._options.target)
             offsets = OffsetReader(open_for_reading(self._options.target), self._options)
@@ -41,7 +41,7 @@ class StreamlogBatchReader(DataSourceReader):
             return [InputPartition(ReadTask(log=log, ranges=task)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes one partition without a value of an empty plan.
+        # For an empty plan Spark creates one partition without a value.
         if partition.value is not None:
             with with_conditions():
                 yield from read_task(partition.value, self._options)
@@ -49,9 +49,9 @@ class StreamlogBatchReader(DataSourceReader):
 
 
 class FilteringBatchReader(StreamlogBatchReader):
-    """Leaves out what the filters of the query exclude for sure; see `pushed_filters` for when Spark may have one.
+    """Skips what the filters of the query exclude for certain; see `pushed_filters` for when Spark may use it.
 
-    `report` says what that saved, once the query is planned.
+    `report` logs what that saved, once the query is planned.
     """
 
     report: PruningReport | None = None
@@ -61,7 +61,7 @@ class FilteringBatchReader(StreamlogBatchReader):
         self._filters: list[ColumnFilter] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """All of them come back: Spark evaluates them again on the rows that are left."""
+        """Returns all of them: Spark evaluates them again on the remaining rows."""
         self._filters = column_filters(filters, self._options.formats.key)
         return filters
 
@@ -76,7 +76,7 @@ class FilteringBatchReader(StreamlogBatchReader):
 
 
 def batch_reader_for(options: ReadOptions) -> StreamlogBatchReader:
-    """One that takes filters where Spark pushes them down and may: anywhere else having the method fails the query."""
+    """A reader with `pushFilters` only where Spark calls it and may: elsewhere the method would fail the query."""
     if not is_pushing_process():
         return StreamlogBatchReader(options)
     if may_push(options.push_filters):
@@ -91,7 +91,7 @@ def batch_reader_for(options: ReadOptions) -> StreamlogBatchReader:
 
 
 def _enable_info_logging() -> None:
-    """Where Spark collects what its Python processes log (spark.sql.pyspark.worker.logging.enabled), nobody but this
-    process itself can ask for lines below a warning."""
+    """Where Spark collects the logs of its Python processes (spark.sql.pyspark.worker.logging.enabled), only this
+    process itself can enable lines below a warning."""
     if "PYSPARK_SPARK_SESSION_UUID" in os.environ and logger.level == logging.NOTSET:
         logger.setLevel(logging.INFO)

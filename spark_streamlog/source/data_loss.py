@@ -1,4 +1,4 @@
-"""Judges what a streaming query finds changed in the log: what is lost, what a run with a fixed end cannot reach."""
+"""Detects data loss in a streaming query: deleted records, and ends that a run with a fixed end cannot reach."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from spark_streamlog.source.offset_reader import LatestOffsets, OffsetReader
 
 
 def report_gone(gone: Collection[TopicPartition], offsets: OffsetReader, options: ReadOptions) -> None:
-    """Partitions that were read before and are not among those to read now: deleted, or not subscribed to any more."""
+    """Partitions that were read before and are missing now: deleted, or no longer subscribed to."""
     if not gone:
         return
     there = offsets.still_there(gone)
@@ -36,7 +36,7 @@ def report_gone(gone: Collection[TopicPartition], offsets: OffsetReader, options
 def report_added(
     added: Collection[TopicPartition], log_starts: Mapping[TopicPartition, int], options: ReadOptions
 ) -> None:
-    """New partitions are read from their log start: one that is gone already or does not start at 0 has lost some."""
+    """New partitions are read from their log start: one already deleted, or not starting at 0, has lost records."""
     vanished = [tp for tp in added if tp not in log_starts]
     if vanished:
         report_data_loss(
@@ -69,7 +69,7 @@ def report_recreated(changed: Mapping[str, tuple[UUID, UUID]], options: ReadOpti
 def check_run_end_is_reachable(
     run_end: LatestOffsets, end: StreamOffset, latest: LatestOffsets, end_ids: Mapping[str, UUID]
 ) -> None:
-    """With Trigger.AvailableNow: the batch ends within what was fixed, and all of it is still there."""
+    """With Trigger.AvailableNow: checks that the batch ends within the run's fixed end, and that all of it exists."""
     if run_end.offsets.keys() != end.keys():
         raise condition_error(
             "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED",

@@ -1,11 +1,11 @@
-"""The next fetch is on its way while the last one is decoded: for logs that are asked over a network.
+"""Sends the next fetch while the last one is decoded: for logs that are read over a network.
 
     ahead = FetchAhead(fetch)
     ahead.begin(offset)          returns at once; `fetch(offset)` runs in a thread
-    ahead.take(offset)           its answer, or what it raised, as soon as it is there
+    ahead.take(offset)           waits, then returns the answer or raises the fetch's error
 
-One fetch is ahead at most, so it costs one more buffer. A fetch that nobody takes ends by itself and is forgotten: its
-thread holds nobody back, not even the end of the process.
+At most one fetch is ahead, so it costs one more buffer. A fetch that is never taken ends by itself and is discarded;
+its thread blocks nothing, not even the exit of the process.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Answer = TypeVar("Answer")
 
 
 class FetchAhead(Generic[Answer]):
-    """Used by one thread. `fetch` must be one that another thread may call."""
+    """Used by one thread. `fetch` is called in another one, so it must be thread-safe."""
 
     def __init__(self, fetch: Callable[[int], Answer]) -> None:
         self._fetch = fetch
         self._begun: _Begun[Answer] | None = None
 
     def begin(self, offset: int) -> None:
-        """In place of what was begun before and not taken."""
+        """Replaces a fetch that was begun before and not taken."""
         self._begun = _Begun(self._fetch, offset)
 
     def take(self, offset: int) -> Answer:

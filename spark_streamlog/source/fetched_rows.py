@@ -1,12 +1,12 @@
-"""Decodes what was fetched of one partition, and finds the way past what cannot be read.
+"""Decodes the fetched batches of one partition, and skips unreadable ones if the option says so.
 
-A record cannot be read when its timestamp does not fit Spark's microseconds; a batch when its bytes are not what they
-should be: its checksum, its records, its compressed content. The error names topic, partition and offset. With
-onUnreadableRecord=skip the record or batch is left out, and a warning counts what was:
+A record is unreadable if its timestamp does not fit Spark's microseconds; a batch if its checksum, its records or its
+compressed content is invalid. The error names topic, partition and offset. With onUnreadableRecord=skip the record or
+batch is left out, and a warning has the count:
 
-    decode [wanted, until) ─► refused at `bad` ─► decode [wanted, bad) ─► go on behind it
+    decode [wanted, until) ─► fails at `bad` ─► decode [wanted, bad) ─► continue after it
 
-What the log itself refuses to hand out, damage within a file, is never skipped: that is for `streamlog log verify`.
+Damage within a file, for which the fetch itself fails, is never skipped: that is for `streamlog log verify`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _NO_ROWS = pa.RecordBatch.from_pydict({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableOffsets:
-    """Offsets [from_offset, until_offset) that cannot be read. `skipped_bytes`: from where decoding began to behind the
-    batch; None when only a record of the batch is bad. `record_count` is what the batch says of itself."""
+    """Offsets [from_offset, until_offset) that cannot be read. `skipped_bytes`: from where decoding began to the end of
+    the batch; None if only a record of the batch is bad. `record_count` is the count in the batch's header."""
 
     from_offset: int
     until_offset: int
@@ -116,7 +116,7 @@ class FetchedRows:
         try:
             header = read_header(buffer, position)
         except CorruptDataError:
-            # Where the batch ends cannot be told either.
+            # The end of the batch is unknown too.
             raise self._refusal(max(base_offset, wanted), error) from error
         return UnreadableOffsets(
             from_offset=base_offset,

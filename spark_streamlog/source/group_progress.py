@@ -1,20 +1,20 @@
-"""Stores how far a stream has come in a consumer group, and, with `pinRetention`, keeps retention off what lies above.
+"""Stores a stream's progress in a consumer group and, with `pinRetention`, protects the offsets above from retention.
 
-    store(offsets)     all below the offsets is done: Spark's checkpoint says so, and a restart goes on from them
+    store(offsets)     all below the offsets is done: they are in Spark's checkpoint, and a restart continues there
 
 Called at every trigger, also of an idle query, many times a second. So the same offsets are stored again only to renew
 a pin, when a third of its lease is over.
 
-Progress is for people and lag tools: when it cannot be stored, the query goes on with a warning, and some time later it
-is tried again. A pin is a promise. When the first one cannot be made, or the last one has ended before a next one could
-be made, the query fails with STREAMLOG_PIN_LOST rather than go on unprotected.
+Progress is for users and lag tools: if it cannot be stored, the query continues with a warning and retries some time
+later. A pin is a guarantee. If the first one cannot be set, or the last one ended before the next one could be set, the
+query fails with STREAMLOG_PIN_LOST rather than continue unprotected.
 
-Beside the offsets stand the ids of the query's topics, for a restart to tell whether one was deleted and made again
-(`topic_memory`). A group's offsets in a topic are forgotten when the topic is deleted, and their metadata with them. So
-the ids of all topics stand in several of them: what is left of a query of several topics tells of the deleted one. A
-query of one topic cannot learn from its group that the topic was recreated.
+The offsets' metadata holds the ids of the query's topics, so that a restart detects whether one was deleted and created
+again (`topic_memory`). When a topic is deleted, a group's offsets in it are deleted with their metadata. So the ids of
+all topics are stored with the offsets of several topics: those that remain still name the deleted one. A query of one
+topic cannot learn from its group that the topic was recreated.
 
-    streamlog-topic-ids:{"ids":[{"t":"<id>"}],"vectors":{"<digest>":0}}        behind a pin, if there is one
+    streamlog-topic-ids:{"ids":[{"t":"<id>"}],"vectors":{"<digest>":0}}        after a pin, if there is one
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ logger = logging.getLogger("spark_streamlog")
 
 TOPIC_IDS_PREFIX: Final = "streamlog-topic-ids:"
 MAX_TOPIC_IDS_LENGTH: Final = 3000
-"""Of 4096 characters that brokers take (offset.metadata.max.bytes). A query of very many topics keeps no ids here."""
+"""Of the 4096 characters that brokers accept (offset.metadata.max.bytes). A query of very many topics stores no ids."""
 BEARER_COUNT: Final = 3
-"""In so many topics the ids of all stand beside the offset of one partition."""
+"""In this many topics the ids of all are stored with the offset of one partition."""
 
 RETRY_INTERVAL_MS: Final = 10_000
-"""After a failure; a pin is tried again sooner where its lease is short."""
+"""After a failure; a pin with a short lease is retried sooner."""
 
 
 def progress_of(
@@ -86,7 +86,7 @@ class GroupProgress:
         self._failed_at_ms: int | None = None
 
     def ids_at(self, offsets: StreamOffset) -> Mapping[str, UUID]:
-        """As `topic_memory.TopicMemory`. A group that cannot be asked, or holds none, says nothing."""
+        """As in `topic_memory.TopicMemory`. Nothing is known if the group cannot be read or has no ids."""
         digest = digest_of(offsets, self._target)
         try:
             committed = self._cluster.fetch_offsets(self._group_id)
@@ -99,7 +99,7 @@ class GroupProgress:
         return known
 
     def remember(self, vectors: Sequence[VectorTopics]) -> None:
-        """Goes along with the next offsets that are stored."""
+        """Stored with the next offsets."""
         document = to_document((digest_of(each.offsets, self._target), each.topic_ids) for each in vectors)
         text = TOPIC_IDS_PREFIX + json.dumps(document, separators=(",", ":"))
         self._topic_ids_text = text if len(text) <= MAX_TOPIC_IDS_LENGTH else ""
@@ -120,7 +120,7 @@ class GroupProgress:
     def _commit(self, offsets: Mapping[TopicPartition, int], now_ms: int) -> None:
         topics = self._cluster.describe_topics({tp.topic for tp in offsets})
         pin = "" if self._pin_retention_ms is None else pin_metadata(now_ms + self._pin_retention_ms)
-        # The offsets may still name what was deleted, and such a commit would be refused.
+        # The offsets may still name deleted partitions, and such a commit would be refused.
         present = [
             tp for tp in sorted(offsets) if tp.topic in topics and tp.partition < topics[tp.topic].partition_count
         ]
@@ -163,5 +163,5 @@ def _topic_ids_in(metadata: str) -> Mapping[str, Mapping[str, UUID]]:
 
 
 def _has_passed(duration_ms: int, since_ms: int, now_ms: int) -> bool:
-    # A wall clock that was set back must not put anything off.
+    # A wall clock that was set back must not delay anything.
     return now_ms < since_ms or now_ms - since_ms >= duration_ms

@@ -1,8 +1,8 @@
-"""Asks the log which partitions a query reads and where they begin and end. Used where queries are planned.
+"""Reads from the log which partitions a query has, and their start and end offsets. Used where queries are planned.
 
-Asking is never one step: a topic can vanish between listing it and asking for its offsets, and a cluster's metadata can
-be stale for a moment, so that offsets seem to go backwards or partitions seem to be gone. Such answers are asked for
-again, `fetchOffset.numRetries` times with `fetchOffset.retryIntervalMs` between, before anything is concluded.
+One request is not enough: a topic can be deleted between listing it and requesting its offsets, and a cluster's
+metadata can be stale for a moment, so that offsets seem to go backwards or partitions seem to be missing. Such requests
+are repeated, `fetchOffset.numRetries` times with `fetchOffset.retryIntervalMs` between, before the answer is accepted.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class OffsetReader:
         )
 
     def first_assignment(self) -> Assignment:
-        """For a query that starts: raises STREAMLOG_UNKNOWN_TOPICS when a topic or partition it names is not there."""
+        """For a query that starts: raises STREAMLOG_UNKNOWN_TOPICS if a topic or partition it names does not exist."""
         subscription = self._options.subscription
         missing = missing_names(subscription, self._cluster.describe_topics(topics_to_describe(subscription)))
         if missing:
@@ -105,10 +105,10 @@ class OffsetReader:
         is_start: bool,
         ends: Mapping[TopicPartition, int] | None = None,
     ) -> dict[TopicPartition, int]:
-        """An offset, EARLIEST or LATEST for each partition; all else that a limit can say is looked up.
+        """An offset, EARLIEST or LATEST for each partition; all other kinds of limit are looked up.
 
-        What counts from the end counts from `ends`, where they are known. Raises STREAMLOG_NO_OFFSET_FOR_TIMESTAMP and
-        STREAMLOG_GROUP_WITHOUT_OFFSETS.
+        A limit relative to the end is relative to `ends`, where they are known. Raises
+        STREAMLOG_NO_OFFSET_FOR_TIMESTAMP and STREAMLOG_GROUP_WITHOUT_OFFSETS.
         """
         places = places_of(limit, partitions, is_start=is_start, now_ms=self._now_ms())
         found = self._cluster.list_offsets(places.timestamps, self._options.isolation) if places.timestamps else {}
@@ -125,15 +125,15 @@ class OffsetReader:
     def resolved(
         self, unresolved: Mapping[TopicPartition, int], isolation: IsolationLevel | None = None
     ) -> dict[TopicPartition, int]:
-        """EARLIEST and LATEST turned into offsets; other offsets stay as they are, whether they exist or not.
+        """EARLIEST and LATEST resolved to offsets; other offsets stay as they are, even if they do not exist.
 
-        `isolation` is another one than the query's.
+        `isolation` replaces the query's.
         """
         specs = {tp: OffsetSpec(offset) for tp, offset in unresolved.items() if offset in (EARLIEST, LATEST)}
         return dict(unresolved) | self._list_offsets(specs, isolation)
 
     def earliest(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Log starts; partitions that do not exist any more are missing from the answer."""
+        """Log starts; deleted partitions are missing from the answer."""
 
         def ask() -> dict[TopicPartition, int]:
             present = self.assignment().partitions & frozenset(partitions)
@@ -142,7 +142,7 @@ class OffsetReader:
         return self.asked_again_if_topics_vanish(ask) if partitions else {}
 
     def latest(self, known: Mapping[TopicPartition, int]) -> LatestOffsets:
-        """Asked again while partitions of `known` are missing from the answer or lie below it."""
+        """Retried while partitions of `known` are missing from the answer, or the answer is below them."""
         for attempt in range(self._options.fetch_offset_attempt_count):
             if attempt:
                 self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
@@ -154,9 +154,9 @@ class OffsetReader:
     def behind_open(
         self, known: Mapping[TopicPartition, int], readable: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
-        """Known offsets above the first open transaction, and yet in the log: nothing is lost, only to be waited for.
+        """Known offsets that are above the first open transaction, but in the log: nothing is lost, the query waits.
 
-        A read-uncommitted query or group can have come so far, and a read-committed one goes on from there.
+        A read-uncommitted query or group can have read up to there, and a read-committed one continues.
         """
         if self._options.isolation is IsolationLevel.READ_UNCOMMITTED:
             return {}
@@ -164,7 +164,7 @@ class OffsetReader:
         log_ends = self._list_offsets(above, IsolationLevel.READ_UNCOMMITTED)
         return {tp: known[tp] for tp, log_end in log_ends.items() if known[tp] <= log_end}
 
-    # -- bytes, for `planning.byte_limit`: what cannot be measured weighs nothing, and the tasks will say why --
+    # -- bytes, for `planning.byte_limit`: what cannot be measured has size 0, and the tasks report the reason --
 
     def find_offset_within_bytes(
         self, partition: TopicPartition, from_offset: int, until_offset: int, max_bytes: int

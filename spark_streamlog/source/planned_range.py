@@ -1,4 +1,4 @@
-"""What one task reads: pickled on the driver, carried out by `range_reader`."""
+"""The ranges that one task reads: pickled on the driver, read by `range_reader`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class PlannedRange:
     """Offsets of one partition, the end not included.
 
     A batch query leaves `from_offset` at EARLIEST (-2) or `until_offset` at LATEST (-1) where the user did: the task
-    resolves them, for Spark keeps the plan of a DataFrame and runs it again later. `topic_id` is the topic that the
-    offsets belong to: a topic that was recreated under the same name is noticed by the task. It is None where both ends
-    are left open, and then any topic of this name is meant.
+    resolves them, because Spark keeps the plan of a DataFrame and runs it again later. `topic_id` is the topic that the
+    offsets belong to: the task detects a topic that was recreated under the same name. It is None where both ends are
+    open, and then any topic of this name is valid.
 
-    `follows_log_start`: it is part of a range that begins wherever the log does; what was removed before the task runs
-    is not missed. `size_bytes`: of its batches when it was planned, where that is known. `planned_offsets`: where the
-    range began and ended when it was planned, also where an end is left open.
+    `follows_log_start`: it is part of a range that begins at the log start; records deleted before the task runs are
+    not data loss. `size_bytes`: the size of its batches at planning time, where that is known. `planned_offsets`: the
+    range's offsets at planning time, also where an end is open.
     """
 
     topic_partition: TopicPartition

@@ -1,12 +1,12 @@
-"""Filters as Spark pushes them down, and whether it may: the one place that knows how Spark does it.
+"""Converts the filters that Spark pushes down, and decides whether it may: all knowledge of how Spark does it.
 
 Spark calls `DataSourceReader.pushFilters` in a planning process of its own, and only with
-spark.sql.python.filterPushdown.enabled; where a reader has that method and the setting is off, the query fails. No
-setting of the session can be seen in those processes, so the process is asked what it is.
+spark.sql.python.filterPushdown.enabled; where a reader has that method and the setting is off, the query fails. Those
+processes cannot read the session's settings, so the module checks which process it runs in.
 
-Spark 4.1 to 4.3 keeps the plan that comes out of it with the loaded DataFrame: a second query of the same DataFrame,
-or another branch of the same query, is then read by the first one's plan, with too few rows. From the version on that
-has `pushLimit` (SPARK-58551) a plan belongs to its scan.
+Spark 4.1 to 4.3 keeps the resulting plan with the loaded DataFrame: a second query of the same DataFrame, or another
+branch of the same query, then reads by the first one's plan, with too few rows. Since the version with `pushLimit`
+(SPARK-58551) a plan belongs to its scan.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def is_pushing_process() -> bool:
 
 
 def keeps_plans_apart() -> bool:
-    """Whether this Spark gives each scan of a DataFrame the plan that its own filters led to."""
+    """Whether this Spark plans each scan of a DataFrame with its own filters."""
     return hasattr(DataSourceReader, "pushLimit")
 
 
 def may_push(wish: PushFilters) -> bool:
-    """`auto` waits for a Spark that keeps plans apart."""
+    """`auto` needs a Spark that keeps plans separate."""
     return wish is PushFilters.ALWAYS or (wish is PushFilters.AUTO and keeps_plans_apart())
 
 
@@ -64,7 +64,7 @@ def column_filters(pushed: Iterable[Filter], key_format: FormatSettings | None) 
 
 def _column_filter(pushed: Filter, key_format: FormatSettings | None) -> ColumnFilter | None:
     if isinstance(pushed, datasource.IsNull):
-        # With a format a key that could not be read is null, too.
+        # With a format a corrupt key is null, too.
         is_of_key = pushed.attribute == ("key",) and key_format is None
         return ColumnFilter(column="key", operator="is null") if is_of_key else None
     is_negated = isinstance(pushed, datasource.Not) and isinstance(pushed.child, datasource.EqualTo)
@@ -73,7 +73,7 @@ def _column_filter(pushed: Filter, key_format: FormatSettings | None) -> ColumnF
     if operator is None or (inner is not pushed and not is_negated) or len(inner.attribute) != 1:
         return None
     (column,) = inner.attribute
-    # Nothing equals null, so a null in a list says nothing.
+    # No value equals null, so a null in a list is ignored.
     given = [value for value in (inner.value if operator == "in" else [inner.value]) if value is not None]
     values = tuple(_in_the_log(column, value, key_format) for value in given)
     if None in values or (operator != "in" and not values) or (column == "key" and operator not in _KEY_OPERATORS):
@@ -82,7 +82,7 @@ def _column_filter(pushed: Filter, key_format: FormatSettings | None) -> ColumnF
 
 
 def _in_the_log(column: str, value: Any, key_format: FormatSettings | None) -> Any:
-    """The value as `ColumnFilter` wants it; None where that is not exactly what it stands for."""
+    """The value in the form of `ColumnFilter`; None if the conversion is not exact."""
     if column == "topic" and isinstance(value, str):
         return value
     if column in ("partition", "offset") and type(value) is int:
@@ -93,7 +93,7 @@ def _in_the_log(column: str, value: Any, key_format: FormatSettings | None) -> A
 
 
 def _key_bytes(value: Any, key_format: FormatSettings | None) -> bytes | None:
-    """What a record with this key has in the log: only where a key has no second form there."""
+    """The bytes of this key in the log: only for formats in which a key has a single encoding."""
     if key_format is None:
         return bytes(value) if isinstance(value, bytes | bytearray) else None
     if key_format.kind is FormatKind.STRING and isinstance(value, str):

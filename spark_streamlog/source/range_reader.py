@@ -1,10 +1,10 @@
-"""Reads one planned range in a task: fetch, check for loss, decode, give out Arrow batches.
+"""Reads one planned range in a task: fetch, check for loss, decode, yield Arrow batches.
 
-A record offset above the wanted one is a gap that compaction or transactions left, and no loss, as long as the log
-start is not above the wanted one; otherwise records were removed before they were read. Whatever happens, no row
-outside the planned range is given out and no offset is read twice: `wanted` only goes up.
+A record offset above the wanted one is a gap left by compaction or transactions, not a loss, as long as the log start
+is not above the wanted one; otherwise records were deleted before they were read. In every case, no row outside the
+planned range is returned and no offset is read twice: `wanted` only increases.
 
-Brokers are asked for the next records while the last ones are decoded.
+From brokers the next records are fetched while the last ones are decoded.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from spark_streamlog.source.fetched_rows import FetchedRows
 from spark_streamlog.source.planned_range import PlannedRange
 
 FETCH_ATTEMPT_COUNT = 3
-"""How often an offset may be out of reach and then within the log's bounds again, before it counts as lost."""
+"""How often an offset may be out of range and then in range again before it is reported as lost."""
 SEVERAL_COUNT = 100
-"""Ranges of which one request brings the beginnings: each gets a share of a fetch then."""
+"""The ranges whose first records one request fetches: each then gets a share of the fetch size."""
 FETCH_BYTES = 2 * 1024 * 1024
 """One fetch: its batches, decoded, fit a core's cache; larger ones were slower from end to end."""
 
@@ -45,12 +45,12 @@ class FetchesSeveral(Protocol):
 
 
 def read_ranges(cluster: Cluster, ranges: Sequence[PlannedRange], options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """One after the other; at brokers a request brings the beginnings of many. Raises what `read_range` raises."""
+    """Reads ranges in order; at brokers one request fetches the first records of many. Raises as `read_range` does."""
     for number in range(0, len(ranges), SEVERAL_COUNT):
         chunk = ranges[number : number + SEVERAL_COUNT]
         firsts = _first_fetches(cluster, chunk, options)
         for planned in chunk:
-            # Popped, so that its memory is free when it is read.
+            # Popped, so that its memory is freed once it is read.
             yield from _RangeReader(cluster, planned, options, firsts.pop(planned.topic_partition, None)).batches()
 
 
@@ -79,7 +79,7 @@ class _RangeReader:
     def __init__(
         self, cluster: Cluster, planned: PlannedRange, options: ReadOptions, first: FetchedBatches | None = None
     ) -> None:
-        """`first`: what was fetched already, from where the range begins."""
+        """`first`: an answer that was already fetched, from the start of the range."""
         self._cluster = cluster
         self._planned = planned
         self._partition = planned.topic_partition
@@ -89,9 +89,9 @@ class _RangeReader:
         self._attempts_left = FETCH_ATTEMPT_COUNT
         self._fetches = FetchAhead(self._fetch)
         self._first = first
-        # A directory is read from memory, sooner than a thread could begin.
+        # A directory is read from memory, faster than a thread starts.
         self._reads_ahead = options.target.brokers is not None
-        # A small range is not worth a large fetch, if its end was not left open.
+        # A small range is not worth a large fetch, unless its end is open.
         is_small = planned.until_offset != LATEST and planned.size_bytes is not None
         self._fetch_bytes = min(FETCH_BYTES, planned.size_bytes or FETCH_BYTES) if is_small else FETCH_BYTES
 
@@ -126,7 +126,7 @@ class _RangeReader:
         return first if wanted == self._planned.from_offset else None
 
     def _fetch(self, wanted: int) -> FetchedBatches | None:
-        """None when the offset, the partition or the topic is not there any more. Called by another thread, too."""
+        """None if the offset, the partition or the topic does not exist any more. Also called by another thread."""
         try:
             return self._cluster.fetch(
                 self._partition,
@@ -139,7 +139,7 @@ class _RangeReader:
             return None
 
     def _next_readable(self, wanted: int, until: int) -> int:
-        """Where to go on when `wanted` cannot be fetched; the loss is reported. `until` ends the range."""
+        """Where to continue if `wanted` cannot be fetched; reports the loss. `until` ends the range."""
         bounds = self._bounds_now()
         if bounds is None:
             return until
@@ -148,7 +148,7 @@ class _RangeReader:
         elif wanted > bounds.log_end_offset:
             next_offset = until
         elif self._attempts_left > 0:
-            # It was out of reach for a moment and is not any more: the same offset is asked for again.
+            # It was out of range for a moment and no longer is: fetch the same offset again.
             self._attempts_left -= 1
             return wanted
         else:
@@ -159,7 +159,7 @@ class _RangeReader:
     def _past_the_gap(self, fetched: FetchedBatches, wanted: int, until: int) -> int:
         if fetched.next_offset > wanted:
             return fetched.next_offset
-        # The range was planned up to an offset that was readable then, and nothing is there now.
+        # The range was planned up to an offset that was readable then and is missing now.
         self._report_unreadable(wanted, until, fetched.bounds)
         return until
 
@@ -169,7 +169,7 @@ class _RangeReader:
             self._report_unreadable(wanted, min(log_start, until), fetched.bounds)
 
     def _bounds_now(self) -> PartitionBounds | None:
-        """None, and reported, when the topic or partition is gone or the topic is another one."""
+        """None, and reported, if the topic or partition was deleted or the topic was recreated."""
         try:
             if not self._is_same_topic():
                 return None
@@ -183,7 +183,7 @@ class _RangeReader:
             return None
 
     def _is_same_topic(self) -> bool:
-        """Reported if it is not. Raises UnknownTopicError."""
+        """Reports it if not. Raises UnknownTopicError."""
         expected = self._planned.topic_id
         if expected is None:
             return True

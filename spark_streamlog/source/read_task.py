@@ -1,4 +1,4 @@
-"""What one Spark task of a query reads: pickled on the driver, carried out by `read_task`."""
+"""The ranges of one Spark task: pickled on the driver, read by `read_task`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ReadTask:
 
 def read_task(task: ReadTask, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Raises STREAMLOG_LOG_NOT_SHARED, and what `read_ranges` raises."""
-    # The driver plans with this module, and does not wait for what reads.
+    # The driver plans with this module and does not need to import the readers.
     from spark_streamlog.source.range_reader import read_ranges
 
     cluster = open_planned_log(options.target, task.log)

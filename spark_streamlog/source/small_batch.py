@@ -1,11 +1,11 @@
-"""Reads a micro-batch where it is planned, if it is small: its tasks would cost more than what they read.
+"""Reads a small micro-batch where it is planned, because its tasks would cost more than the reading.
 
-The option `smallBatchOffsets` says what is small. It is the same plan, read in the same way, but as one Spark
-partition; and a batch that is repeated after a crash is read again from the log.
+The option `smallBatchOffsets` sets the limit. The plan is the same and is read in the same way, but as one Spark
+partition. A batch that is repeated after a crash is read again from the log.
 
-Not with failOnDataLoss=false. Spark keeps the rows that it was handed under the texts of the batch's two offsets, until
-it is handed other ones, and asks nobody when it meets these texts again. Offsets that go back, to a topic recreated or
-a log that was cut, may give them for other rows; with failOnDataLoss=true they fail the query.
+Not with failOnDataLoss=false. Spark caches the rows under the texts of the batch's two offsets until it gets other
+rows, and does not call the reader when the same texts return. After a topic was recreated or a log was truncated, the
+same offsets may mean other rows; with failOnDataLoss=true that fails the query.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ MAX_BYTES: Final = 4 * 1024 * 1024
 """Of the rows as Arrow has them: Spark keeps them in the driver's memory."""
 
 MAX_RANGES: Final = 1024
-"""Partitions that are read one behind the other, a quarter of a millisecond each; more are sooner read by tasks side by
-side."""
+"""Partitions that are read one after the other, a quarter of a millisecond each; parallel tasks read more of them
+faster."""
 
 
 def read_small_batch(
     cluster: Cluster, planned: Sequence[PlannedRange], options: ReadOptions
 ) -> list[pa.RecordBatch] | None:
-    """All rows of the plan. None when it is large, when the user says how it is to be divided, and when anything is in
-    the way: then tasks read it, and they report what is wrong."""
+    """All rows of the plan. None if it is large, if the options set how to divide it, or on any error: then tasks read
+    it, and report the error."""
     if options.min_partitions is not None or options.max_records_per_partition is not None:
         return None  # maxPartitions is kept by one partition
     if not options.fail_on_data_loss or len(planned) > MAX_RANGES:
@@ -52,12 +52,12 @@ def read_small_batch(
 
 
 def _read(cluster: Cluster, planned: Sequence[PlannedRange], options: ReadOptions) -> list[pa.RecordBatch] | None:
-    # A plan that is left to tasks does not wait for what reads it.
+    # Imported here: a plan that is left to tasks does not need the readers.
     from spark_streamlog.source.range_reader import read_ranges
 
     batches: list[pa.RecordBatch] = []
     size_bytes = 0
-    # Each gets a fetch of its share: few records are wanted.
+    # Each range gets a share of the fetch size: few records are needed.
     share_bytes = MAX_BYTES // len(planned)
     for batch in read_ranges(cluster, [replace(one, size_bytes=share_bytes) for one in planned], options):
         size_bytes += batch.nbytes

@@ -1,34 +1,34 @@
 """The plans of a streaming query: where it starts, how far each micro-batch goes, which ranges its tasks read.
 
-Lives in the one Python process that Spark keeps for the stream on the driver, and remembers there what the checkpoint
-cannot: the checkpoint's JSON names topics and offsets, no topic ids. Spark's calls, in order:
+Runs in the one Python process that Spark keeps for the stream on the driver, and keeps there what the checkpoint does
+not: the checkpoint's JSON has topic names and offsets, but no topic ids. Spark's calls, in order:
 
     prepare_available_now()                      with Trigger.AvailableNow, before all else
-    initial_offset()                             a new query only; asked twice for its first batch, answered alike
-    latest_offset(start, limit)                  `start` again means that there is nothing new
+    initial_offset()                             a new query only; called twice for its first batch, same answer
+    latest_offset(start, limit)                  returns `start` if there is nothing new
     plan(start, end)                             also for a batch that an earlier run logged and did not finish
     plan(offset, offset)                         after a restart, and plans nothing
 
 Three things are easy to get wrong here.
 
-*A query that starts at latest, or at any place that moves.* Spark logs the end of the first batch, not its start. If
-that batch must be run again after a crash, the start is asked for again and is another one by then. So the first batch
-of such partitions is empty: its end is the start, and a repeated first batch is planned as empty, whatever the start is
-said to be by then. See `stream_start`.
+*A query that starts at latest, or at any moving start.* Spark logs the end of the first batch, not its start. If that
+batch must be run again after a crash, Spark requests the start again, and it has moved by then. So the first batch of
+such partitions is empty: its end is the start, and a repeated first batch is planned as empty, whatever the start is by
+then. See `stream_start`.
 
-*A topic deleted and made again.* Offsets of the old topic mean nothing in the new one, and may even lie within it. The
-ids that belong to a vector of offsets are kept with it, across restarts by `memories`; when one has changed, the loss
-is reported and the new topic is read from its start. Were the new ends equal to the old offsets, Spark would see no
-news: one offset is held back then. Where the ids of a checkpoint are not known, an end below the start gives a
-recreated topic away; of one that has grown past the start nothing can be said, and it is read as the same.
+*A topic that was deleted and recreated.* Offsets of the old topic are invalid in the new one, but may be within its
+bounds. The topic ids of a vector of offsets are kept with it, across restarts by `memories`; if one has changed, the
+loss is reported and the new topic is read from its start. If the new ends were equal to the old offsets, Spark would
+see no new data: then the end is one offset lower. If the ids of a checkpoint are not known, an end below the start
+reveals a recreated topic; one that has grown past the start is not detected, and is read as the same topic.
 
-*Trigger.AvailableNow.* The end of the run is fixed once. A partition that is lost or shrinks below a batch's end in the
-middle of the run is an error whatever failOnDataLoss says, since the run could never reach its end. A batch that an
-earlier run left behind is exempt: it ends where that run said.
+*Trigger.AvailableNow.* The end of the run is fixed once. A partition that is lost or shrinks below a batch's end during
+the run is an error regardless of failOnDataLoss, since the run could never reach its end. A batch that an earlier run
+did not finish is exempt: it keeps the end of that run.
 
-The progress in a consumer group, if one is wanted, follows the starts: Spark asks for the end after `start` when all
-below it is done and in its checkpoint. Its own commit(end) says the same, but only when the next batch has begun, so
-never while there is no news.
+The progress in a consumer group, if configured, follows the starts: Spark requests the end after `start` when all below
+it is done and in its checkpoint. Its own commit(end) means the same, but Spark calls it only when the next batch has
+begun, so never while there is no new data.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class StreamPlanner:
         progress: GroupProgress | None = None,
         memories: Sequence[TopicMemory] = (),
     ) -> None:
-        """`memories`: of topic ids, the one that is believed first, first."""
+        """`memories`: of topic ids, in order of precedence."""
         self._offsets = offsets
         self._options = options
         self._now_ms = now_ms
@@ -79,7 +79,7 @@ class StreamPlanner:
         self._run_end: LatestOffsets | None = None
         self._latest_seen: StreamOffset | None = None
         self._last_batch_ms = NEVER_MS
-        # the vector that Spark goes on from, the one last offered as an end, and the topics both belong to
+        # the vector that Spark continues from, the last one returned as an end, and the topics of both
         self._start: StreamOffset | None = None
         self._start_topics = KnownTopics()
         self._end: StreamOffset | None = None
@@ -97,13 +97,13 @@ class StreamPlanner:
         return dict(self._initial)
 
     def latest_offset(self, start: StreamOffset, *, max_offsets: int | None, is_limited: bool) -> StreamOffset:
-        """The end of the next batch. Not limited: everything there is, whatever the options say."""
+        """The end of the next batch. Not limited: up to the readable ends, regardless of the options."""
         if start == self._end:
             self._start, self._start_topics = self._end, self._end_topics
         latest = self._latest_for(start)
         self._latest_seen = latest.offsets
         if not latest.offsets:
-            # Storing "no partition" would read everything again when the topics are listed once more.
+            # If "no partition" were stored, everything would be read again once the topics are listed again.
             report_gone(start.keys(), self._offsets, self._options)
             return start
         anew = self._recreated_topics(start, latest)
@@ -128,20 +128,20 @@ class StreamPlanner:
         return dict(ends)
 
     def tasks_of(self, planned: Sequence[PlannedRange]) -> list[tuple[PlannedRange, ...]]:
-        """What is planned, as it is read by Spark's tasks."""
+        """The planned ranges, as Spark's tasks read them."""
         return share_tasks([(one,) for one in planned], self._offsets, self._options)
 
     def commit(self, end: StreamOffset) -> None:
-        """All below is done. As a rule that was known before, and better: what began anew since is not in `end`."""
+        """All below `end` is done. Usually known earlier and better: `end` misses partitions restarted since."""
         if end != self._asked_from:
             self._store(end, VectorTopics(offsets=end, topic_ids=self._topics_at(end).known_ids))
 
     def reported_latest_offset(self) -> StreamOffset | None:
-        """For the query's progress: the readable ends as last seen, not limited."""
+        """For the query's progress: the last known readable ends, not limited."""
         return self._latest_seen or None
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> list[PlannedRange]:
-        """Reports lost data as failOnDataLoss says; with Trigger.AvailableNow also raises what is said above."""
+        """Reports lost data according to failOnDataLoss; with Trigger.AvailableNow also raises as described above."""
         # Also when an earlier run chose its end: then this one has none to hold back.
         self._is_first_batch_open = False
         if start == end:
@@ -174,15 +174,15 @@ class StreamPlanner:
         return [PlannedRange.of(piece, self._end_topics.ids.get(piece.topic_partition.topic)) for piece in pieces]
 
     def _store(self, progress: StreamOffset, *vectors: VectorTopics) -> None:
-        """Before Spark is given the last of the vectors. Raises STREAMLOG_PIN_LOST when retention can no longer be kept
-        off what is above `progress`."""
+        """Called before the last of the vectors is returned to Spark. Raises STREAMLOG_PIN_LOST if the offsets above
+        `progress` are no longer protected from retention."""
         for memory in self._memories:
             memory.remember(vectors)
         if self._progress is not None:
             self._progress.store(progress)
 
     def _store_before_first_end(self, start: StreamOffset, end: StreamOffset) -> None:
-        """A batch that an earlier run left behind is run before an end is asked for. Its start may have moved."""
+        """An unfinished batch of an earlier run is run before an end is requested. Its start may have moved."""
         self._store(
             {tp: min(offset, end[tp]) for tp, offset in start.items() if tp in end},
             VectorTopics(offsets=start, topic_ids=self._start_topics.known_ids),
@@ -190,7 +190,7 @@ class StreamPlanner:
         )
 
     def _topics_at(self, offsets: StreamOffset) -> KnownTopics:
-        """What is known of a vector: of this run's own, or by the memories."""
+        """The known topic ids of a vector: from this run, or from the memories."""
         if offsets == self._end:
             return self._end_topics
         if offsets == self._start:
@@ -210,7 +210,7 @@ class StreamPlanner:
         if self._run_end is None:
             return self._offsets.latest(start)
         if any(self._run_end.offsets.get(tp, -1) < offset for tp, offset in start.items()):
-            # The run cannot end before it starts: stale metadata, or a loss that `plan` will name.
+            # The run cannot end before it starts: stale metadata, or a loss that `plan` will report.
             self._run_end = self._offsets.latest(start)
         return self._run_end
 
@@ -236,8 +236,8 @@ class StreamPlanner:
         from_offsets: dict[TopicPartition, int],
         ids_now: Mapping[str, UUID],
     ) -> dict[TopicPartition, int]:
-        """Of a batch that an earlier run left behind. A topic recreated since it was logged has nothing of it left; one
-        recreated within it is read from its log start, as that run would have."""
+        """For an unfinished batch of an earlier run. A topic recreated after the batch was logged has no records of it;
+        one recreated within it is read from its log start, as that run would have done."""
         lost = self._end_topics.changed_to(ids_now)
         changed = self._start_topics.changed_to(self._end_topics.ids)
         within = {topic: ids for topic, ids in changed.items() if topic not in lost}
@@ -266,7 +266,8 @@ class StreamPlanner:
     def _begin(
         self, start: StreamOffset, latest: StreamOffset, anew: set[str], *, is_limited: bool
     ) -> dict[TopicPartition, int]:
-        """Where reading really goes on: at the log start for partitions that are new, and where it has moved up."""
+        """The offsets where reading continues: the log start for new partitions, and where it is above the old
+        offset."""
         is_new = {tp for tp in latest if tp not in start or tp.topic in anew}
         log_starts = self._offsets.earliest(latest.keys() if is_limited else is_new)
         kept = {tp: max(offset, log_starts.get(tp, 0)) for tp, offset in start.items() if tp not in is_new}
@@ -308,10 +309,10 @@ class StreamPlanner:
     def _from_offsets(
         self, start: StreamOffset, end: StreamOffset, *, is_repeated: bool, present: frozenset[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Where each partition of the batch begins. Partitions without a known beginning are left out."""
+        """The start offset of each partition of the batch. Partitions without a known one are left out."""
         is_repeated_first = is_repeated and start == self._initial
         gone = start.keys() - end.keys()
-        # An initial offset asked for again names partitions that appeared after the first batch was logged.
+        # A repeated initial offset includes partitions that were created after the first batch was logged.
         report_gone(gone - present if is_repeated_first else gone, self._offsets, self._options)
         added = end.keys() - start.keys()
         from_offsets = self._offsets.earliest(added)

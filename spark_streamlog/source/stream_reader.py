@@ -1,8 +1,8 @@
 """The streaming source for Spark: one instance plans on the driver, copies of it read in tasks.
 
-A small micro-batch is read by the one that plans, where Spark takes its rows from there; see `planning_process`.
+A small micro-batch is read by the planning instance, where Spark accepts its rows; see `planning_process`.
 
-What plans and what reads is loaded where it is done first: the query waits for what a process of Spark loads.
+Planner and readers are imported at their first use: the query waits for the imports of each Spark process.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 
 
 class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Spark's names and types outside, `StreamPlanner`'s inside.
+    """Adapts `StreamPlanner` to Spark's names and types.
 
-    Spark has no composite limit for Python sources, nor a delay with its minimum of rows, so both live in the planner:
-    the read limit only says whether the options' limits count. Trigger.Once replaces it by "all available", and then
-    they do not.
+    Spark has no composite limit for Python sources, nor a delay with its minimum of rows, so the planner has both: the
+    read limit only decides whether the options' limits apply. Trigger.Once replaces it by "all available", and then
+    they do not apply.
     """
 
     def __init__(self, options: ReadOptions, *, has_plain_schema: bool = True) -> None:
-        """`has_plain_schema` False: the user gave one with metadata, which rows handed over would lack."""
+        """`has_plain_schema` False: the user's schema has metadata, which rows read while planning would lack."""
         self._options = options
         self._has_plain_schema = has_plain_schema
         self._planner_on_driver: StreamPlanner | None = None
@@ -96,11 +96,11 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         prepare_worker_for_reuse()
 
     def __getstate__(self) -> dict[str, Any]:
-        # The tasks' copies get the options only; what the driver remembers stays there.
+        # The tasks' copies get only the options; the driver's state stays there.
         return {"_options": self._options, "_has_plain_schema": False, "_planner_on_driver": None, "_batches": []}
 
     def _maybe_hand_over(self, planned: list[PlannedRange]) -> bool:
-        """Makes Spark take the rows with the plan, if they are few and it can."""
+        """Passes the rows to Spark with the plan, if they are few and Spark supports it."""
         wrapper = class_that_hands_over() if self._has_plain_schema else None
         if wrapper is None:
             return False
@@ -112,7 +112,7 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         return True
 
     def _rolled_back_rows(self) -> list[pa.RecordBatch]:
-        """Spark sees an ordinary reader again."""
+        """Turns this back into an ordinary reader for Spark."""
         self.__class__ = StreamlogStreamReader
         batches, self._batches = self._batches, []
         return batches
@@ -124,7 +124,7 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
             from spark_streamlog.source.stream_planner import StreamPlanner
             from spark_streamlog.source.topic_memory import memory_of
 
-            # This process belongs to the query, which shall find its log open, however rare its triggers are.
+            # This process belongs to the query, so its log stays open even if triggers are rare.
             SPARK_CALLS.keep_busy()
             cluster = open_for_reading(self._options.target)
             progress = progress_of(cluster, self._options)
@@ -140,8 +140,8 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
 @functools.cache
 def _reader_that_hands_over(wrapper: type[Any]) -> type[StreamlogStreamReader]:
-    """What a reader is from the moment that it gave a plan with rows until they are asked for, which is at once. At all
-    other times it is none of these: to Spark such a reader has neither limits nor a latest offset to report.
+    """The class of a reader between a plan with rows and Spark's request for them, which follows at once. At all other
+    times it must not have this class: for Spark such a reader has neither limits nor a latest offset to report.
     """
 
     class HandingOver(StreamlogStreamReader, wrapper):  # type: ignore[misc]
@@ -152,5 +152,5 @@ def _reader_that_hands_over(wrapper: type[Any]) -> type[StreamlogStreamReader]:
 
 
 def _now_ms() -> float:
-    """Monotonic: a step of the wall clock must not put off a batch."""
+    """Monotonic: a step of the wall clock must not delay a batch."""
     return time.monotonic() * 1000

@@ -1,9 +1,9 @@
-"""Where a new streaming query starts, asked once at its first start and again only to repeat its first batch.
+"""Where a new streaming query starts. Resolved at its first start, and again only to repeat its first batch.
 
-Spark logs the end of the first batch, not its start. If that batch must be run again after a crash, the start is asked
-for again, and by then the same words name other offsets: the log has grown (latest, latest-1000), time has passed
-(-10m), the group has moved on (group:<id>). The partitions for which this is so are `held`: their first batch is empty,
-so that its end tells where they started, however often it is repeated.
+Spark logs the end of the first batch, not its start. If that batch must be run again after a crash, the start is
+resolved again, and the same option now names other offsets: the log has grown (latest, latest-1000), time has passed
+(-10m), the group has committed more (group:<id>). Such partitions are `held`: their first batch is empty, so that its
+end records where they started, even if it is repeated.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class StreamStart:
 
 
 def find_stream_start(offsets: OffsetReader, options: ReadOptions, run_end: LatestOffsets | None) -> StreamStart:
-    """`run_end` is where a run with Trigger.AvailableNow ends: what is counted from the end is counted from there.
+    """`run_end` is where a run with Trigger.AvailableNow ends: a start relative to the end is relative to it.
 
     Raises what `OffsetReader.first_assignment` and `unresolved` raise, and START_OFFSET_RESET.
     """
@@ -38,7 +38,7 @@ def find_stream_start(offsets: OffsetReader, options: ReadOptions, run_end: Late
     run_ends = run_end.offsets if run_end is not None else None
     unresolved = offsets.unresolved(options.starting, assignment.partitions, is_start=True, ends=run_ends)
     if run_ends is not None:
-        # What appeared after the run's end was fixed belongs to the next run.
+        # Partitions created after the run's end was fixed belong to the next run.
         unresolved = {tp: offset for tp, offset in unresolved.items() if tp in run_ends}
     resolved = offsets.resolved(unresolved)
     if run_ends is not None:
@@ -53,9 +53,9 @@ def find_stream_start(offsets: OffsetReader, options: ReadOptions, run_end: Late
 
 
 def _within_logs(offsets: OffsetReader, options: ReadOptions, given: StreamOffset) -> StreamOffset:
-    """Offsets that the user or a group gave, moved to where the log begins or ends if they lie outside: a loss."""
+    """Offsets from the user or a group; one outside the log moves to its start or end, and is reported as a loss."""
     log_starts = offsets.resolved(dict.fromkeys(given, EARLIEST))
-    # An offset behind the first open transaction is in the log, though nobody may read there yet.
+    # An offset after the first open transaction is in the log, although it is not readable yet.
     log_ends = offsets.resolved(dict.fromkeys(given, LATEST), IsolationLevel.READ_UNCOMMITTED)
     moved = {tp: min(max(offset, log_starts[tp]), log_ends[tp]) for tp, offset in given.items()}
     for tp, offset in given.items():

@@ -16,7 +16,7 @@ from spark_streamlog.worker.planned_log import open_planned_log, planned_log
 
 
 class MetadataTableReader(DataSourceReader):
-    """A table is read again each time that its frame is used."""
+    """Reads the table again each time its DataFrame is used."""
 
     def __init__(self, options: TableOptions) -> None:
         self._options = options
@@ -28,7 +28,7 @@ class MetadataTableReader(DataSourceReader):
         return [InputPartition((log, piece)) for piece in split_scan(open_for_reading(target), self._options.scan)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark makes one partition without a value of an empty plan.
+        # For an empty plan Spark creates one partition without a value.
         if partition.value is not None:
             log, piece = partition.value
             with with_conditions():

@@ -1,9 +1,9 @@
 """Which ranges of a query share a Spark task.
 
-Spark's Kafka connector makes a task of every range. A Python task costs some 20 ms, so a thousand partitions with
-little in each took seconds. The option maxPartitions says into how many tasks they go at most. Without it there are as
-many as their bytes are worth, and at least twice as many as this machine has cores. Ranges that the user asked to be
-divided (minPartitions, maxRecordsPerPartition) are never put together again, beyond what maxPartitions says.
+Spark's Kafka connector creates a task for every range. A Python task costs some 20 ms, so a thousand partitions with
+few records each took seconds. The option maxPartitions is the maximum number of tasks. Without it the number depends on
+the bytes to read, but is not reduced below twice the cores of this machine, or below eight. Ranges that the user asked
+to divide (minPartitions, maxRecordsPerPartition) are merged again only as far as maxPartitions demands.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Ranges = tuple[PlannedRange, ...]
 
 
 def tasks_side_by_side() -> int:
-    """The executors' cores are not known here; the driver's machine is a fair guess."""
+    """The executors' cores are not known here; the driver's cores are an estimate."""
     return max(_LEAST_TASKS, 2 * (os.cpu_count() or 1))
 
 
 def share_tasks(tasks: Sequence[Ranges], offsets: OffsetReader, options: ReadOptions) -> list[Ranges]:
-    """The same ranges in at most as many tasks. Ranges are weighed only if there may be too many."""
+    """The same ranges in at most that many tasks. Their sizes are read only if there may be too many."""
     count = options.max_partitions
     if count is None:
         if options.min_partitions is not None or options.max_records_per_partition is not None:

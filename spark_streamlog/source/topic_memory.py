@@ -1,15 +1,15 @@
-"""Finds across restarts whether a topic was deleted and made again: the ids that belong to the offsets of a checkpoint.
+"""Remembers the topic ids of a checkpoint's offsets, to detect across restarts that a topic was deleted and recreated.
 
-Spark keeps a source's offsets and nothing else of it, in the form of its Kafka connector. So the ids are kept beside:
-in the checkpoint's own folder, where the source is told a local one (option checkpointLocation), and in the metadata of
-the offsets that the query commits for its group (option groupId).
+Spark stores only the offsets of a source, in the form of its Kafka connector. So the ids are stored separately: in the
+checkpoint's directory, if the option checkpointLocation names a local one, and in the metadata of the offsets that the
+query commits for its group (option groupId).
 
-Both are keyed by offsets and written before Spark is given the offsets, hence before Spark logs them:
+Both are keyed by offsets and written before the offsets are returned to Spark, hence before Spark logs them:
 
-    latest_offset(start)     remember start and end with their ids ─► answer end ─► Spark logs end
-    after a crash            Spark goes on from start, or from end: the ids of both are known
+    latest_offset(start)     remember start and end with their ids ─► return end ─► Spark logs end
+    after a crash            Spark continues from start, or from end: the ids of both are known
 
-What could not be stored, or was lost, is not known: then the query goes on as if the topics were the same.
+If the ids could not be stored, or were lost, the query continues as if the topics were the same.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ FOLDER: Final = "streamlog"
 FILE: Final = "topic-ids.json"
 
 KEPT_VECTORS: Final = 200
-"""Spark keeps a hundred batches (spark.sql.streaming.minBatchesToRetain), to which a checkpoint can be set back."""
+"""Spark keeps a hundred batches (spark.sql.streaming.minBatchesToRetain), to which a checkpoint can be reset."""
 
 _Vectors = dict[str, dict[str, UUID]]
 
 
 class TopicMemory(Protocol):
     def ids_at(self, offsets: StreamOffset) -> Mapping[str, UUID]:
-        """The ids of the topics when these offsets were remembered; topics of which nothing is known are missing."""
+        """The ids of the topics when these offsets were remembered; unknown topics are missing."""
         ...
 
     def remember(self, vectors: Sequence[VectorTopics]) -> None:
-        """Stored when it returns, or a warning says why not."""
+        """Stored when it returns; otherwise it logs a warning with the reason."""
         ...
 
 
 def memory_of(options: ReadOptions) -> CheckpointMemory | None:
-    """None where the source is not told a checkpoint of this machine; a warning says so if it is told another one."""
+    """None if the source has no checkpoint on this machine; a warning is logged if it has one elsewhere."""
     location = options.checkpoint_location
     if location is None:
         return None
@@ -78,8 +78,8 @@ class CheckpointMemory:
 
         {"query": "<query id>", "sources": {"<digest of a source>": {"ids": [...], "vectors": {...}}}}
 
-    Each source writes its own part, under a lock, and reads all: one that subscribes to more topics than before finds
-    what it knew. The file is replaced as a whole, so a crash leaves the old one or the new one.
+    Each source writes its own part, under a lock, and reads all parts: a source that subscribes to more topics than
+    before finds its old ids. The file is replaced atomically, so a crash leaves the old one or the new one.
     """
 
     def __init__(self, folder: Path, *, query_id: str, target: str, source: str) -> None:

@@ -1,7 +1,7 @@
-"""The rows of the metadata tables, asked of a `Cluster`.
+"""The rows of the metadata tables, read from a `Cluster`.
 
-A table is a snapshot of what is there while it is read, not of one instant: a topic that is deleted in the middle has
-rows or has none, and is no error. Rows are few but for `batches`, which is read partition by partition and in pieces.
+A table is read over some time and is not a snapshot of one instant: a topic that is deleted meanwhile has rows or has
+none, without an error. Tables are small except `batches`, which is read partition by partition and in pieces.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PIECE_ROW_COUNT: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScan:
-    """What one task reads. Empty `topics` or `groups`: all of them; `partition`: of `batches`, which one."""
+    """The rows that one task reads. Empty `topics` or `groups`: all of them; `partition`: only for `batches`."""
 
     table: MetadataTable
     topics: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ class TableScan:
 
 
 def split_scan(cluster: Cluster, scan: TableScan) -> list[TableScan]:
-    """The scan in as many pieces as can be read side by side."""
+    """The scan in as many pieces as can be read in parallel."""
     if scan.table is not MetadataTable.BATCHES:
         return [scan]
     return [TableScan(table=scan.table, partition=partition) for partition in _partitions(cluster, scan)]
@@ -164,7 +164,7 @@ def _lag_rows(cluster: Cluster, group: str, scan: TableScan, now_ms: int) -> lis
 
 
 def _batches_of(cluster: Cluster, partition: TopicPartition) -> Iterator[pa.RecordBatch]:
-    """Up to the high watermark as it was when the reading began. Control batches and open transactions are shown."""
+    """Up to the high watermark at the start of the read. Includes control batches and open transactions."""
     rows: list[tuple[Any, ...]] = []
     try:
         bounds = cluster.bounds(partition)
@@ -187,7 +187,7 @@ def _batches_of(cluster: Cluster, partition: TopicPartition) -> Iterator[pa.Reco
 
 
 def _fetch(cluster: Cluster, partition: TopicPartition, wanted: int) -> FetchedBatches:
-    """From `wanted` on, or from the log start when retention has overtaken it."""
+    """From `wanted` on, or from the log start if retention has deleted `wanted`."""
     try:
         return cluster.fetch(partition, wanted, max_bytes=DEFAULT_FETCH_BYTES)
     except OffsetOutOfRangeError:
@@ -218,7 +218,7 @@ def _batch_row(partition: TopicPartition, header: BatchHeader) -> tuple[Any, ...
 
 
 def _timestamp_us(timestamp_ms: int) -> int | None:
-    """For an Arrow column of microseconds. What cannot be one is shown as none: the log may hold any 64-bit number."""
+    """For an Arrow column of microseconds. None if it does not fit: the log may have any 64-bit number."""
     if timestamp_ms == NO_TIMESTAMP or not -(2**63) <= timestamp_ms * 1000 < 2**63:
         return None
     return timestamp_ms * 1000

@@ -5,7 +5,7 @@
     batches         one row per record batch
     groups          one row per group and partition with a committed offset
     transactions    one row per transactional id
-    lag             one row per group and partition, how far it is behind
+    lag             one row per group and partition, with its lag
 
 Timestamps are NULL where the log has none, offsets are those of Kafka.
 """
@@ -20,7 +20,7 @@ import pyarrow as pa
 
 
 class MetadataTable(enum.Enum):
-    """The value is what the option `table` says."""
+    """The values of the option `table`."""
 
     TOPICS = "topics"
     SEGMENTS = "segments"
@@ -117,5 +117,5 @@ def table_ddl(table: MetadataTable) -> str:
 
 
 def table_arrow_schema(table: MetadataTable) -> pa.Schema:
-    """What Spark takes for that DDL."""
+    """The Arrow schema for that DDL."""
     return pa.schema([pa.field(name, _ARROW_TYPES[kind]) for name, kind in _COLUMNS[table].items()])

@@ -1,1 +1,1 @@
-"""What is particular to Spark's Python processes: reuse, sockets, memory, planning."""
+"""Details of Spark's Python processes: reuse, sockets, memory, planning."""

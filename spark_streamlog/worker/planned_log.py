@@ -1,15 +1,15 @@
-"""Whether a task has the log that the driver planned with, and not a namesake on a machine of its own.
+"""Checks that a task opens the log that the driver planned with, not another one with the same path on its machine.
 
-A path says nothing of the machine. An executor that does not share the driver's directory finds none there, or an empty
-one, or the log of somebody else. Used without a look, rows would be missing from a query, or be acknowledged and lie
-where nobody looks for them. So the log's identity travels with the plan:
+A path does not identify a machine. An executor that does not share the driver's directory finds none at that path, or
+an empty one, or another log. Without a check, rows would be missing from a query, or would be acknowledged and stored
+in the wrong log. So the log's id is part of the plan:
 
-    driver    log = planned_log(target)            before it plans a read: the log must be there
-              log = planned_log_to_write(target)   before it plans a write: makes the log if there is none
+    driver    log = planned_log(target)            before it plans a read: the log must exist
+              log = planned_log_to_write(target)   before it plans a write: creates the log if there is none
     task      cluster = open_planned_log(target, log)
 
-A task opens what is there and never makes a log. Brokers and URLs of object storage mean the same log everywhere: for
-them both functions give None.
+A task opens an existing log and never creates one. Brokers and URLs of object storage mean the same log everywhere: for
+them both functions return None.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from spark_streamlog.options.option_reader import LogTarget
 
 
 class DirectoryLog(Cluster, Protocol):
-    """What a log in a directory can say of itself; see `broker_core.embedded.embedded_cluster`."""
+    """The identity of a log in a directory; see `broker_core.embedded.embedded_cluster`."""
 
     @property
     def log_id(self) -> str: ...
@@ -36,15 +36,15 @@ class DirectoryLog(Cluster, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedLog:
-    """Pickled into each task. `log_id` is empty for the directory of a Kafka that wrote no ids: then a log must be at
-    the path, and which one cannot be said."""
+    """Pickled into each task. `log_id` is empty for the directory of a Kafka that wrote no ids: then a log must exist
+    at the path, but its identity cannot be checked."""
 
     host: str
     log_id: str
 
 
 def planned_log(target: LogTarget) -> PlannedLog | None:
-    """On the driver, of a log to read. Raises STREAMLOG_NO_SUCH_LOG."""
+    """On the driver, for a log to read. Raises STREAMLOG_NO_SUCH_LOG."""
     if not target.is_directory:
         open_for_reading(target)
         return None
@@ -53,7 +53,7 @@ def planned_log(target: LogTarget) -> PlannedLog | None:
 
 
 def planned_log_to_write(target: LogTarget) -> PlannedLog | None:
-    """On the driver, of a log to write. Raises DirectoryFormatError, DirectoryReadOnlyError, DirectoryLockedError."""
+    """On the driver, for a log to write. Raises DirectoryFormatError, DirectoryReadOnlyError, DirectoryLockedError."""
     if target.objects is not None:
         cast(ObjectLog, open_for_writing(target)).ensure_log()
     if not target.is_directory:
@@ -66,7 +66,7 @@ def planned_log_to_write(target: LogTarget) -> PlannedLog | None:
 
 
 def open_planned_log(target: LogTarget, planned: PlannedLog | None) -> Cluster:
-    """In a task, for reading and writing. Raises STREAMLOG_LOG_NOT_SHARED with the task's host when the log is not the
+    """In a task, for reading and writing. Raises STREAMLOG_LOG_NOT_SHARED with the task's host if the log is not the
     one that the driver planned with."""
     if planned is None:
         return open_existing(target)

@@ -1,14 +1,14 @@
-"""Whether Spark takes rows from the Python process that plans a stream. PySpark's private API, used nowhere else.
+"""Whether Spark accepts rows from the Python process that plans a stream. The only use of this private PySpark API.
 
-For a `SimpleDataSourceStreamReader` PySpark reads a batch where it is planned, on the driver, and hands the rows to
-Spark with the plan: no task needs Python then. It does so in the program of that process, after the plan was sent:
+For a `SimpleDataSourceStreamReader` PySpark reads a batch where it is planned, on the driver, and sends the rows to
+Spark with the plan: then no task needs Python. It does so in the program of that process, after the plan was sent:
 
     if isinstance(reader, _SimpleStreamReaderWrapper):
         it = reader.getCache(start_offset, end_offset)
 
-and Spark asks that such a plan has one partition, which is read by a task if the rows are lost. Any reader may do that
-which is an instance of the wrapper at this moment. So the shape of the program is looked at first, and where it is
-another one, nothing is handed over: tasks read, which is always right.
+and Spark requires that such a plan has one partition, which a task reads if the rows are lost. This works for any
+reader that is an instance of the wrapper at this moment. So the code of the program is checked first. If it differs, no
+rows are sent and tasks read them, which is always correct.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _NAMES_OF_PLANNING: Final = {
     *("utf8_deserializer", "json", "loads", "len", "write_int", "pickleSer", "_write_with_length"),
     "PREFETCHED_RECORDS_NOT_FOUND",
 }
-"""All that the function that plans uses by name: one that does more, or less, is not known."""
+"""All names that the planning function uses. A function with other names is treated as unknown."""
 
 
 def class_that_hands_over() -> type[Any] | None:
-    """The class whose instances' rows are taken from this process; None in every other process."""
+    """The class whose instances can pass rows from this process; None in every other process."""
     program = sys.modules.get("__main__")
     if program is None or getattr(program.__spec__, "name", None) != PROGRAM:
         return None
@@ -42,7 +42,7 @@ def class_that_hands_over() -> type[Any] | None:
 
 
 def class_in_program(program: ModuleType) -> type[Any] | None:
-    """None where the program has not the shape described above."""
+    """None if the program does not match the description above."""
     wrapper = getattr(program, "_SimpleStreamReaderWrapper", None)
     planning: Any = getattr(program, "partitions_func", None)
     has_shape = (

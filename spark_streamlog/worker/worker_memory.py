@@ -1,8 +1,8 @@
-"""What Spark's Python worker looks through after every task.
+"""Shortens the garbage collection of Spark's Python worker after every task.
 
-Its daemon collects garbage between two tasks (`gc.collect()` in `pyspark.daemon`), over all that the worker has ever
-imported: the modules of pandas, pyarrow, Spark and this package are a hundred thousand objects and more which never
-become garbage. That takes a tenth of a second, in which the worker's next task waits.
+The worker collects garbage between two tasks (`gc.collect()` in `pyspark.daemon`) and scans all imported modules: those
+of pandas, pyarrow, Spark and this package are more than a hundred thousand objects that never become garbage. The scan
+takes a tenth of a second, during which the worker's next task waits.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import os
 from pyspark import TaskContext
 
 _spared_in: int | None = None
-"""The process that has done it: asking `gc.get_freeze_count` would take ten milliseconds after each task, for it counts
-them one by one."""
+"""The process that has called `gc.freeze`. Calling `gc.get_freeze_count` instead would take ten milliseconds after each
+task, because it counts the objects one by one."""
 
 
 def spare_what_is_loaded() -> None:
-    """At the end of a task: later collections pass over what is alive now, once in the life of a worker that is used
-    again. What has become garbage by now is collected first. What is spared still goes when nobody refers to it any
-    more, but for rings that nobody refers to later: those of that one moment stay."""
+    """Called at the end of a task, and acts once in the life of a reused worker: collects garbage, then excludes all
+    live objects from later collections. An excluded object is still freed when its last reference goes, unless it is
+    part of a reference cycle."""
     global _spared_in
     if "SPARK_REUSE_WORKER" in os.environ and TaskContext.get() is not None and _spared_in != os.getpid():
         _spared_in = os.getpid()

@@ -1,4 +1,4 @@
-"""What a task leaves behind for the next one in the same Python worker of Spark."""
+"""Prepares a Python worker of Spark for its next task."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from spark_streamlog.worker.worker_socket import answer_at_once
 
 
 def prepare_worker_for_reuse() -> None:
-    """Last of all in a task, when its rows are given out or written."""
+    """Called last in a task, after its rows are returned or written."""
     spare_what_is_loaded()
     answer_at_once()

@@ -1,16 +1,16 @@
-"""What keeps Spark and its Python worker from waiting for each other's TCP between two tasks.
+"""Avoids a TCP delay between Spark and its Python worker from one task to the next.
 
-Spark speaks to a worker over a loopback connection that lives through many tasks, and leaves Nagle's algorithm on. It
-sends the order for a task in several small pieces, and by that algorithm the second one waits until the first was
-acknowledged; the worker's kernel puts that off for 40 ms, as it hopes for an answer to send along:
+Spark uses a loopback connection to a worker for many tasks, and leaves Nagle's algorithm on. It sends a task in several
+small pieces, and by that algorithm the second piece waits until the first is acknowledged; the worker's kernel delays
+the acknowledgement by 40 ms to send it together with data:
 
     Spark    piece 1 ────────►                     ┌► piece 2
     worker               reads, has nothing to say │
     kernel                       40 ms … ACK ──────┘
 
-So the worker asks for acknowledgements at once. The kernel keeps to that until it takes the connection for a dialogue
-again, which happens while a task runs: it is asked anew at the end of each. The other way round the worker's own last
-piece does not wait for Spark either.
+So the worker requests immediate acknowledgements. The kernel keeps this setting until it treats the connection as
+interactive again, which happens while a task runs; so the worker sets it again at the end of each task. In the other
+direction, the worker's own last piece does not wait for Spark either.
 """
 
 from __future__ import annotations
