@@ -1,8 +1,8 @@
 """Hides records of aborted transactions, the way Kafka's read-committed consumer does.
 
 A fetch answer names aborted transactions by producer and first offset. From there on the producer's transactional
-batches are hidden, until its abort marker comes by in the log. One filter serves one reader of one partition, from
-fetch to fetch, so it keeps only what lies ahead or is open.
+batches are hidden, until its abort marker follows in the log. One filter serves one reader of one partition across
+fetches, so it keeps only transactions that are ahead or open.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from broker_core.cluster import AbortedTransaction
 class AbortedFilter:
     """State of one sequential read. `add` before decoding each fetched buffer; batches must come in offset order.
 
-    A transaction may be named again by the next fetch, also when its marker has already passed. What ended is
-    remembered until the next but one `add`, so memory is bounded by two answers' lists.
+    The next fetch may name a transaction again, even if its marker has already passed. Ended transactions are
+    remembered until the next but one `add`, so memory is bounded by the lists of two answers.
     """
 
     def __init__(self, transactions: Iterable[AbortedTransaction] = ()) -> None:
@@ -28,7 +28,7 @@ class AbortedFilter:
         self.add(transactions)
 
     def add(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Learns the aborted transactions of the buffer that is decoded next."""
+        """Adds the aborted transactions of the buffer that is decoded next."""
         self._ended_before, self._ended = self._ended, {}
         known = set(self._ahead)
         for transaction in transactions:
@@ -38,28 +38,28 @@ class AbortedFilter:
                 heapq.heappush(self._ahead, entry)
 
     def is_hidden(self, producer_id: int, last_offset: int) -> bool:
-        """Whether the transactional batch of this producer, which ends at `last_offset`, is to be hidden.
+        """Whether to hide the transactional batch of this producer that ends at `last_offset`.
 
-        Batches of every producer must be asked about, or announced by `on_abort_marker`, in log order.
+        Call this, or `on_abort_marker`, for the batches of all producers in log order.
         """
         self._advance(last_offset)
         return producer_id in self._open
 
     def on_abort_marker(self, producer_id: int, offset: int) -> None:
-        """The producer's abort marker lies at `offset`: what it writes from there on is shown again."""
+        """The producer's abort marker is at `offset`: its batches from there on are shown again."""
         self._advance(offset)
         first_offset = self._open.pop(producer_id, None)
         if first_offset is not None:
             self._ended[producer_id] = first_offset
 
     def copy(self) -> AbortedFilter:
-        """The same state, to go on from here a second time."""
+        """A copy of the state, to continue from here a second time."""
         twin = AbortedFilter()
         twin.restore(self)
         return twin
 
     def restore(self, other: AbortedFilter) -> None:
-        """Takes over the state of `other`."""
+        """Sets the state to that of `other`."""
         self._ahead = list(other._ahead)
         self._open = dict(other._open)
         self._ended = dict(other._ended)

@@ -1,7 +1,7 @@
 """The kernel in use: the native one if it was built, else its slow twin.
 
-STREAMLOG_PURE_KERNEL=1 in the environment forces the twin; the native module itself looks, as this floor reads no
-environment. A kernel that was not built is said once per process, by a RuntimeWarning: pip shows no output of a build.
+STREAMLOG_PURE_KERNEL=1 in the environment forces the twin; the native module itself reads it, as this package reads no
+environment. If the native kernel was not built, a RuntimeWarning says so once per process: pip hides the build output.
 """
 
 from __future__ import annotations

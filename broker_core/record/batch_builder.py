@@ -1,6 +1,6 @@
 """Record batches from Python records: for coordinators, markers, compaction and tests.
 
-Writers of data use `columns.encode`, which makes no object per record.
+Writers of data use `columns.encode`, which creates no object per record.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def build_batch(
     last_offset_delta: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """One batch. Records without an offset follow one another; `last_offset_delta` is set where compaction left a gap.
+    """One batch. Records without an offset follow one another; Set `last_offset_delta` if compaction left a gap.
 
     With log-append time the max timestamp is `log_append_time_ms`. An empty batch has timestamps -1. Raises
-    InvalidRecordError for offsets that do not ascend or lie beyond the last delta, RecordTooLargeError for a batch
+    InvalidRecordError for offsets that do not ascend or exceed the last delta, RecordTooLargeError for a batch
     above 2 GiB.
     """
     numbered = _number(records, base_offset)
@@ -123,7 +123,7 @@ def _append_field(body: bytearray, field: bytes | None) -> None:
 
 
 def record_bytes(record: Record, *, offset_delta: int = 0, timestamp_delta: int = 0) -> int:
-    """Bytes that the record takes in an uncompressed batch."""
+    """The size of the record in an uncompressed batch."""
     body = 1 + varint_bytes(timestamp_delta) + varint_bytes(offset_delta) + varint_bytes(len(record.headers))
     for field in (record.key, record.value, *(part for key, value in record.headers for part in (key.encode(), value))):
         body += 1 if field is None else varint_bytes(len(field)) + len(field)

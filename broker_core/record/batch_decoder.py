@@ -1,8 +1,8 @@
-"""Whole record batches of a fetched buffer to one Arrow record batch, without an object per record.
+"""Decodes the whole record batches of a fetched buffer into one Arrow record batch, without an object per record.
 
-Two walks over the records: one checks every byte and adds up what the columns need, one fills buffers of exactly that
-size from Arrow's pool (glibc would give such large ones back to the kernel after each use). Nothing is allocated by a
-count that the data claims.
+Two passes over the records: one checks every byte and measures the columns, one fills buffers of exactly that size
+from Arrow's pool (glibc would return such large ones to the kernel after each use). No allocation depends on a count
+in the data.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ DEFAULT_COLUMNS: Final = ALL_COLUMNS - {"headers"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedBatches:
-    """Rows of a buffer, and how far they go.
+    """Rows of a buffer, and the position after them.
 
-    `next_offset` is the first offset not dealt with; `bytes_consumed` ends behind the last batch that was wholly dealt
-    with. To go on in the same buffer: decode it from that byte on, from `next_offset`. With `bytes_consumed` 0, no rows
-    and `next_offset` unmoved the buffer holds no whole batch of the range.
+    `next_offset` is the first offset that was not processed; `bytes_consumed` ends after the last batch that was
+    processed completely. To continue in the same buffer, decode it from that byte and from `next_offset` on. If
+    `bytes_consumed` is 0, there are no rows and `next_offset` is unchanged, the buffer has no whole batch of the range.
     """
 
     record_batch: pa.RecordBatch
@@ -59,14 +59,14 @@ def decode(
 ) -> DecodedBatches:
     """The records of offsets [from_offset, until_offset) in `buffer`, as columns of DECODED_SCHEMA.
 
-    `columns` None means all but headers; rows are counted whatever columns are asked for. Records of control batches
+    `columns` None means all but headers; the row count does not depend on the columns. Records of control batches
     are left out, and with `aborted` (read-committed) those of aborted transactions; pass one AbortedFilter through all
     buffers of a sequential read. An incomplete batch at the end is ignored. At most `max_rows` rows, and at most
-    `max_bytes` of batches, inflated ones counted as inflated (one batch is always taken): the answer may end before the
-    buffer does, see DecodedBatches.
+    `max_bytes` of batches, by their decompressed size (at least one batch): the result may end before the buffer does,
+    see DecodedBatches.
 
     Raises CorruptBatchError (CRC, lengths, counts, offsets out of order, bombs), UnsupportedFormatError (old formats,
-    unknown codecs, a timestamp that microseconds cannot hold), both with the place in `file` if that is given.
+    unknown codecs, a timestamp out of the range of microseconds), both with the position in `file` if given.
     """
     wanted = DEFAULT_COLUMNS if columns is None else columns
     assert wanted <= ALL_COLUMNS, f"no such columns: {sorted(wanted - ALL_COLUMNS)}"
@@ -116,7 +116,7 @@ def _decode(
         code, position, base_offset, found, bound = fault
         raise error_of_fault(KernelFault(code, found=found, bound=bound), position=position, offset=base_offset)
     elif _starts_at_or_above(buffer, scanned_end, until_offset):
-        # Nothing lies between here and the end of the range, though the offsets before it may have been removed.
+        # There is nothing up to the end of the range, even if the offsets before it were removed.
         return DecodedBatches(
             record_batch=target.record_batch(), next_offset=max(from_offset, until_offset), bytes_consumed=scanned_end
         )
@@ -131,7 +131,7 @@ def _starts_at_or_above(buffer: Buffer, position: int, until_offset: int) -> boo
 
 
 def _reveal(buffer: Buffer, cells: memoryview, hider: AbortedFilter | None, max_bytes: int) -> tuple[list[Buffer], int]:
-    """Inflates what is compressed and hides what is aborted, in `cells`. (payloads, rows of the table that fit)."""
+    """Decompresses batches, and hides aborted ones in `cells`. Returns (payloads, rows of the table that fit)."""
     payloads: list[Buffer] = [buffer]
     special = COMPRESSION_MASK | (CONTROL_BIT | TRANSACTIONAL_BIT if hider is not None else 0)
     inflated_bytes = 0

@@ -1,4 +1,4 @@
-"""Arrow rows to record batches, without an object per record.
+"""Encodes Arrow rows as record batches, without an object per record.
 
 The kernel first plans where batches end and how large each is, then writes them into one buffer of exactly that size.
 With a codec, each planned batch is then compressed and gets its final header.
@@ -35,7 +35,7 @@ class Producer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedBatches:
-    """Batches one behind the other in `buffer`, base offsets ascending from 0.
+    """Consecutive batches in `buffer`, with base offsets ascending from 0.
 
     `next_sequence` is the producer's next base sequence, -1 without a producer.
     """
@@ -64,10 +64,9 @@ def encode(
     int64 milliseconds; null means `default_timestamp_ms`) and `headers` (list of struct of key and value); others are
     ignored. `rows` picks rows by int32 index, in its order. `producer` may be given as (id, epoch, base sequence).
 
-    A batch ends before it would exceed `max_batch_bytes`, measured uncompressed; a record above that gets a batch of
-    its own. No rows give no batches. Raises InvalidRecordError (null header key, too many headers, timestamps too far
-    apart for 64 bits), RecordTooLargeError (beyond 2 GiB), InvalidRequestError (unsuitable column types).
-    """
+    A batch ends before it would exceed `max_batch_bytes`, measured uncompressed; a larger record gets a batch of its
+    own. Without rows there are no batches. Raises InvalidRecordError (null header key, too many headers, timestamps too
+    far apart for 64 bits), RecordTooLargeError (beyond 2 GiB), InvalidRequestError (unsuitable column types)."""
     stamp = _stamp(producer, compression, is_transactional)
     columns = pa.RecordBatch.from_struct_array(columns) if isinstance(columns, pa.StructArray) else columns
     record_columns = _record_columns(columns, rows, default_timestamp_ms)
@@ -107,7 +106,7 @@ def _stamp(
 
 
 def _error_of(fault: KernelFault, columns: pa.RecordBatch) -> StreamlogError:
-    """To the kernel a header that is null has a null key, as Arrow flattens it."""
+    """For the kernel a null header has a null key, because Arrow flattens it."""
     if fault.fault is Fault.NULL_HEADER_KEY and None in columns.column("headers")[fault.found].as_py():
         return InvalidRecordError(f"a header of row {fault.found} is null; leave it out, or give it a key")
     return error_of_fault(fault, position=0, offset=-1)

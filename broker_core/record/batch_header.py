@@ -15,7 +15,7 @@
     57 record_count            int32   0 in a batch that compaction emptied
     61 records, compressed as a whole if a codec is set
 
-All numbers are big-endian. `read_header` looks at the header only: a batch may be cut off behind it.
+All numbers are big-endian. `read_header` reads only the header: the batch may be truncated after it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from broker_core.record.faults import Fault, KernelFault, error_of_fault
 
 HEADER_BYTES = 61
 LENGTH_PREFIX_BYTES = 12
-"""Base offset and batch length: what precedes the bytes that `batch_length` counts."""
+"""Base offset and batch length: the fields before the bytes that `batch_length` counts."""
 MAGIC = 2
 LEAST_LEGACY_LENGTH = 14
-"""What follows the length of the smallest message of formats v0 and v1; with less it is no message at all."""
+"""The bytes after the length of the smallest message of formats v0 and v1; anything shorter is not a message."""
 MAGIC_POSITION = 16
 CRC_POSITION = 17
 ATTRIBUTES_POSITION = 21
@@ -52,7 +52,7 @@ CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
 
 WritableBytes = bytearray | memoryview
-"""Where batches lie that get their place in the log."""
+"""A buffer of batches whose placement fields are set in place."""
 
 _LAYOUT = struct.Struct(">qiibIhiqqqhii")
 _PLACEMENT_OFFSET = struct.Struct(">q")
@@ -65,7 +65,8 @@ _MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_PREFIX_BYTES
 
 
 class BatchHeader(NamedTuple):
-    """Fields of a batch header, in the order of the bytes. A tuple, because one is made for each batch of an append."""
+    """Fields of a batch header, in the order of the bytes. A tuple, because one is created for each batch of an
+    append."""
 
     base_offset: int
     batch_length: int
@@ -127,17 +128,17 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) % (MAX_SEQUENCE + 1)
 
     def to_bytes(self) -> bytes:
-        """The 61 bytes, `crc` as it stands in the field."""
+        """The 61 bytes, with the value of the `crc` field."""
         return _LAYOUT.pack(*self)
 
 
 def placed_header(header: BatchHeader, *, base_offset: int, leader_epoch: int) -> BatchHeader:
-    """The header with the place that an append gives it."""
+    """The header with the base offset and leader epoch of an append."""
     return BatchHeader._make((base_offset, header.batch_length, leader_epoch, *header[3:]))
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`, its numbers checked for sense but not the CRC.
+    """Reads the header at `position` and validates its numbers, but not the CRC.
 
     Raises UnsupportedFormatError for message formats v0 and v1 and unknown codecs, CorruptBatchError for fewer than 61
     bytes, an unknown magic, a batch length below a header's, a negative last delta or record count.
@@ -165,13 +166,13 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def compute_crc(buffer: Buffer, position: int, size_bytes: int) -> int:
-    """CRC-32C of the batch of `size_bytes` at `position`: of its bytes from the attributes to the end."""
+    """CRC-32C of the batch of `size_bytes` at `position`: covers its bytes from the attributes to the end."""
     view = memoryview(buffer)[position + ATTRIBUTES_POSITION : position + size_bytes]
     return int(crc32c.crc32c(view))
 
 
 def write_placement(buffer: WritableBytes, position: int, *, base_offset: int, leader_epoch: int) -> None:
-    """Puts the batch at its place in the log, in place. The CRC does not cover these fields."""
+    """Writes base offset and leader epoch into the batch, in place. The CRC does not cover these fields."""
     _PLACEMENT_OFFSET.pack_into(buffer, position, base_offset)
     _PLACEMENT_EPOCH.pack_into(buffer, position + LENGTH_PREFIX_BYTES, leader_epoch)
 
@@ -179,7 +180,7 @@ def write_placement(buffer: WritableBytes, position: int, *, base_offset: int, l
 def write_timestamps(
     buffer: WritableBytes, position: int, *, timestamp_type: TimestampType, max_timestamp_ms: int
 ) -> None:
-    """Sets timestamp type and max timestamp in place, and the CRC anew. The batch must be whole."""
+    """Sets timestamp type and max timestamp in place, and updates the CRC. The batch must be complete."""
     (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + ATTRIBUTES_POSITION)
     attributes = (attributes & ~LOG_APPEND_TIME_BIT) | (timestamp_type * LOG_APPEND_TIME_BIT)
     _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes)
@@ -188,7 +189,7 @@ def write_timestamps(
 
 
 def write_log_append_time(buffer: WritableBytes, position: int, now_ms: int) -> None:
-    """Marks the batch as appended at `now_ms`: every record shows this time from now on. In place, with a new CRC."""
+    """Marks the batch as appended at `now_ms`: every record has this time from now on. In place, with a new CRC."""
     write_timestamps(buffer, position, timestamp_type=TimestampType.LOG_APPEND_TIME, max_timestamp_ms=now_ms)
 
 

@@ -1,11 +1,11 @@
 """Batches in a buffer, one at a time, and their records as Python values.
 
-For coordinators, recovery, compaction and tools. Readers of data use `columns`, which makes no object per record;
-`scan_batches` gives recovery and index building the headers of a large buffer without one object per batch.
+For coordinators, recovery, compaction and tools. Readers of data use `columns`, which creates no object per record;
+`scan_batches` reads the headers of a large buffer without one object per batch, for recovery and index building.
 
-An incomplete batch at the end of a buffer is no error: iteration stops before it. Bytes that cannot be a batch are one:
-CorruptBatchError or UnsupportedFormatError, with position in the buffer and base offset (`faults.relocated` turns the
-position into one of a file).
+An incomplete batch at the end of a buffer is not an error: iteration stops before it. Bytes that cannot be a batch
+raise CorruptBatchError or UnsupportedFormatError, with position in the buffer and base offset (`faults.relocated`
+turns it into a position in a file).
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Record:
 
 
 class RecordsSummary(NamedTuple):
-    """What a broker must know of a batch's content. Timestamps of an empty batch are -1."""
+    """What a broker needs from a batch's content. Timestamps of an empty batch are -1."""
 
     record_count: int
     max_timestamp_ms: int
     max_timestamp_offset: int
     null_key_count: int
     is_contiguous: bool
-    """Offset deltas are 0, 1, 2, … up to the last: what a producer sends; compaction leaves gaps."""
+    """Offset deltas are 0, 1, 2, … up to the last, as producers send them; compaction leaves gaps."""
 
 
 class BatchTable:
@@ -71,7 +71,7 @@ class BatchTable:
         return len(self._cells) // TABLE_COLUMN_COUNT
 
     def column(self, cell: Cell) -> memoryview:
-        """One number per batch; `.tolist()` makes it a list."""
+        """One number per batch; `.tolist()` converts it to a list."""
         return self._cells[cell::TABLE_COLUMN_COUNT]
 
     def position(self, row: int) -> int:
@@ -91,7 +91,7 @@ class BatchTable:
 
 
 class ScannedBatches(NamedTuple):
-    """`bytes_scanned` end behind the last whole, valid batch; `fault` says why the next one is not valid, if so."""
+    """`bytes_scanned` end after the last whole, valid batch; `fault` is the error if the next one is invalid."""
 
     table: BatchTable
     bytes_scanned: int
@@ -113,7 +113,7 @@ def iter_headers(buffer: Buffer, *, position: int = 0, until: int | None = None)
 
 
 def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
-    """Raises CorruptBatchError unless the whole batch lies in `buffer` and its CRC is that of its bytes."""
+    """Raises CorruptBatchError unless `buffer` has the whole batch and its CRC is correct."""
     left = memoryview(buffer).nbytes - position
     if header.size_bytes > left:
         raise corrupt_batch(
@@ -128,7 +128,7 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
 
 
 def scan_batches(buffer: Buffer, *, position: int = 0, check_crc: bool = True) -> ScannedBatches:
-    """Headers of the whole, valid batches from `position` on, found natively. Never raises for what the bytes are."""
+    """Headers of the whole, valid batches from `position` on, by the native kernel. Never raises for invalid bytes."""
     table, end, fault = KERNEL.scan_batches(buffer, position, 0, MAX_INT64, MAX_INT64, check_crc)
     return ScannedBatches(BatchTable(table), end, None if fault is None else _scan_error(ScanFault(*fault)))
 
@@ -161,13 +161,13 @@ def inspect_records(
     header: BatchHeader | None = None,
     max_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES,
 ) -> RecordsSummary:
-    """Walks the whole batch at `position` natively. Raises CorruptBatchError for what is wrong inside; no CRC check.
+    """Walks the whole batch at `position` natively. Raises CorruptBatchError for invalid content; no CRC check.
 
     Control batches are walked too. `header`: if it was read already.
     """
     header = header or read_header(buffer, position)
     payload = memoryview(_payload(buffer, position, header, max_bytes)).cast("B")
-    # Whatever a producer put there, the walk counts from 0.
+    # The walk starts at 0, whatever the producer's base offset is.
     walked = header._replace(base_offset=0, attributes=header.attributes & ~CONTROL_BIT)
     table = _TABLE_ROW.pack(*_cells(walked, position, payload))
     try:
@@ -196,7 +196,7 @@ def find_refused_records(
     latest_ms: int,
     max_count: int,
 ) -> list[tuple[int, bool, int]]:
-    """See `Kernel.find_refused`, of the batch at `position`. Raises CorruptBatchError for what is wrong inside."""
+    """`Kernel.find_refused` for the batch at `position`. Raises CorruptBatchError for invalid content."""
     payload = memoryview(_payload(buffer, position, header, MAX_DECOMPRESSED_BATCH_BYTES)).cast("B")
     row = _TABLE_ROW.pack(*_cells(header._replace(base_offset=0), position, payload))
     try:
@@ -208,7 +208,7 @@ def find_refused_records(
 def batch_payload(
     buffer: Buffer, position: int, header: BatchHeader, *, max_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES
 ) -> Buffer:
-    """The records' bytes of a whole batch, inflated. Raises CorruptBatchError with the batch's place."""
+    """The decompressed record bytes of a whole batch. Raises CorruptBatchError with the batch's position."""
     return _payload(buffer, position, header, max_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Arrow buffers of the measured sizes, and the record batch that they become."""
+"""Arrow buffers of the measured sizes, and the record batch over them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL_COLUMNS: Final = frozenset(DECODED_SCHEMA.names)
 
 
 class ColumnBuffers:
-    """Buffers for the wanted columns. A kernel fills `outputs`; then `record_batch` takes them over uncopied."""
+    """Buffers for the wanted columns. A kernel fills `outputs`; then `record_batch` uses them without a copy."""
 
     def __init__(self, measured: Measured, wanted: frozenset[str]) -> None:
         self._measured = measured
@@ -97,7 +97,7 @@ class ColumnBuffers:
         try:
             keys.validate(full=True)
         except pa.ArrowInvalid:
-            # What is not UTF-8 becomes U+FFFD, as in Java's String, which is what Kafka's own consumer shows.
+            # Invalid UTF-8 becomes U+FFFD, as in Java's String, which Kafka's own consumer shows.
             raw = _binary(pa.binary(), count, None, out.header_key_offsets, out.header_key_data, 0)
             return pa.array([key.decode("utf-8", "replace") for key in raw.to_pylist()], pa.string())
         return keys

@@ -1,4 +1,4 @@
-"""Arrow arrays as the kernels take them: addresses of buffers, whatever the array's type, slice or width was."""
+"""Converts Arrow arrays of any type, slice or width into the kernels' input: addresses of buffers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def key_or_value_column(name: str, array: Any) -> BinaryColumn:
 
 
 def timestamp_column(array: Any) -> NumberColumn:
-    """Timestamps in ms: of int64 as they are, of a timestamp type rounded down. Raises InvalidRequestError."""
+    """Timestamps in ms: int64 unchanged, timestamp types rounded down. Raises InvalidRequestError."""
     kind = array.type
     if pa.types.is_null(kind):
         array = array.cast(pa.int64())
@@ -50,13 +50,13 @@ def _milliseconds(array: Any) -> Any:
     numbers = array.cast(pa.int64())
     if factor == 1:
         return numbers
-    # Readers of this package have no use for it, and it takes a while to load.
+    # Readers do not need it, and it is slow to load.
     import pyarrow.compute as pc
 
     try:
         if factor < 0:
             return pc.multiply_checked(numbers, pa.scalar(-factor, pa.int64()))
-        # Arrow divides towards zero; before 1970 that would be up, so what is left over is taken off first.
+        # Arrow divides towards zero, which rounds up before 1970, so the remainder is subtracted first.
         quotient = pc.divide(numbers, pa.scalar(factor, pa.int64()))
         is_rounded_up = pc.greater(pc.multiply(quotient, pa.scalar(factor, pa.int64())), numbers)
         return pc.subtract(quotient, is_rounded_up.cast(pa.int64()))
@@ -65,7 +65,7 @@ def _milliseconds(array: Any) -> Any:
 
 
 def header_column(array: Any) -> HeaderColumn | None:
-    """A list<struct<key, value>>, or what Arrow can cast to it. None if no row has headers."""
+    """A list<struct<key, value>>, or a type that Arrow can cast to it. None if no row has headers."""
     if pa.types.is_null(array.type):
         return None
     if array.type != _HEADERS:

@@ -1,13 +1,13 @@
 """Record batches to Arrow columns and back: the fast path of readers and writers, in one place to import from.
 
-    decode(buffer, from_offset=…)            batches of a fetched buffer -> one Arrow record batch, and where to go on
+    decode(buffer, from_offset=…)            batches of a fetched buffer -> one Arrow record batch, and next position
     encode(record_batch, …)                  Arrow rows -> record batches to append
     partition_rows(…), group_rows(…)         which partition each row goes to; the rows of each partition
     partition_for_key                        the same for one key
     AbortedFilter                            hides aborted transactions; one per sequential read of a partition
 
-The work is done by the native kernel, or by its slow twin where that was not built or STREAMLOG_PURE_KERNEL=1 is set;
-`KERNEL_NAME` says which. No function here keeps state, and none makes a Python object per record.
+The native kernel does the work, or its slow twin if that was not built or STREAMLOG_PURE_KERNEL=1 is set;
+`KERNEL_NAME` is the one in use. No function here keeps state, and none creates a Python object per record.
 """
 
 from __future__ import annotations

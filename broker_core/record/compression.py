@@ -1,4 +1,4 @@
-"""The four codecs of a record batch, each with a bound on what it may inflate to.
+"""The four codecs of a record batch, each with a limit of the decompressed size.
 
     gzip    members of RFC 1952, one or several
     snappy  Kafka's (xerial's) framing: 82 'SNAPPY' 00, two int32 versions, then blocks of int32 length + raw snappy;
@@ -8,12 +8,12 @@
             (KAFKA-3160) is accepted.
     zstd    frames of RFC 8878, one or several, with or without content size
 
-Bytes behind the last frame are passed over where Kafka's readers do: whatever they are behind an LZ4 frame, behind a
-gzip member what begins no other, up to three bytes behind the last block of snappy, and of a zstd frame so few that
-they hold nothing yet. Kafka takes and serves such batches, so a reader has to read them.
+Bytes after the last frame are ignored where Kafka's readers ignore them: any bytes after an LZ4 frame, bytes after a
+gzip member that do not start another one, up to three bytes after the last block of snappy, and the start of a zstd
+frame that is too short for any content. Kafka accepts and serves such batches, so a reader has to read them.
 
-Nothing is allocated by a size that the data declares before that size is held against the limit and against what so
-many bytes can hold. Everything that is wrong with compressed data raises CorruptBatchError; callers add the place.
+A declared size is checked against the limit, and against the most that so many bytes can expand to, before it is
+allocated. All errors in compressed data raise CorruptBatchError; callers add the position.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ _CHUNK_BYTES = 64 * 1024
 
 @cache
 def _snappy() -> Any:
-    """Loaded where somebody uses it: pyarrow is a third of the memory of a broker that needs none of it."""
+    """Loaded at first use: pyarrow is a third of the memory of a broker that does not need it."""
     import pyarrow as pa
 
     return pa.Codec("snappy")
 
 
 def compress(codec: CompressionType, data: Buffer, level: int | None = None) -> bytes:
-    """`data` as one compressed content of a batch. `level` None is Kafka's default; snappy has none.
+    """Compresses `data` as the content of a batch. `level` None is Kafka's default; snappy has no levels.
 
     Raises InvalidConfigError for a level out of the codec's range.
     """
@@ -87,7 +87,7 @@ def compress(codec: CompressionType, data: Buffer, level: int | None = None) -> 
 
 
 def decompress(codec: CompressionType, data: Buffer, *, max_bytes: int = MAX_DECOMPRESSED_BATCH_BYTES) -> Buffer:
-    """The content again, at most `max_bytes` of it. Raises CorruptBatchError for broken data and for more than that."""
+    """The decompressed content. Raises CorruptBatchError for invalid data and for more than `max_bytes`."""
     view = memoryview(data).cast("B")
     try:
         return _DECOMPRESSORS[codec](view, max_bytes)
@@ -131,8 +131,8 @@ def _copy(view: memoryview, max_bytes: int) -> Buffer:
 def _inflate_gzip(view: memoryview, max_bytes: int) -> Buffer:
     parts: list[bytes] = []
     left, position = max_bytes, 0
-    # What a member leaves of its input is copied: the first one, which nearly always is the only one, gets all of it,
-    # the others little at a time.
+    # The unused input of a member is copied: the first one, nearly always the only one, gets all of the input, the
+    # others a little at a time.
     chunk_bytes = view.nbytes
     while True:
         member = zlib.decompressobj(_GZIP_WINDOW_BITS)
@@ -198,7 +198,7 @@ def _inflate_snappy_block(block: memoryview, left: int, max_bytes: int) -> bytes
 def _inflate_lz4(view: memoryview, max_bytes: int) -> Buffer:
     frame = checked_frame(view, max_bytes)
     decompressor = lz4.frame.LZ4FrameDecompressor()
-    # The library allocates all that it may give, so it may give no more than the blocks can hold.
+    # The library allocates the whole limit, so the limit is at most what the blocks can hold.
     possible_bytes = max(1, bound_content(frame))
     inflated: bytes = decompressor.decompress(frame, max_length=min(possible_bytes, max_bytes + 1))
     if len(inflated) > max_bytes:
@@ -226,7 +226,7 @@ def _inflate_zstd(view: memoryview, max_bytes: int) -> Buffer:
 
 
 def _gives_anything(cut_off: memoryview) -> bool:
-    """Of a frame. Raises ZstdError for what begins none."""
+    """Whether the truncated frame has any content. Raises ZstdError if no frame starts there."""
     with zstandard.ZstdDecompressor().stream_reader(cut_off) as reader:
         return bool(reader.read(1))
 

@@ -1,9 +1,9 @@
-"""Control records: what a coordinator writes into a data partition. They take offsets and are never shown to readers.
+"""Control records, which a coordinator writes into a data partition. They use offsets and are hidden from readers.
 
     key    int16 version, int16 type (0 abort, 1 commit, 2 leader change, 3-6 of the metadata quorum)
     value  of an end-transaction marker: int16 version, int32 coordinator epoch
 
-Newer versions may carry more behind these fields; as Kafka does, we read what we know and ignore the rest.
+Newer versions may have more fields after these; as in Kafka the known ones are read and the rest is ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _VERSION = 0
 
 
 class ControlType(enum.IntEnum):
-    """The types of control record. Others are future ones, which readers skip."""
+    """The types of control records. Readers skip unknown ones, which newer versions may add."""
 
     ABORT = 0
     COMMIT = 1
@@ -45,9 +45,9 @@ class EndTransactionMarker:
 
 
 def control_type(key: bytes | None) -> ControlType | None:
-    """The type that a control record's key names, None for a type or version from the future.
+    """The type in a control record's key, None for an unknown type or version.
 
-    Raises CorruptBatchError for a key that is none.
+    Raises CorruptBatchError for an invalid key.
     """
     if key is None or len(key) < _KEY.size:
         raise CorruptBatchError(f"control record has a key of {len(key or b'')} bytes where {_KEY.size} are needed")
@@ -58,7 +58,7 @@ def control_type(key: bytes | None) -> ControlType | None:
 
 
 def read_control_type(buffer: Buffer, position: int = 0) -> ControlType | None:
-    """The type of the control batch at `position`, by its first record. None if it is empty or of a future type."""
+    """The type of the control batch at `position`, by its first record. None if it is empty or of an unknown type."""
     for record in records_of(buffer, position):
         try:
             return control_type(record.key)

@@ -1,7 +1,7 @@
-"""What can be wrong with a batch, said once for the native kernel, its twin and the readers of single batches.
+"""The errors of a batch, shared by the native kernel, its twin and the readers of single batches.
 
-Kernels raise `KernelFault` with a code and two numbers; `columns` and `batch_reader` know where the batch lies and turn
-it into an exception of the house by `error_of_fault`.
+Kernels raise `KernelFault` with a code and two numbers; `columns` and `batch_reader` know the batch's position and
+turn it into one of the project's exceptions by `error_of_fault`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ _KINDS: dict[Fault, type[StreamlogError]] = {
 
 
 class KernelFault(Exception):
-    """Raised by kernels only. `row` is a row of the batch table on reading, -1 where the batch is known otherwise."""
+    """Raised only by kernels. `row` is a row of the batch table on reading, -1 if the caller knows the batch."""
 
     def __init__(self, fault: int, *, row: int = -1, found: int = 0, bound: int = 0) -> None:
         super().__init__(fault, row, found, bound)
@@ -122,11 +122,11 @@ def corrupt_batch(what: str, *, position: int, offset: int, file: str | None = N
 
 
 def error_of_fault(fault: KernelFault, *, position: int, offset: int, file: str | None = None) -> StreamlogError:
-    """The house's error for a kernel's fault in the batch at `position` with base offset `offset`."""
+    """The project's exception for a kernel's fault in the batch at `position` with base offset `offset`."""
     kind = _KINDS.get(fault.fault, CorruptBatchError)
     if not issubclass(kind, CorruptDataError):
         return kind(fault.what)
-    # Of a single record, where the rest of its batch is as it should be.
+    # Concerns a single record; the rest of its batch is valid.
     of_record = {"record_offset": fault.bound} if fault.fault is Fault.TIMESTAMP_RANGE else {}
     return kind(
         _located(fault.what, position, offset, file),
@@ -139,7 +139,7 @@ def error_of_fault(fault: KernelFault, *, position: int, offset: int, file: str 
 
 
 def relocated(error: CorruptDataError, *, file: str, shift_bytes: int = 0) -> CorruptDataError:
-    """The same error for a buffer read from `file` at byte `shift_bytes`. Errors from elsewhere pass unchanged."""
+    """The same error for a buffer read from `file` at byte `shift_bytes`. Other errors are returned unchanged."""
     what = error.fields.get("what")
     if what is None:
         return error

@@ -1,4 +1,4 @@
-"""The head of a gzip member (RFC 1952), as Java's reader looks for one behind another.
+"""The header of a gzip member (RFC 1952), as Java's reader looks for further members.
 
 0   1f 8b 08         magic and method
 3   flags            02 header checksum, 04 extra field, 08 name, 10 comment
@@ -14,13 +14,13 @@ from typing import Final
 _MAGIC: Final = b"\x1f\x8b\x08"
 _FIXED_BYTES: Final = 10
 _LEAST_MEMBER_BYTES: Final = 19
-"""With so few bytes left, 18 or less, Java looks no further."""
+"""With 18 bytes or fewer left, Java does not look for another member."""
 _MOST_HEAD_BYTES: Final = 4096
 _HEADER_CHECKSUM, _EXTRA, _NAME, _COMMENT = 0x02, 0x04, 0x08, 0x10
 
 
 def begins_member(rest: memoryview) -> bool:
-    """Whether `rest`, behind a member, begins another one. What does not is passed over, whatever it is."""
+    """Whether `rest`, the bytes after a member, starts another one. Other bytes are ignored."""
     if rest.nbytes < _LEAST_MEMBER_BYTES or bytes(rest[: len(_MAGIC)]) != _MAGIC:
         return False
     head, position = bytes(rest[:_MOST_HEAD_BYTES]), _FIXED_BYTES

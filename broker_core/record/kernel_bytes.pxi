@@ -1,4 +1,4 @@
-# Ground of the native kernel: buffers, numbers, varints, CRC-32C, faults. Included by kernel.pyx.
+# Basics of the native kernel: buffers, numbers, varints, CRC-32C, faults. Included by kernel.pyx.
 
 cdef extern from *:
     """
@@ -303,7 +303,7 @@ cdef inline uint8_t* write_varint(uint8_t* p, int64_t number) noexcept nogil:
 
 
 def crc32c_soft(data):
-    """CRC-32C by tables, whatever the processor has: for the test that compares it with the hardware's."""
+    """CRC-32C by tables on any processor, for the test that compares it with the hardware's."""
     cdef HeldBuffers held = HeldBuffers(1)
     cdef Py_buffer* view = held.hold(data, False)
     return streamlog_crc_soft(0xFFFFFFFF, <const uint8_t*>view.buf, view.len) ^ <uint32_t>0xFFFFFFFF

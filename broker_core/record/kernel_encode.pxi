@@ -161,7 +161,7 @@ cdef int read_row_headers(const RowsInput* rows, RowView* row, FaultFound* fault
     return 0
 
 cdef inline int read_row_view(const RowsInput* rows, int64_t place, RowView* row, FaultFound* fault) noexcept nogil:
-    """The row at `place` of those picked."""
+    """The row at `place` of the selected rows."""
     cdef int64_t number = place if rows.picked == NULL else rows.picked[place]
     cdef int64_t index
     if number < 0 or number >= rows.row_count:
@@ -185,7 +185,7 @@ cdef inline int read_row_view(const RowsInput* rows, int64_t place, RowView* row
 cdef inline int64_t body_bytes(
     const RowView* row, int64_t base_timestamp, int64_t offset_delta, FaultFound* fault,
 ) noexcept nogil:
-    """Bytes of the record behind its length; -1 for a fault."""
+    """Bytes of the record after its length; -1 for a fault."""
     cdef int64_t delta = <int64_t>(<uint64_t>row.timestamp - <uint64_t>base_timestamp)
     cdef int64_t size
     if (row.timestamp < base_timestamp) != (delta < 0):

@@ -1,4 +1,4 @@
-# The second walk, into Arrow buffers of the measured sizes. Included by kernel.pyx.
+# The second pass, which fills Arrow buffers of the measured sizes. Included by kernel.pyx.
 
 cdef struct BinarySink:
     uint8_t* validity

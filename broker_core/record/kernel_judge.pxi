@@ -1,4 +1,4 @@
-# Which records of a batch a topic does not take. Included by kernel.pyx.
+# Finds the records of a batch that a topic refuses. Included by kernel.pyx.
 
 def find_refused(payload, row, bint needs_key, int64_t earliest_ms, int64_t latest_ms, int64_t max_count):
     """See Kernel.find_refused."""

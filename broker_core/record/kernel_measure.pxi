@@ -1,4 +1,4 @@
-# The walk over a batch's records, and what they add up to. Included by kernel.pyx.
+# The walk over a batch's records, and their totals. Included by kernel.pyx.
 
 cdef struct RecordView:
     int64_t offset
@@ -37,7 +37,7 @@ cdef inline int read_field(
     if size[0] > 0:
         p[0] += size[0]
     elif size[0] < 0:
-        # Null, as any negative size is for Kafka's readers.
+        # As in Kafka's readers, any negative size is null.
         size[0] = -1
     return 0
 
@@ -72,7 +72,7 @@ cdef int start_walk(
 
 
 cdef inline int next_record(Walk* walk, RecordView* record, FaultFound* fault) noexcept nogil:
-    """1 for a record, checked to the last byte but for its headers' content; 0 behind the last one."""
+    """1 for a record, checked to the last byte but for its headers' content; 0 after the last one."""
     cdef const uint8_t* p = walk.cursor
     cdef const uint8_t* end
     cdef int64_t length
@@ -145,7 +145,7 @@ cdef struct Tally:
 cdef int skip_headers(
     const uint8_t* p, const uint8_t* end, int64_t count, Tally* tally, FaultFound* fault,
 ) noexcept nogil:
-    """Checks the headers and that nothing lies behind them; adds them to the tally unless that is NULL."""
+    """Checks the headers and that no bytes follow them; adds them to the tally unless that is NULL."""
     cdef HeaderView header
     cdef int64_t number, index
     cdef uint8_t bits = 0
@@ -180,7 +180,7 @@ cdef int measure_batch(
     Walk* walk, int64_t from_offset, int64_t until_offset, int64_t max_rows, Tally* tally,
     int64_t* previous_offset, FaultFound* fault,
 ) noexcept nogil:
-    """1 if a record of the batch is left for another time; it is then the tally's next offset."""
+    """1 if a record of the batch is left for a later call; it is then the tally's next offset."""
     cdef RecordView record
     cdef int more
     cdef bint is_wanted
@@ -294,7 +294,7 @@ cdef int walk_plain(const uint8_t* p, int64_t size, Tally* tally) noexcept nogil
         return 0
     if row[CELL_CRC] != streamlog_crc32c(p + 21, size - 21):
         return 0
-    # Whatever offset a producer put there, the walk counts from 0.
+    # The walk starts at 0, whatever the producer's base offset is.
     row[CELL_BASE_OFFSET] = 0
     row[CELL_PAYLOAD_START] = 0
     row[CELL_PAYLOAD_END] = size - HEADER_BYTES
@@ -314,7 +314,7 @@ def inspect_plain(batch):
     cdef Tally tally
     cdef int is_plain
     if view.len <= SOON_WALKED_BYTES:
-        # Whoever gave the interpreter away would wait for it longer than this takes.
+        # Releasing the GIL would cost more than the walk.
         is_plain = walk_plain(<const uint8_t*>view.buf, view.len, &tally)
     else:
         with nogil:

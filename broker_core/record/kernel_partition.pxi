@@ -1,4 +1,4 @@
-# Which partition a row goes to, and rows by partition. Included by kernel.pyx.
+# The partition of each row, and rows by partition. Included by kernel.pyx.
 
 cdef uint32_t hash_key(const uint8_t* p, int64_t size) noexcept nogil:
     cdef uint32_t factor = 0x5BD1E995

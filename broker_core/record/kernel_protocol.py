@@ -1,12 +1,12 @@
-"""What the native kernel and its slow twin both offer, and the tables they pass.
+"""The interface of the native kernel and its slow twin, and the tables that they exchange.
 
-A kernel walks bytes and fills buffers that its caller allocated; it knows neither Arrow nor exceptions of the house
-(it raises KernelFault). Buffers are anything with the buffer protocol, numbers in them are little-endian or of the
-machine, as Arrow has them.
+A kernel walks bytes and fills buffers that its caller allocated. It uses neither Arrow nor the project's exceptions
+(it raises KernelFault). Buffers are any objects with the buffer protocol; numbers in them are little-endian or
+native, as in Arrow.
 
 The batch table has one row of 16 int64 per batch, see `Cell`. `scan_batches` writes it with `PAYLOAD_BUFFER` 0, the
 scanned buffer itself. The caller points the rows of compressed batches at inflated payloads, and hides batches from
-`measure_records` and `fill_records` by `PAYLOAD_BUFFER` -1. Control batches give no rows in any case.
+`measure_records` and `fill_records` by `PAYLOAD_BUFFER` -1. Control batches never produce rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TABLE_COLUMN_COUNT = 16
 HIDDEN = -1
 MAX_INT64 = 2**63 - 1
 TIMESTAMP_MS_LIMIT = MAX_INT64 // 1000
-"""Largest timestamp, by magnitude, that microseconds of 64 bits can hold."""
+"""The largest absolute timestamp that fits into microseconds of 64 bits."""
 
 
 class Cell(enum.IntEnum):
@@ -46,7 +46,7 @@ class Cell(enum.IntEnum):
 
 
 class ScanFault(NamedTuple):
-    """Why a scan stopped before the end: the batch at `position` is not valid."""
+    """The reason of a scan that stopped before the end: the batch at `position` is invalid."""
 
     fault: int
     position: int
@@ -56,10 +56,11 @@ class ScanFault(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What the wanted records of a table amount to.
+    """The totals of the wanted records of a table.
 
-    `batches_done` counts rows of the table that are wholly dealt with; `next_offset` is the first offset that is not.
-    `header_lists` counts records with at least one header. The last four look at every wanted record, for inspection.
+    `batches_done` is the count of completed rows of the table; `next_offset` is the first offset that is not completed.
+    `header_lists` is the count of records with at least one header. The last four cover every wanted record, for
+    inspection.
     """
 
     row_count: int
@@ -81,9 +82,9 @@ class Measured(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """Writable buffers for `fill_records`, of exactly the measured sizes; None for what is not wanted.
+    """Writable buffers for `fill_records`, of exactly the measured sizes; None for unwanted columns.
 
-    Validity bitmaps are None where nothing is null. `timestamps` gets microseconds.
+    Validity bitmaps are None if there are no nulls. `timestamps` are in microseconds.
     """
 
     offsets: Buffer | None = None
@@ -148,7 +149,7 @@ class RecordColumns(NamedTuple):
 
 
 class BatchStamp(NamedTuple):
-    """What each written batch header says beside its records. `base_sequence` -1 leaves sequences out."""
+    """The header fields of each written batch besides its records. `base_sequence` -1: no sequences."""
 
     attributes: int
     producer_id: int
@@ -157,7 +158,7 @@ class BatchStamp(NamedTuple):
 
 
 class Kernel(Protocol):
-    """The two kernels, function for function. All raise KernelFault and change nothing outside their outputs."""
+    """The functions of both kernels. All raise KernelFault and change nothing except their outputs."""
 
     KERNEL_NAME: str
 
@@ -170,30 +171,31 @@ class Kernel(Protocol):
         max_bytes: int,
         check_crc: bool,
     ) -> tuple[bytearray, int, tuple[int, int, int, int, int] | None]:
-        """(batch table, position behind the last batch in it, ScanFault or None).
+        """(batch table, position after the last batch in it, ScanFault or None).
 
-        Batches wholly below `from_offset` are skipped, unchecked but for the header. Stops at `until_offset`, before
-        an incomplete batch, before a fault, and before exceeding `max_bytes` of batches (one is always taken).
+        Batches completely below `from_offset` are skipped; only their headers are checked. Stops at `until_offset`,
+        before an incomplete batch, before a fault, and before exceeding `max_bytes` of batches (at least one batch).
         """
         ...
 
     def measure_records(
         self, payloads: Sequence[Buffer], table: Buffer, from_offset: int, until_offset: int, max_rows: int
     ) -> tuple[int, ...]:
-        """`Measured` of the records in [from_offset, until_offset), at most `max_rows`. Checks all that it walks."""
+        """`Measured` of the records in [from_offset, until_offset), at most `max_rows`. Checks all bytes that it
+        walks."""
         ...
 
     def inspect_plain(self, batch: Buffer) -> tuple[int, int] | None:
-        """(largest timestamp of the records in ms, how many of them have no key), if `batch` is one batch and nothing
-        else, and as plain as can be: format 2, uncompressed data with create time, CRC-true, its records well-formed,
-        as many as its header says and with offset deltas 0, 1, 2, … None for all else: then look closer."""
+        """(largest timestamp of the records in ms, count of those without a key), if `batch` is exactly one plain
+        batch: format 2, uncompressed data with create time, a correct CRC, and well-formed records, as many as its
+        header says, with offset deltas 0, 1, 2, … None for all others, which need a full check."""
         ...
 
     def find_refused(
         self, payload: Buffer, row: Buffer, needs_key: bool, earliest_ms: int, latest_ms: int, max_count: int
     ) -> list[tuple[int, bool, int]]:
-        """(index, whether it has no key, timestamp in ms) of the first `max_count` records that have none where
-        `needs_key`, or a timestamp outside of the range. `row`: the batch's, of a table. -1 is no timestamp."""
+        """(index, whether it has no key, timestamp in ms) of the first `max_count` records without a key (if
+        `needs_key`) or with a timestamp outside of the range. `row`: the batch's row of a table. -1 is no timestamp."""
         ...
 
     def fill_records(
@@ -219,7 +221,7 @@ class Kernel(Protocol):
     def write_batches(
         self, columns: RecordColumns, plan: Buffer, stamp: BatchStamp, with_crc: bool, output: Buffer
     ) -> None:
-        """Writes the planned batches, one behind the other, base offsets from 0, records uncompressed."""
+        """Writes the planned batches consecutively, with base offsets from 0 and uncompressed records."""
         ...
 
     def assign_partitions(
@@ -237,7 +239,7 @@ class Kernel(Protocol):
     def group_rows(
         self, partitions: Buffer, row_count: int, partition_count: int, rows: Buffer, bounds: Buffer
     ) -> None:
-        """Stable counting sort: int32 `rows` by partition; int64 `bounds` (count + 1) tell where each one's begin."""
+        """Stable counting sort: int32 `rows` by partition; int64 `bounds` (count + 1) are the starts of each."""
         ...
 
     def murmur2(self, data: Buffer) -> int:
@@ -245,5 +247,5 @@ class Kernel(Protocol):
         ...
 
     def mark_keys(self, row_count: int, key: BinaryColumn, blocks: Buffer) -> None:
-        """Sets the bits of every key that is not null in the blocks of a key filter, see `key_places`."""
+        """Sets the bits of every non-null key in the blocks of a key filter, see `key_places`."""
         ...

@@ -44,7 +44,7 @@ cdef void read_row(const uint8_t* p, int64_t position, int64_t size, int64_t* ro
 
 
 cdef int check_frame(const uint8_t* p, int64_t left, FaultFound* fault) noexcept nogil:
-    """Magic, length and codec. 1 if the batch is whole, 0 if it is cut off, -1 for a fault. Needs 17 bytes."""
+    """Magic, length and codec. 1 if the batch is whole, 0 if it is truncated, -1 for a fault. Needs 17 bytes."""
     cdef int64_t length = load_int32(p + 8)
     if length < LEAST_LEGACY_LENGTH:
         return fail(fault, FAULT_HEADER_LENGTH, length, HEADER_BYTES - 12)

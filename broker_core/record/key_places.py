@@ -1,11 +1,11 @@
-"""Where a key's bits stand in a key filter: a Bloom filter in blocks, each small enough to be read and checked alone.
+"""The positions of a key's bits in a key filter: a Bloom filter of small blocks, which can be read one at a time.
 
     block   4096 bytes: 32736 bits, and the CRC-32C of their bytes in the last four
     key     MurmurHash3 x64 128, seed 0: the first half chooses the block (their number is a power of two), the second
             half the seven bits in it, by double hashing
 
-So to ask for a key costs one read of one block, and a filter that turned out too large is folded by laying its upper
-half over its lower one. Seven bits a key and blocks at most half full give about one wrong yes in a hundred.
+So a look-up of a key reads one block, and a filter that turned out too large is folded by merging its upper half into
+its lower one. With seven bits per key and blocks at most half full, the false positive rate is about one percent.
 """
 
 from __future__ import annotations

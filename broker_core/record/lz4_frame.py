@@ -1,4 +1,4 @@
-"""The head of an LZ4 frame: what Kafka's readers demand of it, checked before the library sees the frame.
+"""The header of an LZ4 frame: the checks of Kafka's readers, made before the library gets the frame.
 
 0  magic     04 22 4D 18
 4  FLG       version 01, independent blocks, block checksum, content size, content checksum, reserved, dictionary
@@ -24,9 +24,9 @@ _MASK = 0xFFFFFFFF
 
 
 def checked_frame(view: memoryview, max_bytes: int) -> memoryview:
-    """The frame as the library can read it: a header checksum of the legacy kind is replaced by the right one.
+    """The frame in a form that the library can read: a legacy header checksum is replaced by the correct one.
 
-    Raises EOFError for what is no frame or cut off, CorruptBatchError for linked blocks and a declared size above
+    Raises EOFError for a truncated frame or other bytes, CorruptBatchError for linked blocks and a declared size above
     `max_bytes`.
     """
     if bytes(view[:4]) != _MAGIC or view.nbytes < 7:
@@ -53,9 +53,9 @@ def checked_frame(view: memoryview, max_bytes: int) -> memoryview:
 
 
 def bound_content(frame: memoryview) -> int:
-    """The most bytes that the blocks of a checked frame can hold, whatever its header declares.
+    """The maximum size of the blocks of a checked frame, regardless of the size in its header.
 
-    Raises EOFError where the blocks do not end in the frame.
+    Raises EOFError if the blocks do not end in the frame.
     """
     block_size_code = frame[5] >> 4 & 7
     if block_size_code < 4:
@@ -74,7 +74,7 @@ def bound_content(frame: memoryview) -> int:
 
 
 def xxh32(data: bytes, seed: int = 0) -> int:
-    """xxHash of 32 bits. Meant for the few bytes of a frame header."""
+    """xxHash of 32 bits, for the few bytes of a frame header."""
     p1, p2, p3, p4, p5 = _PRIME
     position = 0
     if len(data) >= 16:

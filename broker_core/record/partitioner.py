@@ -1,7 +1,7 @@
-"""Which partition a record belongs to, as Kafka's own producer decides.
+"""Chooses the partition of a record like Kafka's own producer.
 
 A key hashes by murmur2 (Java's, signed, sign bit dropped) modulo the partition count; an empty key is a key. Records
-without a key stick to one partition for a batch, then go on to the next one.
+without a key stay in one partition for a batch, then change to the next one.
 """
 
 from __future__ import annotations

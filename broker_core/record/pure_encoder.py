@@ -1,6 +1,6 @@
-"""The writing half of the slow kernel: Arrow rows to record batches, murmur2, rows by partition, keys of a filter.
+"""The encoding part of the slow kernel: Arrow rows to record batches, murmur2, rows by partition, keys of a filter.
 
-See kernel_protocol for the contract; `pure_kernel` offers these functions as its own.
+See kernel_protocol for the contract; `pure_kernel` re-exports these functions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Row(NamedTuple):
 
 
 class _BinaryReader:
-    """Random access to an Arrow binary column; a column that is not there is null."""
+    """Random access to an Arrow binary column; a missing column is null."""
 
     def __init__(self, column: BinaryColumn | None) -> None:
         self.column = column

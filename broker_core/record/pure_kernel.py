@@ -1,6 +1,6 @@
-"""The slow twin of kernel.pyx: the same functions on the same buffers, for places without a C compiler.
+"""The slow twin of kernel.pyx: the same functions on the same buffers, for systems without a C compiler.
 
-It is also the readable statement of what the native kernel does; a property test compares the two byte for byte. See
+It is also the readable specification of the native kernel; a property test compares the two byte for byte. See
 kernel_protocol for the contract. Decoding is here; the walk over a batch's records is in `pure_walk`; encoding,
 partitioning and grouping are in `pure_encoder`.
 """
@@ -168,7 +168,7 @@ def inspect_plain(batch: Buffer) -> tuple[int, int] | None:
         return None
     if not count == last_delta + 1 > 0 or crc32c.crc32c(view[ATTRIBUTES_POSITION:]) != crc:
         return None
-    # Whatever offset a producer put there, the walk counts from 0.
+    # The walk starts at 0, whatever the producer's base offset is.
     walked = bytes(8) + view[8:]
     table, _, _ = scan_batches(walked, 0, 0, MAX_INT64, MAX_INT64, False)
     try:

@@ -1,4 +1,4 @@
-"""The walk over a batch's records, each checked to the last byte: the twin of what kernel_measure.pxi does."""
+"""The walk over a batch's records, each checked to the last byte: the twin of kernel_measure.pxi."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _field(payload: memoryview, position: int, end: int, fault: Fault) -> tuple[
 
 
 def _maybe_field(payload: memoryview, position: int, end: int, fault: Fault) -> tuple[int, int]:
-    """-1 for null, which any negative size is, as for Kafka's readers."""
+    """-1 for null. As in Kafka's readers, any negative size is null."""
     size, position = read_varint(payload, position, end)
     if size > end - position:
         raise KernelFault(fault, found=size, bound=end - position)

@@ -1,4 +1,4 @@
-"""Which partition each row of an Arrow column goes to, and the rows of each partition."""
+"""The partition of each row of an Arrow column, and the rows of each partition."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def partition_rows(
 
 
 def group_rows(partitions: pa.Int32Array, partition_count: int, *, kernel: Kernel = KERNEL) -> list[pa.Int32Array]:
-    """The row indices of each partition, ascending, as slices of one array; empty where a partition gets no row."""
+    """The row indices of each partition, ascending, as slices of one array; empty for a partition without rows."""
     row_count = len(partitions)
     rows = pa.allocate_buffer(4 * row_count)
     bounds = memoryview(bytearray(8 * (partition_count + 1))).cast("q")

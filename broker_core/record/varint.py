@@ -50,6 +50,6 @@ def append_varint(target: bytearray, value: int) -> None:
 
 
 def varint_bytes(value: int) -> int:
-    """How many bytes `append_varint` appends."""
+    """The number of bytes that `append_varint` appends."""
     raw = ((value << 1) ^ (value >> 63)) & 0xFFFFFFFFFFFFFFFF
     return max(1, (raw.bit_length() + 6) // 7)

@@ -1,7 +1,7 @@
-"""Where the frames of a zstd content end, by their block headers (RFC 8878), without inflating anything.
+"""Finds the end of zstd frames by their block headers (RFC 8878), without decompression.
 
-The library's stream reader takes a cut-off frame for a short one; this walk tells them apart, and bounds what the
-content can hold whatever its header declares: a block inflates to at most 128 KiB.
+The library's stream reader accepts a truncated frame as a short one; this walk detects it. It also limits the size of
+the content regardless of its header: a block expands to at most 128 KiB.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _CHECKSUM_BYTES = 4
 
 
 def whole_frames(view: memoryview) -> tuple[int, int]:
-    """(blocks of all frames in `view`, byte behind the last that is whole). Raises EOFError where not even the first
-    one is, or no frame starts behind a whole one."""
+    """(blocks of all frames in `view`, byte after the last whole one). Raises EOFError if not even the first one is
+    whole, or if no frame starts after a whole one."""
     blocks = 0
     position = 0
     while position < view.nbytes:
@@ -42,7 +42,7 @@ def whole_frames(view: memoryview) -> tuple[int, int]:
 
 
 def _frame_end(view: memoryview, position: int) -> tuple[int, int]:
-    """(byte behind the frame, its blocks). A frame that is cut off ends behind the view."""
+    """(byte after the frame, its blocks). The end of a truncated frame is beyond the view."""
     cut_off = view.nbytes + 1, 0
     head = view[position : position + _MOST_HEADER_BYTES]
     try:
