@@ -1,1 +1,1 @@
-"""The command `streamlog`: topics, values in and out, and a look at the files of a log directory."""
+"""The command `streamlog`: manages topics and groups, produces and consumes values, inspects the files of a log."""

@@ -1,4 +1,4 @@
-"""Batches as they are stored, for `log dump`: what Kafka's DumpLogSegments shows, a line a batch."""
+"""Stored batches for `log dump`: one line per batch, with the fields of Kafka's DumpLogSegments."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_batch_bytes(fs: FileSystem, batch: DumpedBatch) -> bytes:
 
 
 def write_records(data: bytes | memoryview, partition: TopicPartition, batch: DumpedBatch, *, as_json: bool) -> None:
-    """A line for each record of a batch that has no problem. `data` are the bytes of the batch."""
+    """One line for each record of a valid batch. `data` are the bytes of the batch."""
     rows = decode(data, from_offset=batch.header.base_offset, columns=ALL_COLUMNS).record_batch
     if as_json:
         sys.stdout.write(json_lines(partition, rows).decode())

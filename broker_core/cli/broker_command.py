@@ -58,8 +58,8 @@ def broker(
 
 
 def _serve(given: dict[str, str], settings: list[str], path: Path | None, port: int | None) -> None:
-    """`path` and `port`, where they are given, count more than the file's, and `settings` more than they."""
-    # Loaded here, so that a wrong argument and --help are answered at once.
+    """`path` and `port` override the file, and `settings` override both."""
+    # Imported here, so that a wrong argument and --help are answered at once.
     with without_collections():
         from broker_core.broker.settings.broker_config import parse_broker_config
         from broker_core.server.broker_process import run_broker

@@ -1,4 +1,4 @@
-"""Where `produce` reads: a file or standard input, in pieces as they come."""
+"""The input of `produce`: a file or standard input, read in pieces as they arrive."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 PIECE_BYTES: Final = 1024 * 1024
-"""One read: large enough that its cost vanishes, small enough for the processor's cache."""
+"""The size of one read: large enough to be cheap, small enough for the processor's cache."""
 
 
 class ByteInput:
-    """Reads a stream without waiting for more than there is."""
+    """Reads a stream without waiting for more than the available bytes."""
 
     def __init__(self, stream: BinaryIO, total_bytes: int | None, *, name: str) -> None:
         self._stream = stream
         self.name = name
         """For people."""
         self.total_bytes = total_bytes
-        """Of a regular file; None for anything whose end cannot be told."""
+        """The size of a regular file; None for an input without a known end."""
         try:
             self._descriptor: int | None = stream.fileno()
         except (OSError, ValueError):
             self._descriptor = None
 
     def read(self) -> bytes:
-        """Some bytes; none at the end."""
+        """Returns some bytes, or none at the end."""
         if self._descriptor is not None:
             return os.read(self._descriptor, PIECE_BYTES)
         return self._stream.read(PIECE_BYTES)
 
     def wait(self, timeout_s: float | None, *, stop_descriptor: int) -> bool:
-        """Waits for data or the end of the input, no longer than the timeout and until `stop_descriptor` is readable.
+        """Waits for data or the end of the input, up to the timeout or until `stop_descriptor` is readable.
 
-        Whether there is something to read. A regular file, and what has no descriptor, always has.
+        Returns whether there is something to read; always true for a regular file or a stream without descriptor.
         """
         if self._descriptor is None or self.total_bytes is not None:
             return True

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 def _only_place(context: typer.Context, value: Any) -> Any:
-    """Called for both options, when it is known of both where they come from. What stands in the environment gives way
-    to what was typed."""
+    """Called for both options, once the sources of both are known. A typed option overrides one from the
+    environment."""
     sources = [context.get_parameter_source(name) for name in ("path", "bootstrap_server")]
     if all(source is not None and source.name == "COMMANDLINE" for source in sources):
         raise UsageError("--path and --bootstrap-server exclude each other: give one of them")
@@ -67,7 +67,7 @@ CommandConfig = Annotated[
 ]
 
 _IMPATIENT: Final = {"default.api.timeout.ms": "15000", "delivery.timeout.ms": "30000"}
-"""Somebody waits in front of the terminal; a properties file may say otherwise."""
+"""The defaults for interactive use; a properties file may override them."""
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def open_cluster(
         with open_log(path, create=create, way_to_brokers="--bootstrap-server") as cluster:
             yield cluster
         return
-    # Loaded here, so that --help and a wrong argument answer at once.
+    # Imported here, so that --help and a wrong argument are answered at once.
     from broker_core.client.cluster_client import open_remote
 
     with open_remote(_settings(bootstrap_server, command_config)) as client:

@@ -1,7 +1,7 @@
-"""`streamlog` as one application: the command groups put together, and every ending a quiet one.
+"""The application `streamlog`: combines the command groups, and reports every error without a traceback.
 
-A command is loaded when it is named, and all of them for --help: what one of them needs takes the others longer to load
-than to work.
+A command is imported only if it is named, and all of them for --help: the imports of one command would take the others
+longer than their work.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _application(command: str | None) -> typer.Typer:
 def _show_version(is_asked: bool) -> None:
     if not is_asked:
         return
-    # Loaded here, so that --help and a wrong argument answer at once.
+    # Imported here, so that --help and a wrong argument are answered at once.
     from importlib.metadata import version
 
     from broker_core.record.active_kernel import KERNEL_NAME
@@ -133,11 +133,11 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """What stands before the command."""
+    """The options before the command."""
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line and gives its exit code; an error is told in one sentence on stderr."""
+    """Runs one command line and returns its exit code; prints an error in one sentence on stderr."""
     try:
         command = arguments[0] if arguments and arguments[0] in _COMMANDS else None
         result = _application(command)(list(arguments), prog_name="streamlog", standalone_mode=False)
@@ -150,16 +150,15 @@ def run(arguments: Sequence[str]) -> int:
         return _complain(sentence(error), ERROR)
     except Exception as error:
         if type(error).__name__ == "NoArgsIsHelpError":
-            print(error, file=sys.stderr)  # the whole help, which is no sentence
+            print(error, file=sys.stderr)  # the whole help, which is not a sentence
             return USAGE
-        if hasattr(error, "format_message"):  # the parser's own errors, whichever package they come from
+        if hasattr(error, "format_message"):  # the parser's own errors, of either package
             return _complain(sentence_of_usage(error), int(getattr(error, "exit_code", USAGE)))
         raise
 
 
 def sentence_of_usage(error: Exception) -> str:
-    """The parser's complaint, with what was given, a right example where something is missing, and the way to the
-    help."""
+    """The parser's error, with the given value, an example if something is missing, and a hint at the help."""
     text = error.format_message() if hasattr(error, "format_message") else str(error)
     context = getattr(error, "ctx", None)
     words = [_as_sentence(f"{' '.join(text.replace('Value error, ', '').split()).rstrip('.')}{_given(error, text)}")]
@@ -170,12 +169,12 @@ def sentence_of_usage(error: Exception) -> str:
 
 
 def _as_sentence(text: str) -> str:
-    """With its full stop, unless it asks."""
+    """With a full stop, unless it is a question."""
     return text if text.endswith("?") else f"{text}."
 
 
 def _given(error: Exception, text: str) -> str:
-    """The value that was refused: some parsers keep it to themselves, in the cause of their complaint."""
+    """The refused value: some parsers have it only in the cause of their error."""
     causes = getattr(error.__cause__, "errors", None)
     given = [str(cause["input"]) for cause in causes()] if callable(causes) else []
     return f" (given: {given[0]!r})" if given and repr(given[0]) not in text else ""

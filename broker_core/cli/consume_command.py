@@ -1,4 +1,4 @@
-"""`streamlog consume TOPIC`: the values of a topic, a line each, up to the present end, or on and on with --follow."""
+"""`streamlog consume TOPIC`: prints the values of a topic, one per line, up to the current end or with --follow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from broker_core.topic_producer import describe_existing
 EXAMPLE: Final = "Example: streamlog consume orders --path /data/log"
 
 POLL_SECONDS: Final = 0.1
-"""How often --follow looks for new records: soon enough for a person, rarely enough for a laptop."""
+"""How often --follow looks for new records: often enough for a person, at a low cost."""
 OBJECT_POLL_SECONDS: Final = 1.0
 """The same on object storage, where each look is a paid request."""
 
@@ -100,7 +100,7 @@ def consume(
         ]
         writer = RecordWriter(cluster, readers, renderer(form, to_terminal=sys.stdout.isatty()), level, commits)
         with _stop_signals(commits) as stop:
-            # A bar over text that scrolls by would tear both; into a pipe or file it is welcome.
+            # A bar would interleave with text on the terminal; it is shown if the output is a pipe or file.
             with byte_progress(f"reading {topic}", is_shown=not sys.stdout.isatty()) as progress:
                 writer.write_present(stop, progress)
             while follow and stop.received is None:
@@ -116,14 +116,14 @@ def _refuse_with_last(last: int | None, *, start: str | None, group: str | None)
 
 
 def _stop_signals(commits: GroupCommits | None) -> StopSignals:
-    """Without a group there is nothing to finish: Ctrl-C ends the command at once."""
+    """Without a group there is nothing to commit: Ctrl-C ends the command at once."""
     return StopSignals(() if commits is None else STOP_SIGNALS)
 
 
 def _starts(
     cluster: Cluster, partitions: list[TopicPartition], beginning: Start, last: int | None, level: IsolationLevel
 ) -> dict[TopicPartition, int]:
-    """The first offset to read of each partition: so many records before the end where `last` is given."""
+    """The first offset to read of each partition: `last` records before the end, if given."""
     if last is None:
         return resolve_start(cluster, partitions, beginning, level)
     return {partition: start_of_last(cluster, partition, last, level) for partition in partitions}

@@ -1,4 +1,4 @@
-"""An error, told in one sentence."""
+"""Formats an error as one sentence."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from broker_core.model.exceptions import StreamlogError
 
 
 class UsageError(typer.BadParameter):
-    """An argument that the parser took and the command cannot. The parser adds which command it was."""
+    """An argument that the parser accepts but the command does not. The parser adds the name of the command."""
 
     def format_message(self) -> str:
         return self.message
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong, on one line and without a traceback."""
+    """The error on one line, without a traceback."""
     if isinstance(error, StreamlogError):
         text = error.message
     elif isinstance(error, OSError) and error.strerror:

@@ -1,12 +1,12 @@
-"""How `streamlog` ends. This module loads nothing, so that the command can end quietly while it still starts.
+"""The exit codes of `streamlog`. This module imports nothing, so that the command can end quietly during its start.
 
 0    done; for `produce`: every value is durable
-1    an error: what and where is said in one sentence on stderr
+1    an error, described in one sentence on stderr
 2    usage: an argument or option is wrong
 3    `log verify` or `log dump` found damage
 129  stopped by SIGHUP
 130  stopped by Ctrl-C
-141  the reader of our output went away (| head)
+141  the reader of the output closed the pipe (| head)
 143  stopped by SIGTERM
 """
 
@@ -30,5 +30,5 @@ EXIT_CODES_HELP: Final = (
 
 
 def exit_status_of_signal(number: int) -> int:
-    """What a shell shows of a process that a signal ended."""
+    """The exit code that a shell shows for a process ended by a signal."""
     return _FIRST_OF_SIGNALS + number

@@ -93,7 +93,7 @@ def delete(
 
 
 def _lags(cluster: Cluster, group: GroupDescription) -> tuple[PartitionLag, ...] | None:
-    """None for a group that has committed nothing yet. Raises UnknownGroupError where there is no such group."""
+    """None for a group without committed offsets. Raises UnknownGroupError if there is no such group."""
     try:
         return lag_of_group(cluster, group.group_id, now_ms=SystemClock().now_ms())
     except UnknownGroupError:

@@ -1,10 +1,10 @@
-"""Where `consume --group` begins, and its commits: always behind what was written to the output.
+"""The start offsets and the commits of `consume --group`. It commits only records that it has written.
 
-    start      the group's committed offset; --from where it has none
+    start      the group's committed offset, or else --from
     commit     all partitions together: at the start, each COMMIT_SECONDS while records are written, at the end
 
 At least once: the output is flushed before each commit. A process that dies writes some records again and skips none.
-The command is no member of the group: it reads every partition, also those that another process
+The command is not a member of the group: it reads every partition, also those that another process
 reads with the same group.
 """
 
@@ -22,11 +22,11 @@ from broker_core.model.exceptions import InvalidGroupError, OffsetOutOfRangeErro
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 
 COMMIT_SECONDS: Final = 1.0
-"""Between two commits, each of which is synced: so much is written again at most after a kill."""
+"""The interval of commits, each of which is synced: at most this much is written again after a kill."""
 
 
 class GroupCommits:
-    """Of one group, for the partitions that one run reads."""
+    """The commits of one group, for the partitions that one run reads."""
 
     def __init__(self, cluster: Cluster, group_id: str) -> None:
         self._cluster = cluster
@@ -37,8 +37,8 @@ class GroupCommits:
     def begin(
         self, partitions: Sequence[TopicPartition], start: Start, isolation: IsolationLevel
     ) -> dict[TopicPartition, int]:
-        """The first offset to read of each partition. They are committed, so that what forbids it is known before
-        anything is written.
+        """The first offset to read of each partition. They are committed at once, so that an error of commits is raised
+        before anything is written.
 
         Raises InvalidGroupError while the group has members, OffsetOutOfRangeError for an offset beyond the end.
         """
@@ -52,12 +52,12 @@ class GroupCommits:
         return starts
 
     def maybe_commit(self, readers: Sequence[PartitionConsumer], output: BinaryIO) -> None:
-        """When the last commit is long enough ago."""
+        """Commits if the last commit is long enough ago."""
         if time.monotonic() - self._committed_at_s >= COMMIT_SECONDS:
             self.commit(readers, output)
 
     def commit(self, readers: Sequence[PartitionConsumer], output: BinaryIO) -> None:
-        """Everything up to where the readers stand must have been given to `output`."""
+        """Everything up to the readers' positions must have been written to `output`."""
         output.flush()
         moved = {
             reader.partition: reader.next_offset

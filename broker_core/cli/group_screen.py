@@ -1,7 +1,7 @@
-"""What `streamlog group describe` shows of a group, partition by partition: how far it is behind, and who reads it.
+"""The output of `streamlog group describe`: the lag and the member of each partition of a group.
 
-As Kafka's own tool does it: a partition that a member has and nothing is committed for stands there too, and so does a
-member without partitions. A partition that several members have, as they may say themselves, has a row for each.
+As in Kafka's own tool, assigned partitions without committed offsets are shown too, and so are members without
+partitions. Members report their partitions themselves; a partition of several members has a row for each.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from broker_core.model.identifiers import IsolationLevel, TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """`lag` is None where nothing is committed, `partition` for a member that has none, `log_end_offset` where the
-    partition is gone, or where `error` says why."""
+    """`lag` is None without a committed offset, `partition` for a member without partitions, `log_end_offset` if the
+    partition does not exist or could not be read (see `error`)."""
 
     partition: TopicPartition | None = None
     lag: PartitionLag | None = None
@@ -39,7 +39,7 @@ class GroupRow:
 
 
 def rows_of_group(cluster: Cluster, group: GroupDescription, lags: Iterable[PartitionLag]) -> tuple[GroupRow, ...]:
-    """By partition, members without one last. `lags` are those of the group."""
+    """Rows by partition, then members without partitions. `lags` are those of the group."""
     by_partition = {lag.partition: lag for lag in lags}
     owners: dict[TopicPartition, list[GroupMember]] = {}
     for member in group.members:
@@ -54,7 +54,7 @@ def rows_of_group(cluster: Cluster, group: GroupDescription, lags: Iterable[Part
 
 
 def group_json(group: GroupDescription, rows: Iterable[GroupRow]) -> dict[str, Any]:
-    """None stands for what is not known."""
+    """None is an unknown value."""
     return {
         "group": group.group_id,
         "state": group.state,
@@ -65,7 +65,7 @@ def group_json(group: GroupDescription, rows: Iterable[GroupRow]) -> dict[str, A
 
 
 def show_group(group: GroupDescription, rows: Sequence[GroupRow]) -> None:
-    """A line about the group, the table on stdout, and on stderr what the dashes in it mean."""
+    """Prints a line about the group and the table on stdout, and on stderr the meaning of the dashes in it."""
     print(_headline(group))
     if rows:
         print()
@@ -124,8 +124,8 @@ def _headline(group: GroupDescription) -> str:
 
 
 def _show_rows(rows: Sequence[GroupRow], *, has_members: bool) -> None:
-    """Columns without any value are left out: commit times, which brokers do not tell, and members of a group that has
-    none."""
+    """Columns without any value are left out: commit times, which brokers do not return, and members of a group
+    without members."""
     has_times = any(row.lag is not None and row.lag.committed.commit_time_ms >= 0 for row in rows)
     columns = [
         Column(heading="partition"),
@@ -164,9 +164,9 @@ def _cells(row: GroupRow, *, has_times: bool, has_members: bool) -> list[Any]:
 
 
 def _warnings(rows: Sequence[GroupRow]) -> Iterator[str]:
-    """What the dashes mean, and what the group has lost."""
+    """The meaning of the dashes, and the offsets that the group has lost."""
     by_partition = {row.partition: row for row in rows if row.partition is not None}
-    # Whoever may not see a partition is not told either what is committed for it.
+    # A user who may not see a partition does not get its committed offset either.
     if any(row.lag is None and row.error is None for row in by_partition.values()):
         yield "current offset -: the group has committed no offset for this partition"
     if any(row.log_end_offset is None and row.error is None for row in by_partition.values()):

@@ -1,7 +1,7 @@
-"""Where the last N records of a partition begin.
+"""Finds the start of the last N records of a partition.
 
-Offsets are not records: control records take offsets, compaction and aborted transactions leave gaps. So a window
-before the end is counted, and doubled until it holds enough.
+Offsets are not records: control records use offsets, compaction and aborted transactions leave gaps. So the records
+of a window before the end are counted, and the window is doubled until it has enough.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from broker_core.model.identifiers import IsolationLevel, TopicPartition
 
 
 def start_of_last(cluster: Cluster, partition: TopicPartition, count: int, isolation: IsolationLevel) -> int:
-    """The offset of the record that has `count - 1` records behind it, or the log start when there are fewer."""
+    """The offset of the record that `count - 1` records follow, or the log start if there are fewer."""
     bounds = cluster.bounds(partition)
     end = bounds.readable_end(isolation)
     if count == 0:

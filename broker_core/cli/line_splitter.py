@@ -1,7 +1,7 @@
-"""Bytes in, lines out as Arrow columns: no Python object per line.
+"""Splits bytes into lines as Arrow columns, without a Python object per line.
 
-A line ends with `\\n`, which does not belong to it; nothing else is taken away. What follows the last `\\n` is a line
-too, unless it is empty.
+A line ends with `\\n`, which is removed; all other bytes stay. The bytes after the last `\\n` are a line too, unless
+there are none.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 from broker_core.model.exceptions import InvalidRecordError
 
 MAX_LINE_BYTES: Final = 128 * 1024 * 1024
-"""One line; what has no line end for so long is no text, and must not fill the memory."""
+"""The maximum size of a line: longer input without a line end is not text, and must not fill the memory."""
 
 
 class LineSplitter:
-    """`receive_data` gives the lines that are complete, `finish` the rest. Both give a BinaryArray, maybe empty."""
+    """`receive_data` returns the complete lines, `finish` the rest. Both return a BinaryArray, possibly empty."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -28,7 +28,7 @@ class LineSplitter:
 
     @property
     def unfinished_bytes(self) -> int:
-        """Of a line whose end has not come."""
+        """The size of the incomplete last line."""
         return self._unfinished_bytes
 
     def receive_data(self, data: bytes) -> Any:
@@ -67,7 +67,8 @@ class LineSplitter:
 
 
 def split_keys(lines: Any, separator: bytes, *, first_line: int, source: str) -> tuple[Any, Any]:
-    """(keys, values): each line cut at its first separator. A line without one is refused by its number and source."""
+    """(keys, values): each line cut at its first separator. A line without one is an error with its number and
+    source."""
     parts = pc.split_pattern(lines, pattern=separator, max_splits=1)
     counts = pc.list_value_length(parts)
     missing = pc.index(counts, pa.scalar(1, counts.type)).as_py()

@@ -1,10 +1,10 @@
-"""From an input to a topic: each line is a value, written at most `linger_s` after it was read.
+"""Writes the lines of an input to a topic: each line is a value, written at most `linger_s` after it was read.
 
     read ──► LineSplitter ──► LineRecords ──► TopicProducer.add ··· flush when the input pauses, or the oldest value
                                                                     has waited for `linger_s`, or a batch is full
 
-Stops at the end of the input or at a signal. Both write what was read; after a signal a line without its end is left
-out, because the rest of it will never come.
+Stops at the end of the input or at a signal, and then writes what was read. After a signal an incomplete last line is
+left out, because its rest is missing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from broker_core.cli.stop_signals import StopSignals
 from broker_core.topic_producer import TopicProducer
 
 PAUSE_SECONDS: Final = 0.1
-"""When the input pauses for so long, what was read is written: a person who types should not wait for the linger."""
+"""If the input pauses this long, the read values are written: a person who types should not wait for the linger."""
 
 HEADERS_TYPE: Final = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
 class LineRecords:
-    """Makes the columns for a block of lines; what the options say is the same for each."""
+    """Creates the columns for a block of lines; the options are the same for each."""
 
     def __init__(self, *, key_separator: bytes | None, headers: list[tuple[str, str]], partition: int | None) -> None:
         self._key_separator = key_separator
@@ -62,21 +62,21 @@ class LineWriter:
         self._linger_s = linger_s
         self._splitter = LineSplitter(source.name)
         self._write_at_s = 0.0
-        """When the oldest value that the producer holds must be written."""
+        """The deadline to write the oldest value that the producer has buffered."""
 
     @property
     def read_count(self) -> int:
-        """Values that were read, whether or not they are written yet."""
+        """The count of values that were read, written or not."""
         return self._splitter.line_count
 
     @property
     def written_count(self) -> int:
-        """Values that are durable."""
+        """The count of durable values."""
         return self._producer.appended_record_count
 
     @property
     def unfinished_bytes(self) -> int:
-        """Of a last line whose end was not read."""
+        """The size of an incomplete last line."""
         return self._splitter.unfinished_bytes
 
     def write_all(self, stop: StopSignals, progress: ByteProgress) -> None:
@@ -101,7 +101,7 @@ class LineWriter:
         self._producer.add(self._topic, columns)
 
     def _is_readable(self, stop: StopSignals) -> bool:
-        """False when it is time to write what the producer holds, and after a signal."""
+        """False if it is time to write the buffered values, and after a signal."""
         if not self._producer.holds_rows:
             return self._source.wait(None, stop_descriptor=stop.descriptor)
         left_s = self._write_at_s - time.monotonic()

@@ -1,4 +1,4 @@
-"""`streamlog log segments | dump | verify | maintain`: inspects and maintains what a log is stored in."""
+"""`streamlog log segments | dump | verify | maintain`: inspects and maintains the storage of a log."""
 
 from __future__ import annotations
 
@@ -205,7 +205,8 @@ def maintain(
 
 
 def _stores(path: Path, topic: str | None, only: int | None) -> Iterator[tuple[TopicPartition, ReadablePartition]]:
-    """Each partition opened for reading, and closed again. The log stays open, so that no broker takes it meanwhile."""
+    """Opens each partition for reading and closes it again. The log stays open, so that no broker opens it
+    meanwhile."""
     fs = SwapsFinished(OsFileSystem())
     with open_log(path) as cluster:
         for description in _topics(cluster, topic):

@@ -1,4 +1,4 @@
-"""The option --path, and the door that it opens."""
+"""The option --path, and opening the log at it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _OPTION_OF_PROGRAMS: Final = "kafka.bootstrap.servers"
 
 
 def parse_place(location: str, *, way_to_brokers: str = "") -> Path | ObjectUrl:
-    """What --path names, where a log on object storage will do too. Raises UsageError for any other URL."""
+    """The log of --path, where object storage is supported too. Raises UsageError for any other URL."""
     if is_object_url(location):
         return ObjectUrl(location)
     return parse_directory(location, way_to_brokers=f", the URL of an object store{way_to_brokers}")
 
 
 def parse_directory(location: str, *, way_to_brokers: str = "") -> Path:
-    """What --path names. Raises UsageError for a URL of something else than a directory of this machine."""
+    """The directory of --path. Raises UsageError for a URL of anything but a local directory."""
     if is_object_url(location):
         raise UsageError(f"--path {location}: a broker serves a local directory, not a log on object storage")
     try:
@@ -57,11 +57,11 @@ LogPath = Annotated[
 def open_log(
     path: Path, *, create: bool = False, way_to_brokers: str = "a command that takes --bootstrap-server"
 ) -> Iterator[EmbeddedCluster]:
-    """The log in a directory while the block runs. Without `create` the directory must hold one.
+    """The log in a directory while the block runs. Without `create` the log must exist.
 
-    `way_to_brokers`: what a refusal tells to use where a broker has the directory, in place of a program's option.
+    `way_to_brokers`: the alternative in the error message if a broker has the directory open.
     """
-    # Loaded here, so that --help and a wrong argument answer at once.
+    # Imported here, so that --help and a wrong argument are answered at once.
     from broker_core.embedded.embedded_cluster import open_embedded
 
     try:
@@ -73,12 +73,12 @@ def open_log(
 
 
 def parse_settings(items: list[str], *, option: str) -> dict[str, str]:
-    """`k=v` items as a mapping: of a name that comes again the last one counts."""
+    """`k=v` items as a mapping: the last one of a repeated name is valid."""
     return dict(parse_pairs(items, option=option))
 
 
 def parse_pairs(items: list[str], *, option: str) -> list[tuple[str, str]]:
-    """`k=v` items in their order, repeated names too. The value may hold further equal signs."""
+    """`k=v` items in their order, with repeated names. The value may contain equal signs."""
     pairs: list[tuple[str, str]] = []
     for item in items:
         name, separator, value = item.partition("=")

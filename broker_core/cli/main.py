@@ -1,4 +1,4 @@
-"""Entry point of `streamlog`. It loads next to nothing, so that Ctrl-C is quiet from the first moment on."""
+"""Entry point of `streamlog`. It imports almost nothing, so that Ctrl-C is quiet from the start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker_core.model.loading import without_collections, without_hypothesis
 def main() -> NoReturn:
     """The console script."""
     if hasattr(signal, "SIGPIPE"):
-        # Dies as other filters die when `| head` has seen enough, without a word.
+        # Ends silently if `| head` closes the pipe, like other filters.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
         with without_collections(), without_hypothesis():

@@ -1,6 +1,6 @@
-"""What `log maintain` did, for people and for scripts.
+"""The result of `log maintain`, for people and for scripts.
 
-Retention takes whole segments, so it is counted in segments and offsets; compaction takes records out of segments.
+Retention deletes whole segments, so it is counted in segments and offsets; compaction removes records from segments.
 """
 
 from __future__ import annotations

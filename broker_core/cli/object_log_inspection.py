@@ -1,7 +1,7 @@
 """`streamlog log segments | dump | verify | maintain` for a log on object storage.
 
-A segment is a range of batches in an object. Places are written `OBJECT:POSITION`, the object relative to the log.
-"""
+A segment is a range of batches in an object. Positions are printed as `OBJECT:POSITION`, with the object relative to
+the log."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def ranges_of(
 def dump_ranges(
     cluster: ObjectCluster, partition: TopicPartition, *, start: int | None, records: bool, as_json: bool
 ) -> list[Finding]:
-    """Writes a line for each batch, from the one that holds `start` on. Returns the damage that was found."""
+    """Writes one line per batch, from the batch with `start` on. Returns the damage that was found."""
     findings: list[Finding] = []
     for found in cluster.inspect_ranges(partition):
         findings += found.findings
@@ -45,7 +45,7 @@ def dump_ranges(
 
 
 def verify_ranges(cluster: ObjectCluster, partition: TopicPartition) -> list[Finding]:
-    """Reads everything of the partition."""
+    """Reads the whole partition."""
     total_bytes = sum(segment.size_bytes for segment in cluster.describe_segments(partition))
     findings: list[Finding] = []
     done_bytes = 0
@@ -58,13 +58,13 @@ def verify_ranges(cluster: ObjectCluster, partition: TopicPartition) -> list[Fin
 
 
 def maintain_objects(url: ObjectUrl, command_config: Path | None, topics: list[str] | None) -> LogMaintenanceReport:
-    """Everything that is due, of these topics or of all."""
+    """Does all due maintenance of these topics or of all."""
     with open_object_log(url, command_config) as cluster:
         return cluster.maintain(topics)
 
 
 def show_object_maintenance(report: LogMaintenanceReport) -> None:
-    """One line a step that did something, then the errors."""
+    """One line per step that changed something, then the errors."""
     steps = [
         (report.removed_offset_count, "offset", "deleted"),
         (report.merged_range_count, "range", "merged"),

@@ -1,4 +1,4 @@
-"""A log on object storage as a place for commands: its URL, its settings, and the log while a command runs."""
+"""A log on object storage as the target of commands: its URL, its settings, and the open log."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ class ObjectUrl:
 
 @contextmanager
 def open_object_log(url: ObjectUrl, command_config: Path | None, *, create: bool = False) -> Iterator[ObjectCluster]:
-    """The log while the block runs. `command_config` holds `object.*` settings; others in it are ignored with a
-    note."""
-    # Loaded here, so that --help and a wrong argument answer at once.
+    """The log while the block runs. `command_config` has `object.*` settings; others are ignored with a note."""
+    # Imported here, so that --help and a wrong argument are answered at once.
     from broker_core.object_cluster.open_objects import open_objects
 
     given = read_properties(command_config) if command_config is not None else {}

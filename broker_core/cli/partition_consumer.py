@@ -1,4 +1,4 @@
-"""One partition, read in order as Arrow batches."""
+"""Reads one partition in order as Arrow batches."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from broker_core.record.aborted_filter import AbortedFilter
 from broker_core.record.columns import decode
 
 MAX_DECODED_ROWS: Final = 100_000
-"""Rows of one batch: what is rendered from it at a time stays small."""
+"""The rows of one batch: few, so that the rendered text stays small."""
 
 
 class PartitionConsumer:
-    """Goes on where it stopped: `read` may be called again when the log has grown."""
+    """Continues after its last read: `read` may be called again when the log has grown."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class PartitionConsumer:
         self._aborted = AbortedFilter()
 
     def read(self, until_offset: int) -> Iterator[tuple[Any, int]]:
-        """(RecordBatch, bytes read for it) up to `until_offset`; nothing if that is not ahead."""
+        """(RecordBatch, bytes read for it) up to `until_offset`; nothing if the position has reached it."""
         while self.next_offset < until_offset:
             fetched = self._cluster.fetch(
                 self.partition, self.next_offset, max_bytes=DEFAULT_FETCH_BYTES, isolation=self._isolation

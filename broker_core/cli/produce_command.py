@@ -1,4 +1,4 @@
-"""`streamlog produce TOPIC`: every line of the input becomes a value."""
+"""`streamlog produce TOPIC`: writes each line of the input as a value."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def produce(
         open_input(file) as source,
     ):
         if not create:
-            describe_existing(cluster, topic)  # also for an input without a line
+            describe_existing(cluster, topic)  # also for an empty input
         producer = _producer(cluster, Codec(compression), create=create)
         writer = LineWriter(topic, source, producer, records, linger_s=linger)
         if file is None and sys.stdin.isatty():

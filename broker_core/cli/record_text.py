@@ -1,8 +1,8 @@
 """Records as lines of bytes, in the three formats of `consume`.
 
-text   the value's bytes as they are and a line end; a null value is the word null. A terminal gets control characters
-       and bytes that are not UTF-8 as escapes instead, so that no record can take it over.
-json   one object a line; exact: what is not UTF-8 stands in base64 under key_base64, value_base64.
+text   the value's bytes as they are and a line end; a null value is the word null. On a terminal control characters
+       and bytes that are not UTF-8 are escaped, so that no record can control it.
+json   one object per line; exact: bytes that are not UTF-8 are in base64 in key_base64, value_base64.
 full   for people: partition, offset, time, key, headers and value, with the same escapes.
 """
 
@@ -31,7 +31,7 @@ class Format(StrEnum):
 
 
 def renderer(form: Format, *, to_terminal: bool) -> Renderer:
-    """The function from (partition, RecordBatch of decoded columns) to bytes."""
+    """Returns the function from (partition, RecordBatch of decoded columns) to bytes."""
     if form is Format.JSON:
         return json_lines
     if form is Format.FULL:
@@ -40,7 +40,7 @@ def renderer(form: Format, *, to_terminal: bool) -> Renderer:
 
 
 def columns_of(form: Format) -> frozenset[str]:
-    """Which columns the format needs decoded."""
+    """The columns that the format needs."""
     if form is Format.TEXT:
         return frozenset({"value"})
     return frozenset({"key", "value", "offset", "timestamp", "headers"})
@@ -105,7 +105,7 @@ def _json_bytes(name: str, data: bytes | None) -> dict[str, str | None]:
 
 
 def _shown(data: bytes | None) -> str:
-    """Text that does nothing to a terminal."""
+    """Text that is safe for a terminal."""
     if data is None:
         return "null"
     return printable(data.decode("utf-8", "backslashreplace"))

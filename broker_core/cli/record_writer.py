@@ -1,4 +1,4 @@
-"""Records of some partitions to standard output, up to the present end, with a group's commits behind them."""
+"""Writes records of some partitions to standard output, up to the current end, then commits them for a group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from broker_core.model.identifiers import IsolationLevel
 
 
 class RecordWriter:
-    """Goes on where it stopped: `write_present` may be called again when the log has grown."""
+    """Continues after its last record: `write_present` may be called again when the log has grown."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class RecordWriter:
         self._commits = commits
 
     def write_present(self, stop: StopSignals, progress: ByteProgress) -> None:
-        """What there is up to the end as it is now, flushed and committed. A signal ends it after whole records."""
+        """Writes the records up to the current end, flushes and commits. A signal ends it after whole records."""
         output = sys.stdout.buffer
         for reader in self._readers:
             end = self._cluster.bounds(reader.partition).readable_end(self._isolation)

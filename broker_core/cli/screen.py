@@ -1,6 +1,6 @@
-"""What a person or a script sees: tables and JSON on stdout, progress and notes on stderr.
+"""Output for people and scripts: tables and JSON on stdout, progress and notes on stderr.
 
-Tables fit the terminal; into a pipe or file they are as wide as they need to be. Progress shows only on a terminal.
+Tables fit the terminal; in a pipe or file they are as wide as needed. Progress is shown only on a terminal.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ _LEAST_LONG_WIDTH = 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """`is_long`: it is the one that gives way, folded, when the terminal is too narrow for all. A heading may have
-    several lines."""
+    """`is_long`: the column that is folded if the terminal is too narrow. A heading may have several lines."""
 
     heading: str
     is_number: bool = False
@@ -60,7 +59,7 @@ def stderr_console() -> Console:
 def show_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None:
     """Prints a table. On a terminal its long column is folded to fit; if that is not enough, a row is a block of lines.
 
-    Cells are shown as they are: no markup. What a terminal would obey is escaped.
+    Cells are shown without markup. Control characters are escaped.
     """
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [_width(column, [row[place] for row in cells]) for place, column in enumerate(columns)]
@@ -71,7 +70,7 @@ def show_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, _GAP - 1, 0, 0))
     for column, width in zip(columns, widths, strict=True):
         justify: JustifyMethod = "right" if column.is_number else "left"
-        # The width is said: a table that is too wide makes every column narrower, those that must not wrap too.
+        # The width is explicit: otherwise a table that is too wide narrows every column, also those that must not wrap.
         table.add_column(column.heading, justify=justify, overflow="fold", no_wrap=not column.is_long, min_width=width)
     for row in cells:
         table.add_row(*(Text(cell) for cell in row))
@@ -79,13 +78,13 @@ def show_table(columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> None
 
 
 def _width(column: Column, cells: Iterable[str]) -> int:
-    """The least that a column needs."""
+    """The minimum width of a column."""
     widest = max(cell_len(line) for text in (column.heading, *cells) for line in (text.splitlines() or [""]))
     return min(widest, _LEAST_LONG_WIDTH) if column.is_long else widest
 
 
 def _show_records(console: Console, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """A line for each cell, a block for each row: for a terminal in which a table would lose digits."""
+    """One line per cell, one block per row: for a terminal in which a table would lose digits."""
     margin = max(map(len, headings), default=0)
     for row in rows:
         for heading, cell in zip(headings, row, strict=True):
@@ -99,12 +98,12 @@ def show_json(value: Any) -> None:
 
 
 def partition_json(partition: TopicPartition) -> dict[str, Any]:
-    """How every JSON of the command line names a partition."""
+    """The fields of a partition in all JSON of the command line."""
     return {"topic": partition.topic, "partition": partition.partition}
 
 
 def note(text: str) -> None:
-    """A line on stderr, for people: not part of the output."""
+    """Prints a line on stderr for people, which is not part of the output."""
     stderr_console().print(Text(printable(text)))
 
 
@@ -114,7 +113,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def format_timestamp(timestamp_ms: int) -> str:
-    """ISO 8601 in UTC with milliseconds; `-` where there is none, the number where no calendar goes."""
+    """ISO 8601 in UTC with milliseconds; `-` without a time, the number if it is out of the calendar's range."""
     if timestamp_ms < 0:
         return "-"
     try:
@@ -125,7 +124,7 @@ def format_timestamp(timestamp_ms: int) -> str:
 
 
 def format_duration(duration_ms: int) -> str:
-    """In the two largest units that say something: `1.5 s`, `12 min 5 s`, `3 h 12 min`, `10 d 9 h`."""
+    """In the two largest useful units: `1.5 s`, `12 min 5 s`, `3 h 12 min`, `10 d 9 h`."""
     seconds, minutes, hours = (duration_ms // unit_ms for unit_ms in (1000, 60_000, 3_600_000))
     if minutes == 0:
         return f"{duration_ms // 100 / 10:.1f} s"
@@ -137,7 +136,7 @@ def format_duration(duration_ms: int) -> str:
 
 
 class ByteProgress:
-    """A bar over bytes on stderr. Where stderr is no terminal it shows nothing and costs nothing."""
+    """A bar over bytes on stderr. If stderr is not a terminal, it shows nothing and costs nothing."""
 
     def __init__(self, progress: Progress | None, description: str, total_bytes: int | None) -> None:
         self._progress = progress
@@ -148,7 +147,7 @@ class ByteProgress:
             self._progress.advance(self._task, count_bytes)
 
     def show(self, done_bytes: int, total_bytes: int) -> None:
-        """Sets both: for work that learns its size on the way."""
+        """Sets both: for work whose size becomes known only while it runs."""
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, completed=done_bytes, total=total_bytes)
 
@@ -176,8 +175,8 @@ def byte_progress(description: str, total_bytes: int | None = None, *, is_shown:
 
 @contextmanager
 def step_progress(description: str) -> Iterator[Callable[[object, int, int], None]]:
-    """A bar over steps, on stderr if that is a terminal. It is called with what comes next, how many are done, of how
-    many."""
+    """A bar over steps, on stderr if that is a terminal. It is called with the next step, the count of completed steps,
+    and the total."""
     if not sys.stderr.isatty():
         yield lambda following, done_count, total_count: None
         return

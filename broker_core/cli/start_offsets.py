@@ -1,4 +1,4 @@
-"""Where `consume` begins: what --from and --last mean in offsets."""
+"""The start offsets of `consume`: converts --from and --last to offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMS = "earliest, latest, an offset, or a time such as 2026-01-31T12:00:00Z"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOffset:
-    """An offset, which means something within one partition only."""
+    """An offset, which is valid only for a single partition."""
 
     offset: int
 
@@ -53,7 +53,8 @@ def parse_start(text: str) -> Start:
 def resolve_start(
     cluster: Cluster, partitions: Sequence[TopicPartition], start: Start, isolation: IsolationLevel
 ) -> dict[TopicPartition, int]:
-    """The first offset to read of each partition. Raises OffsetOutOfRangeError for an offset that is not there."""
+    """The first offset to read of each partition. Raises OffsetOutOfRangeError for an offset outside of the
+    partition."""
     if isinstance(start, StartOffset):
         if len(partitions) > 1:
             raise UsageError(

@@ -1,13 +1,13 @@
-"""Ctrl-C and its kin while a command has something to finish first.
+"""Handles Ctrl-C and similar signals while a command has work to finish first.
 
     with StopSignals() as stop:
         while stop.received is None:
             source.wait(…, stop.descriptor)
-        …                                   finish; a signal that comes later raises KeyboardInterrupt
+        …                                   finish; a later signal raises KeyboardInterrupt
     raise typer.Exit(stop.exit_code)
 
 A signal that the parent process ignores stays ignored (nohup, a job in the background). Outside of the main thread
-Python takes no signals: there nothing is ever received.
+Python handles no signals: `received` stays None there.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ STOP_SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTER
 
 
 _SAME_SECONDS: Final = 1.0
-"""What comes so soon after the first signal is the same one: `timeout` sends it to the process and to its group."""
+"""A signal within this time is a duplicate of the first: `timeout` sends it to the process and to its group."""
 
 
 class StopSignals:
     """Notes the first signal and makes `descriptor` readable; a second one raises KeyboardInterrupt."""
 
     def __init__(self, numbers: Sequence[int] = STOP_SIGNALS) -> None:
-        """`numbers`: of the signals to note; the others do what they do."""
+        """`numbers`: the signals to handle; the others keep their behavior."""
         self._numbers = numbers
         self.received: int | None = None
         self.descriptor, self._write_end = os.pipe()
@@ -42,12 +42,12 @@ class StopSignals:
 
     @property
     def exit_code(self) -> int:
-        """What a shell shows of a process that this signal ended."""
+        """The exit code that a shell shows for a process ended by this signal."""
         return OK if self.received is None else exit_status_of_signal(self.received)
 
     @property
     def name(self) -> str:
-        """Of the signal that was received."""
+        """The name of the received signal."""
         assert self.received is not None
         return signal.Signals(self.received).name
 

@@ -182,7 +182,7 @@ def delete(
 
 
 def _bounds(cluster: Cluster, topic: TopicDescription) -> dict[int, PartitionBounds]:
-    """Of the partitions that are here: a broker's directory has those that the broker keeps."""
+    """For the partitions in the directory: a broker's directory has only those of the broker."""
     bounds = {}
     for number in range(topic.partition_count):
         try:

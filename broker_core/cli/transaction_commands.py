@@ -115,7 +115,7 @@ def abort(
         else:
             wanted = list(dict.fromkeys(transactional_ids or []))
             for transactional_id in wanted:
-                _described(cluster, transactional_id)  # all are known, or nothing is aborted
+                _described(cluster, transactional_id)  # all of them must be known, otherwise none is aborted
         aborted = [transactional_id for transactional_id in wanted if cluster.abort_transaction(transactional_id)]
     if as_json:
         show_json({"aborted": aborted})
