@@ -1,1 +1,1 @@
-"""Stockroom: carries the log's plans out on files, through `broker_core.ports.FileSystem`."""
+"""Storage: applies the log's plans to files, through `broker_core.ports.FileSystem`."""

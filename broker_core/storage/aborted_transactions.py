@@ -1,10 +1,10 @@
-"""Which aborted transactions a read-committed reader has to be told of, found in the batches themselves.
+"""The aborted transactions that a read-committed reader needs, found in the batches themselves.
 
-A transaction index says nothing about being complete, so it is written (for Kafka) and verified, but not believed here:
-a lost entry would show aborted records as committed ones. Instead, of the batches that were fetched the transactional
-ones are followed; a transaction whose end is not among them is looked up by walking on to its marker. Below the last
-stable offset every transaction has one. Where a walk ended is remembered, so reading a long log from front to back
-walks over it once besides.
+A transaction index does not show whether it is complete. It is written (for Kafka) and verified, but not used here: a
+lost entry would show aborted records as committed. Instead, the reader follows the transactional batches that it
+fetched. If the end of a transaction is not among them, it walks on to the transaction's marker. Below the last stable
+offset every transaction has one. The end of a walk is remembered, so reading a long log from front to back adds only
+one walk over it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from broker_core.storage.segment_files import BatchRun, SegmentFiles
 from broker_core.storage.segment_indexes import SegmentExtent
 
 _WALK_BYTES = 64 * 1024
-"""One read of a walk. Larger batches are jumped over; a marker is never that large."""
+"""Size of one read of a walk. Larger batches are skipped; a marker is never that large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalkStart:
-    """Behind the fetched batches: a position in the first of `segments`, which are opened as the walk gets there."""
+    """Where the fetched batches end: a position in the first of `segments`. A walk opens them when it reaches them."""
 
     position: int
     offset: int
@@ -34,7 +34,7 @@ class WalkStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decision:
-    """The producer's first marker at or behind `from_offset` is at `until_offset`."""
+    """The producer's first marker at or after `from_offset` is at `until_offset`."""
 
     from_offset: int
     until_offset: int
@@ -42,13 +42,13 @@ class _Decision:
 
 
 class AbortedTransactionLookup:
-    """For one partition; remembers decisions, which never change while the log is not truncated."""
+    """For one partition. Caches decisions, which never change until the log is truncated."""
 
     def __init__(self) -> None:
         self._decisions: dict[int, _Decision] = {}
 
     def forget(self) -> None:
-        """The segments are others now."""
+        """Call this when the set of segments changed."""
         self._decisions.clear()
 
     def find(self, run: BatchRun, start: WalkStart) -> tuple[AbortedTransaction, ...]:
@@ -66,7 +66,7 @@ class AbortedTransactionLookup:
         return tuple(sorted(aborted, key=lambda transaction: transaction.first_offset))
 
     def _follow(self, run: BatchRun, aborted: list[AbortedTransaction]) -> dict[int, int]:
-        """Adds the transactions that were aborted inside the run; gives those still open at its end, by producer."""
+        """Adds the transactions that were aborted inside the run. Returns those still open at its end, by producer."""
         opened: dict[int, int] = {}
         rows = zip(
             run.table.column(Cell.ATTRIBUTES).tolist()[: run.count],
@@ -90,7 +90,7 @@ class AbortedTransactionLookup:
         return opened
 
     def _decide(self, opened: dict[int, int], start: WalkStart) -> None:
-        """Finds the next marker of each producer, behind the run."""
+        """Finds the next marker of each producer after the run."""
         undecided = set()
         for producer_id in opened:
             known = self._decisions.get(producer_id)
@@ -109,7 +109,7 @@ class AbortedTransactionLookup:
                 if not undecided:
                     return
         for producer_id in undecided:
-            # Compaction drops a marker only when nothing that it decides is left.
+            # Compaction drops a marker only when no batch of its transaction is left.
             self._decisions[producer_id] = _Decision(from_offset=start.offset, until_offset=reached, is_aborted=False)
 
 

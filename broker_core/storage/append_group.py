@@ -1,13 +1,13 @@
-"""Appends that become durable and visible together: each is judged on its own, then one sync, one publish for all.
+"""Appends that become durable and visible together: each is checked on its own, then one sync and one publish for all.
 
-    append 1   plan, write        a refused one (bad records, a sequence out of order) fails alone and wrote nothing;
-    append 2   refused            the next one is judged on the log as it is without it
+    append 1   plan, write        a refused one (bad records, a sequence out of order) fails alone and writes nothing;
+    append 2   refused            the next one is checked against the log without it
     append 3   plan, roll, write  a new segment may begin anywhere
-               fdatasync          one, of the segment that is active in the end: a roll syncs those it closes
+               fdatasync          one, of the last active segment: a roll syncs the segments that it closes
                publish            readers see all of them, or none
 
-If the disk refuses at any step, everything since the first write is rolled back and the writer forgets what it knew:
-the next one reads the folder again. If the process dies, the next writer keeps what is whole behind the published end.
+If the disk fails at any step, everything since the first write is undone and the writer drops its cache: the next
+append reads the folder again. If the process dies, the next writer keeps the whole batches after the published end.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _DOING = "appending"
 
 
 class AppendOutcome(NamedTuple):
-    """What an append did: where it landed, and whether a new segment was begun (time for maintenance).
+    """The result of an append: its offsets, and whether a new segment began (time for maintenance).
 
-    `producer_ids`: whose state it changed.
+    `producer_ids`: the producers whose state it changed.
     """
 
     result: AppendResult
@@ -51,7 +51,7 @@ class AppendOutcome(NamedTuple):
 
 
 class UnpublishedTail:
-    """What is written behind the published end, and how to undo it. Made before the first write."""
+    """The bytes after the published end, and how to undo them. Created before the first write."""
 
     def __init__(self, writer: PartitionWriter) -> None:
         self._writer = writer
@@ -62,7 +62,7 @@ class UnpublishedTail:
         self._opened: list[SegmentAppender] = []
 
     def write(self, plan: AppendPlan) -> None:
-        """Batches and index entries of one append, which then are the machine's too; nothing is synced yet."""
+        """Writes the batches and index entries of one append and updates the log machine. Syncs nothing."""
         buffer = memoryview(plan.buffer)
         log = self._writer.log
         for slot, run in enumerate(plan.runs):
@@ -81,10 +81,10 @@ class UnpublishedTail:
     def begin_segment(
         self, base_offset: int, closing_time_entry: TimestampOffset | None, producers: ProducerState
     ) -> None:
-        """Closes the active segment for good and opens the next one. `producers`: as they are at `base_offset`.
+        """Closes the active segment and opens the next one. `producers`: their state at `base_offset`.
 
-        The next one's files come first: should this process die in between, they tell others, who may know the log as
-        it was, that the closed segment's time index has an entry more than they know of.
+        The files of the next segment come first. If this process dies in between, they show other processes, which may
+        have the old state of the log in their cache, that the closed segment's time index has one more entry.
         """
         fs, directory = self._writer.fs, self._writer.directory
         closed = self.active
@@ -96,7 +96,7 @@ class UnpublishedTail:
         fs.sync_directory(directory)
 
     def publish(self, now_ms: int, *, is_synced: bool) -> None:
-        """Readers see the tail. `is_synced`: its active segment is on the device."""
+        """Publishes the tail to readers. `is_synced`: its active segment is on the device."""
         writer = self._writer
         if is_synced:
             writer.on_synced(now_ms)
@@ -104,19 +104,18 @@ class UnpublishedTail:
         writer.publish(is_synced=is_synced, is_new_generation=bool(self._opened), is_growth=True)
 
     def release(self) -> None:
-        """It is published: the segments that are not active any more are closed."""
+        """Call this after publishing: closes the segments that are no longer active."""
         for replaced in [self._first, *self._opened[:-1]] if self._opened else []:
             replaced.close()
 
     def rollback(self) -> None:
-        """Undoes as much as the disk allows; the next refresh reads the folder and does the rest. What tells it that
-        there is something to do is removed last: the first segment begun where the published log ends, bytes behind
-        that end."""
+        """Undoes as much as the disk allows; the next refresh reads the folder and does the rest. The signs that make
+        it do so are removed last: the first segment that begins at the published end, and the bytes after that end."""
         writer = self._writer
         for new in self._opened:
             new.close()
         with suppress(OSError, StorageError):
-            # Nothing that readers were told of may go before they are told otherwise.
+            # Published data may only be removed after the bounds that exclude it are published.
             writer.unpublish(self._before)
             self._first.cut_back_indexes(self._mark)
             delete_segments(writer.fs, writer.directory, reversed(self._begun))
@@ -139,12 +138,13 @@ class UnpublishedTail:
 
 
 class PendingAppends:
-    """Appends that are written behind the published end, and wait for the sync and the answer. What is left: `sync` if
-    it `needs_sync`, in any thread, then `publish`; or `rollback`. Until then nobody else may use the writer."""
+    """Appends that are written after the published end and wait for the sync and the answer. The caller then calls
+    `sync` if it `needs_sync`, in any thread, and `publish`; or `rollback`. Until then the writer may not be used
+    otherwise."""
 
     def __init__(self, writer: PartitionWriter, *, now_ms: int, is_synced: bool) -> None:
         self.outcomes: list[AppendOutcome | StreamlogError] = []
-        """What becomes of each, in order."""
+        """The outcome of each append, in order."""
         self.needs_sync = False
         self._writer = writer
         self._now_ms = now_ms
@@ -153,7 +153,7 @@ class PendingAppends:
         self._translated = translated(_DOING, writer.directory)
 
     def write(self, requests: Sequence[AppendRequest], *, may_roll: bool) -> None:
-        """Judges and writes them in order, up to the first that begins a segment, if it may not."""
+        """Checks and writes the appends in order. Without `may_roll`, stops before the first that begins a segment."""
         with self._translated:
             try:
                 for request in requests:
@@ -167,12 +167,12 @@ class PendingAppends:
 
     @property
     def descriptor(self) -> int | None:
-        """Of the file that `sync` syncs."""
+        """The file descriptor of the file that `sync` syncs."""
         assert self._tail is not None, "nothing was written"
         return self._tail.active.descriptor
 
     def refusal_of(self, error: Exception) -> Exception:
-        """What `sync` would have raised, where somebody else synced."""
+        """The error that `sync` would have raised, for a caller that synced the file itself."""
         return storage_error(_DOING, self._writer.directory, error) if isinstance(error, OSError) else error
 
     def sync(self) -> None:
@@ -181,7 +181,7 @@ class PendingAppends:
             self._tail.active.sync()
 
     def publish(self) -> None:
-        """Readers see what was written; it was synced, if that was needed."""
+        """Publishes the appends to readers. They must be synced, if that is needed."""
         if self._tail is None:
             return
         with self._translated:
@@ -208,7 +208,7 @@ class PendingAppends:
             self.outcomes.append(refusal)
             return True
         if as_it_came is not None and (plan.has_roll or plan.is_new_leader_epoch):
-            # It will be judged once more, and a plan has put offsets, times and a checksum in place.
+            # It will be checked once more, and a plan has put offsets, times and a checksum in place.
             request.batches[:] = as_it_came
             return False
         if plan.runs:
@@ -221,8 +221,8 @@ class PendingAppends:
 def append_group(
     writer: PartitionWriter, requests: Sequence[AppendRequest], *, now_ms: int, is_synced: bool
 ) -> list[AppendOutcome | StreamlogError]:
-    """What became of each, in order: what was done, or why it was refused. Raises StorageError when the disk refuses:
-    then nothing of any of them is in the log."""
+    """Returns the outcome of each append, in order: its result or its error. Raises StorageError when the disk fails:
+    then no part of any append is in the log."""
     pending = begin_append(writer, requests, now_ms=now_ms, is_synced=is_synced, may_roll=True)
     if pending.needs_sync:
         try:
@@ -237,8 +237,8 @@ def append_group(
 def begin_append(
     writer: PartitionWriter, requests: Sequence[AppendRequest], *, now_ms: int, is_synced: bool, may_roll: bool
 ) -> PendingAppends:
-    """Everything but the sync and the publishing, of as many of them as there are outcomes. Raises StorageError when
-    the disk refuses: then nothing of any of them is in the log."""
+    """Does everything except sync and publish, for as many appends as there are outcomes. Raises StorageError when the
+    disk fails: then no part of any append is in the log."""
     pending = PendingAppends(writer, now_ms=now_ms, is_synced=is_synced)
     pending.write(requests, may_roll=may_roll)
     return pending

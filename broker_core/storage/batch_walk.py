@@ -1,7 +1,7 @@
-"""Walking over the batches of one segment file, by headers, with few bytes read.
+"""Walks over the batches of one segment file by their headers, and reads few bytes.
 
-Headers say how long a batch is, so a walk reads a chunk, takes the headers in it, and jumps over contents. Every error
-names file, position and offset. Nothing is sized by a length that was not held against the file's end first.
+A header has the length of its batch, so a walk reads a chunk, parses the headers in it, and skips the contents. Every
+error names file, position and offset. A length is checked against the file's end before it sizes anything.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def walk_headers(
 ) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each batch in [position, until_position), CRCs unchecked.
 
-    The first batch begins at `min_offset` or above, each other one where the one before ended or above; at or above
-    `dense_from`, where nothing was compacted away, exactly there, and the last one ends at `end_offset`. Raises
-    CorruptBatchError, UnsupportedFormatError for a header without sense, one that breaks these rules, or a batch that
-    reaches beyond `until_position`.
+    The first batch begins at `min_offset` or above, each other one at the end of the one before or above. From
+    `dense_from` on, where compaction removed nothing, each begins exactly there, and the last one ends at `end_offset`.
+    Raises CorruptBatchError or UnsupportedFormatError for an invalid header, one that breaks these rules, or a batch
+    that reaches beyond `until_position`.
     """
     chunk = b""
     chunk_position = position
@@ -71,7 +71,7 @@ def walk_headers(
             )
     except CorruptDataError:
         if last is not None:
-            # A wrong length or last offset shows at the batch behind it: name the one that is damaged.
+            # A wrong length or last offset shows at the next batch: name the one that is damaged.
             read_batch(file, *last)
         raise
 
@@ -86,8 +86,7 @@ def check_placement(
     dense_from: int = MAX_OFFSET,
     end_offset: int | None = None,
 ) -> None:
-    """Raises CorruptBatchError when the batch cannot stand where it stands: the CRC covers neither offset nor
-    length."""
+    """Raises CorruptBatchError when the batch cannot be at this position: the CRC covers neither offset nor length."""
     if position + header.size_bytes > until_position:
         raise corrupt_batch(
             f"the batch claims {header.size_bytes} bytes where {until_position - position} are left",
@@ -95,7 +94,7 @@ def check_placement(
             offset=header.base_offset,
             file=path,
         )
-    # While a compaction is put in place, a cleaned segment may overlap those it was made from.
+    # While a compaction is put in place, a cleaned segment may overlap its source segments.
     if end_offset is not None and min_offset >= dense_from and header.next_offset > end_offset:
         raise corrupt_batch(
             f"last offset {header.last_offset} is not below {end_offset}, where the log goes on",
@@ -113,7 +112,7 @@ def check_placement(
 
 
 def read_batch(file: File, position: int, header: BatchHeader) -> bytes:
-    """The whole batch, CRC-checked. The header's length must have been held against the file's end (`walk_headers`)."""
+    """The whole batch, CRC-checked. Its length must have been checked against the file's end (`walk_headers`)."""
     data = file.read_at(position, header.size_bytes)
     if len(data) < header.size_bytes:
         raise corrupt_batch(
@@ -127,8 +126,8 @@ def read_batch(file: File, position: int, header: BatchHeader) -> bytes:
 
 
 def check_content(path: str, position: int, header: BatchHeader, buffer: bytes | memoryview, at: int) -> None:
-    """Raises CorruptBatchError unless the batch at `at` of `buffer`, which lies at `position` of the file, is
-    CRC-true."""
+    """Raises CorruptBatchError if the CRC of the batch at `at` of `buffer` is wrong. `position`: its place in the
+    file."""
     crc = compute_crc(buffer, at, header.size_bytes)
     if crc != header.crc:
         raise corrupt_batch(
@@ -151,13 +150,13 @@ def marker_at(file: File, position: int, header: BatchHeader) -> EndTransactionM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidPrefix:
-    """How far a stretch of a segment is whole and CRC-true, and what stands behind it (None: nothing)."""
+    """How far a stretch of a segment has whole batches with a valid CRC, and what follows them (None: nothing)."""
 
     end_position: int
     next_offset: int
     problem: CorruptDataError | None
     is_followed_by_batches: bool
-    """Behind the first bad batch stands a good one: damage, not a tail that a crash tore."""
+    """A good batch follows the first bad one: damage, not a tail that a crash tore."""
 
 
 def valid_prefix(

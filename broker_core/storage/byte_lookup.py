@@ -1,8 +1,8 @@
-"""How many bytes lie between two offsets, and which offset a number of bytes leads to.
+"""How many bytes are between two offsets, and which offset a number of bytes reaches.
 
-By the segments' sizes and their offset indexes; inside a segment the walk over headers goes from the index entry below
-to the batch that was looked for, so both answers are exact at whole batches. `segments` are (base offset, extent) in
-order, `open_segment` opens one of them.
+Uses the segments' sizes and their offset indexes. Inside a segment it walks over headers from the index entry below to
+the wanted batch, so both results are exact for whole batches. `segments` are (base offset, extent) in order;
+`open_segment` opens one of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OpenSegment = Callable[[int], SegmentFiles]
 
 
 def bytes_between(segments: Segments, open_segment: OpenSegment, from_offset: int, until_offset: int) -> int:
-    """Of all batches that hold an offset in [from_offset, until_offset)."""
+    """Bytes of all batches that hold an offset in [from_offset, until_offset)."""
     total = 0
     for base_offset, extent in segments:
         if base_offset < until_offset and extent.next_offset > from_offset:
@@ -26,7 +26,7 @@ def bytes_between(segments: Segments, open_segment: OpenSegment, from_offset: in
 
 
 def bytes_within(segment: SegmentFiles, extent: SegmentExtent, from_offset: int, until_offset: int) -> int:
-    """The same of one segment."""
+    """The same for one segment."""
     start, end = 0, extent.end_position
     if from_offset >= until_offset:
         return 0
@@ -45,8 +45,8 @@ def bytes_within(segment: SegmentFiles, extent: SegmentExtent, from_offset: int,
 def offset_within_bytes(
     segments: Segments, open_segment: OpenSegment, from_offset: int, until_offset: int, max_bytes: int
 ) -> int:
-    """Where the last of the batches from the one that holds `from_offset` ends that fit `max_bytes` together; at least
-    one fits. `until_offset` when no other batch begins below it."""
+    """The end offset of as many batches as fit `max_bytes` together, at least one. The first is the batch that holds
+    `from_offset`. Returns `until_offset` when no other batch begins below it."""
     left_bytes = max_bytes
     reached = -1
     for base_offset, extent in segments:

@@ -4,8 +4,8 @@
     leader-epoch-checkpoint   see `log.leader_epochs`
     partition.metadata        "version: 0\\ntopic_id: <base64url of the uuid, no padding>"
 
-A write goes to `<name>.tmp`, is synced, renamed over the old file, and the directory is synced: after a crash the file
-is the old or the new one, whole. A `.tmp` that was left behind is overwritten by the next write and ignored by readers.
+A write goes to `<name>.tmp`, is synced and renamed over the old file; then the directory is synced. After a crash the
+file is the old or the new one, whole. The next write overwrites a leftover `.tmp`, and readers ignore it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _VERSION = "0"
 _COUNT_LINE = re.compile(r"[0-9]{1,10}")
 _OFFSET_LINE = re.compile(r"[^ ]+ [0-9]{1,10} -?[0-9]{1,19}")
 MAX_SMALL_FILE_BYTES = 256 * 1024 * 1024
-"""Indexes and snapshots stay far below; of a larger file only so much is looked at."""
+"""Indexes and snapshots are far smaller; of a larger file only so many bytes are read."""
 
 
 def open_replacement(fs: FileSystem, path: str, *, owner: UUID | None = None) -> File:
-    """The file, empty, to be written from its start.
+    """Opens the file, empty, for writing from its start.
 
-    `owner`: of whoever holds no lock, the topic whose folder it has to be. A folder may be taken away and made again
-    for another topic under the same path, so it is looked at when the file is open and before it is touched: what is
-    open stays in its folder. Raises UnknownPartitionError.
+    `owner`: the topic that must own the folder, for callers without a lock. A folder may be deleted and recreated for
+    another topic under the same path, so its owner is checked after the file is open and before it is changed: an open
+    file stays in its folder. Raises UnknownPartitionError.
     """
     file = fs.open(path, writable=True, create=True)
     try:
@@ -50,7 +50,7 @@ def open_replacement(fs: FileSystem, path: str, *, owner: UUID | None = None) ->
 
 
 def write_synced(fs: FileSystem, path: str, content: bytes | bytearray, *, owner: UUID | None = None) -> None:
-    """Makes the file, or writes it anew in place; its content, not yet its name, is durable when it returns."""
+    """Creates the file or overwrites it in place. Its content, but not its name, is durable when it returns."""
     file = open_replacement(fs, path, owner=owner)
     try:
         file.write_at(0, content)
@@ -74,7 +74,7 @@ def put_in_place(fs: FileSystem, path: str, data: bytes) -> None:
 
 
 def read_small_file(fs: FileSystem, path: str) -> bytes | None:
-    """All of a small file; None when it does not exist."""
+    """The content of a small file; None when it does not exist."""
     try:
         file = fs.open(path, writable=False)
     except FileNotFoundError:
@@ -92,7 +92,7 @@ def write_offset_checkpoint(fs: FileSystem, path: str, offsets: Mapping[TopicPar
 
 
 def read_offset_checkpoint(fs: FileSystem, path: str) -> dict[TopicPartition, int]:
-    """Empty when there is no file. Raises DirectoryFormatError with the line that is wrong."""
+    """Empty when there is no file. Raises DirectoryFormatError that names the wrong line."""
     offsets: dict[TopicPartition, int] = {}
     for line in _lines_of(fs, path):
         if _OFFSET_LINE.fullmatch(line) is None:
@@ -108,8 +108,8 @@ def write_partition_metadata(fs: FileSystem, directory: str, topic_id: UUID) -> 
 
 
 def read_partition_metadata(fs: FileSystem, directory: str, *, expected_id: UUID | None = None) -> UUID | None:
-    """The topic id that the folder belongs to; None when there is no such file. `expected_id`: which it most likely
-    is, known without taking the file apart."""
+    """The topic id that the folder belongs to; None when there is no such file. `expected_id`: the most likely id,
+    which is recognized without parsing the file."""
     path = f"{directory}/{PARTITION_METADATA_FILE_NAME}"
     data = read_small_file(fs, path)
     if data is None:
@@ -127,7 +127,7 @@ def read_partition_metadata(fs: FileSystem, directory: str, *, expected_id: UUID
 
 
 def require_owner(fs: FileSystem, directory: str, topic_id: UUID) -> None:
-    """Raises UnknownPartitionError when the folder is not that of the topic, or not any more."""
+    """Raises UnknownPartitionError when the folder does not belong, or no longer belongs, to the topic."""
     if read_partition_metadata(fs, directory, expected_id=topic_id) != topic_id:
         raise UnknownPartitionError(f"{directory} is not of topic id {topic_id}: the topic was deleted meanwhile")
 

@@ -1,4 +1,4 @@
-"""What retention, compaction and the segment table need to know of a segment that no longer grows."""
+"""Describes a segment that no longer grows, for retention, compaction and the segment table."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def describe_closed_segment(
     known: Segment | None,
     index_interval_bytes: int,
 ) -> tuple[Segment, bool]:
-    """(description, whether its index files were fit for use). `next_offset` is the next segment's base.
+    """(description, whether its index files were valid). `next_offset` is the next segment's base.
 
-    `known` is given back while the file has its size and time. Damage does not keep others from writing: timestamps
-    that cannot be read are unknown, and retention goes by the file's time.
+    Returns `known` while the file has the same size and time. Damage does not block writes: timestamps that cannot be
+    read are unknown, and retention uses the file's time.
     """
     files = SegmentFiles(fs, directory, base_offset, index_interval_bytes=index_interval_bytes)
     try:

@@ -1,12 +1,12 @@
-"""Carries a compaction out on files, in three parts so that only the first and the last need the lock.
+"""Runs a compaction on files, in three parts, so that only the first and the last need the lock.
 
-    job = plan_partition_compaction(writer, ...)      lock; moments
+    job = plan_partition_compaction(writer, ...)      lock; short
     cleaned = clean_segments(fs, directory, job, ...) no lock; reads closed segments, writes *.cleaned, syncs them
-    report = swap_segments(writer, job, cleaned)      lock; moments: *.cleaned -> *.swap -> in place, generation + 1
+    report = swap_segments(writer, job, cleaned)      lock; short: *.cleaned -> *.swap -> in place, generation + 1
 
-One compaction of a partition at a time: the caller sees to it. What a crash leaves: *.cleaned is worth nothing and goes
-with the next plan; from *.log.swap on the result is whole, and the next writer finishes it (`segment_leftovers`). If
-the segments have changed between plan and swap (retention, truncation), the result is thrown away.
+The caller makes sure that only one compaction of a partition runs at a time. After a crash: the next plan removes
+*.cleaned, which is incomplete; from *.log.swap on the result is whole, and the next writer finishes it
+(`segment_leftovers`). If the segments changed between plan and swap (retention, truncation), the result is discarded.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ from broker_core.storage.storage_errors import translated
 
 CLEANER_CHECKPOINT_NAME = "cleaner-offset-checkpoint"
 _READ_BYTES = 4 * 1024 * 1024
-"""One read of a source segment, and about what is held of it in memory."""
+"""Size of one read of a source segment, and about its share of memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """What one compaction did; zeros when there was nothing to do or the segments changed meanwhile."""
+    """The result of one compaction; zeros when there was nothing to do or the segments changed meanwhile."""
 
     segments_cleaned: int = 0
     segments_written: int = 0
@@ -65,7 +65,7 @@ class CompactionReport:
     records_removed: int = 0
 
     def plus(self, other: CompactionReport) -> CompactionReport:
-        """Both passes together."""
+        """The sum of both passes."""
         return CompactionReport(
             segments_cleaned=self.segments_cleaned + other.segments_cleaned,
             segments_written=self.segments_written + other.segments_written,
@@ -77,7 +77,7 @@ class CompactionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionJob:
-    """What is to be cleaned, as it stood under the lock."""
+    """The segments to clean, as of the time under the lock."""
 
     plan: CompactionPlan
     topic_partition: TopicPartition
@@ -90,7 +90,7 @@ class CompactionJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanedSegments:
-    """What `clean_segments` wrote: per group the segments that went in. `is_full`: another pass should follow."""
+    """The output of `clean_segments`: the source segments of each group. `is_full`: another pass should follow."""
 
     groups: tuple[tuple[Segment, ...], ...]
     end_offset: int
@@ -99,7 +99,7 @@ class CleanedSegments:
 
 
 def plan_partition_compaction(writer: PartitionWriter, now_ms: int) -> CompactionJob | None:
-    """None: cleanup.policy has no `compact`, or nothing is dirty. `job.plan.is_due` says whether it is worth it."""
+    """None: cleanup.policy has no `compact`, or nothing is dirty. `job.plan.is_due`: whether it should run now."""
     log = writer.log
     with translated("planning compaction", writer.directory):
         listing = FolderListing.of(writer.fs.list_directory(writer.directory))
@@ -135,9 +135,9 @@ def clean_segments(
     digest_key: bytes,
     owner: UUID | None,
 ) -> CleanedSegments:
-    """Writes the compacted segments beside the old ones. Raises CorruptBatchError, DiskFullError; the log is as it was.
+    """Writes the compacted segments beside the old ones. Raises CorruptBatchError, DiskFullError; the log is unchanged.
 
-    `digest_key`: 16 random bytes, so that nobody can choose keys that fall together. `owner`: see `open_replacement`.
+    `digest_key`: 16 random bytes, so that clients cannot choose colliding keys. `owner`: see `open_replacement`.
     """
     with translated("compacting", directory):
         compaction = Compaction(
@@ -171,7 +171,7 @@ def clean_segments(
 
 
 def swap_segments(writer: PartitionWriter, cleaned: CleanedSegments) -> CompactionReport:
-    """Puts the cleaned segments in the place of those they were made from, and remembers how far the log is clean."""
+    """Replaces the source segments by the cleaned ones, and writes the cleaner checkpoint."""
     fs, directory = writer.fs, writer.directory
     with translated("swapping compacted segments in", directory), writer.changing():
         present = {segment.base_offset: segment.size_bytes for segment in writer.log.segments}
@@ -213,8 +213,7 @@ def _throw_away(fs: FileSystem, directory: str, cleaned: CleanedSegments) -> Non
 
 
 def _aborted_transactions(fs: FileSystem, directory: str, job: CompactionJob) -> tuple[AbortedTransactionEntry, ...]:
-    """From the batches themselves: an index that lost an entry must not let an aborted record win over a committed
-    one."""
+    """Found in the batches themselves: with a lost index entry an aborted record could replace a committed one."""
     first = job.segments[0]
     producers = producers_before(
         fs, directory, str(job.topic_partition), first.base_offset, snapshots=job.snapshots, stretches=()
@@ -268,7 +267,7 @@ def _clean_group(
         file.close()
     builder.close()
     transactions = b"".join(encode_transaction_entry(entry) for entry in compaction.take_aborted_transactions())
-    # The last one is written even when empty: it has to replace the old one.
+    # The last one is written even when empty: it must replace the old one.
     for kind, content in (
         (OFFSET_INDEX, bytes(builder.offset_entries)),
         (TIME_INDEX, bytes(builder.time_entries)),

@@ -1,15 +1,15 @@
-"""Key filters as files: made from a closed segment, put beside it, asked for a key.
+"""Key filters as files: built from a closed segment, stored beside it, and queried for a key.
 
-    <base>.keyfilter        see `log.key_filter`; one block of it is read per question
-    <base>.keyfilter.tmp    being written; worth nothing after a crash, the next builder overwrites or removes it
+    <base>.keyfilter        see `log.key_filter`; a query reads one block of it
+    <base>.keyfilter.tmp    being written; incomplete after a crash, the next builder overwrites or removes it
 
-Made in two parts, so that only the short one needs the partition's lock:
+Built in two parts, so that only the short one needs the partition's lock:
 
     write_key_filter(fs, directory, segment)    no lock, one builder of a partition at a time; reads the segment, writes
                                                 and syncs the .tmp
-    place_key_filter(fs, directory, segment)    lock; the segment is known to be as it was: rename, sync the directory
+    place_key_filter(fs, directory, segment)    lock; the segment must be unchanged: rename, sync the directory
 
-A missing, damaged or foreign file costs the reading of its segment and nothing else.
+Without a valid file, a query reads the segment; nothing else is lost.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from broker_core.storage.segment_names import KEY_FILTER, segment_path
 
 TEMPORARY_SUFFIX: Final = ".tmp"
 _READ_BYTES: Final = 4 * 1024 * 1024
-"""One read of a segment whose keys are wanted."""
+"""Size of one read of a segment while its keys are collected."""
 
 
 class KeyFilterFile:
@@ -50,7 +50,7 @@ class KeyFilterFile:
 
     @classmethod
     def open(cls, fs: FileSystem, directory: str, segment: ClosedSegment) -> KeyFilterFile | None:
-        """None when there is none that was made for this very segment."""
+        """None when there is no filter that was built for exactly this segment."""
         try:
             file = fs.open(segment_path(directory, segment.base_offset, KEY_FILTER), writable=False)
         except FileNotFoundError:
@@ -81,7 +81,7 @@ class KeyFilterFile:
 
 
 def has_key_filter(fs: FileSystem, directory: str, segment: ClosedSegment) -> bool:
-    """Whether one was made for this segment; its blocks are not looked at."""
+    """Whether a filter was built for this segment. Its blocks are not read."""
     found = KeyFilterFile.open(fs, directory, segment)
     if found is not None:
         found.close()
@@ -95,7 +95,7 @@ def keys_of(
 
     Raises CorruptBatchError and UnsupportedFormatError, with file and position.
     """
-    # Loaded where a filter is made: a broker that decodes nothing has no use for pyarrow.
+    # Imported here, where a filter is built: a broker that decodes nothing does not need pyarrow.
     from broker_core.record.columns import decode
 
     for run in segment.runs(extent, max_bytes=_READ_BYTES):
@@ -121,8 +121,8 @@ def write_key_filter(
     index_interval_bytes: int,
     owner: UUID | None,
 ) -> bool:
-    """The long part; False when the segment is gone or the disk nearly full. Raises CorruptBatchError for a damaged
-    one. `owner`: see `open_replacement`."""
+    """The long part. False when the segment is gone or the disk is nearly full. Raises CorruptBatchError for a damaged
+    segment. `owner`: see `open_replacement`."""
     if owner is not None:
         require_owner(fs, directory, owner)
     remove_unfinished_filters(fs, directory)
@@ -147,13 +147,13 @@ def write_key_filter(
 
 
 def place_key_filter(fs: FileSystem, directory: str, segment: ClosedSegment) -> None:
-    """The short part: makes what was written the filter of the segment."""
+    """The short part: puts the written filter in place."""
     fs.rename(_temporary_path(directory, segment), segment_path(directory, segment.base_offset, KEY_FILTER))
     fs.sync_directory(directory)
 
 
 def remove_unfinished_filters(fs: FileSystem, directory: str) -> None:
-    """What builders that died left, and what is not to be placed. Only for the one that builds."""
+    """Removes leftovers of builders that died, and filters that must not be placed. Only the builder may call it."""
     for name in fs.list_directory(directory):
         if name.endswith(f".{KEY_FILTER}{TEMPORARY_SUFFIX}"):
             remove_if_there(fs, f"{directory}/{name}")

@@ -1,7 +1,7 @@
-"""Which stretches of a range of offsets can hold a record with a key: all but closed segments whose filter denies it.
+"""The parts of an offset range that can hold a record with a key: all except closed segments whose filter excludes it.
 
-What no segment covers, below the first or behind the last one, is part of the answer, so that whoever reads it meets
-what there is to meet: a log start that has moved, an end that was not reached.
+Offsets that no segment covers, below the first or after the last one, are part of the result. So the reader notices a
+log start that moved, or an end that was not reached.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What shortens a log: deleting records, retention, truncation. Each under the partition's lock, after `refresh`.
+"""Shortens a log: deleting records, retention, truncation. Each runs under the partition's lock, after `refresh`.
 
-Order: first readers are told (bounds, on the device), then files go. After a crash in between, files lie below the log
-start; the next retention takes them.
+Order: first the new bounds are published and synced, then files are removed. After a crash in between, files below the
+log start are left; the next retention removes them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def delete_records(writer: PartitionWriter, before_offset: int) -> int:
 
 
 def apply_retention(writer: PartitionWriter, now_ms: int, *, pinned_offset: int | None = None) -> int:
-    """Drops what retention.ms, retention.bytes and the log start take. Returns the number of segments."""
+    """Drops segments by retention.ms, retention.bytes and the log start. Returns their number."""
     log = writer.log
     plan = plan_retention(
         log.segments,
@@ -59,7 +59,7 @@ def apply_retention(writer: PartitionWriter, now_ms: int, *, pinned_offset: int 
 
 
 def truncate_to(writer: PartitionWriter, offset: int) -> None:
-    """Removes every batch that reaches `offset` or begins behind it."""
+    """Removes every batch that reaches `offset` or begins after it."""
     plan = writer.log.plan_truncate(offset)
     if plan is None:
         return

@@ -1,7 +1,7 @@
 """The real FileSystem: positional reads and writes, fdatasync, directory fsync. The only file of the room with `os`.
 
-Every refusal is the operating system's OSError, untouched; `storage_errors` turns it into the house's exceptions where
-it is known what was being done. Reads and writes loop until all bytes went through, since one call may do less.
+Every error is the operating system's OSError, unchanged; `storage_errors` turns it into the project's exceptions where
+the operation is known. Reads and writes loop until all bytes are transferred, since one call may transfer fewer.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from broker_core.storage.read_buffers import ReadBuffers
 _NEW_FILE_MODE = 0o644
 _NEW_DIRECTORY_MODE = 0o755
 _WRITE_BYTES = 1024 * 1024
-"""One call's. Linux caches what a call writes in pages as large as it covers, and for those of 2 MiB it may have to ask
-a hypervisor for the memory: in a virtual machine 8 MiB took ten times as long as in pieces."""
+"""Limit of one write call. Linux caches the written bytes in pages as large as the call covers, and may need to request
+pages of 2 MiB from a hypervisor: in a virtual machine 8 MiB took ten times as long in one call as in pieces."""
 
 _READ_BUFFERS: Final = ReadBuffers(kept_bytes=MAX_KEPT_READ_BYTES)
 """Of the process."""

@@ -8,16 +8,16 @@ n % 2, in place, after the data's fdatasync:
     6  zero int16           32 log end offset         64 its flushed size in bytes        96 CRC-32C of the bytes before
     8  sequence int64       40 last stable offset     72 its .txnindex size in bytes
 
-What changes more than the end of the log is published twice, so that either slot will do.
+A change of more than the end of the log is published twice, so that both slots have it.
 
-A reader takes the valid slot with the higher sequence. A torn slot fails its CRC, and the other still holds the bounds
-published just before: older, never wrong. With both invalid or no file (a directory of a real Kafka) the bounds are
-derived by scanning, see `recovery`.
+A reader uses the valid slot with the higher sequence. A torn slot fails its CRC, and the other one has the bounds that
+were published just before: older, never wrong. If both are invalid, or without the file (a real Kafka's directory), the
+bounds are derived by a scan, see `recovery`.
 
 Compaction leaves gaps between offsets, below `dense_from_offset`; from there on a gap is damage.
-`generation` changes whenever the set of segment files changes other than by plain growth: roll, delete, swap, truncate.
-Earlier segments, and of the active one the flushed size, are known to be on the device: a bad batch there is
-corruption, behind it a torn tail. With flush.policy=batch the flushed size is the valid size.
+`generation` changes whenever the set of segment files changes other than by appends: roll, delete, swap, truncate.
+Earlier segments, and the active one up to its flushed size, are on the device: a bad batch there is corruption. After
+the flushed size it is a torn tail. With flush.policy=batch the flushed size is the valid size.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _VERSION = 1
 class PublishedBounds(NamedTuple):
     """One published state of a partition. Offsets are half-open ends, sizes bytes of whole, synced batches.
 
-    A tuple in the order of the bytes, because one is made for each group of appends.
+    A tuple in the order of the bytes, because one is created for each group of appends.
     """
 
     sequence: int = 0
@@ -70,7 +70,7 @@ def decode_bounds(data: bytes) -> PublishedBounds | None:
     """The newer valid slot of a bounds file's bytes; None when neither is valid."""
     if len(data) < BOUNDS_FILE_BYTES:
         data = data.ljust(BOUNDS_FILE_BYTES, b"\0")
-    # The one that claims to be newer first: if it is valid the other is not looked at.
+    # The slot with the higher sequence first: if it is valid, the other is not parsed.
     positions = (0, _SLOT_STRIDE_BYTES)
     if _claimed_sequence(data, 0) < _claimed_sequence(data, _SLOT_STRIDE_BYTES):
         positions = (_SLOT_STRIDE_BYTES, 0)
@@ -119,15 +119,14 @@ class BoundsFile:
         return cls(file)
 
     def read(self) -> PublishedBounds | None:
-        """What is published now, the same object as long as the file's bytes are the same; None when no slot is
-        valid."""
+        """The published bounds, the same object while the file's bytes are the same; None when no slot is valid."""
         data = self._file.read_at(0, BOUNDS_FILE_BYTES)
         if data != self._data:
             self._published, self._data = decode_bounds(data), data
         return self._published
 
     def publish(self, bounds: PublishedBounds) -> None:
-        """Makes `bounds` visible to every reader. It survives the process; `sync` makes it survive the machine."""
+        """Makes `bounds` visible to every reader. They survive a crash of the process; after `sync`, of the machine."""
         self._file.write_at(bounds.sequence % 2 * _SLOT_STRIDE_BYTES, bounds.encode())
 
     def sync(self) -> None:

@@ -1,8 +1,8 @@
 """Readers of one partition's folder: no lock, nothing written, any number of processes at once.
 
-Every call reads the published bounds first and looks at nothing behind them, so it never meets a torn or unsynced byte.
-Segments that the bounds' generation still covers stay open. When a file turns out to be gone or different under a
-reader (deleted, compacted, truncated meanwhile), the call restarts with fresh bounds and a fresh listing.
+Every call reads the published bounds first and reads nothing after them, so it never sees a torn or unsynced byte.
+Segments stay open while the bounds' generation is the same. When a file is gone or different during a call (deleted,
+compacted, truncated meanwhile), the call restarts with fresh bounds and a fresh listing.
 """
 
 from __future__ import annotations
@@ -31,17 +31,18 @@ from broker_core.storage.storage_errors import storage_error
 from broker_core.storage.timestamp_lookup import first_at_or_after, first_with_largest
 
 _ATTEMPTS = 8
-"""Each one has seen the folder change under it; more in a row than any writer is that fast."""
+"""Attempts of one call. Each failed one saw the folder change; no writer is so fast that all of them do."""
 _OPEN_SEGMENTS = 2
 """Kept open per partition: a streaming reader needs one or two, and `limits.MAX_OPEN_PARTITION_COUNT` counts on it."""
 _KNOWN_POSITIONS = 64
-"""Where recent reads ended, and those began that had to look: so many readers of one store go on without it."""
+"""Number of cached positions: ends of recent reads, and starts that needed a look-up. So many readers of one store
+continue without one."""
 
 _Answer = TypeVar("_Answer")
 
 
 class PartitionReader:
-    """Reads for `ReadablePartition`; see there for what the methods promise."""
+    """Reads for `ReadablePartition`, which documents the methods."""
 
     def __init__(self, fs: FileSystem, directory: str, topic_partition: TopicPartition, config: TopicConfig) -> None:
         self._fs = fs
@@ -98,7 +99,8 @@ class PartitionReader:
             ]
             best: OffsetAndTimestamp | None = None
             for base, extent in sorted(extents, key=lambda pair: (-self.largest_timestamp_ms(*pair), pair[0])):
-                # Of the first segment the largest may be that of a deleted record: look on while there may be a larger.
+                # In the first segment the largest may belong to a deleted record: search on while there may be a larger
+                # one.
                 if best is not None and self.largest_timestamp_ms(base, extent) < best.timestamp_ms:
                     break
                 found = first_with_largest(self.segment(base), extent, from_offset=published.log_start_offset)
@@ -146,7 +148,7 @@ class PartitionReader:
         return self._retrying(list_them)
 
     def largest_timestamp_ms(self, base_offset: int, extent: SegmentExtent) -> int:
-        """Of one segment; -1 without any."""
+        """The largest timestamp of one segment; -1 without any."""
         key = (base_offset, extent)
         if key not in self._largest:
             # Only the active segment's extent changes; a new generation forgets them all.
@@ -276,8 +278,9 @@ class PartitionReader:
         return SegmentExtent(end_position=size_bytes, next_offset=next_offset, dense_from=published.dense_from_offset)
 
     def _evict(self, base_offset: int, segment: SegmentFiles) -> None:
-        """The file may be another one when it is opened again: a compaction is being put in place, and its bounds come
-        after its files. A position in the old one, if a batch happens to begin there, would skip what lies before."""
+        """The file may be a different one when it is opened again: a compaction puts its files in place before its
+        bounds. A position in the old file, if a batch of the new one begins there by chance, would skip the batches
+        before it."""
         segment.close()
         for offset, (base, _) in list(self._positions.items()):
             if base == base_offset:
@@ -298,7 +301,7 @@ class PartitionReader:
                 if is_last or not self._fs.exists(self._directory):
                     raise UnknownPartitionError(f"{self._topic_partition}: {gone.filename} is gone") from gone
             except CorruptDataError:
-                # What was cached may be of a file that was replaced. Damage is still there at a second look.
+                # The cache may be of a file that was replaced. Real damage shows again at the next attempt.
                 self._forget()
                 self._view.forget()
                 is_unchanged = published is not None and self._view.bounds().generation == published.generation

@@ -14,10 +14,10 @@ from broker_core.storage.storage_errors import translated
 
 
 class PartitionRebuilder(ReadablePartition):
-    """Opened by maintenance for itself alone, since its work takes long."""
+    """Maintenance opens one for itself, because its work takes long."""
 
     def clean_compaction(self, job: CompactionJob, *, memory_bytes: int, digest_key: bytes) -> CleanedSegments:
-        """Writes what compaction leaves of the job's segments. `digest_key`: 16 random bytes."""
+        """Writes the compacted segments of the job. `digest_key`: 16 random bytes."""
         return clean_segments(
             self._fs,
             self.directory,

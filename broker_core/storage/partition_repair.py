@@ -1,6 +1,6 @@
-"""A writer's part of recovery: makes the files what `recovery.load_partition` says they should be. Needs the lock.
+"""A writer's part of recovery: brings the files to the state that `recovery.load_partition` found. Needs the lock.
 
-Doing it twice, or half and then again, is harmless. Bounds are published afterwards, by `partition_writer`.
+A repair can be repeated, also after a partial one. Afterwards `partition_writer` publishes the bounds.
 """
 
 from __future__ import annotations
@@ -25,26 +25,27 @@ from broker_core.storage.segment_names import (
 
 
 def repair_partition(fs: FileSystem, loaded: LoadedPartition, *, index_interval_bytes: int) -> None:
-    """Cuts torn tails, syncs what is kept, removes what lies behind the end, rewrites indexes that are not right,
-    writes snapshots that are missing.
+    """Cuts torn tails, syncs what it keeps, removes files after the end, rewrites wrong indexes, writes missing
+    snapshots.
 
-    The active segment has no key filter."""
+    The active segment has no key filter.
+    """
     for segment in loaded.recovered:
         _repair_log(fs, loaded, segment)
     delete_segments(fs, loaded.directory, loaded.stray)
     for segment in loaded.recovered:
         _repair_indexes(fs, loaded, segment)
         if segment.snapshot is not None and segment.base_offset not in loaded.listing.snapshots:
-            # Without it the producers would be lost with the segments before this one.
+            # Without the snapshot the producers would be lost with the segments before this one.
             write_atomically(fs, segment_path(loaded.directory, segment.base_offset, SNAPSHOT), segment.snapshot)
     for base_offset in sorted(loaded.unfit_indexes):
         _rebuild_closed(fs, loaded.directory, loaded.closed[base_offset], index_interval_bytes)
     if loaded.active.base_offset in loaded.listing.key_filters:
-        # It was cut, or what followed it is gone: other records may come to offsets that the filter tells of.
+        # It was cut, or the segments after it were removed: other records may get the offsets that the filter covers.
         remove_if_there(fs, segment_path(loaded.directory, loaded.active.base_offset, KEY_FILTER))
         fs.sync_directory(loaded.directory)
     for offset in loaded.listing.snapshots:
-        # It tells of batches that are gone; the log may grow past this offset with others.
+        # The snapshot includes batches that are gone; the log may grow past this offset with other batches.
         if offset > loaded.log.log_end_offset:
             remove_if_there(fs, segment_path(loaded.directory, offset, SNAPSHOT))
 
@@ -73,7 +74,7 @@ def _repair_indexes(fs: FileSystem, loaded: LoadedPartition, segment: RecoveredS
     }
     if all(_holds(fs, loaded, segment.base_offset, kind, content) for kind, content in wanted.items()):
         return
-    # Either an index is wrong, or the header that it was made from. Only true batches may get new indexes.
+    # Either an index is wrong, or the header that it was built from. Only valid batches may get new indexes.
     file = fs.open(segment_path(directory, segment.base_offset, LOG), writable=False)
     try:
         prefix = valid_prefix(file, position=0, until_position=segment.end_position, min_offset=segment.base_offset)
@@ -131,7 +132,7 @@ def write_index_files(
     time_entries: bytes | bytearray,
     transaction_entries: bytes | bytearray | None = None,
 ) -> None:
-    """Replaces those index files that hold something else. `transaction_entries` None: leave that file alone."""
+    """Replaces the index files with different content. `transaction_entries` None: leave that file unchanged."""
     wanted = [(OFFSET_INDEX, offset_entries), (TIME_INDEX, time_entries)]
     if transaction_entries is not None:
         wanted.append((TRANSACTION_INDEX, transaction_entries))

@@ -1,9 +1,9 @@
-"""The one writer of a partition's folder at a time: whoever holds the partition's lock.
+"""The writer of a partition's folder. Only the holder of the partition's lock uses it, so there is one at a time.
 
-What it keeps in memory is a cache of the folder; `refresh` brings it up to date every time the lock was taken. How the
-log grows stands in `append_group`, how it is shortened in `maintenance`, how it is compacted in `compaction_run`: each
-ends with `publish`, before which nothing is visible. If the process dies, `refresh` of the next writer finds the log
-longer than was published and keeps what is whole of it, or cuts it: see `WritablePartition.open`.
+Its memory is a cache of the folder; `refresh` updates it each time the lock was acquired. `append_group` grows the log,
+`maintenance` shortens it, `compaction_run` compacts it. Each ends with `publish`, before which nothing is visible. If
+the process dies, `refresh` of the next writer finds the log longer than was published and keeps its whole batches, or
+cuts it: see `WritablePartition.open`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from broker_core.storage.storage_errors import translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberedProducers:
-    """What was known of the producers when the bounds with this sequence were the published ones: more than the files
-    tell. A snapshot has each producer's last batch only, and compaction leaves no more of them."""
+    """The producers' state when the bounds with this sequence were published. It has more than the files: a snapshot
+    has only each producer's last batch, and compaction keeps no more of them."""
 
     bounds_sequence: int
     producers: ProducerState
 
 
 class PartitionWriter:
-    """Writes for `WritablePartition`; see there for what the methods promise."""
+    """Writes for `WritablePartition`, which documents the methods."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class PartitionWriter:
 
     @property
     def log(self) -> PartitionLog:
-        """The machine. Only between `refresh` and the end of the lock."""
+        """The log machine. Valid only between `refresh` and the release of the lock."""
         assert self._log is not None, f"{self.topic_partition}: refresh() comes before any write"
         return self._log
 
@@ -80,7 +80,7 @@ class PartitionWriter:
         return self._log is not None
 
     def loaded(self) -> PartitionWriter:
-        """Itself, refreshed if a failure made it forget what it knew."""
+        """Returns itself, refreshed if an error dropped its cache."""
         if self._log is None:
             self.refresh()
         return self
@@ -97,7 +97,7 @@ class PartitionWriter:
                 self._catch_up(published)
 
     def is_sync_due(self, now_ms: int) -> bool:
-        """Whether the topic's settings want what is in the log now on the device."""
+        """Whether the topic's settings require a sync of the log now."""
         if self.config.is_synced_per_batch:
             return True
         unsynced_bytes = self._published.active_size_bytes - self._published.flushed_size_bytes
@@ -105,14 +105,14 @@ class PartitionWriter:
             self._last_sync_ms = now_ms
         unsynced_count = self.log.log_end_offset - self._published.active_base_offset if unsynced_bytes else 0
         waited_ms = now_ms - self._last_sync_ms
-        # Negative: the clock was put back, and how long it was nobody knows.
+        # Negative: the clock was set back, and the real time since then is unknown.
         return unsynced_count >= self.config.flush_messages or not 0 <= waited_ms < self.config.flush_ms
 
     def on_synced(self, now_ms: int) -> None:
         self._last_sync_ms = now_ms
 
     def flush(self) -> None:
-        """Puts what is published on the device, and with it the bounds that name it."""
+        """Syncs everything that is published, and its bounds."""
         with translated("flushing", self.directory):
             if not self.is_synced:
                 self.appender.sync()
@@ -121,10 +121,10 @@ class PartitionWriter:
             self._bounds_file.sync()
 
     def publish(self, *, is_synced: bool, is_new_generation: bool, is_growth: bool = False) -> None:
-        """Makes the machine's state the one that readers see. A new generation is synced: it names other files.
+        """Publishes the log machine's state to readers. A new generation is synced, because it names different files.
 
-        `is_growth`: all that older bounds name is still there, and what lies behind them is found without these. Then
-        nothing is synced: what readers have seen could not be taken back, should the device refuse.
+        `is_growth`: all files of the older bounds still exist, and recovery finds what follows them without the new
+        bounds. Then nothing is synced: if the sync failed, it would be too late to undo what readers have seen.
         """
         log, before = self.log, self._published
         feed = log.feed
@@ -150,7 +150,7 @@ class PartitionWriter:
         )
 
     def publish_cut(self, *, log_end_offset: int, active_base_offset: int, active_size_bytes: int) -> None:
-        """Readers see the log end here from now on. Before anything is taken away, and on the device."""
+        """Publishes a lower log end. Synced, and before any file is cut or removed."""
         before = self._published
         self._publish(
             before._replace(
@@ -169,7 +169,7 @@ class PartitionWriter:
         )
 
     def unpublish(self, before: PublishedBounds) -> None:
-        """Readers see `before` again, if they were told of anything newer."""
+        """Publishes `before` again, if newer bounds were published."""
         after = self._published
         if after.sequence != before.sequence:
             self._publish(
@@ -177,13 +177,13 @@ class PartitionWriter:
             )
 
     def drop_segments(self, base_offsets: tuple[int, ...]) -> None:
-        """Deletes the files of segments that the published log start has left behind, and forgets them."""
+        """Deletes the files of segments below the published log start, and removes them from the segment table."""
         delete_segments(self.fs, self.directory, base_offsets)
         for base_offset in base_offsets:
             self.log.segments.remove(base_offset)
 
     def forget(self) -> None:
-        """Something went wrong half-way, or files changed: the next refresh reads the folder anew."""
+        """Drops the cache after an error half-way or a change of files: the next refresh reads the folder again."""
         self._log = None
         if self._appender is not None:
             self._appender.close()
@@ -191,17 +191,17 @@ class PartitionWriter:
 
     @property
     def remembered_producers(self) -> RememberedProducers | None:
-        """For the next one to write here. None: it was not loaded, or is not trusted after an error."""
+        """For the next writer of this folder. None: not loaded, or not trusted after an error."""
         if self._log is None:
             return self._remembered
         return RememberedProducers(bounds_sequence=self._published.sequence, producers=self._log.producers)
 
     def remember_producers(self, remembered: RememberedProducers) -> None:
-        """Takes them at the next refresh, if nobody published anything meanwhile."""
+        """Uses them at the next refresh, if no other writer published anything meanwhile."""
         self._remembered = remembered
 
     def reload_segments(self) -> None:
-        """Closed segments were replaced by others that hold less: reads the folder again, and forgets no producer."""
+        """Reads the folder again after compaction replaced closed segments. Keeps all producers."""
         self._remembered = self.remembered_producers
         self.forget()
         self.refresh()
@@ -216,7 +216,7 @@ class PartitionWriter:
         return self._appender
 
     def use_appender(self, appender: SegmentAppender) -> None:
-        """The segment that is active from now on."""
+        """Replaces the active segment's appender."""
         self._appender = appender
 
     def close(self) -> None:
@@ -226,7 +226,7 @@ class PartitionWriter:
             self._bounds_file = None
 
     def _must_reload(self, published: PublishedBounds) -> bool:
-        """Other segments, or more in the folder than was published: the tail of a writer that died."""
+        """The set of segments changed, or the folder has more than was published: the tail of a writer that died."""
         if published.generation != self._published.generation or published.sequence < self._published.sequence:
             return True
         if self.appender.log_size_bytes() != published.active_size_bytes:
@@ -258,7 +258,7 @@ class PartitionWriter:
             self._log = loaded.log
             self._take_remembered(published)
             if published is None:
-                # Of a log whose bounds are lost nobody knows whether it was ever compacted.
+                # If the bounds are lost, it is unknown whether the log was ever compacted.
                 self._published = PublishedBounds(dense_from_offset=loaded.log.log_end_offset)
             self._appender = SegmentAppender(self.fs, self.directory, loaded.active.base_offset)
             if is_finished or self._differs_from(published):
@@ -310,7 +310,7 @@ class PartitionWriter:
             self._published = published
 
     def publish_gaps(self, until_offset: int) -> None:
-        """From now on offsets may be missing below `until_offset`: a compaction is about to be put in place."""
+        """Allows offset gaps below `until_offset`, before a compaction is put in place."""
         before = self._published
         if until_offset > before.dense_from_offset:
             self._publish(
@@ -327,7 +327,7 @@ class PartitionWriter:
         self._bounds_file.publish(bounds)
         self._published = bounds
         if is_new_generation:
-            # Into both slots: should one be damaged, the other must not lead to files that are gone.
+            # Into both slots: if one is damaged, the other must not name files that are gone.
             self._published = bounds._replace(sequence=bounds.sequence + 1)
             self._bounds_file.publish(self._published)
             if not is_growth:

@@ -1,7 +1,7 @@
-"""Producer state and transaction index of a stretch of the log, from the newest usable snapshot and batch headers.
+"""Producer state and transaction index of a part of the log, from the newest usable snapshot and batch headers.
 
-A snapshot `<offset>.snapshot` holds the producers before that offset. A broken or missing one costs a longer replay,
-from the one before or from the log's first batch; nothing is lost with it.
+A snapshot `<offset>.snapshot` holds the producers before that offset. If it is broken or missing, the replay takes
+longer, from the snapshot before or from the log's first batch; nothing is lost.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from broker_core.storage.segment_names import LOG, SNAPSHOT, segment_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """One segment's bytes [0, end_position), to be replayed; None: the whole file. `end_offset`: behind its last batch,
-    where that is known. See `partition_bounds` for `dense_from`."""
+    """One segment's bytes [0, end_position) to replay; None: the whole file. `end_offset`: the end of its last batch,
+    if known. See `partition_bounds` for `dense_from`."""
 
     base_offset: int
     end_position: int | None
@@ -56,7 +56,7 @@ def replay_segment(
     min_offset: int = 0,
     on_batch: Callable[[BatchHeader], None] | None = None,
 ) -> bytearray:
-    """Replays the headers of a segment from `min_offset` on; gives the bytes of its transaction index."""
+    """Replays the headers of a segment from `min_offset` on. Returns the bytes of its transaction index."""
     entries = bytearray()
     end_position = file.size_bytes() if stretch.end_position is None else stretch.end_position
     walk = walk_headers(
@@ -98,6 +98,6 @@ def _newest_snapshot(fs: FileSystem, directory: str, name: str, snapshots: Seque
 
 
 def _first_stretch(stretches: Sequence[Stretch], offset: int) -> int:
-    """Index of the one that holds `offset`."""
+    """Index of the stretch that holds `offset`."""
     below = sum(1 for stretch in stretches if stretch.base_offset <= offset)
     return max(below - 1, 0)

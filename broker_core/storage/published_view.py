@@ -1,7 +1,7 @@
-"""What a reader goes by: bounds and segments of one partition at one instant.
+"""A reader's view of a partition: its bounds and segments at one instant.
 
-From `partition.bounds` where it is there. A folder without it (a real Kafka's, or ours after its loss) is read through
-once, as recovery would, and again when its last segment or its list of files has changed; nothing is written.
+The bounds come from `partition.bounds` if it exists. A folder without it (a real Kafka's, or ours after its loss) is
+scanned once, as in recovery, and again when its last segment or its list of files changed; nothing is written.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentList:
-    """The segments below and including the active one. `generation`: of the bounds that it was listed under."""
+    """The segments up to and including the active one. `generation`: that of the bounds at the time of the listing."""
 
     generation: int
     bases: tuple[int, ...]
 
 
 class PublishedView:
-    """Bounds and segment lists of one folder, cached as far as they cannot have changed."""
+    """Bounds and segment lists of one folder, cached while they cannot have changed."""
 
     def __init__(self, fs: FileSystem, directory: str, topic_partition: TopicPartition, config: TopicConfig) -> None:
         self._fs = fs
@@ -41,16 +41,16 @@ class PublishedView:
         self._known_closed: dict[int, Segment] = {}
 
     def bounds(self) -> PublishedBounds:
-        """Read again; the same object as long as they are the same. Raises CorruptBatchError when they have to be
-        derived and cannot."""
+        """Reads the bounds again; the same object while they are unchanged. Raises CorruptBatchError when they must be
+        derived by a scan and it finds damage."""
         if self._bounds_file is None:
             self._bounds_file = BoundsFile.open(self._fs, self._directory, writable=False)
         published = self._bounds_file.read() if self._bounds_file is not None else None
         return self._derive() if published is None else published
 
     def has_unpublished(self, published: PublishedBounds) -> bool:
-        """Whether the folder holds more than was published. Then a writer is at work, or died, or the power failed
-        before the newest bounds had reached the device: what they named had, and was acknowledged."""
+        """Whether the folder holds more than was published. Then a writer is appending, or died, or the power failed
+        before the newest bounds reached the device, although their data had reached it and was acknowledged."""
         listing = FolderListing.of(self._fs.list_directory(self._directory))
         self._segments = _listed(published, listing)
         if not listing.logs or listing.logs[-1] < published.active_base_offset:
@@ -60,13 +60,13 @@ class PublishedView:
         return self._state_of(published.active_base_offset)[0] > published.active_size_bytes
 
     def segments(self, published: PublishedBounds) -> SegmentList:
-        """The list under these bounds."""
+        """The segment list for these bounds."""
         if self._segments is None or self._segments.generation != published.generation:
             self._segments = _listed(published, FolderListing.of(self._fs.list_directory(self._directory)))
         return self._segments
 
     def forget(self) -> None:
-        """Something was not as the list says: list anew."""
+        """Drops the list after a file did not match it: the next call lists again."""
         self._segments = None
         self._derived_from = None
 
@@ -100,14 +100,14 @@ class PublishedView:
             active_size_bytes=loaded.active.end_position,
             flushed_size_bytes=loaded.active.end_position,
             active_transaction_index_bytes=len(loaded.active.transaction_entries),
-            # A real Kafka's compaction leaves gaps, and nothing in the folder says how far it came.
+            # A real Kafka's compaction leaves gaps, and nothing in the folder shows how far it got.
             dense_from_offset=MAX_OFFSET,
         )
         self._derived_from = (names, last)
         return self._derived
 
     def _state_of(self, base_offset: int) -> tuple[int, int]:
-        """Size and time: with preallocate=true a Kafka writes to a file that has its full size from the beginning."""
+        """Size and time, because with preallocate=true Kafka writes to a file that has its full size from the start."""
         file = self._fs.open(segment_path(self._directory, base_offset, LOG), writable=False)
         try:
             return file.size_bytes(), file.modified_ms()

@@ -1,10 +1,9 @@
-"""Memory for large reads, used again: fresh memory of a megabyte costs the system more, page by page, than the copy
-into it.
+"""Reused memory for large reads: the page faults of a fresh megabyte cost more than the copy into it.
 
-    view = buffers.take(size_bytes)     None: there is none to spare, or it is not worth it
+    view = buffers.take(size_bytes)     None: no buffer is free, or the read is too small
 
-Nobody gives memory back. A buffer is idle when there is no view of it any more, nor anything that was made from one
-without a copy; Python keeps count of them, because a bytearray that is looked at must not change its size.
+Buffers are not released explicitly. A buffer is idle when no view of it exists, nor any object that shares its memory.
+Python counts these exports, because an exported bytearray must not change its size.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ from collections import deque
 from typing import Final
 
 LEAST_BYTES: Final = 128 * 1024
-"""Less comes from memory that malloc has (M_MMAP_THRESHOLD)."""
+"""Smaller reads use memory that malloc already has (M_MMAP_THRESHOLD)."""
 
 
 class ReadBuffers:
-    """For all threads, without a lock: whoever looks at a buffer has taken it out of the list. About `kept_bytes` of
-    memory are kept, more by what threads make at one instant."""
+    """For all threads, without a lock: a thread takes a buffer out of the list before it checks it. Keeps about
+    `kept_bytes` of memory, plus what threads allocate at the same instant."""
 
     def __init__(self, *, kept_bytes: int) -> None:
         self._kept_bytes = kept_bytes
         self._buffers: deque[bytearray] = deque()
 
     def take(self, size_bytes: int) -> memoryview | None:
-        """What is in it is no matter."""
+        """The view's content is undefined."""
         if not LEAST_BYTES <= size_bytes <= self._kept_bytes:
             return None
         buffer = self._maybe_idle(size_bytes)
@@ -33,25 +32,26 @@ class ReadBuffers:
             buffer = self._maybe_new(size_bytes)
         if buffer is None:
             return None
-        # Before it is in the list again: from then on it is in use for everybody.
+        # Before the buffer is in the list again: from then on all threads see it in use.
         view = memoryview(buffer)[:size_bytes]
         self._buffers.append(buffer)
         return view
 
     def _maybe_idle(self, least_bytes: int) -> bytearray | None:
-        """The one that was used last, if it can be: the processor still has it at hand."""
+        """Prefers the buffer that was used last, which is most likely still in the processor's cache."""
         for _ in range(len(self._buffers)):
             try:
                 buffer = self._buffers.pop()
             except IndexError:
-                break  # other threads look at the rest
+                break  # other threads check the rest
             if len(buffer) >= least_bytes and _is_idle(buffer):
                 return buffer
             self._buffers.appendleft(buffer)
         return None
 
     def _maybe_new(self, least_bytes: int) -> bytearray | None:
-        """Of a power of two, so that reads of about a size share it. Idle ones, all too small, make room for it."""
+        """A new buffer. Its size is a power of two, so that reads of similar sizes share it. Idle buffers, which are
+        all too small, make room for it."""
         size_bytes = min(1 << (least_bytes - 1).bit_length(), self._kept_bytes)
         for _ in range(len(self._buffers)):
             if self._has_room(size_bytes):

@@ -1,4 +1,4 @@
-"""One topic-partition's folder, as readers see it.
+"""The folder of one topic-partition, for readers.
 
     <topic>-<partition>/
         00000000000000000000.log .index .timeindex .txnindex .snapshot     Kafka's files, a set per segment
@@ -11,7 +11,7 @@
     PartitionRebuilder      also writes compacted segments and key filters aside; takes no lock
     WritablePartition       also changes the log; the caller holds the partition's exclusive lock
 
-No object of theirs is thread-safe: threads of one process share one under the door's mutex, or open one each.
+None of these classes is thread-safe: threads of one process share an object under the caller's mutex, or open one each.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def find_topic_id(
 
 
 class ReadablePartition:
-    """Made by `open`. Every method raises StorageError or one of its kinds when the disk refuses."""
+    """Created by `open`. Every method raises StorageError or a subclass when the disk fails."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class ReadablePartition:
         config: TopicConfig,
         topic_id: UUID | None,
     ) -> Self:
-        """Cheap; changes and recovers nothing. `topic_id` None: the one that partition.metadata names.
+        """Cheap; changes and recovers nothing. `topic_id` None: the id in partition.metadata.
 
         Raises UnknownPartitionError without the folder, DirectoryFormatError when partition.metadata names another
         topic.
@@ -112,7 +112,8 @@ class ReadablePartition:
         return self._reader.bounds()
 
     def has_unpublished(self) -> bool:
-        """Whether the folder holds more than was published: a writer is at work, or left it so; `refresh` ends it."""
+        """Whether the folder holds more than was published: a writer is appending, or died. A writer's `refresh`
+        resolves it."""
         return self._reader.has_unpublished()
 
     def read(
@@ -136,7 +137,7 @@ class ReadablePartition:
     ) -> OffsetAndTimestamp | None:
         """The first record, in offset order, with a timestamp at or after `timestamp_ms`, below `until_offset`.
 
-        As in Kafka, records of aborted transactions and control records count.
+        As in Kafka, records of aborted transactions and control records are included.
         """
         return self._reader.find_offset_by_timestamp(timestamp_ms, until_offset)
 
@@ -145,7 +146,7 @@ class ReadablePartition:
         return self._reader.find_max_timestamp()
 
     def find_offset_within_bytes(self, from_offset: int, until_offset: int, max_bytes: int) -> int:
-        """See `Cluster.find_offset_within_bytes`: exact, whatever the index leaves out."""
+        """See `Cluster.find_offset_within_bytes`. The result is exact, although the index is sparse."""
         return self._reader.find_offset_within_bytes(from_offset, until_offset, max_bytes)
 
     def bytes_between(self, from_offset: int, until_offset: int) -> int:
@@ -153,11 +154,11 @@ class ReadablePartition:
         return self._reader.bytes_between(from_offset, until_offset)
 
     def ranges_with_key(self, key: bytes | None, from_offset: int, until_offset: int) -> KeyRanges:
-        """The range without the closed segments whose key filter denies the key; None asks for records without one."""
+        """The range without the closed segments whose key filter excludes the key; None: records without a key."""
         return self._reader.ranges_with_key(key, from_offset, until_offset)
 
     def leader_epochs(self) -> LeaderEpochs:
-        """Which leader wrote from which offset on. Raises CorruptDataError for a damaged checkpoint."""
+        """The leader epochs and their start offsets. Raises CorruptDataError for a damaged checkpoint."""
         with translated("reading", self.directory):
             data = read_small_file(self._fs, f"{self.directory}/{LEADER_EPOCH_FILE_NAME}")
         return LeaderEpochs() if data is None else LeaderEpochs.decode(data.decode("utf-8", "replace"))
@@ -181,13 +182,12 @@ class ReadablePartition:
         return self._reader.with_bounds(describe)
 
     def dump(self) -> Iterator[DumpedBatch]:
-        """Every batch with its place and what is wrong with it. Raises CorruptBatchError where the walk cannot go
-        on."""
+        """Every batch with its position and its problem. Raises CorruptBatchError where the walk cannot continue."""
         for segment in self._verified_segments():
             yield from dump_batches(self._fs, self.directory, segment)
 
     def verify(self, progress: Progress | None = None) -> list[Finding]:
-        """Walks every batch and record and holds every index against them. `progress(bytes_done, bytes_total)`."""
+        """Walks every batch and record and checks every index against them. `progress(bytes_done, bytes_total)`."""
         listing = FolderListing.of(self._fs.list_directory(self.directory))
         return verify_partition(
             self._fs,
@@ -199,7 +199,7 @@ class ReadablePartition:
         )
 
     def plan_key_filters(self, max_bytes: int | None = None) -> tuple[ClosedSegment, ...]:
-        """Closed segments without a key filter, the newest first, of so many bytes together; one at least."""
+        """Closed segments without a key filter, newest first, up to so many bytes together; at least one."""
         planned: list[ClosedSegment] = []
         left_bytes = max_bytes
         for segment in reversed(self._reader.closed_segments()):

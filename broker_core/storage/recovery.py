@@ -1,15 +1,15 @@
-"""What a partition's folder holds, found by reading it: the log machine, and what would have to be repaired on disk.
+"""Reads a partition's folder: returns the log machine, and what has to be repaired on disk.
 
-    loaded = load_partition(...)          reads only; good for a directory that may not be written
+    loaded = load_partition(...)          reads only; also for a directory that may not be written
     repair_partition(fs, loaded)            a writer's part: cut, remove, rewrite indexes; then publish the bounds
 
-With published bounds, everything up to the flushed position is known to be on the device: a bad header there is
-corruption and raised (contents are checked when they are read). Behind it batches are kept as long as they are whole,
-CRC-true and in order, also in segments that a dead writer had begun; the first that is not, and all behind it, is cut.
-With `keeps_unpublished` False everything behind the published end is cut: see `WritablePartition.open`.
+With published bounds, everything up to the flushed position is on the device: a bad header there is corruption and
+raises (contents are checked when they are read). After it, batches are kept while they are whole, in order and have a
+valid CRC, also in segments that a dead writer had begun. The first bad one, and everything after it, is cut. With
+`keeps_unpublished` False everything after the published end is cut: see `WritablePartition.open`.
 
 Without published bounds (a real Kafka's directory, a lost file) only the last segment can have a torn tail. It is read
-whole. If good batches follow the first bad one, that is damage and raised; else the bad bytes are a tail.
+whole. If good batches follow the first bad one, that is damage and raises; otherwise the bad bytes are a tail.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredSegment:
-    """A segment that was walked: how much of it is good, and what its indexes have to be."""
+    """A segment after the walk: how much of it is good, and the right content of its indexes."""
 
     base_offset: int
     end_position: int
     size_bytes: int
-    """Of the file; more than `end_position` where there is something to cut."""
+    """Size of the file; more than `end_position` if a tail must be cut."""
     builder: IndexBuilder
     transaction_entries: bytearray
     is_new: bool
-    """Something of it was not published: it has to be synced."""
+    """A part of it was not published: it must be synced."""
     snapshot: bytes | None = None
-    """Of the producers where it begins, for one that a dead writer had begun: it may not have come to write it."""
+    """The producers at its start, for a segment of a dead writer, which may have died before it wrote the snapshot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPartition:
-    """`recovered`: from the segment that was active when bounds were last published to the one that is now, the last.
-    `stray`: base offsets of segments behind the end."""
+    """`recovered`: the segments from the active one of the last published bounds to the one that is active now, the
+    last. `stray`: base offsets of segments after the end."""
 
     directory: str
     log: PartitionLog
@@ -70,7 +70,7 @@ class LoadedPartition:
     recovered: tuple[RecoveredSegment, ...]
     stray: tuple[int, ...]
     unfit_indexes: frozenset[int]
-    """Closed segments whose index files do not bear out."""
+    """Closed segments with invalid index files."""
     closed: Mapping[int, Segment]
 
     @property
@@ -111,8 +111,8 @@ def load_partition(
     """Raises CorruptBatchError for damage inside the flushed range; FileNotFoundError when the folder changes
     meanwhile.
 
-    `known_closed`: descriptions from an earlier load; used where size and time of the file are the same. `listing`: of
-    the folder as it is now, from who has made it already.
+    `known_closed`: descriptions from an earlier load; used if size and time of the file are the same. `listing`: the
+    current listing of the folder, if the caller has one.
     """
     listing = listing or FolderListing.of(fs.list_directory(directory))
     name = str(topic_partition)
@@ -155,8 +155,8 @@ def _log_start_offset(
     topic_partition: TopicPartition,
     published: PublishedBounds | None,
 ) -> int:
-    """The highest that is known: published bounds, the folder's checkpoint, or, where neither is there, that of a real
-    Kafka's log directory around the folder."""
+    """The highest known log start: from published bounds or the folder's checkpoint, or, without both, from the
+    checkpoint of the real Kafka's log directory that contains the folder."""
     in_folder: dict[TopicPartition, int] = {}
     if LOG_START_OFFSET_FILE_NAME in listing.others:
         in_folder = read_offset_checkpoint(fs, f"{directory}/{LOG_START_OFFSET_FILE_NAME}")
@@ -261,7 +261,7 @@ def _recover_published_segment(
 
 
 def _kept_bytes(walk: _Walk, published: PublishedBounds | None, size_bytes: int) -> int:
-    """How far the segment that was active when bounds were last published may be kept."""
+    """How far the active segment of the last published bounds is kept."""
     if published is None or walk.keeps_unpublished:
         return size_bytes
     return min(size_bytes, published.active_size_bytes)
@@ -272,7 +272,7 @@ def _is_flushed(published: PublishedBounds) -> bool:
 
 
 def _recover_next_segment(walk: _Walk, base_offset: int) -> bool:
-    """A segment that a writer had begun. False: it does not follow on what was kept."""
+    """A segment that a writer had begun. False: it does not continue the kept log."""
     last = walk.recovered[-1]
     if last.size_bytes > last.end_position or base_offset != walk.next_offset:
         return False

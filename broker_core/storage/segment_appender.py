@@ -1,8 +1,8 @@
-"""The write side of the active segment: its four files, and how to take an append back.
+"""The write side of the active segment: its four files, and the undo of an append.
 
-Order of an append: log, then indexes. Order of taking it back: indexes, then log. So whenever an index holds an entry
-too many, the log is longer than was published, or a segment begins where it ends: that is what `refresh` looks for
-after a writer died in between.
+An append writes the log, then the indexes. An undo cuts the indexes, then the log. So whenever an index has an entry
+too many, the log is longer than was published, or a segment begins at its end: `refresh` checks for both after a writer
+died in between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AppendMark(NamedTuple):
 
 
 class _Index:
-    """An index file and its size, which nobody changes meanwhile, or `learn_size` is called."""
+    """An index file and its size. Call `learn_size` when another process may have changed it."""
 
     def __init__(self, file: File) -> None:
         self.file = file
@@ -46,9 +46,9 @@ class _Index:
 
 
 class SegmentAppender:
-    """The segment at `base_offset`, open for appending; its files are made where they are missing.
+    """The segment at `base_offset`, open for appending. Creates missing files.
 
-    `is_new`: it begins now. What its files hold is left of one that was begun before and rolled back.
+    `is_new`: it begins now. Any content of its files is left of a segment whose start was undone.
     """
 
     def __init__(self, fs: FileSystem, directory: str, base_offset: int, *, is_new: bool = False) -> None:
@@ -67,12 +67,12 @@ class SegmentAppender:
                     index.cut_back(0)
 
     def learn_sizes(self) -> None:
-        """Somebody else has written to the segment."""
+        """Call this after another process wrote to the segment."""
         for index in self._indexes():
             index.learn_size()
 
     def mark(self, log_bytes: int) -> AppendMark:
-        """`log_bytes`: the published size; what lies behind it is not part of the log."""
+        """`log_bytes`: the published size; bytes after it are not part of the log."""
         return AppendMark(
             log_bytes=log_bytes,
             offset_index_bytes=self._offset_index.size_bytes,
@@ -87,7 +87,7 @@ class SegmentAppender:
         return self._transaction_index.size_bytes if self._transaction_index is not None else 0
 
     def write(self, run: SegmentRun, buffer: memoryview) -> None:
-        """Puts a run's batches and index entries into the files; nothing is synced."""
+        """Writes a run's batches and index entries to the files. Syncs nothing."""
         self._log.write_at(run.file_position, buffer[run.from_position : run.until_position])
         if run.offset_entries:
             self._offset_index.append(
@@ -104,22 +104,22 @@ class SegmentAppender:
 
     @property
     def descriptor(self) -> int | None:
-        """Of the log, which is what `sync` syncs."""
+        """The file descriptor of the .log, which `sync` syncs."""
         return self._log.descriptor
 
     def sync(self) -> None:
-        """The batches are on the device. Indexes are not: they can be recreated."""
+        """Syncs the batches. Indexes are not synced, because they can be rebuilt."""
         self._log.sync()
 
     def finish(self, closing_time_entry: TimestampOffset | None) -> None:
-        """The segment stops being active: its last time entry, and everything of it on the device."""
+        """Ends the segment: writes its last time entry and syncs all its files."""
         if closing_time_entry is not None:
             self._time_index.append(encode_time_entry(closing_time_entry, base_offset=self.base_offset))
         for file in self._files():
             file.sync()
 
     def cut_back_indexes(self, mark: AppendMark) -> None:
-        """Rolls back what was written to them since `mark`."""
+        """Cuts the index files to their sizes at `mark`."""
         if self._transaction_index is not None:
             self._transaction_index.cut_back(mark.transaction_index_bytes)
         self._time_index.cut_back(mark.time_index_bytes)

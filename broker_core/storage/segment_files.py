@@ -1,12 +1,12 @@
-"""One segment as a reader uses it: its open .log and its indexes.
+"""One segment for readers: its open .log and its indexes.
 
     00000000000000000042.log        batches, back to back, from byte 0
     00000000000000000042.index      see `segment_indexes`
     00000000000000000042.timeindex
 
-Look-ups walk headers from a believed index entry; reads are one positional read of about as many bytes as were asked
-for, plus a second one only where a single batch is larger. A file that was renamed or replaced under an open segment
-stays readable: it is the old content, whole.
+A look-up walks headers from a verified index entry. A read is one positional read of about the requested size, and a
+second one only if a single batch is larger. A file that was renamed or replaced under an open segment stays readable,
+with its whole old content.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class SegmentFiles:
 
     def find_batch(self, offset: int, extent: SegmentExtent) -> tuple[int, BatchHeader] | None:
         """(position, header) of the first batch whose last offset is at or above `offset`; None when there is none."""
-        # The first batch is the one: for that no index is read.
+        # Check the first batch before reading an index.
         position = self._indexes.floor_position(offset, extent) if offset > self.base_offset else 0
         for at, header in self.walk(extent, position=position):
             if header.last_offset >= offset:
@@ -80,7 +80,7 @@ class SegmentFiles:
         return self._walk_from_landing(position, extent)
 
     def _walk_from_landing(self, position: int, extent: SegmentExtent) -> Iterator[tuple[int, BatchHeader]]:
-        """An index led here: the first batch is taken as it is, the others must follow on it."""
+        """For a position from an index: the first batch is accepted as it is, the others must follow it."""
         first = walk_headers(
             self._log, position=position, until_position=extent.end_position, min_offset=self.base_offset
         )
@@ -126,12 +126,12 @@ class SegmentFiles:
             ) from None
 
     def runs(self, extent: SegmentExtent, *, max_bytes: int) -> Iterator[BatchRun]:
-        """The whole extent, as `read` gives it, about `max_bytes` at a time; offsets ascend up to the extent's end."""
+        """The whole extent in results of `read`, about `max_bytes` each; offsets ascend up to the extent's end."""
         position, offset = 0, self.base_offset
         while position < extent.end_position:
             run = self.read(position, extent, base_offset=offset, max_bytes=max_bytes, until_offset=extent.next_offset)
             bases = run.table.column(Cell.BASE_OFFSET).tolist()[: run.count]
-            # The CRC covers no base offset.
+            # The CRC does not cover the base offset.
             if not bases or bases != sorted(bases) or run.next_offset > extent.next_offset:
                 raise corrupt_batch(
                     f"base offsets do not ascend up to {extent.next_offset}, where the log goes on",
@@ -143,13 +143,13 @@ class SegmentFiles:
             position, offset = run.next_position, run.next_offset
 
     def end_within(self, position: int, extent: SegmentExtent, limit_position: int) -> tuple[int, BatchHeader | None]:
-        """(next offset of the last batch that ends at or before `limit_position`, the batch behind it).
+        """(next offset of the last batch that ends at or before `limit_position`, the batch after it).
 
-        `position` is the start of a batch; -1 when that one reaches further already. None: the segment ends first.
+        `position` is the start of a batch; -1 when that batch already ends later. None: the segment ends first.
         """
         reached, start = -1, limit_position + 1
         while True:
-            # The batch that the index leads to may itself reach beyond the limit: then from an entry before it.
+            # The batch of the index entry may itself reach beyond the limit: then start from an earlier entry.
             start = max(position, self._indexes.floor_of_position(start - 1, extent))
             for at, header in self.walk(extent, position=start):
                 if at + header.size_bytes > limit_position:
@@ -161,7 +161,8 @@ class SegmentFiles:
                 return reached, None
 
     def check_end(self, offset: int, extent: SegmentExtent) -> None:
-        """The extent was read to its end and `offset` reached. Raises CorruptBatchError when batches are missing."""
+        """Call this at the end of the extent, with the offset reached. Raises CorruptBatchError if batches are
+        missing."""
         if offset >= extent.dense_from and offset != extent.next_offset:
             raise corrupt_batch(
                 f"the segment ends at offset {offset}, the log goes on at {extent.next_offset}",
@@ -171,8 +172,8 @@ class SegmentFiles:
             )
 
     def skim(self, position: int, extent: SegmentExtent, *, base_offset: int, max_bytes: int) -> BatchRun:
-        """As `read`, but jumps over a batch that is larger than `max_bytes`: then `count` is 0 and its content, of
-        which nothing is wanted, was not read."""
+        """As `read`, but skips a batch that is larger than `max_bytes`: then `count` is 0 and its content, which is not
+        wanted, was not read."""
         left_bytes = extent.end_position - position
         try:
             header = read_header(self._log.read_at(position, min(HEADER_BYTES, left_bytes)))
@@ -251,7 +252,8 @@ class SegmentFiles:
     def largest_timestamp(self, extent: SegmentExtent) -> TimestampOffset:
         """The segment's largest timestamp and the last offset of the first batch that has it; -1 ms when none has one.
 
-        The last time entry is held against its batch, and what lies behind it is walked: a short index misleads nobody.
+        The last time entry is checked against its batch, and the batches after it are walked, so a short index does no
+        harm.
         """
         known = self._largest.get(extent)
         if known is None:
@@ -268,7 +270,7 @@ class SegmentFiles:
             position = self._position_of_entry(entry, extent)
         largest = TimestampOffset(timestamp_ms=-1, offset=self.base_offset)
         for at, header in self.walk(extent, position=position or 0):
-            # A timestamp that is not there, or too small, would hide the segment from who asks for one.
+            # A missing or too small timestamp would hide the segment from look-ups by timestamp.
             read_batch(self._log, at, header)
             if timestamp_of(header) > largest.timestamp_ms:
                 largest = TimestampOffset(timestamp_ms=timestamp_of(header), offset=header.last_offset)
@@ -288,7 +290,7 @@ class SegmentFiles:
                 read_batch(self._log, at, header)
 
     def _position_of_entry(self, entry: TimestampOffset, extent: SegmentExtent) -> int | None:
-        """Where the batch of a time entry is; None when that batch does not bear the entry out."""
+        """The position of a time entry's batch; None when the batch contradicts the entry."""
         if entry.timestamp_ms < 0:
             return 0
         found = self.find_batch(entry.offset, extent)

@@ -1,10 +1,10 @@
-"""The offset and time index of one segment as a reader uses them: believed only after a look at the batch they name.
+"""The offset and time index of one segment for readers. An entry is verified against its batch before use.
 
 Look-up contract: `floor_position(offset)` is the start of a batch at or before the one that holds `offset`, and
-`floor_of_position(position)` that of one at or before a byte; the caller walks on from there. An entry is believed when
-a batch stands at its position whose last offset is the entry's (older Kafkas index several batches by one entry: then
-its base offset must lie at or below, and its CRC be true). A missing, torn, padded, foreign or otherwise wrong index
-costs one reading of the segment, kept in memory; files are repaired by writers.
+`floor_of_position(position)` that of one at or before a byte; the caller walks on from there. An entry is valid when
+the batch at its position has the entry's last offset (older Kafkas index several batches by one entry: then its base
+offset must be at or below, and its CRC valid). If an index is missing, torn, padded, foreign or otherwise wrong, the
+segment is read once and the index kept in memory; writers repair the files.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from broker_core.storage.batch_walk import check_placement, read_batch, walk_hea
 from broker_core.storage.segment_names import OFFSET_INDEX, TIME_INDEX, segment_path
 
 MAX_INDEX_FILE_BYTES = 1 << 28
-"""More than an index over a segment of 2 GiB can have, whatever the interval; a larger file is no index."""
+"""More than an index of a segment of 2 GiB can have, at any interval; a larger file is no index."""
 
 _UNINDEXED_BYTES = 4 * 1024 * 1024
-"""Behind its last entry an index leaves out an interval and a batch or two. With more than this left out it is
-short."""
+"""After its last entry an index omits an interval and a batch or two. If it omits more than this, it is short."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentExtent:
-    """What of a segment is to be looked at: bytes [0, end_position), offsets below next_offset.
+    """The part of a segment that is read: bytes [0, end_position), offsets below next_offset.
 
-    From `dense_from` on no offset may be missing, see `partition_bounds`."""
+    From `dense_from` on no offset may be missing, see `partition_bounds`.
+    """
 
     end_position: int
     next_offset: int
@@ -50,12 +50,13 @@ class SegmentExtent:
 
 
 def timestamp_of(header: BatchHeader) -> int:
-    """The largest timestamp of the batch's records: -1 for one that compaction emptied, whatever its header kept."""
+    """The largest timestamp of the batch's records: -1 for a batch that compaction emptied, although its header has
+    one."""
     return header.max_timestamp if header.record_count else NO_TIMESTAMP
 
 
 class IndexBuilder:
-    """Index entries of a segment, as its batches are fed in order: the bytes of both files. `path`: of its .log, for
+    """Builds the bytes of both index files from the batches of a segment, fed in order. `path` of its .log is for
     messages."""
 
     def __init__(self, path: str, *, base_offset: int, index_interval_bytes: int) -> None:
@@ -78,7 +79,7 @@ class IndexBuilder:
         self._add_time_entry(entries.time_entry)
 
     def close(self) -> None:
-        """The segment is not active: its time index ends with its largest timestamp."""
+        """For a segment that is not active: its time index ends with its largest timestamp."""
         self._add_time_entry(self.feed.close())
 
     def _add_time_entry(self, entry: TimestampOffset | None) -> None:
@@ -87,7 +88,7 @@ class IndexBuilder:
 
 
 def build_indexes(file: File, *, base_offset: int, extent: SegmentExtent, index_interval_bytes: int) -> IndexBuilder:
-    """Reads the whole segment, CRCs checked: a damaged header must not find its way into an index. Raises
+    """Reads the whole segment and checks CRCs, so that a damaged header does not get into an index. Raises
     CorruptBatchError."""
     builder = IndexBuilder(file.path, base_offset=base_offset, index_interval_bytes=index_interval_bytes)
     walk = walk_headers(
@@ -120,7 +121,7 @@ class SegmentIndexes:
 
     @property
     def is_rebuilt(self) -> bool:
-        """The files were not fit for use."""
+        """The index files were invalid."""
         return self._is_built
 
     def floor_position(self, offset: int, extent: SegmentExtent) -> int:
@@ -154,7 +155,7 @@ class SegmentIndexes:
         return self._offset_index().floor_of_position(position).position
 
     def time_floor(self, timestamp_ms: int, extent: SegmentExtent) -> TimestampOffset:
-        """The last entry at or below the timestamp. The caller holds it against the batch that it names."""
+        """The last entry at or below the timestamp. The caller checks it against its batch."""
         self._drop_if_outgrown(extent)
         index = self._time_index(extent)
         if (
@@ -170,13 +171,13 @@ class SegmentIndexes:
         return index.floor(timestamp_ms)
 
     def last_time_entry(self, extent: SegmentExtent) -> TimestampOffset:
-        """The last entry inside the extent; -1 ms at the base offset when there is none. To be held against its
-        batch."""
+        """The last entry inside the extent; -1 ms at the base offset when there is none. The caller checks it against
+        its batch."""
         self._drop_if_outgrown(extent)
         return self._time_index(extent).last_entry()
 
     def rebuild(self, extent: SegmentExtent) -> None:
-        """Replaces both by what the batches say, in memory."""
+        """Rebuilds both from the batches, in memory."""
         builder = build_indexes(
             self._log_file,
             base_offset=self._base_offset,
@@ -189,7 +190,7 @@ class SegmentIndexes:
         self._known_end_position = extent.end_position
 
     def _drop_if_outgrown(self, extent: SegmentExtent) -> None:
-        """An active segment grows under its reader: look again at its index, now and then."""
+        """An active segment grows while it is open: its index is read again from time to time."""
         if extent.end_position > self._known_end_position + _UNINDEXED_BYTES // 16:
             self._offset_entries = self._time_entries = None
             self._is_built = False

@@ -1,13 +1,13 @@
-"""What a crash left of a compaction or a deletion: finished or removed by the next writer, under the lock.
+"""Leftovers of a compaction or a deletion after a crash. The next writer finishes or removes them, under the lock.
 
     *.deleted                    removed
-    <base>.log.swap              whole and synced: takes its segment's place; segments that it covers go
-    <base>.txnindex.swap alone   that was done but for the last step: segments that it covers may be left
-    *.swap beside .log.cleaned   removed: the compaction had not come that far
-    *.cleaned                    left: somebody may be writing it without the lock; the next compaction removes it
+    <base>.log.swap              whole and synced: replaces its segment; segments that it covers are removed
+    <base>.txnindex.swap alone   only the last step is missing: segments that it covers may be left
+    *.swap beside .log.cleaned   removed: the compaction did not get that far
+    *.cleaned                    kept: a process may be writing it without the lock; the next compaction removes it
     an index or a key filter without its .log    removed
 
-Everything here may be done twice.
+Every step can be repeated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from broker_core.storage.segment_names import (
 
 
 def finish_leftovers(fs: FileSystem, directory: str, listing: FolderListing) -> bool:
-    """Says whether anything changed: list the folder again then."""
+    """Returns whether anything changed; then list the folder again."""
     found = {(name.base_offset, name.kind, name.suffix) for name in listing.leftovers}
     finished = set()
     for base_offset in sorted({base for base, _, suffix in found if suffix == SWAP}):
@@ -60,21 +60,21 @@ def finish_leftovers(fs: FileSystem, directory: str, listing: FolderListing) -> 
 
 
 def remove_cleaned(fs: FileSystem, directory: str, listing: FolderListing) -> None:
-    """Removes what an unfinished compaction wrote. Only for who may compact."""
+    """Removes the files of an unfinished compaction. Only a compactor may call it."""
     for name in listing.leftovers:
         if name.suffix == CLEANED:
             remove_if_there(fs, f"{directory}/{name}")
 
 
 def put_swap_in_place(fs: FileSystem, directory: str, base_offset: int, covered: Iterable[int]) -> None:
-    """Renames `<base>.*.swap` over the segment and drops the segments that it covers. Doing it again is right."""
-    # Of what was there before: not wrong for what is left of it, but made for more.
+    """Renames `<base>.*.swap` over the segment and drops the segments that it covers. Can be repeated."""
+    # The filter of the old segment: still valid for the records that are left, but built for more.
     remove_if_there(fs, segment_path(directory, base_offset, KEY_FILTER))
     for kind in (OFFSET_INDEX, TIME_INDEX, LOG):
         _rename_if_there(fs, segment_path(directory, base_offset, kind))
     fs.sync_directory(directory)
     delete_segments(fs, directory, [covered_base for covered_base in covered if covered_base != base_offset])
-    # The last one: while it is a .swap, covered segments may still lie about.
+    # The last one: while it is a .swap, covered segments may still exist.
     _rename_if_there(fs, segment_path(directory, base_offset, TRANSACTION_INDEX))
     fs.sync_directory(directory)
 
@@ -85,10 +85,10 @@ def _rename_if_there(fs: FileSystem, path: str) -> None:
 
 
 def delete_segments(fs: FileSystem, directory: str, base_offsets: Iterable[int]) -> None:
-    """Removes segments with all their files. After a crash in between the next writer goes on with it."""
+    """Removes segments with all their files. After a crash in between the next writer continues."""
     renamed = []
     for base_offset in base_offsets:
-        # The .log first: what is left without it is known to be rubbish.
+        # The .log first: without it, the segment's other files are recognized as leftovers.
         for kind in (LOG, *INDEX_KINDS, SNAPSHOT, KEY_FILTER):
             path = segment_path(directory, base_offset, kind)
             if fs.exists(path):

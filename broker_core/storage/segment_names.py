@@ -1,11 +1,11 @@
-"""Names of a partition's files, as Kafka gives them: a base offset of twenty digits, a kind, perhaps a suffix.
+"""Names of a partition's files, as in Kafka: a base offset of twenty digits, a kind, and sometimes a suffix.
 
 00000000000000000042.log           a segment's batches; .index .timeindex .txnindex beside it
 00000000000000000042.snapshot      producers before offset 42
 00000000000000000042.keyfilter     ours: which keys a segment that no longer grows may hold
-*.deleted                          on its way out
-*.cleaned                          a compaction is writing it; worth nothing after a crash
-*.swap                             compacted and whole; a crash here is finished, not undone
+*.deleted                          to be removed
+*.cleaned                          a compaction is writing it; incomplete after a crash
+*.swap                             compacted and whole; after a crash the swap is finished, not undone
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SNAPSHOT = "snapshot"
 KEY_FILTER = "keyfilter"
 INDEX_KINDS = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
 SEGMENT_KINDS = (*INDEX_KINDS, LOG)
-"""The .log comes last: what is done to all files of a segment is decided by its state."""
+"""The .log comes last: its state decides how an operation on all files of a segment continues after a crash."""
 _KINDS = (*SEGMENT_KINDS, SNAPSHOT, KEY_FILTER)
 
 DELETED = ".deleted"
@@ -34,7 +34,7 @@ _NAME = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex|snapshot|keyfilter)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFileName:
-    """A file name taken apart. `suffix` is empty for a file in use."""
+    """A parsed file name. `suffix` is empty for a file in use."""
 
     base_offset: int
     kind: str
@@ -57,8 +57,8 @@ def parse_name(name: str) -> SegmentFileName | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderListing:
-    """What a partition's folder holds: base offsets, ascending, per kind of file in use, the leftovers, and the names
-    of the files that belong to no segment."""
+    """The files of a partition's folder: ascending base offsets for each kind of file in use, the leftovers, and the
+    names of files that belong to no segment."""
 
     logs: tuple[int, ...]
     offset_indexes: frozenset[int]
@@ -94,7 +94,7 @@ class FolderListing:
         )
 
     def has_index(self, base_offset: int, kind: str) -> bool:
-        """Whether the segment has this one of its index files."""
+        """Whether the segment has an index file of this kind."""
         if kind == OFFSET_INDEX:
             return base_offset in self.offset_indexes
         return base_offset in (self.time_indexes if kind == TIME_INDEX else self.transaction_indexes)

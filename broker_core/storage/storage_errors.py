@@ -1,4 +1,4 @@
-"""Turns the operating system's refusals into the house's exceptions, where it is known what was being done."""
+"""Turns errors of the operating system into the project's exceptions, where the operation is known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_ACCESS = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 def storage_error(doing: str, directory: str, error: OSError) -> StorageError:
-    """The exception for an OSError met while `doing` something in `directory`."""
+    """The exception for an OSError that occurred while `doing` something in `directory`."""
     reason = error.strerror or str(error)
     where = error.filename or directory
     if error.errno in _NO_SPACE:
@@ -40,7 +40,7 @@ def storage_error(doing: str, directory: str, error: OSError) -> StorageError:
 
 
 class translated:
-    """Raises StorageError or one of its kinds for an OSError inside the block."""
+    """Raises StorageError or a subclass for an OSError inside the block."""
 
     __slots__ = ("_directory", "_doing")
 

@@ -1,6 +1,6 @@
 """From a timestamp to the exact record, inside compressed batches too.
 
-The time index and the headers lead to the batch; its records are then looked at one by one. In a batch with log-append
+The time index and the headers lead to the batch; then its records are checked one by one. In a batch with log-append
 time every record has the batch's timestamp.
 """
 

@@ -1,14 +1,13 @@
-"""A folder in which a real Kafka was stopped while it put a compaction in place, as that Kafka would find it again.
+"""The view of a folder in which a real Kafka stopped during a compaction's swap, as Kafka's next start would see it.
 
 Kafka renames the cleaned files to `*.swap`, then the segments that they replace to `*.deleted`, then drops `.swap`. In
-between, what was compacted is in `*.swap` only: whoever reads the plain names alone finds a hole. At its next start
-Kafka finishes this, and so does this view, in names only:
+between, the compacted records are only in `*.swap`: a reader of the plain names finds a hole. At its next start Kafka
+finishes the swap, and this view does the same, in names only:
 
-    *.cleaned     there was no whole result yet: a .swap at or above the lowest of them is worth nothing
-    <base>.*.swap stands for <base>.*; segments and indexes between the first offset and the last one go
+    *.cleaned     the result was not complete: a .swap at or above the lowest of them is ignored
+    <base>.*.swap replaces <base>.*; segments and indexes between its first and its last offset are hidden
 
-A living Kafka does all this within moments: a name that is gone when it is opened was renamed, and the caller looks
-again.
+A running Kafka does all this quickly: a name that is gone when it is opened was renamed, and the caller lists again.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from broker_core.storage.segment_names import (
 
 
 class SwapsFinished:
-    """A FileSystem for reading. Everything else is the inner one's."""
+    """A FileSystem for reading. All other calls go to the inner one."""
 
     def __init__(self, inner: FileSystem) -> None:
         self._inner = inner
@@ -45,7 +44,7 @@ class SwapsFinished:
         return self._inner.exists(path) or self._is_swapped(path)
 
     def stat(self, path: str) -> FileStat | None:
-        """Of a file that no compaction swaps."""
+        """For a file that no compaction swaps."""
         return self._inner.stat(path)
 
     def list_directory(self, path: str) -> list[str]:

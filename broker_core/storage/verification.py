@@ -1,7 +1,7 @@
 """The deep walk for `streamlog log verify` and `log dump`: every batch, every record, every index entry.
 
-It goes on behind damage where it can: within a segment as long as lengths lead from batch to batch, then with the next
-segment. Nothing is changed.
+It continues after damage where it can: within a segment while the lengths lead from batch to batch, then with the next
+segment. It changes nothing.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ from broker_core.storage.segment_names import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong. `is_damage`: data is affected, not only an index, which readers and writers make
-    anew."""
+    """One problem. `is_damage`: data is affected, not only an index, which readers and writers rebuild."""
 
     file: str
     position: int
@@ -53,7 +52,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpedBatch:
-    """One batch as `log dump` shows it. `problem` None: CRC and records are good."""
+    """One batch, for `log dump`. `problem` None: CRC and records are valid."""
 
     file: str
     position: int
@@ -62,12 +61,12 @@ class DumpedBatch:
 
 
 Progress = Callable[[int, int], None]
-"""(bytes done, bytes in all)"""
+"""(bytes done, bytes in total)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedSegment:
-    """A segment and how much of it is to be verified."""
+    """A segment and how much of it to verify."""
 
     base_offset: int
     extent: SegmentExtent
@@ -75,7 +74,7 @@ class VerifiedSegment:
 
 
 def dump_batches(fs: FileSystem, directory: str, segment: VerifiedSegment) -> Iterator[DumpedBatch]:
-    """Every batch of a segment. Raises CorruptBatchError where lengths no longer lead on."""
+    """Every batch of a segment. Raises CorruptBatchError where a length leads to no batch."""
     path = segment_path(directory, segment.base_offset, LOG)
     file = fs.open(path, writable=False)
     try:
@@ -102,7 +101,7 @@ def verify_partition(
     snapshots: tuple[int, ...],
     progress: Progress | None,
 ) -> list[Finding]:
-    """All that is wrong with the partition, in order of offsets."""
+    """All problems of the partition, in order of offsets."""
     findings: list[Finding] = []
     total_bytes = sum(segment.extent.end_position for segment in segments)
     done_bytes = 0
@@ -140,7 +139,7 @@ def _problem_in(file: File, position: int, header: BatchHeader) -> str | None:
 
 
 def _what(damage: CorruptDataError) -> str:
-    """The problem without the place, which a finding has in fields of its own."""
+    """The problem without the place, for which a finding has its own fields."""
     return str(damage.fields.get("what", damage))
 
 
@@ -220,7 +219,7 @@ def _verify_transactions(
         return
     found = read_small_file(fs, path) or b""
     if segment.base_offset < segment.extent.dense_from:
-        # Compaction drops entries with the records of their transactions; which, nobody can tell any more.
+        # Compaction drops entries with the records of their transactions; which ones can no longer be determined.
         check = TransactionIndex.check(found, base_offset=segment.base_offset, next_offset=segment.extent.next_offset)
         is_right = check.problem is None
     else:
@@ -253,10 +252,10 @@ def _verify_key_filter(fs: FileSystem, directory: str, segment: VerifiedSegment)
             builder.add(keys.column("key"))
         if builder.is_denied_by(stored):
             offset = _first_denied(key_filter, files, extent)
-            # It is believed, and queries miss records: this is not recreated by itself.
+            # Queries trust the filter and miss records, and it is not rebuilt automatically.
             yield _damage(path, 0, offset, "the key filter denies a key that is there: delete the file")
     except CorruptDataError:
-        return  # of the segment itself, and a finding already
+        return  # damage of the segment itself, which is already a finding
     finally:
         files.close()
         key_filter.close()

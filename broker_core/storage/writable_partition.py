@@ -1,8 +1,8 @@
-"""One topic-partition's folder, as its writer sees it: see `readable_partition`.
+"""The folder of one topic-partition, for its writer: see `readable_partition`.
 
-A writable partition takes no lock; the door does. Every method here wants the partition's exclusive lock, those of its
-base classes want none. `refresh` comes first every time the lock was taken; `load`, only once, where nobody else
-writes.
+A writable partition takes no lock; its caller does. Every method here needs the partition's exclusive lock, those of
+its base classes need none. Call `refresh` first each time the lock was acquired; or `load`, only once, if no other
+process writes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _TELL_WHERE_THE_LOG_BEGINS: Final = frozenset({BOUNDS_FILE_NAME, LOG_START_OFFSE
 
 
 class WritablePartition(PartitionRebuilder):
-    """Made by `open`; then `refresh()` under the lock comes before any write."""
+    """Created by `open`. Call `refresh()` under the lock before any write."""
 
     def __init__(
         self,
@@ -81,9 +81,9 @@ class WritablePartition(PartitionRebuilder):
         topic_id: UUID | None,
         keeps_unpublished: bool = True,
     ) -> Self:
-        """As `ReadablePartition.open`. `keeps_unpublished` False: `refresh` cuts what a dead writer left behind the
-        published end, where it would keep whole batches. For a log whose bounds are on the device (`flush`) before an
-        append is acknowledged."""
+        """As `ReadablePartition.open`. `keeps_unpublished` False: `refresh` cuts everything that a dead writer left
+        after the published end, instead of keeping whole batches. For a log that syncs its bounds (`flush`) before it
+        acknowledges an append."""
         found_id = find_topic_id(fs, directory, topic_partition, topic_id)
         return cls(
             fs, directory, topic_partition, config=config, topic_id=found_id, keeps_unpublished=keeps_unpublished
@@ -100,11 +100,11 @@ class WritablePartition(PartitionRebuilder):
         is_folder_durable: bool = False,
         keeps_unpublished: bool = True,
     ) -> None:
-        """Makes the folder with an empty first segment, bounds and, last, partition.metadata: it says that all names
-        before it are on the device. Durable when it returns. `is_folder_durable`: the folder's name is there already.
-        `keeps_unpublished`: as in `open`.
+        """Creates the folder with an empty first segment, bounds and, last, partition.metadata, which shows that all
+        names before it are on the device. Durable when it returns. `is_folder_durable`: the folder's name is already
+        on the device. `keeps_unpublished`: as in `open`.
 
-        Calling it again on a half-made or whole folder finishes it and changes no data. The caller holds the lock that
+        A second call on a half-created or whole folder finishes it and changes no data. The caller holds the lock that
         guards the creation of topics.
         """
         with translated("creating a partition", directory):
@@ -114,7 +114,8 @@ class WritablePartition(PartitionRebuilder):
             if LEADER_EPOCH_FILE_NAME not in listing.others:
                 put_in_place(fs, f"{directory}/{LEADER_EPOCH_FILE_NAME}", b"0\n1\n0 0\n")
             if not listing.logs and not listing.others & _TELL_WHERE_THE_LOG_BEGINS:
-                # Found missing, it would be synced on its own; here all names are, together and at the end.
+                # If `refresh` found it missing, it would sync it on its own; here all names are synced together at the
+                # end.
                 fs.open(segment_path(directory, 0, LOG), writable=True, create=True).close()
             writer = PartitionWriter(fs, directory, topic_partition, TopicConfig(), keeps_unpublished=keeps_unpublished)
             try:
@@ -128,28 +129,29 @@ class WritablePartition(PartitionRebuilder):
                 write_partition_metadata(fs, directory, topic_id)
 
     def refresh(self) -> None:
-        """Learns what other processes did, finishes what a dead one left.
+        """Reads the changes of other processes, and finishes the work of a dead one.
 
-        Whole CRC-true batches behind the published end are kept, synced and published, unless the partition was opened
-        otherwise; the first invalid byte and all behind it is cut. A bad batch below the published end is corruption:
-        CorruptBatchError, nothing cut.
+        Whole batches with a valid CRC after the published end are kept, synced and published, unless the partition was
+        opened with `keeps_unpublished` False. The first invalid byte and all after it are cut. A bad batch below the
+        published end is corruption: CorruptBatchError, nothing is cut.
         """
         self._writer.refresh()
 
     def load(self) -> None:
-        """The same where no other process writes: only once, and after an error."""
+        """The same if no other process writes: reads only at the first call and after an error."""
         self._writer.loaded()
 
     def append(self, batches: bytearray, *, now_ms: int) -> AppendOutcome:
-        """Validates, places (in `batches`, in place), writes, syncs, publishes: all of it or nothing.
+        """Validates, assigns offsets (in `batches`, in place), writes, syncs, publishes: all of it or nothing.
 
         Raises what `log.PartitionLog.plan_append` raises (RecordTooLargeError, InvalidRecordError, CorruptBatchError,
-        OutOfOrderSequenceError, ProducerFencedError, ...) and DiskFullError. After any of them the store goes on.
+        OutOfOrderSequenceError, ProducerFencedError, ...) and DiskFullError. The partition stays usable after each of
+        them.
         """
         return self._append(batches, now_ms, AppendOrigin.CLIENT)
 
     def append_control(self, batches: bytearray, *, now_ms: int, is_synced: bool = True) -> AppendOutcome:
-        """Appends batches that a coordinator made: end-transaction markers, offset commits, its own log's records.
+        """Appends batches of a coordinator: end-transaction markers, offset commits, its own log's records.
 
         `is_synced` False: visible to all processes, on the device with the next append that is synced.
         """
@@ -158,17 +160,17 @@ class WritablePartition(PartitionRebuilder):
     def append_group(
         self, requests: Sequence[AppendRequest], *, now_ms: int, is_synced: bool
     ) -> list[AppendOutcome | StreamlogError]:
-        """Several appends with one sync and one publish, see `append_group`. What became of each, in order: a refused
-        one fails alone; when the disk refuses, nothing of any of them is kept and each has that StorageError."""
+        """Several appends with one sync and one publish, see `append_group`. Returns the outcome of each, in order: a
+        refused one fails alone; when the disk fails, no part of any is kept and each has that StorageError."""
         try:
             return append_group(self._writer.loaded(), requests, now_ms=now_ms, is_synced=is_synced)
         except StorageError as error:
             return [error] * len(requests)
 
     def begin_append(self, requests: Sequence[AppendRequest], *, now_ms: int) -> PendingAppends:
-        """The same up to the sync, of as many of them as get an outcome: those before the first that begins a segment.
+        """The same up to the sync, for the appends before the first that begins a segment: only these have an outcome.
 
-        The exclusive lock is held until the rest was done. Raises StorageError: then nothing of any of them is kept.
+        The exclusive lock is held until the rest is done. Raises StorageError: then no part of any append is kept.
         """
         return begin_append(self._writer.loaded(), requests, now_ms=now_ms, is_synced=True, may_roll=False)
 
@@ -182,15 +184,15 @@ class WritablePartition(PartitionRebuilder):
         return partition_bounds(self._writer.published)
 
     def flush(self) -> None:
-        """Puts what is published on the device, and the bounds that name it."""
+        """Syncs everything that is published, and its bounds."""
         self._writer.loaded().flush()
 
     def producer_entries(self) -> dict[int, ProducerEntry]:
-        """All producers that the partition remembers, as of the last refresh or append; a copy."""
+        """The state of all producers of the partition, as of the last refresh or append; a copy."""
         return dict(self._writer.loaded().log.producers.entries)
 
     def producer_entry(self, producer_id: int) -> ProducerEntry | None:
-        """What the partition remembers of a producer, as of the last refresh or append."""
+        """The state of a producer, as of the last refresh or append."""
         return self._writer.loaded().log.producers.entries.get(producer_id)
 
     def open_transactions(self) -> dict[int, int]:
@@ -203,7 +205,7 @@ class WritablePartition(PartitionRebuilder):
         return self._writer.remembered_producers
 
     def remember_producers(self, remembered: RememberedProducers) -> None:
-        """Takes them with the first refresh, if nobody appended meanwhile."""
+        """Uses them at the first refresh, if no other writer appended meanwhile."""
         self._writer.remember_producers(remembered)
 
     def delete_records(self, before_offset: int) -> int:
@@ -214,9 +216,9 @@ class WritablePartition(PartitionRebuilder):
         return maintenance.delete_records(self._writer.loaded(), before_offset)
 
     def apply_retention(self, now_ms: int, *, pinned_offset: int | None = None) -> int:
-        """Drops segments by retention.ms, retention.bytes and log start. Returns how many.
+        """Drops segments by retention.ms, retention.bytes and log start. Returns their number.
 
-        Neither time nor size takes a record at or above `pinned_offset`.
+        Neither time nor size removes a record at or above `pinned_offset`.
         """
         return maintenance.apply_retention(self._writer.loaded(), now_ms, pinned_offset=pinned_offset)
 
@@ -225,20 +227,20 @@ class WritablePartition(PartitionRebuilder):
         return roll_segment(self._writer.loaded(), now_ms)
 
     def truncate_to(self, offset: int) -> None:
-        """Removes every batch that reaches `offset` or begins behind it."""
+        """Removes every batch that reaches `offset` or begins after it."""
         maintenance.truncate_to(self._writer.loaded(), offset)
 
     def plan_compaction(self, now_ms: int) -> CompactionJob | None:
-        """None: nothing to do now, by min.cleanable.dirty.ratio and the compaction lags."""
+        """None: nothing to do now, according to min.cleanable.dirty.ratio and the compaction lags."""
         job = plan_partition_compaction(self._writer.loaded(), now_ms)
         return job if job is not None and job.plan.is_due else None
 
     def swap_compaction(self, cleaned: CleanedSegments) -> CompactionReport:
-        """Puts the result in place; a report of zeros when segments have changed meanwhile and it was thrown away."""
+        """Puts the result in place; a report of zeros when segments changed meanwhile and the result was discarded."""
         return swap_segments(self._writer.loaded(), cleaned)
 
     def compact(self, now_ms: int, memory_bytes: int, *, digest_key: bytes | None = None) -> CompactionReport:
-        """All three parts, as often as the key table fills up, under one lock. `digest_key`: 16 random bytes."""
+        """All three parts, repeated while the key table fills up, under one lock. `digest_key`: 16 random bytes."""
         digest_key = digest_key or blake2b(f"{self.topic_id} {now_ms}".encode(), digest_size=16).digest()
         total = CompactionReport()
         job = self.plan_compaction(now_ms)
@@ -249,8 +251,8 @@ class WritablePartition(PartitionRebuilder):
         return total
 
     def place_key_filter(self, segment: ClosedSegment) -> bool:
-        """Puts what was written beside its segment; False, and it is thrown away, when that is not there any more as it
-        was."""
+        """Puts the written filter beside its segment. False if the segment is gone or changed; then the filter is
+        discarded."""
         with translated("placing a key filter", self.directory):
             if segment in self._reader.closed_segments():
                 place_key_filter(self._fs, self.directory, segment)
@@ -259,7 +261,7 @@ class WritablePartition(PartitionRebuilder):
             return False
 
     def close(self) -> None:
-        """Closes all files. What was appended is durable already."""
+        """Closes all files. Appends are durable already."""
         super().close()
         self._writer.close()
 
