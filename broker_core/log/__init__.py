@@ -1,1 +1,2 @@
-"""Machines of one partition's log: what to append where, what to keep, what to drop. No files, no clock, no dice."""
+"""State machines of a partition's log: what to append where, what to keep and what to drop. No files, clock or
+randomness."""

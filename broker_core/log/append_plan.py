@@ -1,8 +1,8 @@
-"""What an append does to the files: which bytes go to which segment, where the log rolls, what the indexes get.
+"""The file changes of an append: which bytes go to which segment, where the log rolls, which index entries are added.
 
-A segment rolls before a batch, by Kafka's rules: the batch would carry it over segment.bytes; the batch's largest
-timestamp lies more than segment.ms behind the segment's first (or that long has passed since it was begun, where the
-first batch has none); an index is full; the batch's last offset is too far from the segment's base for an index entry.
+A segment rolls before a batch by Kafka's rules: with the batch it would exceed segment.bytes; the batch's largest
+timestamp is more than segment.ms after the segment's first (or, if the first batch has none, the segment is older than
+that); an index is full; the batch's last offset is too far from the segment's base for an index entry.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from broker_core.record.control_records import EndTransactionMarker
 
 
 class SegmentRun(NamedTuple):
-    """Batches of an append that go to one segment, and what its indexes get.
+    """Batches of an append that go to one segment, and their index entries.
 
-    A run with `is_roll` first closes the active segment (its time index gets `closing_time_entry`, a producer snapshot
-    is taken at `base_offset`) and opens a segment at `base_offset`.
+    A run with `is_roll` first closes the active segment (`closing_time_entry` goes to its time index, a producer
+    snapshot is taken at `base_offset`) and opens a segment at `base_offset`.
     """
 
     is_roll: bool
     file_position: int
-    """Byte of the segment's file where the run begins: the segment's size so far."""
+    """Position in the segment's file where the run begins: the segment's size so far."""
     from_position: int
     until_position: int
     """Range of bytes of the plan's buffer."""
     headers: tuple[BatchHeader, ...]
     markers: tuple[EndTransactionMarker | None, ...]
     closing_time_entry: TimestampOffset | None
-    """For the segment that the roll closes."""
+    """The last time entry of the segment that the roll closes."""
     feed: SegmentIndexFeed
-    """Of the segment, as it stands behind the run: the log takes it over, so a plan is carried out once."""
+    """The segment's feed after the run. The log takes it over, so a plan can be applied only once."""
     offset_entries: tuple[OffsetPosition, ...]
     time_entries: tuple[TimestampOffset, ...]
     aborted_transactions: tuple[AbortedTransactionEntry, ...]
@@ -58,9 +58,9 @@ class SegmentRun(NamedTuple):
 
 
 class AppendPlan(NamedTuple):
-    """What an append does. `buffer` has offsets and leader epoch in place.
+    """The plan of an append. `buffer` has offsets and leader epoch in place.
 
-    No runs: every batch is a known retry and `result` says where it is; there is nothing to write.
+    No runs: every batch is a known retry, `result` has its offsets, and there is nothing to write.
     """
 
     buffer: WritableBytes
@@ -68,17 +68,18 @@ class AppendPlan(NamedTuple):
     result: AppendResult
     log_end_offset: int
     is_new_leader_epoch: bool
-    """The leader-epoch checkpoint is to be written once this is appended."""
+    """Write the leader-epoch checkpoint after this append."""
     now_ms: int
 
     @property
     def has_roll(self) -> bool:
-        # Only the first run may go on with the segment that is active.
+        # Only the first run may continue the active segment.
         return bool(self.runs) and (self.runs[0].is_roll or len(self.runs) > 1)
 
 
 class PlacedBatch(NamedTuple):
-    """One batch of an append: its header with the offsets it gets, its bytes in the buffer, what it completes."""
+    """One batch of an append: its header with assigned offsets, its bytes in the buffer, the transaction it
+    completes."""
 
     header: BatchHeader
     marker: EndTransactionMarker | None
@@ -131,7 +132,7 @@ class _RunDraft:
 def plan_runs(
     feed: SegmentIndexFeed, batches: Sequence[PlacedBatch], *, config: TopicConfig, now_ms: int, log_name: str = ""
 ) -> tuple[SegmentRun, ...]:
-    """Spreads the batches over the active segment (followed by `feed`, which is not changed) and the ones after it.
+    """Distributes the batches over the active segment (`feed` follows it and is not changed) and the ones after it.
     `log_name`: see `roll_jitter_ms`."""
     feed = feed.copy()
     if len(batches) == 1 and not must_roll(feed, batches[0].header, config=config, now_ms=now_ms, log_name=log_name):
@@ -161,7 +162,7 @@ def plan_runs(
 
 
 def _only_run(feed: SegmentIndexFeed, batch: PlacedBatch) -> SegmentRun:
-    """Of an append of one batch, as nearly all are; the feed goes on with it."""
+    """For an append of one batch, as nearly all are. Changes the feed."""
     header, marker, position, completed = batch
     file_position = feed.size_bytes
     offset_entry, time_entry = feed.add(header)
@@ -181,7 +182,7 @@ def _only_run(feed: SegmentIndexFeed, batch: PlacedBatch) -> SegmentRun:
 
 
 def must_roll(feed: SegmentIndexFeed, header: BatchHeader, *, config: TopicConfig, now_ms: int, log_name: str) -> bool:
-    """Whether the batch must open a new segment. Never asked of an empty one: it would stay empty for ever."""
+    """Whether the batch must open a new segment. Not called for an empty segment, which would stay empty forever."""
     size_bytes, last_offset = feed.size_bytes, header.last_offset
     if size_bytes == 0:
         return last_offset - feed.base_offset > INDEX_ENTRY_OFFSET_DELTA_MAX
@@ -200,14 +201,14 @@ def must_roll(feed: SegmentIndexFeed, header: BatchHeader, *, config: TopicConfi
 
 
 def roll_jitter_ms(log_name: str, base_offset: int, config: TopicConfig) -> int:
-    """How much earlier than segment.ms a segment rolls: less than segment.jitter.ms. It follows from the segment's
-    name: the same after a restart, and another one for partitions that were begun together."""
+    """How much earlier than segment.ms a segment rolls: less than segment.jitter.ms. Derived from the segment's name:
+    the same after a restart, and different for partitions that began together."""
     most_ms = min(config.segment_jitter_ms, config.segment_ms)
     return zlib.crc32(f"{log_name}/{base_offset}".encode()) % most_ms if most_ms else 0
 
 
 def aborted_entry(completed: CompletedTransaction) -> AbortedTransactionEntry:
-    """The transaction-index entry of a transaction that ended by an abort."""
+    """The transaction-index entry of an aborted transaction."""
     return AbortedTransactionEntry(
         producer_id=completed.producer_id,
         first_offset=completed.first_offset,

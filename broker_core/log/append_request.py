@@ -1,4 +1,4 @@
-"""One append, as one value from whoever asks for it to the store that carries it out.
+"""One append as a value, from its caller to the store that writes it.
 
 handlers/produce ─┐
 coordinators ─────┼─► Replica ─► AppendQueue ─► WritablePartition ─► PartitionLog.plan_append
@@ -25,10 +25,10 @@ def _tell_nobody(_: object) -> None:
 
 
 class AppendRequest(NamedTuple):
-    """`batches` get their offsets in place. `header`: of the only batch, if it was read already.
+    """Offsets are written into `batches` in place. `header`: that of the only batch, if it was already read.
 
-    A broker calls one of `on_done` and `on_error` on its loop; callers of a store get the outcome instead. A client's
-    batch must claim no offset, as in Kafka, unless `ignores_claimed_offset`.
+    A broker calls `on_done` or `on_error` on its loop; a store returns the outcome instead. A client's batch must have
+    base offset 0, as in Kafka, unless `ignores_claimed_offset`.
     """
 
     batches: WritableBytes
@@ -44,8 +44,8 @@ class AppendRequest(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """The first batch is not compressed: of a client's, which has no other, the records can be looked at as they
-        are. What coordinators write is never compressed."""
+        """The first batch is not compressed: its records can be read without decoding. A client's append has only one
+        batch; coordinators never compress."""
         batches = self.batches
         return len(batches) > _CODEC_POSITION and not batches[_CODEC_POSITION] & COMPRESSION_MASK
 

@@ -1,8 +1,8 @@
-"""Rebuilds a batch from some of its records, as compaction leaves it.
+"""Rebuilds a batch from the records that survive compaction.
 
 Base offset, last offset, producer fields and leader epoch stay, so offsets and the producer's last sequence survive.
-Surviving records keep their bytes; only where a delete horizon is set does the base timestamp become the horizon, and
-each record's timestamp delta is written again against it (KIP-534). The content is compressed as it was before.
+Surviving records keep their bytes. Only if a delete horizon is set, the base timestamp becomes the horizon and each
+record's timestamp delta is rewritten relative to it (KIP-534). The compression codec stays the same.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def filter_batch(
     config: TopicConfig,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """The batch with the records that `survives` names, one truth value a record; at least one must.
+    """The batch with the records for which `survives` is true. It has one bool per record; at least one is true.
 
-    `batch` is the whole batch, its CRC checked. `delete_horizon_ms`: set it; None: leave it as it is or is not.
-    Raises CorruptBatchError when the content is not `header.record_count` records.
+    `batch` is the whole batch, its CRC checked. `delete_horizon_ms`: the new horizon; None: keep the batch's own, if
+    any. Raises CorruptBatchError when the content does not have `header.record_count` records.
     """
     assert len(survives) == header.record_count, f"{len(survives)} verdicts for {header.record_count} records"
     codec = header.compression_type

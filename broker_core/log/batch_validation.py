@@ -1,13 +1,13 @@
-"""What is checked of batches before they may enter a partition, as a Kafka 4.3 broker does.
+"""Validates batches before they are appended to a partition, as a Kafka 4.3 broker does.
 
-Every batch: magic 2, whole, CRC-true. Unless another log has checked it already: records well-formed, as many as the
-header says, offset deltas 0..n-1; size within max.message.bytes; timestamps within message.timestamp.{before,after}.
-max.ms; a key where the topic is compacted. From a client besides: no control batch, and one producer for all batches.
-A marker is never too large: a setting below its 78 bytes would keep a transaction from ever ending.
-Then the batch is made what the topic wants: true largest timestamp, log-append time, the topic's codec. A batch that is
-so already stays as it came; its records never become Python objects.
+Every batch: magic 2, whole, valid CRC. Unless another log has already checked it: records well-formed and as many as
+the header has, offset deltas 0..n-1; size within max.message.bytes; timestamps within message.timestamp.{before,after}.
+max.ms; a key if the topic is compacted. From a client also: no control batch, and one producer for all batches.
+A marker is never too large: otherwise, with a setting below its 78 bytes, a transaction could never end.
+Then the batch is adapted to the topic: correct largest timestamp, log-append time, the topic's codec. A batch that
+already fits stays unchanged; its records never become Python objects.
 
-An append may hold several batches, where Kafka's produce request holds one; base offsets in them do not matter.
+An append may hold several batches, where Kafka's produce request holds one; their base offsets are ignored.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ from broker_core.record.kernel_protocol import TIMESTAMP_MS_LIMIT
 class ValidatedBatches(NamedTuple):
     """Batches that may be appended. `log_append_time_ms` is -1 with create time.
 
-    `buffer` is the caller's own unless a batch had to be rebuilt in another codec. One header and one position (bytes
-    in `buffer`) a batch; `markers` is set for control batches that end a transaction.
+    `buffer` is the caller's own unless a batch was rebuilt in another codec. Each batch has one header and one position
+    (bytes in `buffer`); `markers` has the markers of control batches that end a transaction.
     """
 
     buffer: WritableBytes
@@ -80,7 +80,7 @@ def validate_batches(
     header: BatchHeader | None = None,
 ) -> ValidatedBatches:
     """`name` is the topic-partition, for messages. Timestamps are written into `batches` in place, offsets are not.
-    `header`: of the only batch, if it was read already.
+    `header`: that of the only batch, if it was already read.
 
     Raises CorruptBatchError, UnsupportedFormatError, RecordTooLargeError, InvalidRecordError, InvalidTimestampError,
     ProducerFencedError.
@@ -96,7 +96,7 @@ def validate_batches(
     if not found:
         raise InvalidRecordError(f"{name}: an append without a batch")
     for position, header in found:
-        # Before anything is read of it, or inflated: a batch above the bound is refused whatever it holds.
+        # Before its content is read or decompressed: a batch above the limit is refused in any case.
         if origin is not AppendOrigin.REPLICATION and not header.is_control:
             _check_size(name, header, config)
         check_crc(batches, position, header)
@@ -117,7 +117,7 @@ def validate_batches(
             for position, _ in iter_headers(batches):
                 write_log_append_time(batches, position, now_ms)
         if is_changed:
-            # As they are now: with other timestamps, or in another codec.
+            # Read again: the timestamps or the codec may have changed.
             found = list(iter_headers(batches))
     for _, header in found:
         if not header.is_control:
@@ -134,8 +134,8 @@ def validate_batches(
 
 
 def _is_plain(batches: WritableBytes, header: BatchHeader, config: TopicConfig, now_ms: int) -> bool:
-    """Whether the only batch may be appended exactly as it came, as nearly every one may: seen in one native walk.
-    False says nothing; `validate_batches` then finds out step by step."""
+    """Whether the only batch may be appended unchanged, as nearly every one may. Found in one native walk. False is no
+    verdict: `validate_batches` then checks step by step."""
     base_timestamp_ms, header_max_ms, producer_id, producer_epoch, base_sequence = header[7:12]
     if (
         not config.takes_plain_as_they_come
@@ -162,7 +162,7 @@ def read_marker(buffer: Buffer, position: int, header: BatchHeader) -> EndTransa
 
 
 def _check_client(name: str, headers: Sequence[BatchHeader]) -> None:
-    """What only a client could get wrong in a header."""
+    """Checks of a header that only a client can fail."""
     for header in headers:
         if header.is_control:
             raise InvalidRecordError(f"{name}: clients may not write control records")
@@ -189,8 +189,8 @@ def _validate_data(
     name: str,
     first_index: int,
 ) -> bool:
-    """Looks into a data batch; puts its true largest timestamp into the header. Whether that changed it.
-    `first_index`: how many records lie before it in the append."""
+    """Checks the records of a data batch and sets the correct largest timestamp in the header. Returns whether that
+    changed it. `first_index`: the number of records before it in the append."""
     if header.record_count == 0 or header.record_count != header.last_offset_delta + 1:
         raise InvalidRecordError(
             f"{name}: a batch of {header.record_count} records with offsets 0 to {header.last_offset_delta}"
@@ -199,13 +199,13 @@ def _validate_data(
     try:
         summary = inspect_records(batches, position, header=header)
     except CorruptBatchError as error:
-        # Its CRC is right: so it was sent.
+        # Its CRC is valid, so the client sent it like this.
         raise InvalidRecordError(f"{name}: {error.message}") from error
     _refuse_records(name, batches, position, header, summary, config, now_ms, first_index)
     if not summary.is_contiguous:
         raise InvalidRecordError(f"{name}: the offset deltas of a batch of {header.record_count} records have gaps")
     if config.message_timestamp_type is TimestampType.CREATE_TIME:
-        # Where the topic has create time, Kafka takes the bit away and the batch in.
+        # If the topic has create time, Kafka clears the bit and accepts the batch.
         max_timestamp_ms = max(NO_TIMESTAMP, summary.max_timestamp_ms)
         if is_log_append or max_timestamp_ms != header.max_timestamp:
             write_timestamps(
@@ -225,7 +225,7 @@ def _refuse_records(
     now_ms: int,
     first_index: int,
 ) -> None:
-    """Raises InvalidRecordError or, if a timestamp is among what is wrong, InvalidTimestampError."""
+    """Raises InvalidRecordError or, if one of the errors is a timestamp, InvalidTimestampError."""
     has_create_time = config.message_timestamp_type is TimestampType.CREATE_TIME
     if not has_create_time and header.timestamp_type is TimestampType.LOG_APPEND_TIME:
         raise refusal_of_timestamp_type(name, summary.record_count, first_index=first_index)
@@ -248,7 +248,7 @@ def _refuse_records(
 
 
 def _in_codec(batches: WritableBytes, found: Sequence[tuple[int, BatchHeader]], config: TopicConfig) -> WritableBytes:
-    """The batches in the codec that the topic asks for; the same buffer when they are."""
+    """The batches in the topic's codec; the same buffer if they already are."""
     codec = config.codec
     if codec is None or all(header.is_control or header.compression_type is codec for _, header in found):
         return batches

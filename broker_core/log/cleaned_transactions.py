@@ -1,7 +1,7 @@
-"""Follows transactions while compaction reads a log: which batches were aborted, which markers may go.
+"""Follows transactions while compaction reads a log: which batches were aborted, which markers may be removed.
 
-A marker is kept as long as a batch of its transaction was met in this pass (it goes now, or stays): only a pass that
-meets the marker alone may let it go, and then not before its delete horizon.
+A marker is kept if this pass read a batch of its transaction, kept or removed. Only a pass that reads the marker
+alone may remove it, and not before its delete horizon.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ class _AbortedTransaction:
 
 
 class CleanedTransactions:
-    """`aborted`: those that overlap the batches to come. Give every batch to `on_data` or `on_control`, in order."""
+    """`aborted`: the transactions that overlap the next batches. Pass every batch to `on_data` or `on_control`, in
+    order."""
 
     def __init__(self, aborted: Iterable[AbortedTransactionEntry]) -> None:
         self._coming = sorted(aborted, key=_first_offset, reverse=True)
@@ -30,7 +31,7 @@ class CleanedTransactions:
         self._retained: list[AbortedTransactionEntry] = []
 
     def on_data(self, header: BatchHeader) -> bool:
-        """Whether the batch belongs to an aborted transaction: its records can go."""
+        """Whether the batch belongs to an aborted transaction: then its records can be removed."""
         self._begin_until(header)
         if not header.is_transactional:
             return False
@@ -42,7 +43,7 @@ class CleanedTransactions:
         return True
 
     def on_control(self, header: BatchHeader, marker: EndTransactionMarker | None) -> bool:
-        """Whether nothing of the marker's transaction is left. `marker` None: emptied earlier, or not a marker."""
+        """Whether no batch of the marker's transaction is left. `marker` None: emptied earlier, or not a marker."""
         self._begin_until(header)
         if marker is None:
             return header.record_count == 0
@@ -58,19 +59,19 @@ class CleanedTransactions:
         return False
 
     def take_retained(self) -> tuple[AbortedTransactionEntry, ...]:
-        """Aborted transactions whose markers were met and kept since the last call."""
+        """Aborted transactions whose markers were read and kept since the last call."""
         retained, self._retained = tuple(self._retained), []
         return retained
 
     def _begin_until(self, header: BatchHeader) -> None:
         while self._coming and self._coming[-1].first_offset <= header.last_offset:
             entry = self._coming.pop()
-            # Reading may begin in the middle of a log: what ended before has no batches to come.
+            # Reading may begin in the middle of a log: transactions that ended before have no further batches.
             if entry.last_offset >= header.base_offset:
                 self._aborted[entry.producer_id] = _AbortedTransaction(entry)
 
     def _aborted_at(self, header: BatchHeader) -> _AbortedTransaction | None:
-        """The producer's aborted transaction that the batch lies in."""
+        """The producer's aborted transaction that contains the batch."""
         aborted = self._aborted.get(header.producer_id)
         return aborted if aborted is not None and aborted.entry.last_offset >= header.base_offset else None
 

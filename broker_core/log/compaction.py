@@ -1,20 +1,20 @@
-"""What survives compaction: two readings of batches, as Kafka's LogCleaner.
+"""Decides what survives compaction, in two readings of the batches, as Kafka's LogCleaner does.
 
     compaction = Compaction(plan, ...)
     compaction.index(buffer)    the dirty batches, from the segment that holds plan.first_dirty_offset on, until True
     compaction.end_index()      now `end_offset` is final: the cleaner checkpoint after this pass
     per group of segments (those that begin below end_offset, see compaction_plan.group_segments), in log order:
         compaction.clean(buffer)                   all their batches; what it returns is the group's new segment
-        compaction.take_aborted_transactions()     and this is its transaction index
+        compaction.take_aborted_transactions()     returns its transaction index
 
 A record below `end_offset` survives if it is the newest of its key; a tombstone only until its batch's delete horizon
 passes (KIP-534: attribute bit 6, base timestamp = horizon, set when it is first cleaned); an empty value is no
-tombstone; a record without key goes. Records of aborted transactions go. A marker stays until a pass meets nothing of
-its transaction and its own horizon has passed. A batch without survivors goes, unless it is its producer's last (kept
-empty: the last sequence) or the last before the plan's end (kept empty: the end of what was cleaned). Batches keep base
-and last offset. A batch of which all records survive is copied as it is.
+tombstone; a record without a key is removed. Records of aborted transactions are removed. A marker stays until a pass
+finds no batch of its transaction and its own horizon has passed. A batch without survivors is removed, unless it is its
+producer's last (kept empty, for the last sequence) or the last before the plan's end (kept empty, to mark the end of
+the cleaned part). Batches keep base and last offset. A batch whose records all survive is copied unchanged.
 
-Nothing here touches the log: a pass that is broken off leaves no trace.
+Nothing here changes the log: an aborted pass has no effect.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from broker_core.record.batch_reader import check_crc, iter_headers
 
 @dataclass(slots=True, kw_only=True)
 class CompactionCounts:
-    """What the cleaning did so far. `keyless_records`: dropped because a compacted topic holds none."""
+    """Statistics of the cleaning so far. `keyless_records`: dropped, because a compacted topic has none."""
 
     bytes_read: int = 0
     bytes_written: int = 0
@@ -53,8 +53,8 @@ class Compaction:
     """One pass over one partition.
 
     `aborted`: all aborted transactions that overlap the log up to the plan's end, from the transaction indexes.
-    `producers`: ProducerState.entries. `digest_key`: 16 or more random bytes. `memory_bytes` bounds the key table; one
-    batch at a time is decoded besides.
+    `producers`: ProducerState.entries. `digest_key`: 16 or more random bytes. `memory_bytes` limits the key table; one
+    decoded batch at a time comes on top.
     """
 
     def __init__(
@@ -72,27 +72,27 @@ class Compaction:
         self.plan = plan
         self.counts = CompactionCounts()
         self.is_full = False
-        """The key table filled up: the pass ends below the plan's end; run another one after it."""
+        """The key table is full: the pass ends below the plan's end; run another one after it."""
         self._config = config
         self._now_ms = now_ms
         self._map = OffsetMap(memory_bytes=memory_bytes, digest_key=digest_key)
         self._map.latest_offset = plan.first_dirty_offset - 1
         self._indexed = CleanedTransactions(aborted)
         self._cleaned = CleanedTransactions(aborted)
-        # A copy: the log may go on while a pass runs, and a producer's last batch must be judged by one moment.
+        # A copy: the log may grow during a pass, and all decisions about a producer's last batch need the same state.
         self._last_batches = {
             producer_id: (entry.last_data_offset, entry.producer_epoch) for producer_id, entry in producers.items()
         }
 
     @property
     def end_offset(self) -> int:
-        """Behind the last offset of this pass; final once indexing ended."""
+        """The end offset (exclusive) of this pass; final once indexing ended."""
         return self._map.latest_offset + 1
 
     def index(self, buffer: Buffer) -> bool:
-        """Takes whole batches in offset order; those below the dirty section do no harm.
+        """Adds whole batches in offset order; those below the dirty section are allowed.
 
-        True: no more are needed, the plan's end is reached or the table is full. Raises CorruptBatchError.
+        True: no more are needed, because the plan's end is reached or the table is full. Raises CorruptBatchError.
         """
         view = memoryview(buffer)
         for position, header in iter_headers(view):
@@ -109,12 +109,12 @@ class Compaction:
         return self.is_full
 
     def end_index(self) -> None:
-        """The dirty section was fed to its end, or `index` said True."""
+        """Call this when the dirty section was fed to its end, or `index` returned True."""
         if not self.is_full:
             self._map.latest_offset = self.plan.until_offset - 1
 
     def clean(self, buffer: Buffer) -> bytearray:
-        """Takes whole batches in offset order; gives the surviving ones. Raises CorruptBatchError."""
+        """Takes whole batches in offset order and returns the surviving ones. Raises CorruptBatchError."""
         view = memoryview(buffer)
         survivors = bytearray()
         for position, header in iter_headers(view):
@@ -126,7 +126,7 @@ class Compaction:
         return survivors
 
     def take_aborted_transactions(self) -> tuple[AbortedTransactionEntry, ...]:
-        """The transaction index of the segment that was just cleaned into; the next group starts afresh."""
+        """The transaction index of the segment that was just written; the next group starts empty."""
         return self._cleaned.take_retained()
 
     def _index_records(self, header: BatchHeader, batch: memoryview) -> None:
@@ -135,7 +135,7 @@ class Compaction:
             if key is None or offset < first_dirty_offset:
                 continue
             if not self._map.put(key, offset):
-                # Up to the record before, everything is in the map; from this one on the next pass goes on.
+                # The map has every record before this one; the next pass continues from here.
                 self.is_full = True
                 return
             self._map.latest_offset = offset
@@ -182,7 +182,7 @@ class Compaction:
         return survives, has_tombstone
 
     def _is_last_of_producer(self, header: BatchHeader) -> bool:
-        """Whether a producer's state hangs on this batch: its last sequence or, with no data left, its epoch."""
+        """Whether a producer's state depends on this batch: its last sequence or, with no data left, its epoch."""
         last = self._last_batches.get(header.producer_id)
         if last is None or header.producer_id < 0:
             return False
@@ -193,10 +193,10 @@ class Compaction:
 
 
 def _records(header: BatchHeader, batch: memoryview) -> Iterator[tuple[bytes | None, int, bool]]:
-    """(key, offset, is a tombstone) of every record of a data batch; content is checked by the decoder."""
+    """(key, offset, is a tombstone) of every record of a data batch; the decoder checks the content."""
     if header.record_count == 0:
         return iter(())
-    # Loaded where something is compacted: a broker that decodes nothing has no use for pyarrow.
+    # Imported here, where compaction runs: a broker that decodes nothing does not need pyarrow.
     from broker_core.record.columns import decode
 
     decoded = decode(

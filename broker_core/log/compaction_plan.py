@@ -1,4 +1,4 @@
-"""When and what to compact: Kafka's LogCleanerManager rules for one partition, and how segments are grouped.
+"""Decides when and what to compact: Kafka's LogCleanerManager rules for one partition, and the groups of segments.
 
 The dirty section runs from the cleaner's checkpoint to the first offset that may not be cleaned: the last stable
 offset, the active segment, or the first segment younger than min.compaction.lag.ms. A partition is due when the dirty
@@ -18,7 +18,7 @@ from broker_core.model.topic_config import TopicConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """`first_dirty_offset`..`until_offset` (exclusive) is dirty and may be cleaned. `is_due`: worth it now."""
+    """`first_dirty_offset`..`until_offset` (exclusive) is dirty and may be cleaned. `is_due`: it should run now."""
 
     first_dirty_offset: int
     until_offset: int
@@ -26,7 +26,7 @@ class CompactionPlan:
     dirty_bytes: int
     is_due: bool
     must_reset_checkpoint: bool
-    """The checkpoint was out of the log's range; `first_dirty_offset` is to be written to it."""
+    """The checkpoint was outside the log; write `first_dirty_offset` to it."""
 
 
 def plan_compaction(
@@ -72,7 +72,7 @@ def plan_compaction(
 
 
 def _is_overdue(dirty: Sequence[Segment], config: TopicConfig, now_ms: int) -> bool:
-    """Whether a record has waited longer than max.compaction.lag.ms, going by the first batch of each dirty segment."""
+    """Whether a record is older than max.compaction.lag.ms, by the first batch of each dirty segment."""
     first_ms = [segment.first_timestamp_ms for segment in dirty if segment.first_timestamp_ms > 0]
     return bool(first_ms) and min(first_ms) < now_ms - config.max_compaction_lag_ms
 
@@ -90,7 +90,7 @@ def group_segments(segments: Sequence[Segment], *, config: TopicConfig) -> tuple
             bool(group)
             and sum(other.size_bytes for other in group) + segment.size_bytes <= config.segment_bytes
             and sum(other.index_size_bytes for other in group) + segment.index_size_bytes <= config.segment_index_bytes
-            # An empty segment holds no offset that could be too far: or one would be left every 2**31 offsets.
+            # An empty segment has no offset that could be too far. Otherwise one would remain every 2**31 offsets.
             and (
                 segment.size_bytes == 0
                 or segment.next_offset - 1 - group[0].base_offset <= INDEX_ENTRY_OFFSET_DELTA_MAX

@@ -1,17 +1,17 @@
-"""Which keys a closed segment may hold: its key filter, a Bloom filter beside it in `<base offset>.keyfilter`.
+"""The key filter of a closed segment: a Bloom filter of its keys, beside it in `<base offset>.keyfilter`.
 
     0  magic "SLKF"           16  where the next segment begins    44  zero int32
     4  version int16 (1)      24  size of the .log in bytes        48  zero int64
     6  zero int16             32  records without a key            56  number of blocks int32
     8  base offset            40  zero int32                       60  CRC-32C of the bytes before
-    64  the blocks, see `record.key_places`; none where no record has a key
+    64  the blocks, see `record.key_places`; none if no record has a key
 
-Numbers are big-endian, of 64 bits where nothing else is said. The zeros are for what a later version may know.
+Numbers are big-endian, of 64 bits unless noted. The zeros are reserved for later versions.
 
-Contract: a filter that denies a key says that no record with it has an offset in [base, next). Compaction and retention
-only take records away, so that stays true whatever they do; truncation removes the filter before other records can take
-those offsets. What a filter says is believed only for a segment of the size and the end that it was made for, and only
-where header and block pass their CRCs; anything else is as good as no filter, and then the segment is read.
+Contract: if a filter excludes a key, no record with it has an offset in [base, next). Compaction and retention only
+remove records, so this stays true; truncation removes the filter before other records can get those offsets. A filter
+is used only for a segment with the size and the end that it was built for, and only if header and block pass their
+CRCs. Otherwise the segment is read, as without a filter.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _VERSION = 1
 _CRC_POSITION_IN_BLOCK = BLOCK_BYTES - _CRC.size
 _MAX_BLOCK_COUNT = MAX_KEY_FILTER_BYTES // BLOCK_BYTES
 _KEYS_PER_BLOCK = BLOCK_BITS * 693 // (PROBE_COUNT * 1000)
-"""The bits of so many keys fill half of a block, where a filter says most for its size: ln 2 is 0.693."""
+"""The bits of so many keys fill half of a block, where a filter is most precise for its size: ln 2 is 0.693."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedSegment:
-    """A segment that no longer grows, as a filter must have been made for it to be believed."""
+    """Identifies a segment that no longer grows. A filter is valid only for the segment that it was built for."""
 
     base_offset: int
     next_offset: int
@@ -50,7 +50,7 @@ class ClosedSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFilterHeader:
-    """`block_count` is a power of two, or 0 where no record has a key."""
+    """`block_count` is a power of two, or 0 if no record has a key."""
 
     segment: ClosedSegment
     null_key_count: int
@@ -79,7 +79,7 @@ class KeyFilterHeader:
 
 
 def decode_key_filter_header(data: bytes) -> KeyFilterHeader | None:
-    """None for what is no header of this version, or damaged."""
+    """None if the bytes are no header of this version, or damaged."""
     packed, crc = data[: _HEADER.size], data[_HEADER.size : KEY_FILTER_HEADER_BYTES]
     if len(crc) < _CRC.size or packed[:4] != _MAGIC or _CRC.unpack(crc)[0] != crc32c.crc32c(packed):
         return None
@@ -91,28 +91,28 @@ def decode_key_filter_header(data: bytes) -> KeyFilterHeader | None:
 
 
 def block_position(key: bytes, block_count: int) -> int:
-    """Where in the file the block of a key begins."""
+    """The position in the file of a key's block."""
     return KEY_FILTER_HEADER_BYTES + key_place(key, block_count)[0] * BLOCK_BYTES
 
 
 def is_block_whole(block: bytes) -> bool:
-    """Whether its CRC is that of its bits."""
+    """Whether the block's CRC is valid."""
     return len(block) == BLOCK_BYTES and _CRC.unpack_from(block, _CRC_POSITION_IN_BLOCK)[0] == crc32c.crc32c(
         block[:_CRC_POSITION_IN_BLOCK]
     )
 
 
 def block_denies(block: bytes, key: bytes, block_count: int) -> bool:
-    """Whether the key's block says that it is not there; one that is cut short or damaged denies nothing."""
+    """Whether the key's block excludes the key. A short or damaged block excludes nothing."""
     if not is_block_whole(block):
         return False
     return any(not block[place >> 3] >> (place & 7) & 1 for place in key_place(key, block_count)[1])
 
 
 class KeyFilterBuilder:
-    """Takes a segment's keys, column by column, and gives the file's bytes.
+    """Builds the bytes of a filter file from a segment's keys, column by column.
 
-    It begins with room for a key per offset, bounded, and is folded until it fits the keys that came.
+    It begins with room for one key per offset, up to a limit, and is folded to fit the added keys.
     """
 
     def __init__(self, segment: ClosedSegment, *, block_count: int | None = None, kernel: Kernel = KERNEL) -> None:
@@ -125,7 +125,7 @@ class KeyFilterBuilder:
 
     def add(self, keys: Any) -> None:
         """An Arrow array of keys, binary or null."""
-        # Loaded where keys are marked: a broker that decodes nothing has no use for pyarrow.
+        # Imported here, where keys are added: a broker that decodes nothing does not need pyarrow.
         from broker_core.record.column_input import key_or_value_column
 
         self._null_key_count += keys.null_count
@@ -146,12 +146,13 @@ class KeyFilterBuilder:
         return header.encode() + blocks
 
     def is_denied_by(self, stored: bytes) -> bool:
-        """Whether `stored`, a whole file with as many blocks, lacks a bit of a key that came here, or its null keys."""
+        """Whether `stored`, a whole file with as many blocks, misses a bit of a key that was added here, or the null
+        keys."""
         header = decode_key_filter_header(stored)
         assert header is not None, "the caller has read this header"
         if (self._null_key_count and not header.null_key_count) or (self._has_keys and not header.block_count):
             return True
-        # The CRCs in the stored blocks lie where no key has a bit.
+        # The CRCs in the stored blocks are where no key has a bit.
         found = int.from_bytes(stored[KEY_FILTER_HEADER_BYTES:], "little")
         return int.from_bytes(self._blocks, "little") & ~found != 0
 
@@ -167,7 +168,7 @@ def _enough_blocks(key_count: int) -> int:
 
 
 def _folded(blocks: bytearray) -> bytearray:
-    """The upper half laid over the lower one, as long as no more than half of the bits are set then."""
+    """ORs the upper half into the lower one, while no more than half of the bits are set afterwards."""
     while len(blocks) > BLOCK_BYTES:
         half = len(blocks) // 2
         both = int.from_bytes(blocks[:half], "little") | int.from_bytes(blocks[half:], "little")

@@ -1,8 +1,8 @@
-"""Which leader wrote from which offset on: the `leader-epoch-checkpoint` of a partition.
+"""The leader epochs of a partition and their start offsets: its `leader-epoch-checkpoint`.
 
-Text: a line `0` (version), a line with the number of entries, then `epoch start_offset` a line, both ascending. A
-missing file is an empty table. A follower that lost touch asks where an epoch ended and truncates to there (KIP-101,
-KIP-279); a log with one leader for ever holds the single line `0 0`.
+Text: a line `0` (version), a line with the number of entries, then one `epoch start_offset` per line, both ascending. A
+missing file is an empty table. A follower that reconnects requests the end of an epoch and truncates to it (KIP-101,
+KIP-279); a log that always has the same leader has the single line `0 0`.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class EpochEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochEnd:
-    """The newest epoch at or below the one asked, and the offset behind its last record. (-1, -1): not known."""
+    """The newest epoch at or below the requested one, and the offset after its last record. (-1, -1): unknown."""
 
     leader_epoch: int
     end_offset: int
 
 
 class LeaderEpochs:
-    """The table. Methods that change it say whether they did, so the caller writes the checkpoint only then."""
+    """The table. Methods that change it return whether they did, so that the caller writes the checkpoint only then."""
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self._entries = list(entries)
@@ -52,7 +52,7 @@ class LeaderEpochs:
         return self._entries[-1].leader_epoch if self._entries else NO_LEADER_EPOCH
 
     def assign(self, leader_epoch: int, start_offset: int) -> bool:
-        """A batch of this epoch begins at this offset. Entries that contradict it (same or later) give way."""
+        """Adds a batch of this epoch at this offset. Removes entries that contradict it (same or later)."""
         if self._entries and self._entries[-1].leader_epoch == leader_epoch:
             return False
         kept = [e for e in self._entries if e.leader_epoch < leader_epoch and e.start_offset < start_offset]
@@ -60,15 +60,16 @@ class LeaderEpochs:
         return True
 
     def epoch_of(self, offset: int) -> int:
-        """The epoch that wrote `offset`, -1 when it lies before the table."""
+        """The epoch that wrote `offset`, -1 when it is before the table."""
         slot = bisect_right(self._entries, offset, key=_start_offset) - 1
         return self._entries[slot].leader_epoch if slot >= 0 else NO_LEADER_EPOCH
 
     def end_of(self, leader_epoch: int, *, log_end_offset: int) -> EpochEnd:
-        """Where the epoch ended, as OffsetForLeaderEpoch answers: for the newest known epoch at or below the one asked.
+        """The end of the epoch, as OffsetForLeaderEpoch answers: of the newest known epoch at or below the requested
+        one.
 
-        The latest epoch ends at the log's end. An epoch above the latest, or -1, is not known: (-1, -1). For an epoch
-        below the table's first, the first one's start is all that can be said.
+        The latest epoch ends at the log's end. An epoch above the latest, or -1, is unknown: (-1, -1). For an epoch
+        below the table's first, the answer is the first one's start.
         """
         if leader_epoch == NO_LEADER_EPOCH or not self._entries or leader_epoch > self.latest_epoch:
             return EpochEnd(leader_epoch=NO_LEADER_EPOCH, end_offset=UNDEFINED_OFFSET)
@@ -81,14 +82,14 @@ class LeaderEpochs:
         )
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """The log now ends at `end_offset`."""
+        """Cuts the table to a log that ends at `end_offset`."""
         kept = [entry for entry in self._entries if entry.start_offset < end_offset]
         changed = len(kept) != len(self._entries)
         self._entries = kept
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """The log now starts at `start_offset`; the epoch that holds it starts there."""
+        """Cuts the table to a log that starts at `start_offset`; the epoch of this offset then starts there."""
         slot = bisect_right(self._entries, start_offset, key=_start_offset) - 1
         if slot < 0 or (slot == 0 and self._entries[0].start_offset == start_offset):
             return False

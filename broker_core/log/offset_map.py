@@ -1,7 +1,7 @@
-"""Newest offset per key, in a table of fixed size: what one pass of compaction knows.
+"""Newest offset per key, in a table of fixed size, for one pass of compaction.
 
 A slot is 24 bytes: the key's 128-bit keyed BLAKE2b digest and the offset. The digest's key is random and never leaves
-the process, so nobody can choose two keys that fall together; by chance two of 2**40 keys do once in 2**49 passes.
+the process, so clients cannot choose two colliding keys; by chance two of 2**40 keys collide once in 2**49 passes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ _OFFSET = struct.Struct(">q")
 
 
 class OffsetMap:
-    """Open addressing over one bytearray; `memory_bytes` and `load_factor` bound the number of keys.
+    """Open addressing over one bytearray; `memory_bytes` and `load_factor` limit the number of keys.
 
-    `digest_key`: 16 to 64 random bytes. An empty slot is a digest of zeros: no key has it, but for one in 2**128.
+    `digest_key`: 16 to 64 random bytes. An empty slot has a digest of zeros, which only one key in 2**128 has.
     """
 
     def __init__(self, *, memory_bytes: int, digest_key: bytes, load_factor: float = 0.9) -> None:
@@ -51,7 +51,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes | memoryview) -> int:
-        """-1 for a key that is not there."""
+        """-1 for an unknown key."""
         digest = self._digest(key)
         position = self._slot_of(digest)
         if self._table[position : position + _DIGEST_BYTES] != digest:
@@ -65,7 +65,7 @@ class OffsetMap:
         return hasher.digest()
 
     def _slot_of(self, digest: bytes) -> int:
-        """Byte position of the digest's slot, or of the empty slot where it belongs; there always is one."""
+        """Byte position of the digest's slot, or of the empty slot where it belongs; one always exists."""
         slot = int.from_bytes(digest[:8], "big") % self._slot_count
         table = self._table
         while True:

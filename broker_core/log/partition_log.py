@@ -1,8 +1,8 @@
-"""One partition's log as a machine: where batches land, when a segment rolls, where the bounds are.
+"""One partition's log as a state machine: the offsets of batches, the rolls of segments, and the bounds.
 
-The store asks for a plan, carries it out on files, and then tells: `plan_append` -> writes -> `on_appended`. If the
-disk refuses, the machine has not changed and the store undoes its writes. Batches that are found in the log (start-up,
-other processes' appends) come in through `replay`. See `append_plan` for where a segment rolls.
+The store requests a plan, applies it to files, and reports that: `plan_append` -> writes -> `on_appended`. If the disk
+fails, the machine has not changed and the store undoes its writes. Batches that are already in the log (start-up, other
+processes' appends) are added by `replay`. See `append_plan` for where a segment rolls.
 
     log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset
 """
@@ -46,11 +46,12 @@ class RollPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TruncatePlan:
-    """Cut the log to end at `until_offset` or, where that lies inside a batch, before this batch.
+    """Cut the log to end at `until_offset` or, if that is inside a batch, before this batch.
 
-    Segments in `removed` go whole. `cut_base_offset`: the segment that is cut at the first batch whose last offset is
-    at or above `until_offset`, and is active then. None: no segment is left, an empty one begins at `until_offset`.
-    After it the machine is recreated from what is on disk, producers from a snapshot at or below the new end.
+    Segments in `removed` are removed whole. `cut_base_offset`: the segment that is cut at the first batch whose last
+    offset is at or above `until_offset`, and becomes active. None: no segment is left, an empty one begins at
+    `until_offset`. Afterwards the machine is recreated from the files, producers from a snapshot at or below the new
+    end.
     """
 
     until_offset: int
@@ -61,7 +62,7 @@ class TruncatePlan:
 class PartitionLog:
     """`feed` follows the active segment; `producers.end_offset` is the log's end.
 
-    With no replicas the high watermark is the log end: pass None, it then moves by itself.
+    Without replicas the high watermark is the log end: pass None, and it follows the log end.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class PartitionLog:
 
     @property
     def segments(self) -> SegmentTable:
-        """The active one as of the last batch: the table learns of it here, and not with each append."""
+        """Updates the table's active segment to the last batch: done here, not at each append."""
         feed, active = self.feed, self._segments.active
         if active.size_bytes != feed.size_bytes:
             self._segments.put(
@@ -115,7 +116,7 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below every open transaction, and never below the log start: deleted records are settled."""
+        """Below every open transaction, but never below the log start, since deleted records do not block it."""
         unstable_offset = self.producers.first_unstable_offset()
         high_watermark = self.high_watermark
         if unstable_offset is None or unstable_offset >= high_watermark:
@@ -139,9 +140,9 @@ class PartitionLog:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         header: BatchHeader | None = None,
     ) -> AppendPlan:
-        """Validates, gives offsets, decides rolls. `batches` may be changed in place, even when it is refused.
+        """Validates, assigns offsets, decides rolls. `batches` may be changed in place, even when it is refused.
 
-        `leader_epoch` None: the newest one the log knows; `header`: of the only batch, if it was read. Raises what
+        `leader_epoch` None: the newest epoch of the log; `header`: that of the only batch, if already read. Raises what
         validate_batches and ProducerState.plan_append raise, and RecordTooLargeError for a batch above segment.bytes.
         """
         validated = validate_batches(
@@ -167,7 +168,7 @@ class PartitionLog:
             result=AppendResult(
                 base_offset=known.base_offset if known.batch_count else placed[0].header.base_offset,
                 last_offset=last_offset,
-                # Of a retry Kafka gives the time of the batch that is there, with create time too.
+                # For a retry Kafka returns the time of the batch in the log, also with create time.
                 log_append_time_ms=validated.log_append_time_ms if placed else known.timestamp_ms,
                 is_duplicate=not placed,
             ),
@@ -177,7 +178,7 @@ class PartitionLog:
         )
 
     def on_appended(self, plan: AppendPlan) -> None:
-        """The plan is on disk."""
+        """Applies a plan after its bytes were written to the files."""
         for run in plan.runs:
             if run.is_roll:
                 self.on_rolled(run.base_offset, now_ms=plan.now_ms)
@@ -192,7 +193,7 @@ class PartitionLog:
             self.producers.on_high_watermark(self.feed.next_offset)
 
     def replay(self, header: BatchHeader, *, marker: EndTransactionMarker | None = None) -> CompletedTransaction | None:
-        """The batch that follows in the log, in the active segment: call `on_rolled` between segments."""
+        """Adds the next batch of the log's files, in the active segment: call `on_rolled` between segments."""
         assert header.base_offset >= self.log_end_offset, f"{self.name}: {header} below end {self.log_end_offset}"
         completed = self._take(header, marker)
         self.feed.add(header)
@@ -201,13 +202,13 @@ class PartitionLog:
         return completed
 
     def plan_roll(self) -> RollPlan | None:
-        """Of the active segment, by hand; None when it is empty."""
+        """Plans a roll on request; None when the active segment is empty."""
         if self.feed.size_bytes == 0:
             return None
         return RollPlan(base_offset=self.log_end_offset, closing_time_entry=self.feed.copy().close())
 
     def on_rolled(self, base_offset: int, *, now_ms: int) -> None:
-        """A new, empty active segment is there."""
+        """Call this when a new, empty active segment exists."""
         assert base_offset >= self.log_end_offset, f"{self.name}: roll to {base_offset} below {self.log_end_offset}"
         segments = self.segments
         self.feed = SegmentIndexFeed(
@@ -216,7 +217,7 @@ class PartitionLog:
         segments.put(Segment(base_offset=base_offset, next_offset=base_offset, size_bytes=0, modified_ms=now_ms))
 
     def plan_truncate(self, until_offset: int) -> TruncatePlan | None:
-        """None: the log already ends at or below."""
+        """None: the log already ends at or below `until_offset`."""
         if until_offset >= self.log_end_offset:
             return None
         cut = self.segments.floor(until_offset)
@@ -229,7 +230,7 @@ class PartitionLog:
         )
 
     def advance_high_watermark(self, high_watermark: int) -> bool:
-        """Never back and never above the log end; says whether it moved. Only for a log that was given one."""
+        """Moves it, never back and never above the log end. Returns whether it moved. Only for a log with replicas."""
         assert self._high_watermark is not None, f"{self.name}: the high watermark follows the log end"
         advanced = min(high_watermark, self.log_end_offset)
         if advanced <= self._high_watermark:
@@ -255,7 +256,7 @@ class PartitionLog:
         return True
 
     def _take(self, header: BatchHeader, marker: EndTransactionMarker | None) -> CompletedTransaction | None:
-        """What a batch of the log says of its producer and its leader."""
+        """Applies a batch of the log to the producer state and the leader epochs."""
         if header.partition_leader_epoch >= 0:
             self.leader_epochs.assign(header.partition_leader_epoch, header.base_offset)
         return self.producers.replay(header, marker=marker)
@@ -263,7 +264,8 @@ class PartitionLog:
     def _place(
         self, validated: ValidatedBatches, known_count: int, leader_epoch: int, origin: AppendOrigin
     ) -> tuple[PlacedBatch, ...]:
-        """The new batches at their place: behind the log's end, or where another log gave them one."""
+        """The new batches with their offsets: after the log's end or, for replicated batches, those of the other
+        log."""
         headers: list[BatchHeader] = []
         next_offset = self.log_end_offset
         for header in validated.headers[known_count:]:

@@ -1,11 +1,11 @@
 """Kafka's `.snapshot` file of a partition's producers, version 1.
 
-    int16 version | uint32 CRC-32C of all behind it | int32 count | count x 46 bytes:
+    int16 version | uint32 CRC-32C of all after it | int32 count | count x 46 bytes:
         int64 producer id, int16 epoch, int32 last sequence, int64 last offset, int32 offset delta,
         int64 timestamp (ms), int32 coordinator epoch, int64 first offset of the open transaction (-1: none)
 
-The file `<offset>.snapshot` tells the state before the batch at that offset. A broken one is removed and an older one,
-or the log itself, is replayed instead: nothing is lost with it.
+The file `<offset>.snapshot` has the state before the batch at that offset. A broken one is removed; then replay starts
+from an older one or from the log's start: nothing is lost.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEADER_BYTES = _PREFIX.size + _COUNT.size
 
 
 def encode_snapshot(entries: Iterable[ProducerEntry]) -> bytes:
-    """The whole file; of each producer its last batch."""
+    """The whole file, with the last batch of each producer."""
     packed = [_pack(entry) for entry in entries]
     body = _COUNT.pack(len(packed)) + b"".join(packed)
     return _PREFIX.pack(SNAPSHOT_VERSION, crc32c.crc32c(body)) + body

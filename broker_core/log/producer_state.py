@@ -1,17 +1,17 @@
-"""What a partition remembers of its producers: who is fenced, which batch is a retry, which transactions are open.
+"""A partition's state of its producers: which are fenced, which batch is a retry, which transactions are open.
 
 Per producer id: epoch, the last five batches (sequence range, offsets), the coordinator's epoch, and the first offset
-of the open transaction. It is a cache of the log: replaying batch headers gives it, and a snapshot (see
-`producer_snapshot`) saves the replay. A snapshot holds only each producer's last batch, as Kafka's does.
+of the open transaction. It is a cache of the log: a replay of batch headers rebuilds it, and a snapshot (see
+`producer_snapshot`) shortens the replay. A snapshot has only each producer's last batch, as in Kafka.
 
-`plan_append` looks and changes nothing; `replay` is the only way in, for appended and for recovered batches alike.
+`plan_append` changes nothing; only `replay` does, for appended and for recovered batches.
 
-Rules, as Kafka's: no state for a producer: any first sequence is taken. An older epoch is fenced. A new epoch begins at
-sequence 0. Within an epoch the sequence follows the last one and wraps to 0 after 2**31-1. A batch with the sequence
-range of one of the last five is a retry and gets that one's offsets.
+Kafka's rules: for a producer without state any first sequence is accepted. An older epoch is fenced. A new epoch begins
+at sequence 0. Within an epoch the sequence follows the last one and wraps to 0 after 2**31-1. A batch with the sequence
+range of one of the last five is a retry, and its answer has the same offsets.
 
-An append may carry several batches of one producer, more than five even. It is a retry as a whole when its last batches
-are remembered ones; when only leading batches are (a writer died in the middle), just the others are appended.
+An append may have several batches of one producer, even more than five. It is a retry as a whole if its last batches
+are remembered; if only leading batches are (a writer died in the middle), only the others are appended.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from broker_core.record.control_records import EndTransactionMarker
 
 
 class AppendOrigin(enum.Enum):
-    """Who asks for an append: decides what is checked."""
+    """The origin of an append: decides what is checked."""
 
     CLIENT = "client"
     """Everything is checked."""
     COORDINATOR = "coordinator"
     """Offset commits (no sequence) and end-transaction markers: epochs are checked, sequences are not."""
     REPLICATION = "replication"
-    """Another log has checked it: offsets are kept, nothing is refused but corruption."""
+    """Another log has checked it: offsets are kept, only corruption is refused."""
 
 
 class ProducedBatch(NamedTuple):
-    """One remembered batch. A tuple, as its producer is: both are recreated for each batch of an idempotent one."""
+    """One remembered batch. A tuple, as its producer is, because each idempotent batch creates both."""
 
     last_sequence: int
     last_offset: int
@@ -85,18 +85,18 @@ class ProducerEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompletedTransaction:
-    """A marker ended a transaction that had records here. Aborted ones go to the transaction index."""
+    """A transaction with records in this log that a marker ended. Aborted ones go to the transaction index."""
 
     producer_id: int
     first_offset: int
     last_offset: int
     is_aborted: bool
     last_stable_offset: int
-    """Right after the marker: the first offset of the oldest other open transaction, else the marker's offset + 1."""
+    """As of the marker: the first offset of the oldest other open transaction, else the marker's offset + 1."""
 
 
 class KnownBatches(NamedTuple):
-    """The `batch_count` leading batches of an append are in the log already, from `base_offset` to `last_offset`."""
+    """The `batch_count` leading batches of an append are already in the log, from `base_offset` to `last_offset`."""
 
     batch_count: int = 0
     base_offset: int = -1
@@ -109,20 +109,22 @@ NONE_KNOWN: Final = KnownBatches()
 
 
 class ProducerState:
-    """Of one partition. `name` is the topic-partition, for messages. Broken: replay the log again into a new one."""
+    """The producers of one partition. `name` is the topic-partition, for messages. After an error, replay the log into
+    a new one."""
 
     def __init__(self, name: str, entries: Iterable[ProducerEntry] = (), *, end_offset: int = 0) -> None:
         """`entries`: from a snapshot taken when the log ended at `end_offset`."""
         self.end_offset = end_offset
-        """All batches below are replayed."""
+        """All batches below this offset are replayed."""
         self._name = name
         self._entries = {entry.producer_id: entry for entry in entries}
         opened = ((e.transaction_first_offset, e.producer_id) for e in self._entries.values())
-        # First offsets ascend: a transaction that opens later opens behind. So the oldest is always the first item.
+        # First offsets ascend, since a later transaction opens at a higher offset. So the oldest is always the first
+        # item.
         self._open = dict(sorted(_without_none(opened)))
         self._unreplicated: dict[int, int] = {}
         self._writing: set[int] = set()
-        """Producers with batches since silent ones were looked for."""
+        """Producers with batches since the last check for silent ones."""
         self._checked_at_ms: int | None = None
 
     @property
@@ -139,19 +141,20 @@ class ProducerState:
         return min(chain(islice(self._open, 1), self._unreplicated), default=None)
 
     def find_known_batches(self, headers: Sequence[BatchHeader]) -> KnownBatches:
-        """How much of a client's append, all of one producer, is a retry. `headers` need no offsets yet."""
+        """How much of a client's append, all of one producer, is a retry. `headers` do not need offsets yet."""
         entry = self._entries.get(headers[0].producer_id)
         first = headers[0]
         if entry is None or entry.producer_epoch != first.producer_epoch or first.base_sequence < 0:
             return NONE_KNOWN
         if len(headers) == 1 and entry.last_sequence >= 0 and first.base_sequence == _following(entry.last_sequence):
-            # Five batches never span all sequences that there are.
+            # Five batches never span all possible sequences.
             return NONE_KNOWN
         ranges = [(header.base_sequence, header.last_sequence) for header in headers]
         for slot in reversed(range(len(entry.batches))):
             known = entry.batches[slot]
             matching = [i for i, key in enumerate(ranges) if key == (known.first_sequence, known.last_sequence)]
-            # A retry of older batches is one as a whole; leading ones only count up to the newest remembered batch.
+            # A retry of older batches is one as a whole; leading ones are a retry only up to the newest remembered
+            # batch.
             if matching and (matching[-1] == len(headers) - 1 or slot == len(entry.batches) - 1):
                 return _aligned(entry, slot, headers[: matching[-1] + 1])
         return NONE_KNOWN
@@ -163,7 +166,8 @@ class ProducerState:
         origin: AppendOrigin = AppendOrigin.CLIENT,
         markers: Sequence[EndTransactionMarker | None] | None = None,
     ) -> tuple[CompletedTransaction | None, ...]:
-        """Judges new batches (offsets in place, known ones left out), in order; says of each what it completes.
+        """Checks new batches (with offsets, without known ones) in order. Returns for each the transaction it
+        completes.
 
         Raises OutOfOrderSequenceError, ProducerFencedError, CoordinatorFencedError, InvalidTransactionStateError.
         """
@@ -182,9 +186,8 @@ class ProducerState:
         return tuple(completed)
 
     def replay(self, header: BatchHeader, *, marker: EndTransactionMarker | None = None) -> CompletedTransaction | None:
-        """A batch that is in the log. `marker`: for control batches that still have their record.
-
-        (`batch_validation.read_marker` reads it.) Checks nothing: what is in the log is so.
+        """Adds a batch that is in the log. `marker`: for control batches that still have their record
+        (`batch_validation.read_marker` reads it). Checks nothing, because the batch is already in the log.
         """
         self.end_offset = header.next_offset
         if header.producer_id < 0:
@@ -200,19 +203,19 @@ class ProducerState:
         return completed
 
     def on_high_watermark(self, high_watermark: int) -> None:
-        """Ended transactions below it no longer hold back the last stable offset."""
+        """Ended transactions below it no longer block the last stable offset."""
         if self._unreplicated:
             self._unreplicated = {
                 first: last for first, last in sorted(self._unreplicated.items()) if last >= high_watermark
             }
 
     def expire(self, now_ms: int, *, producer_id_expiration_ms: int) -> int:
-        """Forgets producers that are silent for that long and have no open transaction; says how many.
+        """Removes producers that are silent for that long and have no open transaction. Returns their number.
 
-        A batch's time is its producer's. In a log of old events the wall clock would call every producer silent, so
-        silence is measured up to the newest time of the producers that wrote since the last check, and those stay:
-        without its sequences a producer's retry would be appended a second time. For the same reason there is one check
-        in ten minutes, however often segments begin.
+        A producer sets the time of its batches itself. In a log of old events every producer would be silent by the
+        wall clock. So silence is measured up to the newest time of the producers that wrote since the last check, and
+        those stay: without its sequences a producer's retry would be appended a second time. For the same reason there
+        is only one check in ten minutes, even if segments roll more often.
         """
         if self._checked_at_ms is not None and 0 <= now_ms - self._checked_at_ms < PRODUCER_EXPIRATION_CHECK_MS:
             return 0
@@ -234,7 +237,7 @@ class ProducerState:
     def _advance(
         self, overlay: _Overlay, entry: ProducerEntry | None, header: BatchHeader, marker: EndTransactionMarker | None
     ) -> CompletedTransaction | None:
-        """The batch's effect, written into `overlay` only."""
+        """Applies the batch to `overlay` only."""
         if header.is_control:
             if marker is None:
                 return None
@@ -293,7 +296,8 @@ class ProducerState:
 
 @dataclass(slots=True, kw_only=True)
 class _Overlay:
-    """What batches change that are not in the log yet: entries, transactions opened (first offset -> id) and closed."""
+    """The changes of batches that are not in the log yet: entries, transactions opened (first offset -> id) and
+    closed."""
 
     entries: dict[int, ProducerEntry]
     opened: dict[int, int]
@@ -349,7 +353,7 @@ def _after_marker(entry: ProducerEntry | None, header: BatchHeader, marker: EndT
 
 
 def _aligned(entry: ProducerEntry, slot: int, headers: Sequence[BatchHeader]) -> KnownBatches:
-    """The last of `headers` is the remembered batch at `slot`; do the ones before it agree, as far as remembered?"""
+    """The last of `headers` is the remembered batch at `slot`. Checks whether the remembered ones before it match."""
     last_offset = entry.batches[slot].last_offset
     base_offset = last_offset + 1
     for distance, header in enumerate(reversed(headers)):
@@ -359,7 +363,7 @@ def _aligned(entry: ProducerEntry, slot: int, headers: Sequence[BatchHeader]) ->
             known.last_sequence,
         ):
             return NONE_KNOWN
-        # Batches older than the window lie right before the remembered ones: one append is never interleaved.
+        # Batches older than the window are right before the remembered ones, since an append is never interleaved.
         base_offset = known.first_offset if known is not None else base_offset - header.last_offset_delta - 1
     return KnownBatches(
         batch_count=len(headers),

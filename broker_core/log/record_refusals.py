@@ -1,5 +1,5 @@
-"""Records that a topic does not take, each said for itself: without a key where it is compacted, or with a timestamp
-that is too old or too far ahead. A batch with one of them is refused as a whole; its producer learns which they are.
+"""Errors for each record that a topic refuses: without a key in a compacted topic, or with a timestamp that is too old
+or too far ahead. A batch with such a record is refused as a whole; the answer lists these records for the producer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from broker_core.record.kernel_protocol import MAX_INT64, TIMESTAMP_MS_LIMIT
 
 
 class TimestampLimits(NamedTuple):
-    """What a topic takes at `now_ms`, in ms: from `earliest_ms` to `latest_ms`, both included."""
+    """The timestamps in ms that a topic accepts at `now_ms`: from `earliest_ms` to `latest_ms`, both inclusive."""
 
     earliest_ms: int
     latest_ms: int
@@ -28,7 +28,7 @@ NO_LIMITS: Final = TimestampLimits(-MAX_INT64 - 1, MAX_INT64)
 
 
 def timestamp_limits(config: TopicConfig, now_ms: int) -> TimestampLimits:
-    """What readers could not show in microseconds is not taken either, whatever the topic allows."""
+    """Timestamps that readers cannot represent in microseconds are always refused."""
     before_ms, after_ms = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
     return TimestampLimits(
         earliest_ms=max(now_ms - before_ms, -TIMESTAMP_MS_LIMIT),
@@ -47,8 +47,8 @@ def refusal_of_records(
     *,
     first_index: int = 0,
 ) -> InvalidRecordError:
-    """`refused`: as `Kernel.find_refused` gives them, one at least. `name` is the topic-partition. `first_index`: how
-    many records of the append lie before the batch."""
+    """`refused`: the result of `Kernel.find_refused`, at least one. `name` is the topic-partition. `first_index`: the
+    number of records before the batch in the append."""
     errors = tuple(
         RecordError(index=first_index + index, message=_NO_KEY if is_keyless else _what_is_wrong(timestamp_ms, limits))
         for index, is_keyless, timestamp_ms in refused
@@ -60,7 +60,7 @@ def refusal_of_records(
 
 
 def refusal_of_timestamp_type(name: str, record_count: int, *, first_index: int = 0) -> InvalidTimestampError:
-    """A batch that says of itself that it has log-append time: each of its records is wrong in that."""
+    """For a client's batch with the timestamp type LogAppendTime: each of its records has this error."""
     message = "a producer may not set the timestamp type to LogAppendTime"
     indices = range(first_index, first_index + min(record_count, MAX_RECORD_ERROR_COUNT))
     errors = tuple(RecordError(index=index, message=message) for index in indices)

@@ -1,8 +1,8 @@
-"""Which segments retention takes: by log start offset always, by size and by time where cleanup.policy has `delete`.
+"""The segments that retention removes: always by log start offset, and by size and time if cleanup.policy has `delete`.
 
-Oldest first, a run without gaps, and only what lies wholly below the high watermark and, for size and time, below the
-offset that somebody has pinned. The active segment goes too when all of it has expired and it is not empty: it is
-rolled first, so that the log keeps an (empty) active segment, and with it its end.
+It removes the oldest first, without gaps, and only segments wholly below the high watermark and, for size and time,
+below the pinned offset. The active segment is removed too if all of it has expired and it is not empty: it is rolled
+first, so that the log keeps an (empty) active segment and its end offset.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RetentionPlan:
     log_start_offset: int
     """After it."""
     reasons: tuple[str, ...]
-    """One a removed segment, for the log line."""
+    """One per removed segment, for the log line."""
 
 
 def plan_retention(
@@ -35,7 +35,7 @@ def plan_retention(
     high_watermark: int,
     pinned_offset: int | None = None,
 ) -> RetentionPlan | None:
-    """None: nothing to remove. `pinned_offset`: somebody still wants the records from there on, however old."""
+    """None: nothing to remove. `pinned_offset`: records from there on are still needed, even if they are old."""
     remaining = list(segments)
     removed: list[Segment] = []
     reasons: list[str] = []
@@ -97,7 +97,7 @@ def _above_size(size_bytes: int, retention_bytes: int) -> Callable[[Segment, Seg
 def _too_old(now_ms: int, retention_ms: int) -> Callable[[Segment, Segment | None], str | None]:
     def is_breached(segment: Segment, following: Segment | None) -> str | None:
         largest_ms = segment.largest_timestamp_ms
-        # Of a segment without any time at all nobody can say that it is old.
+        # The age of a segment without any time is unknown.
         if largest_ms < 0 or now_ms - largest_ms <= retention_ms:
             return None
         return f"retention.ms={retention_ms}: its largest timestamp is {largest_ms}, {now_ms - largest_ms} ms ago"

@@ -1,8 +1,8 @@
-"""Which index entries a segment gets as batches are added to it: for appends, recovery and compaction alike.
+"""Decides the index entries of a segment as batches are added: for appends, recovery and compaction.
 
 As Kafka does, an entry is written for a batch when more than `index.interval.bytes` of batches have passed since the
-last one, and a last time entry when the segment stops being active. Feeding a segment's batches again from its
-beginning gives the same entries, which is how a lost index is rebuilt.
+last one, and a last time entry when the segment stops being active. Feeding the segment's batches again from its
+start returns the same entries; this is how a lost index is rebuilt.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from broker_core.record.batch_header import BatchHeader
 
 
 class IndexEntries(NamedTuple):
-    """What one batch adds to the indexes; usually nothing."""
+    """The index entries of one batch; usually none."""
 
     offset_entry: OffsetPosition | None = None
     time_entry: TimestampOffset | None = None
@@ -25,10 +25,10 @@ _NOTHING = IndexEntries()
 
 
 class SegmentIndexFeed:
-    """Follows one segment, the active one or one being written again.
+    """Follows one segment, the active one or one that is rewritten.
 
-    The state is a handful of numbers: plan on a `copy`, then swap it in. Start with an empty segment, or where a known
-    one stands: the keyword arguments are the attributes of the same names.
+    The state is a few numbers: plan on a `copy`, then swap it in. Start with an empty segment, or with the state of a
+    known one: the keyword arguments are the attributes of the same names.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class SegmentIndexFeed:
         self.base_offset = base_offset
         self.index_interval_bytes = index_interval_bytes
         self.created_ms = created_ms
-        """When the segment was begun: segment.ms counts from it where the first batch has no timestamp."""
+        """When the segment began: the start of segment.ms if the first batch has no timestamp."""
         self.size_bytes = size_bytes
         self.next_offset = base_offset if next_offset is None else next_offset
         self.first_timestamp_ms = first_timestamp_ms
-        """Largest timestamp of the first batch: what segment.ms counts from. -1 while there is none."""
+        """Largest timestamp of the first batch: the start of segment.ms. -1 while there is none."""
         self.largest = none_yet if largest is None else largest
         """Largest timestamp so far with its batch's last offset; the first batch of several that share it."""
         self.offset_entry_count = offset_entry_count
@@ -64,7 +64,7 @@ class SegmentIndexFeed:
         """Bytes of batches since the one with the last offset entry, that one included."""
 
     def add(self, header: BatchHeader) -> IndexEntries:
-        """Takes the batch that follows at byte `size_bytes`; says which entries go to the indexes."""
+        """Adds the next batch, at byte `size_bytes`. Returns its index entries."""
         position, size_bytes, last_offset = self.size_bytes, header.size_bytes, header.last_offset
         if position == 0:
             self.first_timestamp_ms = header.max_timestamp
@@ -84,7 +84,7 @@ class SegmentIndexFeed:
         return entries
 
     def close(self) -> TimestampOffset | None:
-        """The last time entry when the segment stops being active, or None when it is already there."""
+        """The last time entry, for a segment that stops being active. None if the index already has it."""
         return self._maybe_time_entry()
 
     def copy(self) -> SegmentIndexFeed:

@@ -1,4 +1,4 @@
-"""Which segments a partition has: base offsets, ends, sizes, largest timestamps. Filled by who reads the folder."""
+"""The segments of a partition: base offsets, ends, sizes, largest timestamps. Recovery fills it from the folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """One segment as its files are. `next_offset`: behind its last record; the next segment may begin later still."""
+    """The state of one segment's files. `next_offset`: the offset after its last record; the next segment may begin
+    later."""
 
     base_offset: int
     next_offset: int
@@ -19,13 +20,13 @@ class Segment:
     first_timestamp_ms: int = -1
     """Largest timestamp of its first batch."""
     modified_ms: int = -1
-    """When its file was last written: stands in for a largest timestamp where no batch has one."""
+    """When its file was last written: replaces the largest timestamp if no batch has one."""
     index_size_bytes: int = 0
     """The larger of its offset and time index."""
 
     @property
     def largest_timestamp_ms(self) -> int:
-        """What retention and compaction lag go by; -1 when neither batches nor the file say anything."""
+        """The time for retention and the compaction lags; -1 when neither batches nor the file have one."""
         return self.max_timestamp_ms if self.max_timestamp_ms >= 0 else self.modified_ms
 
 
@@ -60,12 +61,12 @@ class SegmentTable:
         return self._segments[slot] if slot < len(self._segments) else None
 
     def from_offset(self, offset: int) -> tuple[Segment, ...]:
-        """The segment that holds `offset` and all behind it."""
+        """The segment that holds `offset` and all after it."""
         slot = bisect_right(self._segments, offset, key=_base_offset) - 1
         return tuple(self._segments[max(slot, 0) :])
 
     def put(self, segment: Segment) -> None:
-        """Adds it or takes the place of the one with the same base offset."""
+        """Adds it or replaces the one with the same base offset."""
         slot = bisect_left(self._segments, segment.base_offset, key=_base_offset)
         is_known = slot < len(self._segments) and self._segments[slot].base_offset == segment.base_offset
         self._segments[slot : slot + is_known] = [segment]

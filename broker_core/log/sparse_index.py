@@ -1,14 +1,14 @@
 """The two sparse indexes of a segment, over the bytes of their files.
 
-    .index       8 bytes an entry: int32 offset relative to the segment's base, int32 position of that batch
-    .timeindex  12 bytes an entry: int64 largest timestamp (ms) so far, int32 relative offset of the batch that has it
+    .index       8 bytes per entry: int32 offset relative to the segment's base, int32 position of that batch
+    .timeindex  12 bytes per entry: int64 largest timestamp (ms) so far, int32 relative offset of the batch that has it
 
-Both are big-endian and ascend. An entry's offset is the *last* offset of its batch. Look-ups are floors: the entry at
-or below what was asked, or the segment's beginning; the caller scans batches from there. Nothing is copied: a class
-here wraps bytes, a memoryview or an mmap and reads single entries out of it by binary search.
+Both are big-endian and ascending. An entry's offset is the *last* offset of its batch. A look-up returns a floor: the
+entry at or below the argument, or the segment's start; the caller scans batches from there. Nothing is copied: the
+classes wrap bytes, a memoryview or an mmap and read single entries by binary search.
 
 An index is derived from its segment and may be missing, torn, or padded with zeros (Kafka preallocates and trims only
-on a clean close). `check` says how many leading entries can be true and what is wrong with the rest; a file with a
+on a clean close). `check` returns how many leading entries can be right and the problem of the rest. A file with a
 problem is rebuilt by feeding the segment's batches to `segment_index_feed.SegmentIndexFeed`.
 """
 
@@ -53,7 +53,8 @@ class IndexCheck:
 
 
 def encode_offset_entry(entry: OffsetPosition, *, base_offset: int) -> bytes:
-    """One .index entry. The relative offset must fit a signed 32-bit number: the segment rolled before otherwise."""
+    """One .index entry. The relative offset always fits a signed 32-bit number, because the segment rolls before it
+    would not."""
     return _OFFSET_ENTRY.pack(_relative(entry.offset, base_offset), entry.position)
 
 
@@ -81,12 +82,12 @@ class OffsetIndex:
         return OffsetPosition(offset=self.base_offset + relative, position=position)
 
     def floor(self, offset: int) -> OffsetPosition:
-        """Where to start scanning for `offset`: the last entry at or below it, else the segment's beginning."""
+        """Where to start scanning for `offset`: the last entry at or below it, else the segment's start."""
         slot = self.slots_until(offset + 1) - 1
         return self.entry(slot) if slot >= 0 else OffsetPosition(offset=self.base_offset, position=0)
 
     def floor_of_position(self, position: int) -> OffsetPosition:
-        """The last entry at or before byte `position`, else the segment's beginning."""
+        """The last entry at or before byte `position`, else the segment's start."""
         low, high = 0, self.entry_count
         while low < high:
             middle = (low + high) // 2
@@ -97,7 +98,7 @@ class OffsetIndex:
         return self.entry(low - 1) if low else OffsetPosition(offset=self.base_offset, position=0)
 
     def slots_until(self, offset: int) -> int:
-        """How many entries lie below `offset`: what truncating the log to `offset` keeps."""
+        """The number of entries below `offset`, which truncating the log to `offset` keeps."""
         relative = offset - self.base_offset
         low, high = 0, self.entry_count
         while low < high:
@@ -110,7 +111,7 @@ class OffsetIndex:
 
     @staticmethod
     def check(entries: Buffer, *, base_offset: int, next_offset: int, segment_size_bytes: int) -> IndexCheck:
-        """Holds a .index file against its segment: whole entries, ascending, inside; zero padding is fine."""
+        """Checks a .index file against its segment: whole entries, ascending, inside it; zero padding is allowed."""
         view = memoryview(entries)
         count = len(view) // OFFSET_INDEX_ENTRY_BYTES
         last_relative, last_position = -1, -1
@@ -155,7 +156,7 @@ class TimeIndex:
         return self.entry(low - 1) if low else self._beginning()
 
     def slots_until(self, offset: int) -> int:
-        """How many entries have an offset below `offset`: what truncating the log to `offset` keeps."""
+        """The number of entries with an offset below `offset`, which truncating the log to `offset` keeps."""
         low, high = 0, self.entry_count
         while low < high:
             middle = (low + high) // 2
@@ -170,13 +171,13 @@ class TimeIndex:
 
     @staticmethod
     def check(entries: Buffer, *, base_offset: int, next_offset: int) -> IndexCheck:
-        """Holds a .timeindex file against its segment: timestamps and offsets ascend, offsets lie inside."""
+        """Checks a .timeindex file against its segment: timestamps and offsets ascend, offsets are inside it."""
         view = memoryview(entries)
         count = len(view) // TIME_INDEX_ENTRY_BYTES
         last_timestamp_ms, last_relative = NO_TIMESTAMP, -1
         for slot in range(count):
             timestamp_ms, relative = _TIME_ENTRY.unpack_from(view, slot * TIME_INDEX_ENTRY_BYTES)
-            # Sixteen zero digits may be a true entry only as the sole one: one record of 1970 at the base offset.
+            # An entry of zeros can be real only if it is the only one: a record of 1970 at the base offset.
             if timestamp_ms == 0 and relative == 0 and (slot > 0 or count > 1):
                 return _check_padding(view, slot, TIME_INDEX_ENTRY_BYTES)
             if timestamp_ms <= last_timestamp_ms or relative <= last_relative:

@@ -1,10 +1,10 @@
 """The aborted transactions of a segment: its .txnindex file.
 
-34 bytes an entry, big-endian: int16 version 0, int64 producer id, int64 first offset, int64 last offset (the abort
-marker), int64 last stable offset at that time. Entries stand in the segment that holds the marker, ordered by last
-offset. The file exists only once there is an entry. A reader at read-committed is told the aborted transactions that
-overlap what it fetched; as a transaction may end in a later segment than it began in, later segments are asked until
-one says that the rest cannot concern the range.
+34 bytes per entry, big-endian: int16 version 0, int64 producer id, int64 first offset, int64 last offset (the abort
+marker), int64 last stable offset at that time. Entries are in the segment that holds the marker, ordered by last
+offset. The file exists only once there is an entry. A read-committed fetch returns the aborted transactions that
+overlap its records; since a transaction may end in a later segment than it began in, later segments are searched until
+one shows that the rest cannot overlap the range.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class TransactionIndex:
         return (self.entry(slot) for slot in range(self.entry_count))
 
     def slots_until(self, offset: int) -> int:
-        """How many entries end below `offset`: what truncating the log to `offset` keeps."""
+        """The number of entries that end below `offset`, which truncating the log to `offset` keeps."""
         low, high = 0, self.entry_count
         while low < high:
             middle = (low + high) // 2
@@ -86,13 +86,13 @@ class TransactionIndex:
             if entry.first_offset < until_offset:
                 found.append(entry)
             if entry.last_stable_offset >= until_offset:
-                # All that ends later also began at or behind this last stable offset, so behind the range.
+                # All transactions that end later also began at or after this last stable offset, so after the range.
                 return CollectedTransactions(entries=tuple(found), is_complete=True)
         return CollectedTransactions(entries=tuple(found), is_complete=False)
 
     @staticmethod
     def check(entries: Buffer, *, base_offset: int, next_offset: int) -> IndexCheck:
-        """Holds a .txnindex file against its segment: known version, ordered, markers inside the segment."""
+        """Checks a .txnindex file against its segment: known version, ordered, markers inside the segment."""
         index = TransactionIndex(entries)
         last_offset = base_offset - 1
         for slot in range(index.entry_count):
