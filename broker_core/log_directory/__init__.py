@@ -1,1 +1,1 @@
-"""One log directory and what is in it: lock, identity, topics, folders, partitions. For the doors that hold files."""
+"""One log directory: its lock, identity, topics, folders and partitions."""

@@ -1,16 +1,16 @@
-"""How a log directory was left, by two marks in it.
+"""How the last use of a log directory ended, by two mark files.
 
-    .kafka_cleanshutdown    whoever had it wrote everything to the device before it let go
-    .broker_running         a broker has it, or had it and did not get to its end
+    .kafka_cleanshutdown    the last broker synced everything before it released the directory
+    .broker_running         a broker uses the directory, or was killed while it did
 
 The first is Kafka's file and format: JSON, `{"version":0,"brokerEpoch":7}`. A broker writes it last when it stops and
-takes it away first when it starts: a start that does not find it recovers every partition. A directory that is used
-without a broker loses it at once, for nobody tells when the last of several processes has ended. That is no accident,
-while a broker that was killed is one: the second, ours and empty, tells them apart, for people.
+removes it first when it starts: a start without it recovers every partition. A process that uses the directory without
+a broker removes it at once, since it is unknown when the last of several processes ends. This is normal, while a killed
+broker is not. The second file, ours and empty, distinguishes the two in the broker's log.
 
     mark         running    the directory was last used by
-    there        any        a broker that stopped cleanly
-    missing      there      a broker that was killed, whoever came after it
+    present      any        a broker that stopped cleanly
+    missing      present    a broker that was killed, perhaps followed by other programs
     missing      missing    programs without a broker
 """
 
@@ -37,15 +37,15 @@ def write_clean_shutdown(fs: FileSystem, directory: str, *, broker_epoch: int) -
 
 
 def remove_clean_shutdown(fs: FileSystem, directory: str) -> bool:
-    """Whether it was there. It is gone from the device when this returns."""
+    """Returns whether it existed. Its removal is durable when this returns."""
     with translated("taking away the mark of a clean shutdown", directory):
         return _remove(fs, directory, CLEAN_SHUTDOWN_FILE_NAME)
 
 
 def mark_broker_running(fs: FileSystem, directory: str) -> bool:
-    """Whether it was marked already: by a broker that did not get to its end.
+    """Returns whether the mark already existed, left by a broker that was killed.
 
-    Nothing but words depends on the mark: a disk that refuses it is no reason not to start.
+    Only log messages depend on the mark, so a disk error does not prevent the start.
     """
     path = f"{directory}/{BROKER_RUNNING_FILE_NAME}"
     if fs.exists(path):
@@ -64,7 +64,7 @@ def _remove(fs: FileSystem, directory: str, name: str) -> bool:
     path = f"{directory}/{name}"
     if not fs.exists(path):
         return False
-    with suppress(FileNotFoundError):  # another process took it away
+    with suppress(FileNotFoundError):  # another process removed it
         fs.remove(path)
     fs.sync_directory(directory)
     return True

@@ -1,21 +1,22 @@
-"""The log's directory: what it is, whose it is, and the root lock.
+"""The log's directory: its kind, its owner, and the root lock.
 
-    .lock               a broker holds it exclusively, embedded processes share it, for as long as they have it open
-    meta.properties     see `meta_properties`; written last when a directory becomes a log, so that it marks a whole one
-    .kafka_cleanshutdown    Kafka's, see `clean_shutdown`; who shares the directory takes it away before a write
-    .broker_running         a broker has it, or was killed while it had it; see there
+    .lock               a broker holds it exclusively, embedded processes share it, while they have the directory open
+    meta.properties     see `meta_properties`; written last when a directory becomes a log, so it marks a complete one
+    .kafka_cleanshutdown    Kafka's, see `clean_shutdown`; embedded processes remove it before a write
+    .broker_running         a broker uses the directory, or was killed while it did; see there
 
-What a path may be:
+Kinds of paths:
 
-    ABSENT     does not exist, or is an empty directory: becomes a log at the first write, if the caller allows that
+    ABSENT     does not exist, or is an empty directory: becomes a log at the first write, if the caller allows it
     OURS       meta.properties with our line
-    FOREIGN    meta.properties without it, or partition folders without meta.properties: a real Kafka's; reads only,
-               nothing in it is created, changed, locked or touched
+    FOREIGN    meta.properties without it, or partition folders without meta.properties: a real Kafka's; read only,
+               nothing in it is created, changed or locked
 
 Anything else (a file, a directory full of other things, a newer format) is refused with DirectoryFormatError.
 
-Two processes that make the same directory: each tries for `.lock` exclusively, and whoever gets it looks again before
-writing. A crash leaves a directory without meta.properties and at most a `.lock` and a temporary file, which is ABSENT.
+If two processes create the same directory, each tries to lock `.lock` exclusively, and the holder checks again before
+it writes. A crash leaves a directory without meta.properties and at most a `.lock` and a temporary file, which is
+ABSENT.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ from broker_core.storage.checkpoints import read_small_file, write_atomically
 from broker_core.storage.storage_errors import translated
 
 _LOCK_WAIT_SECONDS: Final = 5.0
-"""How long an opener waits for the root lock: longer than it takes another process to make the directory."""
+"""How long an opener waits for the root lock: longer than another process needs to create the directory."""
 
 _PAUSE_SECONDS: Final = 0.01
 _NO_ACCESS: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 _NEVER_LOOKED_AT: Final = ()
-"""No directory's identity."""
+"""Equal to no directory's identity."""
 _LEFT_OF_A_BEGINNING: Final = frozenset({LOCK_FILE_NAME, META_PROPERTIES_FILE_NAME + ".tmp", "lost+found", ".DS_Store"})
 
 
@@ -64,9 +65,9 @@ class DirectoryKind(enum.Enum):
 
 
 class LogDirectory:
-    """The directory at `path`. Looks at it when constructed and changes nothing before `make()`.
+    """The directory at `path`. The constructor checks it; nothing is changed before `make()`.
 
-    Raises DirectoryFormatError for what cannot be a log, or is not there while `create` is False;
+    Raises DirectoryFormatError for a path that cannot be a log, or does not exist while `create` is False;
     DirectoryReadOnlyError when it may not be read; DirectoryLockedError while a broker serves it.
     """
 
@@ -81,7 +82,7 @@ class LogDirectory:
         node_id: int = NODE_ID,
         locks: Locks = SYSTEM_LOCKS,
     ) -> None:
-        """`lock_mode`: a broker wants the directory for itself, EXCLUSIVE. `node_id`: of a log that is made."""
+        """`lock_mode`: EXCLUSIVE for a broker, which does not share the directory. `node_id`: that of a created log."""
         self.path = path
         self.locks = locks
         self._fs = fs
@@ -104,23 +105,23 @@ class LogDirectory:
 
     @property
     def is_writable(self) -> bool:
-        """Whether a write may be tried: the directory is ours, or becomes ours, and the file system takes writes."""
+        """Whether a write may be tried: the directory is ours, or can become ours, and the file system is writable."""
         return self._is_writable
 
     @property
     def is_held_alone(self) -> bool:
-        """No other process has the directory open, or can open it."""
+        """Whether no other process has the directory open or can open it."""
         return self._holds_lock and self._lock_mode is LockMode.EXCLUSIVE
 
     @property
     def properties(self) -> MetaProperties:
-        """Of a directory that is OURS."""
+        """The meta.properties of a directory that is OURS."""
         assert self._properties is not None, f"{self.path} is {self._kind}"
         return self._properties
 
     @property
     def log_id(self) -> str:
-        """`<cluster id>/<directory id>`, without what meta.properties does not say; empty without such a file."""
+        """`<cluster id>/<directory id>`, without ids that are missing in meta.properties; empty without such a file."""
         if self._properties is None:
             return ""
         directory_id = self._properties.directory_id
@@ -128,7 +129,7 @@ class LogDirectory:
         return "/".join(each for each in ids if each)
 
     def look_again(self) -> None:
-        """Finds out again what the path is; takes the root lock in shared mode when it is OURS."""
+        """Determines the kind of the path again; takes the root lock in shared mode when it is OURS."""
         self._release()
         self._may_be_unclean = False
         self._kind, self._properties = self._examine()
@@ -138,13 +139,15 @@ class LogDirectory:
         self._identity = self._current_identity()
 
     def has_changed(self) -> bool:
-        """Another directory stands at the path than the one that was looked at: made, removed, or removed and made."""
+        """Whether the path has a different directory than at the last check: created, removed or recreated since."""
         return self._current_identity() != self._identity
 
     def require_writable(self) -> None:
-        """Before anything is changed. Raises DirectoryReadOnlyError that says why nothing can be written here.
+        """Call this before any change. Raises DirectoryReadOnlyError with the reason why the directory cannot be
+        written.
 
-        From then on the next broker has to look for what this process may leave half-done.
+        A shared directory loses its clean-shutdown mark, so the next broker checks for unfinished writes of this
+        process.
         """
         if self._kind is DirectoryKind.FOREIGN:
             raise DirectoryReadOnlyError(
@@ -163,7 +166,7 @@ class LogDirectory:
             self._may_be_unclean = True
 
     def make(self) -> None:
-        """Turns an ABSENT path into a log; does nothing to one of ours. Durable when it returns."""
+        """Turns an ABSENT path into a log; does nothing if it is OURS. Durable when it returns."""
         self.require_writable()
         if self._kind is DirectoryKind.OURS:
             return
@@ -192,7 +195,7 @@ class LogDirectory:
         self._kind, self._properties = DirectoryKind.OURS, properties
 
     def release(self) -> None:
-        """Until the next look. To whom asks, it has changed."""
+        """Releases the root lock until the next check. Until then `has_changed` is true."""
         self._release()
         self._identity = _NEVER_LOOKED_AT
 
@@ -201,7 +204,7 @@ class LogDirectory:
         self._lock.close()
 
     def reset_after_fork(self) -> None:
-        """In a forked child, whose inherited lock is closed already: the next look takes the lock again."""
+        """For a forked child, whose inherited lock is closed already: the next check takes the lock again."""
         self._holds_lock = False
         self._identity = None
 
@@ -257,12 +260,13 @@ class LogDirectory:
         return any(file_name.endswith(".log") or file_name == "partition.metadata" for file_name in inside)
 
     def _keep_lock(self) -> None:
-        """The lock is held exclusively, to make the directory."""
+        """The lock is held exclusively, to create the directory."""
         if self._lock_mode is LockMode.SHARED:
             self._lock.downgrade()
 
     def _take_lock(self) -> None:
-        """Takes the root lock. Without write access a lock file that is missing is not needed: nobody else writes."""
+        """Takes the root lock. Without write access a missing lock file is not needed, since no other process
+        writes."""
         try:
             self._fs.open(self._lock.path, writable=True, create=True).close()
             self._is_writable = True
@@ -302,11 +306,11 @@ class LogDirectory:
             try:
                 self._fs.make_directory(folder)
             except FileExistsError:
-                continue  # another process makes the same directory
+                continue  # another process creates the same directory
             self._fs.sync_directory(folder.rpartition("/")[0] or "/")
 
     def _lock_to_make(self) -> None:
-        """Gets the root lock: exclusively while there is no log yet, or shared because another process made it."""
+        """Takes the root lock: exclusively while there is no log yet, or shared if another process created it."""
         deadline = self.locks.monotonic_seconds() + _LOCK_WAIT_SECONDS
         while True:
             if self._lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0):
@@ -328,7 +332,7 @@ class LogDirectory:
             self.locks.sleep(_PAUSE_SECONDS)
 
     def _current_identity(self) -> tuple[int, ...] | None:
-        """The file meta.properties, or without it the directory: both stay the same for as long as the log does."""
+        """The identity of meta.properties or, without it, of the directory: both stay the same while the log exists."""
         for path in (f"{self.path}/{META_PROPERTIES_FILE_NAME}", self.path):
             with suppress(OSError):
                 found = self._fs.stat(path)

@@ -1,9 +1,9 @@
-"""What a child process may not inherit.
+"""Resets state that a child process must not inherit.
 
-A fork copies file descriptors, whose locks then belong to parent and child together, mutexes in whatever state another
-thread of the parent had them, and blocks of ids that the parent goes on using. Spark's Python daemon forks each of its
-workers, so this is the rule there and not the exception. Whoever keeps such things registers here, and is told in the
-child before any other code runs.
+A fork copies file descriptors, whose locks the parent and the child then share, mutexes that another thread of the
+parent may hold, and blocks of ids that the parent continues to use. Spark's Python daemon forks each of its workers, so
+this happens all the time there. An object with such state registers here and is reset in the child before any other
+code runs.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ class ForkAware(Protocol):
     """Something with state that belongs to one process."""
 
     def reset_after_fork(self) -> None:
-        """Runs in the child, where no other thread exists. Closes inherited descriptors without a word to the file
-        system (no unlock, no write: both would reach into the parent) and restarts."""
+        """Runs in the child, where no other thread exists. Only closes inherited descriptors (no unlock and no write:
+        both would affect the parent) and restarts."""
         ...
 
 
@@ -26,7 +26,7 @@ _watched: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 
 
 def watch_for_fork(owner: ForkAware) -> None:
-    """Has `owner.reset_after_fork()` called in every child that is forked while `owner` lives."""
+    """Registers `owner`: every child that is forked during its life calls `owner.reset_after_fork()`."""
     _watched.add(owner)
 
 

@@ -1,7 +1,8 @@
-"""The topics that the log keeps its own records in, made when they are first needed.
+"""The topics for the log's own records, created when they are first needed.
 
-Each has one partition: what is decided together must be one append, and a directory needs no more. They are compacted,
-in small segments, so that a fresh process reads little. A broker that serves the directory later finds them as its own.
+Each has one partition: records of one decision must be one append, and one partition is enough for a directory. They
+are compacted, in small segments, so that a new process reads little. A broker that serves the directory later uses them
+too.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ INTERNAL_TOPIC_CONFIGS: Final = MappingProxyType(
         "cleanup.policy": "compact",
         "segment.bytes": str(1024 * 1024),
         "max.message.bytes": str(1024 * 1024),
-        # Who follows the log notices by the gap that something was taken away; who reads all of it takes no minute.
+        # A process that follows the log notices removed tombstones by the gap; a full read takes less than a minute.
         "delete.retention.ms": "300000",
     }
 )
 
 
 class InternalTopics:
-    """Of one directory that is ours."""
+    """The internal topics of one directory that is OURS."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class InternalTopics:
         return self._metadata_log.topic(name) is not None
 
     def make(self, name: str) -> None:
-        """Makes the topic if there is none; takes the metadata log's lock only then."""
+        """Creates the topic if it does not exist; takes the metadata log's lock only then."""
         if self.exists(name):
             return
         self._make_directory()
@@ -68,7 +69,7 @@ class InternalTopics:
 
 
 def require_no_internal_topic(name: str, what: str) -> None:
-    """Raises InvalidTopicNameError for a topic that only the log itself writes to."""
+    """Raises InvalidTopicNameError for an internal topic, which only the log itself writes to."""
     if is_internal_topic(name):
         raise InvalidTopicNameError(
             f"Cannot {what} internal topic {name}: only the log itself makes and writes it.", topic=name

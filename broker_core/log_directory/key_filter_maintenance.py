@@ -1,8 +1,8 @@
-"""Makes the key filters that closed segments of a partition lack.
+"""Builds missing key filters of a partition's closed segments.
 
 A segment is read and its filter written without the partition's lock, which is taken only to put the filter in place. A
-lock file of its own, `.keyfilter.lock`, keeps a second builder of the same partition away; it is made when there is
-something to do.
+separate lock file, `.keyfilter.lock`, excludes a second builder of the same partition; it is created when a filter is
+missing.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ KEY_FILTER_LOCK_FILE_NAME: Final = ".keyfilter.lock"
 
 
 class KeyFilterMaintenance:
-    """For any partition of `access`. Internal topics are read whole at every start and get none."""
+    """For any partition of `access`. Internal topics get no filters, because every start reads them whole."""
 
     def __init__(self, access: PartitionAccess) -> None:
         self._access = access
 
     def build(self, partition: TopicPartition, max_bytes: int | None = None) -> int:
-        """How many were made: of the newest segments first, from about `max_bytes` of them.
+        """Builds filters, for the newest segments first, up to about `max_bytes` of segments. Returns their number.
 
-        A damaged segment gets none: reading and verifying it report the damage.
+        A damaged segment gets none: reads and verification report the damage.
         """
 
         def plan(store: ReadablePartition) -> tuple[ClosedSegment, ...]:
@@ -54,7 +54,7 @@ class KeyFilterMaintenance:
             return False
 
         def place(store: WritablePartition) -> bool:
-            # The topic may have been deleted and made again while its old segment was read.
+            # The topic may have been deleted and recreated while its old segment was read.
             return store.topic_id == source.topic_id and store.place_key_filter(segment)
 
         return self._access.write(partition, place)

@@ -24,9 +24,9 @@ from broker_core.model.exceptions import DirectoryFormatError
 
 META_PROPERTIES_FILE_NAME: Final = "meta.properties"
 FORMAT_VERSION: Final = 1
-"""Of what we keep in a directory beyond Kafka's own files."""
+"""Version of the files that we add to Kafka's own."""
 NODE_ID: Final = 1
-"""The one node of an embedded log; a broker that serves the directory later takes it over."""
+"""The node id of an embedded log; a broker that serves the directory later uses the same id."""
 
 _FORMAT_KEY: Final = "streamlog.format"
 _LINE = re.compile(r"\s*((?:\\.|[^=:\s\\])+)\s*[=:]?\s*(.*)")
@@ -35,7 +35,7 @@ _ESCAPE = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetaProperties:
-    """What the file says. `directory_id` is the zero id where an older Kafka wrote none."""
+    """The content of the file. `directory_id` is the zero id if an older Kafka wrote none."""
 
     cluster_id: str
     directory_id: UUID
@@ -44,7 +44,7 @@ class MetaProperties:
 
 
 def encode_meta_properties(properties: MetaProperties) -> bytes:
-    """The file of a directory of ours."""
+    """The content of the file, for a directory that is OURS."""
     lines = (
         "#",
         f"node.id={properties.node_id}",
@@ -58,7 +58,7 @@ def encode_meta_properties(properties: MetaProperties) -> bytes:
 
 
 def decode_meta_properties(data: bytes, path: str) -> MetaProperties:
-    """Raises DirectoryFormatError for a file that is not Kafka's or is of a newer version than is known here."""
+    """Raises DirectoryFormatError for a file that is not Kafka's or has an unknown newer version."""
     fields = _java_properties(data.decode("latin-1"))
     version = fields.get("version", "")
     if version not in ("0", "1"):

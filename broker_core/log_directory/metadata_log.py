@@ -1,18 +1,17 @@
-"""Our directory's `__cluster_metadata-0`: the topics, kept as KRaft records in a log like any other.
+"""Our directory's `__cluster_metadata-0`: the topics, stored as KRaft records in a log like any other.
 
-A reader follows the log: one small read tells whether it grew, and only what is new is replayed. A change takes the
+A reader follows the log: one small read shows whether it grew, and only new records are replayed. A change takes the
 log's lock, replays what others appended, plans on that state, appends the plan's records as one batch and replays them.
-So two processes that create the same topic are judged one after the other, and a crash leaves a change whole or absent.
+So if two processes create the same topic, one comes after the other, and a crash leaves a change whole or absent.
 
-What readers were told holds. Others append to a topic, and are acknowledged, because this log says that it exists; they
-take no lock of this log for that. So a change that was never published never was: the next writer cuts it. And a change
-is acknowledged only when its bounds are on the device, so a power failure makes no acknowledged change look like one
-that never was.
+A published change is final. Other processes append to a topic, and are acknowledged, because this log has it; they do
+not lock this log for that. An unpublished change never happened: the next writer cuts it. A change is acknowledged only
+when its bounds are on the device, so after a power failure no acknowledged change is unpublished.
 
 The same lock guards the names of partition folders (see `partition_folders`). Order of locks: this one before any
-partition's; whoever holds a partition's lock reads this log but does not lock it.
+partition's; the holder of a partition's lock reads this log but does not lock it.
 
-The log is neither compacted nor cut: a topic's life takes some hundred bytes.
+The log is not compacted, and retention does not apply: a topic's life takes some hundred bytes.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class _Writer:
 
 
 class MetadataLog:
-    """The topics of a directory that is OURS. Nothing is made before `make()`; until then there are no topics."""
+    """The topics of a directory that is OURS. Nothing is created before `make()`; until then there are no topics."""
 
     def __init__(self, fs: FileSystem, directory: LogDirectory, clock: Clock) -> None:
         self._fs = fs
@@ -66,7 +65,7 @@ class MetadataLog:
         self._mutex = threading.Lock()
         self._making = threading.Lock()
         self._changing = threading.Lock()
-        """Held by the thread that has the log's lock, which `close` waits for."""
+        """Held by the thread that has the log's lock; `close` waits for it."""
         self._is_closed = False
         self._image = MetadataImage()
         self._defaults = self._image.broker_configs, KAFKAS_DEFAULTS
@@ -74,16 +73,16 @@ class MetadataLog:
         self._reader: ReadablePartition | None = None
         self._writer: _Writer | None = None
         self._durable_end_offset = -1
-        """Up to here the published bounds are known to be on the device."""
+        """The end offset of the newest published bounds that are known to be on the device."""
 
     @property
     def locks(self) -> Locks:
-        """Those that the directory is used with."""
+        """The lock files that the directory uses."""
         return self._directory.locks
 
     @property
     def image(self) -> MetadataImage:
-        """As of the last refresh. Inside `locked()` nobody else changes what it stands for."""
+        """The topics as of the last refresh. Inside `locked()` no other process changes them."""
         return self._image
 
     def refresh(self, *, is_thorough: bool = False) -> None:
@@ -101,8 +100,8 @@ class MetadataLog:
         return self._image.topics.get(name)
 
     def topic_defaults(self) -> TopicDefaults:
-        """What brokers were told while they ran, for all topics, as of the last refresh; the same object until it
-        changes. Settings of a properties file are the broker's alone."""
+        """The dynamic broker settings that apply to all topics, as of the last refresh; the same object until they
+        change. Settings of a broker's properties file are not included."""
         broker_configs, defaults = self._defaults
         if self._image.broker_configs is not broker_configs:
             broker_configs = self._image.broker_configs
@@ -115,7 +114,7 @@ class MetadataLog:
             return dict(self._image.topics)
 
     def make(self) -> None:
-        """Makes the log's folder if it is missing; the directory must be OURS."""
+        """Creates the log's folder if it is missing; the directory must be OURS."""
         with self._making, translated("making the metadata log", self._directory.path):
             self._require_open()
             if self._writer is None:
@@ -131,8 +130,8 @@ class MetadataLog:
     ) -> Reply:
         """Plans under the lock, appends and replays. Returns the plan's reply, durable. Raises what the plan raises.
 
-        `on_appended` hears of all records that were appended, also where the plan then raises. Raises StorageError too
-        when the device refuses the bounds of a change that others see already: that one holds.
+        `on_appended` receives all appended records, also if the plan then raises. Also raises StorageError when the
+        sync of the bounds fails after other processes can see the change: that change stays.
         """
         with self.locked():
             writer = self._held_writer()
@@ -143,13 +142,13 @@ class MetadataLog:
             return result.reply
 
     def controller_for(self, image: MetadataImage) -> MetadataController:
-        """Plans on an image for the node that the directory belongs to."""
+        """Plans on an image, for the directory's node."""
         properties = self._directory.properties
         return MetadataController(image, broker_id=properties.node_id, directory_id=properties.directory_id)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the log's lock, with the image at the log's end, and that end on the device. Not reentrant."""
+        """Holds the log's lock, with the image at the log's end and that end synced. Not reentrant."""
         with self._changing:
             self.make()
             writer = self._held_writer()
@@ -161,7 +160,7 @@ class MetadataLog:
                 yield
 
     def close(self) -> None:
-        """Waits for a change that is under way. Whatever is called afterwards raises StorageError."""
+        """Waits for a running change. Every later call raises StorageError."""
         with self._changing, self._making, self._mutex:
             self._is_closed = True
             reader, self._reader = self._reader, None
@@ -196,7 +195,7 @@ class MetadataLog:
         self._make_durable(writer)
 
     def _make_durable(self, writer: _Writer) -> None:
-        """Also what another process published and did not live to sync: from here on it is acted on."""
+        """Syncs the bounds, also for a change that another process published before it died: others now rely on it."""
         end_offset = writer.store.written_bounds().log_end_offset
         if end_offset != self._durable_end_offset:
             writer.store.flush()
@@ -219,7 +218,7 @@ class MetadataLog:
         try:
             self._fs.make_directory(self._folder)
         except FileExistsError:
-            return  # another process makes the same log
+            return  # another process creates the same log
         self._fs.sync_directory(self._directory.path)
 
     def _open_writer(self) -> _Writer:

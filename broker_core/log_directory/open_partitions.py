@@ -1,9 +1,9 @@
-"""Partitions that are open in this process: a bounded number, least recently used first to go.
+"""The partitions that are open in this process: a limited number; the least recently used is evicted first.
 
-An entry belongs to a topic as it was described when it was opened: after a change of its settings or of their defaults,
-or when the topic was deleted and made again, the next use closes it and opens anew. One thread at a time uses an entry,
-since a store is not thread-safe. An entry whose use ended in an error that is not the caller's own doing is not trusted
-any more, and dropped.
+An entry belongs to the topic's description at the time of opening. After a change of the topic's settings or of their
+defaults, or after the topic was deleted and recreated, the next use closes it and opens the partition again. One thread
+at a time uses an entry, since a store is not thread-safe. An entry is dropped after an error that the caller did not
+cause.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class _Entry(Generic[Opened]):
     def __init__(self) -> None:
         self.mutex = threading.Lock()
         self.waiting_count = 0
-        """Threads that wait for the mutex. Changed under the cache's own."""
+        """Threads that wait for the mutex. Changed under the cache's mutex."""
         self.opened: Opened | None = None
         self.topic: TopicDescription | None = None
         self.defaults: TopicDefaults | None = None
 
 
 class Taken(Generic[Opened]):
-    """One that nobody else uses until it was given back."""
+    """An entry in exclusive use until it is released."""
 
     __slots__ = ("_entry", "opened")
 
@@ -49,8 +49,8 @@ class Taken(Generic[Opened]):
 
 
 class OpenPartitions(Generic[Opened]):
-    """A cache of what `open_partition` gives, closed by `close_partition`. `defaults_now` returns the defaults of
-    topics' settings, the same object until they change."""
+    """A cache of the results of `open_partition`, which `close_partition` closes. `defaults_now` returns the default
+    topic settings, the same object until they change."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class OpenPartitions(Generic[Opened]):
 
     @contextmanager
     def use(self, partition: TopicPartition, topic: TopicDescription) -> Iterator[Opened]:
-        """The partition of this topic, open, for one thread."""
+        """The open partition of this topic, for one thread."""
         entry = self._held_entry(partition)
         try:
             defaults = self._defaults_now()
@@ -93,7 +93,7 @@ class OpenPartitions(Generic[Opened]):
 
     def maybe_take(self, partition: TopicPartition, topic: TopicDescription) -> Taken[Opened] | None:
         """The same for a caller that must not wait and releases the entry later, from any thread. None: it is not open,
-        in use, or waited for; the waiting thread would starve if the caller took it again and again."""
+        it is in use, or another thread waits for it, which would starve if the caller took it again and again."""
         with self._mutex:
             entry = self._entries.get(partition)
             if entry is None or entry.waiting_count or not entry.mutex.acquire(blocking=False):
@@ -106,11 +106,11 @@ class OpenPartitions(Generic[Opened]):
         return Taken(entry, entry.opened)
 
     def close(self) -> None:
-        """Closes all entries, each when its user is done with it."""
+        """Closes all entries, each when its user releases it."""
         self._close_those(lambda partition: True)
 
     def drop_topic(self, name: str) -> None:
-        """Closes the entries of a topic, each when its user is done with it: open files would keep the disk space of
+        """Closes the entries of a topic, each when its user releases it: open files would keep the disk space of
         deleted ones."""
         self._close_those(lambda partition: partition.topic == name)
 
@@ -134,13 +134,14 @@ class OpenPartitions(Generic[Opened]):
             entry.mutex.acquire()
             with self._mutex:
                 entry.waiting_count -= 1
-            # While this thread waited the entry may have been thrown out.
+            # The entry may have been evicted while this thread waited.
             if self._entries.get(partition) is entry:
                 return entry
             entry.mutex.release()
 
     def _take_surplus(self) -> list[_Entry[Opened]]:
-        """Takes the oldest entries that nobody uses out of the cache, held. With all in use the cache grows over."""
+        """Removes the oldest unused entries from the cache and returns them held. If all are in use, the cache exceeds
+        its limit."""
         if len(self._entries) <= self._max_count:
             return []
         surplus_count = len(self._entries) - self._max_count

@@ -1,13 +1,13 @@
-"""From a topic-partition to its store: the right one, open, under the right lock, for one operation.
+"""Opens the store of a topic-partition, under the right lock, for one operation.
 
-A read    opens the partition for reading, asks it, and then looks at the topic once more: if the topic was deleted and
-          made again in between, the answer belongs to the old one and is discarded.
-A write   takes the partition's lock, then looks at the topic: as long as the lock is held the folder cannot be
-          renamed away, so a topic that still exists now is the one that is written.
-A hold    begins a write for a caller that must not wait and ends the write later: given if the lock is free.
+A read    opens the partition, reads from it, and then checks the topic again: if the topic was deleted and recreated
+          in between, the result belongs to the old one and is discarded.
+A write   takes the partition's lock, then checks the topic: while the lock is held the folder cannot be renamed away,
+          so a topic that still exists now is the one that is written.
+A hold    begins a write for a caller that must not wait and ends the write later: succeeds only if the lock is free.
 
-Order of events that the second look catches: A finds topic t with id 1; B deletes t (metadata log, then folder) and
-makes it again with id 2; A opens files of the folder `t-0` by their paths and takes records of id 2 for those of id 1.
+The second check catches this order of events: A finds topic t with id 1; B deletes t (metadata log, then folder) and
+recreates it with id 2; A opens files of the folder `t-0` by their paths and takes records of id 2 for those of id 1.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Store = TypeVar("Store", bound=ReadablePartition)
 logger = logging.getLogger(__name__)
 
 _ATTEMPT_COUNT: Final = 10
-"""Times that a topic may be deleted and made again, or reconfigured, during one operation on it."""
+"""How often a topic may be deleted and recreated, or reconfigured, during one operation on it."""
 
 
 _RECOVERY_WAIT_SECONDS: Final = 1.0
@@ -61,12 +61,12 @@ _RECOVERY_WAIT_SECONDS: Final = 1.0
 
 
 class _StaleFolderError(Exception):
-    """Another folder stands at the path than the one that is open: removed by hand, or put back from elsewhere."""
+    """The path has a different folder than the open one: removed by hand, or restored from elsewhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenReader(Generic[Store]):
-    """A partition that is open for reading, and the folder that it was opened on."""
+    """A partition that is open for reading, and the identity of its folder."""
 
     store: Store
     identity: FileStat | None
@@ -77,7 +77,7 @@ class OpenReader(Generic[Store]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenWriter:
-    """The same for writing, and the lock that must be held besides."""
+    """The same for writing, with the lock that a write must hold."""
 
     store: WritablePartition
     identity: FileStat | None
@@ -89,7 +89,7 @@ class OpenWriter:
 
 
 class HeldPartition:
-    """A partition under its lock. What is released is used by others at once."""
+    """A partition under its lock. Others can use it as soon as it is released."""
 
     __slots__ = ("_lock", "_taken", "store")
 
@@ -106,7 +106,7 @@ class HeldPartition:
 
 
 class PartitionAccess:
-    """All partitions of one directory, opened as they are asked for. `folders` None: a real Kafka's directory."""
+    """All partitions of one directory, opened on demand. `folders` None: a real Kafka's directory."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class PartitionAccess:
         max_open_count: int = MAX_OPEN_PARTITION_COUNT,
         topic_defaults: Callable[[], TopicDefaults] = lambda: KAFKAS_DEFAULTS,
     ) -> None:
-        """`topic_defaults` returns what topics are set to where they say nothing, the same object until it changes."""
+        """`topic_defaults` returns the defaults of topic settings, the same object until they change."""
         self._fs = fs
         self._directory = directory
         self._catalog = catalog
@@ -138,13 +138,13 @@ class PartitionAccess:
             defaults_now=topic_defaults,
         )
         self._remembered: dict[TopicPartition, tuple[FileStat | None, RememberedProducers]] = {}
-        """Of partitions that were closed to open others, or to be opened with other settings."""
+        """Remembered producers of partitions that were closed to open others, or to be reopened with other settings."""
 
     def path_of(self, partition: TopicPartition) -> str:
         return f"{self._directory.path}/{partition_folder(partition)}"
 
     def lock_of(self, partition: TopicPartition, file_name: str) -> PartitionLock:
-        """One of the partition's lock files, for the caller to close."""
+        """One of the partition's lock files. The caller closes it."""
         return PartitionLock(f"{self.path_of(partition)}/{file_name}", locks=self._directory.locks)
 
     def config_of(self, partition: TopicPartition) -> TopicConfig:
@@ -152,13 +152,13 @@ class PartitionAccess:
         return self._configs.of(topic_of(self._catalog, partition))
 
     def topic_id_of(self, partition: TopicPartition) -> UUID | None:
-        """Of the partition's topic as it is now; None where there is none, or no such partition."""
+        """The id of the partition's topic now; None if the topic or the partition does not exist."""
         self._catalog.refresh()
         topic = self._catalog.topic(partition.topic)
         return None if topic is None or partition.partition >= topic.partition_count else topic.topic_id
 
     def read(self, partition: TopicPartition, operation: Callable[[ReadablePartition], Answer]) -> Answer:
-        """The operation's answer, of the topic that exists when it returns.
+        """The operation's result, for the topic that exists when it returns.
 
         Raises UnknownTopicError, UnknownPartitionError, StorageError, and what the operation raises.
         """
@@ -175,8 +175,8 @@ class PartitionAccess:
                 if is_same_topic(self._catalog, topic):
                     if is_recovered or not (isinstance(error, CorruptDataError) and self._may_recover()):
                         raise
-                    # What was published and not synced may be gone since a power failure, and only the bounds be left
-                    # of it: that is a tail to be cut, as the next writer would. Damage is still there afterwards.
+                    # After a power failure, published but unsynced data may be lost while its bounds are left: a
+                    # tail that the recovery cuts, as the next writer would. Real damage is still found afterwards.
                     is_recovered = True
                     self._recover_for_reading(partition, topic, wait_seconds=_RECOVERY_WAIT_SECONDS)
             except OSError as error:
@@ -188,9 +188,9 @@ class PartitionAccess:
         raise self._restless(partition)
 
     def write(self, partition: TopicPartition, operation: Callable[[WritablePartition], Answer]) -> Answer:
-        """The same under the partition's lock, on a store that has learnt what other processes did. A process that
-        holds the whole directory has nothing to learn. It takes the lock too: its own threads delete topics and make
-        them again, see the module."""
+        """The same under the partition's lock, after the store read the changes of other processes. A process that
+        holds the whole directory skips that, but also takes the lock, because its own threads delete and recreate
+        topics: see the module's docstring."""
         for attempts_left in reversed(range(_ATTEMPT_COUNT)):
             topic, defaults = self._topic_of(partition), self._defaults_now()
             try:
@@ -199,7 +199,7 @@ class PartitionAccess:
                     if not is_alone:
                         self._catalog.refresh()
                     current = self._catalog.topic(topic.name)
-                    # Settings that change all the time must not keep it waiting: then the latest ones count.
+                    # Settings that change all the time must not delay the write forever: the last attempt accepts them.
                     is_altered = current is not None and current.topic_id == topic.topic_id and not attempts_left
                     is_current = current == topic and self._defaults_now() is defaults
                     if is_current or is_altered:
@@ -212,8 +212,8 @@ class PartitionAccess:
             except _StaleFolderError:
                 continue
             except (UnknownTopicError, UnknownPartitionError):
-                # The folder vanished between opening and refreshing: deleted, or the whole directory was. Or the topic
-                # was, before its folder could be made, and its name may have another by now.
+                # The folder, or the whole directory, was deleted between opening and refreshing. Or the topic was
+                # deleted before its folder was created, and another topic may have its name by now.
                 if is_same_topic(self._catalog, topic):
                     raise
             except OSError as error:
@@ -233,7 +233,7 @@ class PartitionAccess:
         try:
             is_locked = taken.opened.lock.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
         except OSError:
-            pass  # `write` meets the same error and raises it
+            pass  # `write` gets the same error and raises it
         finally:
             if not is_locked:
                 taken.give_back()
@@ -247,12 +247,12 @@ class PartitionAccess:
         return held
 
     def open_apart(self, partition: TopicPartition) -> PartitionRebuilder:
-        """One that the caller alone uses, for as long as it takes, and closes."""
+        """A rebuilder for the caller alone, who may use it for long and closes it."""
         return self._open_to_read(PartitionRebuilder, partition, topic_of(self._catalog, partition)).store
 
     def open_held(self, partition: TopicPartition) -> OpenReader[ReadablePartition]:
-        """The same with the folder that it was opened on, for a caller that reads it while it holds another partition's
-        lock. Opening may make a folder, which takes the metadata log's lock, so it comes before."""
+        """A reader with the identity of its folder, for a caller that reads while it holds another partition's lock.
+        Call it before taking that lock: opening may create a folder, which takes the metadata log's lock."""
         return self._open_reader(partition, topic_of(self._catalog, partition))
 
     def is_in_place(self, held: OpenReader[ReadablePartition], partition: TopicPartition) -> bool:
@@ -260,7 +260,7 @@ class PartitionAccess:
         return self._identity_of(self.path_of(partition)) == held.identity
 
     def drop_topic(self, name: str) -> None:
-        """Closes what is open of a topic that was deleted."""
+        """Closes the open partitions of a deleted topic."""
         self._readers.drop_topic(name)
         self._writers.drop_topic(name)
         for partition in [partition for partition in list(self._remembered) if partition.topic == name]:
@@ -271,7 +271,7 @@ class PartitionAccess:
         self._writers.close()
 
     def _topic_of(self, partition: TopicPartition) -> TopicDescription:
-        """Raises UnknownTopicError; what is open of a topic that another process deleted is closed then."""
+        """Raises UnknownTopicError, and then closes the open partitions of a topic that another process deleted."""
         try:
             return topic_of(self._catalog, partition)
         except UnknownTopicError:
@@ -313,9 +313,9 @@ class PartitionAccess:
         return self._folders is not None and self._directory.is_writable
 
     def _recover_for_reading(self, partition: TopicPartition, topic: TopicDescription, *, wait_seconds: float) -> None:
-        """Does what the next writer would, so that a reader that comes first sees all that was acknowledged: after a
-        power failure the bounds on the device may be older than the batches, or newer than unsynced ones. Not while a
-        living writer has the lock."""
+        """Recovers the partition as the next writer would, so that a reader that comes first sees everything that was
+        acknowledged: after a power failure the bounds on the device may be older than the batches, or newer than
+        unsynced ones. Does nothing while a running writer has the lock."""
         with closing(self._open_forgetful_writer(partition, topic)) as writer:
             try:
                 with writer.lock.maybe_exclusive(timeout_seconds=wait_seconds) as is_held:
@@ -323,7 +323,7 @@ class PartitionAccess:
                         self._require_folder(partition, writer.identity)
                         writer.store.refresh()
             except (CorruptDataError, StorageError, _StaleFolderError) as error:
-                # The reader can still have what was published; what is damaged it will find where it lies.
+                # The reader can still read what was published, and reports damage when it reaches it.
                 logger.warning("partition=%s could not be recovered for reading: %s", partition, error)
 
     def _open_store(
@@ -332,7 +332,7 @@ class PartitionAccess:
         path = self.path_of(partition)
         may_make = self._folders is not None and self._directory.is_writable
         config = self._configs.of(topic)
-        # Topics of an old Kafka have no id, and a real Kafka's folder is taken for what it says it is.
+        # Topics of an old Kafka have no id, and the id in a real Kafka's folder is accepted.
         topic_id = None if self._folders is None else topic.topic_id
 
         def open_it() -> tuple[Store, FileStat | None]:
@@ -341,8 +341,8 @@ class PartitionAccess:
 
         try:
             store, identity = open_it()
-            # Without partition.metadata, its last file, its making goes on or was cut off: what is appended might be in
-            # a file that has no name on the device.
+            # Without partition.metadata, its last file, its creation is running or was interrupted: an append might go
+            # to a file whose name is not on the device yet.
             if identity is not None or not may_make:
                 return store, identity
         except (UnknownPartitionError, DirectoryFormatError):
@@ -353,7 +353,8 @@ class PartitionAccess:
         return open_it()
 
     def _identity_of(self, path: str) -> FileStat | None:
-        """The folder's partition.metadata, which is written once; None without one, as before Kafka 2.8."""
+        """The identity of the folder's partition.metadata, which is written once; None without one, as before Kafka
+        2.8."""
         return self._fs.stat(f"{path}/{PARTITION_METADATA_FILE_NAME}")
 
     def _restless(self, partition: TopicPartition) -> UnknownTopicError:

@@ -1,16 +1,16 @@
-"""Partition folders: made when the metadata log says so, taken apart when it says so, never the other way round.
+"""Partition folders: created and deleted after the metadata log has the change, never before.
 
-    made      the metadata log first, then the folder; whoever finds it missing makes it. A crash in between is repaired
-              by the next one who wants the partition.
+    created   the metadata log first, then the folder; a process that finds it missing creates it. So the next use of
+              the partition repairs a crash in between.
     deleted   the metadata log first; then, under the partition's lock, renamed to `<topic>-<p>.<hex>-delete`, so that
-              an append that is under way ends before and the next one finds the topic gone; then removed. Readers that
-              have its files open read on undisturbed. What a crash leaves is found by its topic id, which the metadata
-              log lists as removed, or by its `-delete`.
-    foreign   a folder in the way of a new topic, with a topic id that the metadata log never had, is moved aside to
-              `<topic>-<p>.<hex>-stray`, as Kafka does, and never removed. In the place of a topic's own folder it is
-              refused: its partition.metadata may be damaged, and the records in it all that there is.
+              a running append ends before and the next one finds the topic gone; then removed. Readers that have its
+              files open can continue. Leftovers of a crash are found by their topic id, which the metadata log lists
+              as removed, or by their `-delete`.
+    foreign   a folder at the path of a new topic, with a topic id that the metadata log never had, is moved aside to
+              `<topic>-<p>.<hex>-stray`, as in Kafka, and never removed. In the place of a topic's own folder it is
+              refused: its partition.metadata may be damaged, and its records may be the only copy.
 
-All renames happen under the metadata log's lock, where the names of topics cannot change.
+All renames run under the metadata log's lock, so the names of topics cannot change meanwhile.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from broker_core.storage.writable_partition import WritablePartition
 
 _log: Final = logging.getLogger(__name__)
 _MADE_TOGETHER_COUNT: Final = 50
-"""Folders whose names reach the device together; whoever wants the metadata log waits some 50 ms for so many."""
+"""Folders whose names are synced together; so many block the metadata log for some 50 ms."""
 _ALREADY_GONE: Final = frozenset({errno.ENOENT, errno.ENOTEMPTY})
 
 ClearAway = Callable[[TopicPartition, UUID], str | None]
-"""Deals with a folder of another topic id in a partition's place; the path that it gives is removed."""
+"""Handles a folder of another topic id in a partition's place; the path that it returns is removed."""
 
 
 class PartitionFolders:
@@ -62,22 +62,22 @@ class PartitionFolders:
         return f"{self._path}/{partition_folder(partition)}"
 
     def make(self, topic: TopicDescription, partition: TopicPartition) -> None:
-        """Makes or finishes the folder of a partition; durable. Raises UnknownTopicError when the topic is gone,
+        """Creates or finishes the folder of a partition; durable. Raises UnknownTopicError when the topic is gone,
         DirectoryFormatError when a folder of another log is in its place."""
         self._make(topic, [partition], self._move_if_removed)
 
     def make_all(self, topic: TopicDescription) -> None:
-        """Makes the folders of a topic that was created just now. Never fails: the metadata log has them already, and
-        what is missing now is made at its first use."""
+        """Creates the folders of a new topic. Never fails: the metadata log already has them, and a missing folder is
+        created at its first use."""
         self._make_each(topic, self._move_aside)
 
     def make_missing(self, topic: TopicDescription) -> None:
-        """Makes the folders of partitions that were added. Never fails, as `make_all`."""
+        """Creates the folders of added partitions. Never fails, as `make_all`."""
         self._make_each(topic, self._move_if_removed)
 
     def remove(self, topic: TopicDescription) -> None:
-        """Takes apart the folders of a topic that the metadata log says is removed. Never fails: nobody finds them any
-        more, and what is left goes at the next sweep."""
+        """Removes the folders of a topic that is deleted in the metadata log. Never fails: they are no longer found,
+        and the next sweep removes the rest."""
         try:
             for number in range(topic.partition_count):
                 self._remove_partition(topic, TopicPartition(topic.name, number))
@@ -93,7 +93,7 @@ class PartitionFolders:
             self._remove_tree(moved_path)
 
     def sweep(self) -> int:
-        """Removes what crashes left of deleted topics; returns how many folders that were."""
+        """Removes folders of deleted topics that crashes left. Returns their number."""
         rubbish = []
         with self._metadata_log.locked(), translated("looking for deleted topics' folders", self._path):
             for name in self._fs.list_directory(self._path):
@@ -118,7 +118,8 @@ class PartitionFolders:
             _log.warning("folders of topic %s are made at first use: %s", topic.name, error)
 
     def _make(self, topic: TopicDescription, partitions: Sequence[TopicPartition], clear_away: ClearAway) -> None:
-        """The names of all folders before their content: a partition.metadata says that its folder is on the device."""
+        """Syncs the names of all folders before their content: a partition.metadata shows that its folder is on the
+        device."""
         moved_paths: list[str | None] = []
         try:
             self._make_locked(topic, partitions, clear_away, moved_paths)
@@ -134,7 +135,7 @@ class PartitionFolders:
         clear_away: ClearAway,
         moved_paths: list[str | None],
     ) -> None:
-        """`moved_paths` gets what was moved aside and is to be removed once the lock is given back."""
+        """Adds to `moved_paths` the folders that were moved aside and must be removed after the lock is released."""
         with self._metadata_log.locked(), translated(f"making folders of topic {topic.name}", self._path):
             current = self._metadata_log.topic(topic.name)
             if current is None or current.topic_id != topic.topic_id:
@@ -160,7 +161,7 @@ class PartitionFolders:
         return self._move_aside(partition, found_id)
 
     def _finish(self, partition: TopicPartition, topic: TopicDescription) -> None:
-        """Makes what is missing in the folder. Under its lock: it may be whole and somebody appending to it."""
+        """Creates missing files of the folder. Under its lock, since it may be whole and in use by an append."""
         path = self.path_of(partition)
         lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}", locks=self._metadata_log.locks)
         try:
@@ -176,7 +177,8 @@ class PartitionFolders:
             return None
 
     def _move_aside(self, partition: TopicPartition, found_id: UUID) -> str | None:
-        """Renames the folder under its lock. The new path if its content is rubbish, None if it is only in the way."""
+        """Renames the folder under its lock. Returns the new path if the folder can be removed, None if it must be
+        kept."""
         path = self.path_of(partition)
         unique_hex = self._entropy.random_bytes(16).hex()
         is_rubbish = self._metadata_log.image.was_removed(found_id)
@@ -194,10 +196,10 @@ class PartitionFolders:
         return f"{self._path}/{name}"
 
     def _remove_tree(self, path: str) -> None:
-        """Removes a folder that nobody can find any more. What does not go now goes at the next sweep."""
+        """Removes a folder that is no longer found. The next sweep removes what this call could not."""
         try:
             self._fs.remove_tree(path)
         except OSError as error:
-            # Two processes may remove the same one: each finds files gone that it had listed.
+            # Two processes may remove the same folder: each finds listed files gone.
             if error.errno not in _ALREADY_GONE:
                 _log.warning("folder %s of a deleted topic is not removed yet: %s", path, error)

@@ -1,10 +1,10 @@
 """A lock file that excludes threads and processes alike: `.lock` in a partition's folder and in the root.
 
-Threads of a process that share one PartitionLock first settle among themselves (many sharers, or one exclusive owner);
-the file is locked for the first of them and unlocked by the last. The lock is not reentrant.
+Threads of a process that share one PartitionLock first lock among themselves (many sharers, or one exclusive owner).
+The first of them locks the file, the last one unlocks it. The lock is not reentrant.
 
-A file is opened at the first use and kept open. A folder that was renamed away takes its lock file along: a waiter gets
-the lock in the end and must then check whether the partition is still the one that was meant.
+The file is opened at the first use and stays open. A renamed folder keeps its lock file: a waiter gets the lock in the
+end and must then check whether the partition is still the same.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _POLL_SECONDS = 0.005
 
 
 class PartitionLock:
-    """The lock on the file at `path`. With `creates` the file is made if it is missing; without it, FileNotFoundError.
+    """The lock on the file at `path`. With `creates` a missing file is created; without it, FileNotFoundError.
 
-    A file that may not be written to can still be locked in shared mode.
+    A read-only file can still be locked in shared mode.
     """
 
     def __init__(self, path: str, *, creates: bool = True, locks: Locks = SYSTEM_LOCKS) -> None:
@@ -64,7 +64,7 @@ class PartitionLock:
 
     @contextmanager
     def maybe_exclusive(self, *, timeout_seconds: float) -> Iterator[bool]:
-        """Whether it was acquired exclusively within the time: for work that the holder may do as well."""
+        """Whether it was acquired exclusively within the time. For work that the current holder may do as well."""
         is_held = self.acquire(LockMode.EXCLUSIVE, timeout_seconds=timeout_seconds)
         try:
             yield is_held
@@ -73,7 +73,7 @@ class PartitionLock:
                 self.release()
 
     def acquire(self, mode: LockMode, *, timeout_seconds: float | None = None) -> bool:
-        """Whether the lock was got within the time; None waits as long as it takes, 0 does not wait."""
+        """Whether the lock was acquired within the time; None waits without limit, 0 does not wait."""
         deadline = None if timeout_seconds is None else self._locks.monotonic_seconds() + timeout_seconds
         if not self._enter(mode, deadline):
             return False
@@ -86,11 +86,11 @@ class PartitionLock:
         return got_file
 
     def release(self) -> None:
-        """Gives the lock back; the caller must hold it."""
+        """Releases the lock; the caller must hold it."""
         self._leave()
 
     def downgrade(self) -> None:
-        """Exclusive to shared, with no instant in between in which another process could get it exclusively."""
+        """Changes exclusive to shared. Another process cannot get it exclusively in between."""
         with self._mutex:
             assert self._is_exclusive, f"{self.path} is not held exclusively"
             assert self._file is not None
@@ -101,14 +101,14 @@ class PartitionLock:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Closes the file, which gives up whatever was held."""
+        """Closes the file, which releases the lock if it is held."""
         with self._mutex:
             file, self._file = self._file, None
             if file is not None:
                 file.close()
 
     def reset_after_fork(self) -> None:
-        """In a forked child: the inherited file is closed, not unlocked, since the lock is the parent's too."""
+        """For a forked child: closes the inherited file without unlocking it, since the parent shares the lock."""
         file = self._file
         self._begin()
         if file is not None:
@@ -116,7 +116,7 @@ class PartitionLock:
                 file.close()
 
     def _enter(self, mode: LockMode, deadline: float | None) -> bool:
-        """Settles among the threads of this process."""
+        """Locks among the threads of this process."""
         with self._mutex:
             while self._is_exclusive or (mode is LockMode.EXCLUSIVE and self._sharer_count):
                 left_seconds = None if deadline is None else deadline - self._locks.monotonic_seconds()
@@ -146,7 +146,7 @@ class PartitionLock:
                 self._file.unlock()
 
     def _lock_file(self, mode: LockMode, deadline: float | None) -> bool:
-        """Locks the file for this process. A second sharer locks what is locked already, which changes nothing."""
+        """Locks the file for this process. A second sharer locks it again, which changes nothing."""
         with self._mutex:
             if self._file is None:
                 self._file = self._locks.open(self.path, mode, creates=self._creates)

@@ -1,7 +1,7 @@
 """Retention, compaction and key filters of one partition.
 
-Compaction reads and writes for a long time without the partition's lock; a lock file of its own, `.compaction.lock`,
-keeps a second compactor of the same partition away.
+Compaction reads and writes for a long time without the partition's lock; a separate lock file, `.compaction.lock`,
+excludes a second compactor of the same partition.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from broker_core.storage.writable_partition import WritablePartition
 COMPACTION_LOCK_FILE_NAME: Final = ".compaction.lock"
 
 MaintenanceProgress = Callable[[TopicPartition, int, int], None]
-"""Called with the partition that comes next, how many are done, and how many there are."""
+"""Called with the next partition, the number of finished ones, and their total."""
 
 _DIGEST_KEY_BYTES: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceReport:
-    """What was done to one partition. Retention deletes whole segments: their offsets, records or gaps, are counted
-    without being read. `error` says what stopped it, None if nothing did."""
+    """The result for one partition. Retention deletes whole segments and counts their offsets, records and gaps,
+    without reading them. `error`: what stopped the maintenance, or None."""
 
     partition: TopicPartition
     deleted_segment_count: int = 0
@@ -45,7 +45,7 @@ class MaintenanceReport:
 
 
 class PartitionMaintenance:
-    """Does it for any partition of `access`. Records at and behind `pinned_offset(partition)` are kept, however old."""
+    """Maintains any partition of `access`. Keeps records at or after `pinned_offset(partition)`, even old ones."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class PartitionMaintenance:
         compaction_memory_bytes: Callable[[], int] = lambda: COMPACTION_MEMORY_BYTES,
         is_cleaner_enabled: bool = True,
     ) -> None:
-        """`compaction_memory_bytes`: for the keys of one pass. `is_cleaner_enabled` False: compacted topics are left as
-        they are, and as in Kafka nothing of them is deleted either."""
+        """`compaction_memory_bytes`: for the keys of one pass. `is_cleaner_enabled` False: compacted topics are not
+        changed and, as in Kafka, not deleted from by retention either."""
         self._pinned_offset = pinned_offset
         self._compaction_memory_bytes = compaction_memory_bytes
         self._is_cleaner_enabled = is_cleaner_enabled
@@ -86,7 +86,7 @@ class PartitionMaintenance:
                         base_offset=each.base_offset,
                         next_offset=each.next_offset,
                         size_bytes=each.size_bytes,
-                        # Without any time in it the file's own counts, which the writer knows.
+                        # Without any timestamp the file's time is used, which the writer has.
                         max_timestamp_ms=max(each.max_timestamp_ms, 0),
                     )
                     for each in segments
@@ -102,9 +102,10 @@ class PartitionMaintenance:
         return self._access.read(partition, look)
 
     def maintain(self, partition: TopicPartition, *, max_filter_bytes: int | None = None) -> MaintenanceReport:
-        """Retention first, so that nothing is compacted that goes anyway, and key filters last, of what is left.
+        """Retention runs first, so that no expired segment is compacted, and key filters last, for the remaining
+        segments.
 
-        `max_filter_bytes`: of segments that are read for key filters. An error is reported, not raised.
+        `max_filter_bytes`: size of the segments that are read for key filters. An error is reported, not raised.
         """
         segment_count, offset_count, compaction, key_filter_count = 0, 0, CompactionReport(), 0
         error: str | None = None
@@ -119,8 +120,8 @@ class PartitionMaintenance:
                     compaction = compaction.plus(report)
             key_filter_count = self._key_filters.build(partition, max_filter_bytes)
         except (StreamlogError, OSError) as refused:
-            # A topic that was deleted meanwhile, or deleted and made again, needed no maintenance: its error says
-            # nothing about the topic that exists now.
+            # A topic that was deleted or recreated meanwhile needed no maintenance: its error does not concern the
+            # topic that exists now.
             if topic_id is not None and self._access.topic_id_of(partition) == topic_id:
                 error = f"{type(refused).__name__}: {refused}"
         return MaintenanceReport(
@@ -143,10 +144,10 @@ class PartitionMaintenance:
             return []
         mutex = self._access.lock_of(partition, COMPACTION_LOCK_FILE_NAME)
         with closing(mutex) as lock, lock.maybe_exclusive(timeout_seconds=0) as is_held:
-            return self._passes(partition) if is_held else []  # else somebody else is at it
+            return self._passes(partition) if is_held else []  # otherwise another process compacts it
 
     def _passes(self, partition: TopicPartition) -> list[CompactionReport]:
-        """One pass, and more as long as the keys of what is dirty do not fit into memory."""
+        """One pass, and more while the dirty keys do not fit into memory."""
         reports = []
         source = self._access.open_apart(partition)
         try:
@@ -163,12 +164,12 @@ class PartitionMaintenance:
                     )
                 except StorageError as error:
                     if isinstance(error.__cause__, FileNotFoundError):
-                        break  # segments were deleted meanwhile: the next maintenance takes the rest
+                        break  # segments were deleted meanwhile: the next maintenance does the rest
                     raise
                 is_full = cleaned.is_full
 
                 def swap(store: WritablePartition, cleaned: CleanedSegments = cleaned) -> CompactionReport:
-                    # The topic may have been deleted and made again while its old segments were read.
+                    # The topic may have been deleted and recreated while its old segments were read.
                     return store.swap_compaction(cleaned) if store.topic_id == source.topic_id else CompactionReport()
 
                 reports.append(self._access.write(partition, swap))

@@ -1,4 +1,4 @@
-"""Producer ids for this process: taken from the metadata log by the block, given out one by one."""
+"""Producer ids for this process: allocated from the metadata log in blocks, assigned one by one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from broker_core.metadata.controller import ProducerIdBlock
 
 
 class NoIdHeldError(Exception):
-    """No id is left of the block: `fetch()` another one, outside of any lock, and begin anew."""
+    """The block has no id left: `fetch()` another one, outside of any lock, and start again."""
 
 
 class ProducerIds:
-    """Gives out ids of blocks from `take_block`, each id once. What is left at the end is lost."""
+    """Assigns ids of blocks from `take_block`, each id once. Unused ids are lost at the end."""
 
     def __init__(self, take_block: Callable[[], ProducerIdBlock]) -> None:
         self._take_block = take_block
@@ -30,7 +30,7 @@ class ProducerIds:
                 self.fetch()
 
     def held_id(self) -> int:
-        """For who holds a partition's lock, and may not wait for the metadata log's. Raises NoIdHeldError."""
+        """For a caller that holds a partition's lock and may not wait for the metadata log's. Raises NoIdHeldError."""
         with self._mutex:
             if self._next_id == self._until_id:
                 raise NoIdHeldError
@@ -39,7 +39,7 @@ class ProducerIds:
             return taken
 
     def fetch(self) -> None:
-        """Takes a block if none is left. The numbers' mutex is not held while waiting for the metadata log's lock."""
+        """Takes a block if no id is left. Does not hold the ids' mutex while it waits for the metadata log's lock."""
         with self._fetching:
             with self._mutex:
                 if self._next_id < self._until_id:

@@ -1,9 +1,9 @@
-"""The machine's clock, dice and lock files: what a directory is used with unless it is handed others.
+"""The operating system's clock, randomness and lock files: the default services of a directory.
 
 On Linux a lock is an open-file-description lock (F_OFD_SETLK) on the whole file. Such a lock conflicts with the classic
 record locks that Java's FileChannel.lock takes, so a Kafka broker and an embedded process keep each other out; it
 belongs to the open file and not to the process, so two objects in one process exclude each other too. Elsewhere it is
-flock. Both vanish with the process that held them, however it died: there is nothing to clean up after a crash.
+flock. Both end with the process that held them, also after a crash, so no cleanup is needed.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _HAS_OFD_LOCKS: Final = sys.platform == "linux" and sys.maxsize > 2**32 and hasa
 
 
 class SystemClock:
-    """`broker_core.ports.Clock` by the machine's wall clock."""
+    """`broker_core.ports.Clock` of the system's wall clock."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
 
 class SystemEntropy:
-    """`broker_core.ports.Entropy` by the operating system's generator."""
+    """`broker_core.ports.Entropy` of the operating system's random generator."""
 
     def random_bytes(self, count: int) -> bytes:
         return os.urandom(count)
@@ -58,7 +58,7 @@ class SystemLocks:
 
 
 class SystemLockFile:
-    """Closing it does not unlock what a forked parent holds by the same open file."""
+    """Closing it does not release a lock that a forked parent holds through the same open file."""
 
     def __init__(self, path: str, descriptor: int, *, is_read_only: bool) -> None:
         self._path = path

@@ -1,5 +1,5 @@
-"""Which topics a directory has: the one question that every operation asks first, put the same way to both kinds of
-directory (`metadata_log` for ours, `foreign_topics` for a real Kafka's)."""
+"""The topics of a directory. Every operation needs them first; one interface serves both kinds of directory
+(`metadata_log` for ours, `foreign_topics` for a real Kafka's)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class TopicCatalog(Protocol):
     """Safe to use from several threads."""
 
     def refresh(self, *, is_thorough: bool = False) -> None:
-        """Learns what other processes changed. A few microseconds when nothing did; `is_thorough` spares no effort."""
+        """Reads the changes of other processes. Takes a few microseconds without changes; `is_thorough` skips no
+        check."""
         ...
 
     def topic(self, name: str) -> TopicDescription | None:
@@ -22,14 +23,14 @@ class TopicCatalog(Protocol):
         ...
 
     def topics(self) -> dict[str, TopicDescription]:
-        """All of them by name, as of the last refresh."""
+        """All topics by name, as of the last refresh."""
         ...
 
     def close(self) -> None: ...
 
 
 def topic_of(catalog: TopicCatalog, partition: TopicPartition) -> TopicDescription:
-    """The topic that the partition belongs to. What is not known yet is looked for before it is refused.
+    """The topic of the partition. Refreshes before it refuses an unknown topic or partition.
 
     Raises UnknownTopicError, UnknownPartitionError.
     """
@@ -51,7 +52,7 @@ def topic_of(catalog: TopicCatalog, partition: TopicPartition) -> TopicDescripti
 
 
 def is_same_topic(catalog: TopicCatalog, topic: TopicDescription) -> bool:
-    """After a refresh: the topic still exists and was not deleted and made again in between."""
+    """Whether, after a refresh, the topic still exists and was not deleted and recreated in between."""
     catalog.refresh()
     current = catalog.topic(topic.name)
     return current is not None and current.topic_id == topic.topic_id

@@ -1,4 +1,4 @@
-"""The settings of topics, decoded once for each description of a topic and its defaults, and not at each look."""
+"""The settings of topics, decoded once for each description of a topic and its defaults, not at each use."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _SPARE_COUNT: Final = 64
 
 
 class TopicConfigs:
-    """Safe to use from several threads. Of topics that are gone no more is kept than of those that are there."""
+    """Safe to use from several threads. Keeps at most about as many entries of deleted topics as of existing ones."""
 
     def __init__(
         self, topic_now: Callable[[str], TopicDescription | None], defaults_now: Callable[[], TopicDefaults]
     ) -> None:
-        """`topic_now` returns the topic of a name as it is; `defaults_now` what counts where topics say nothing, the
-        same object until it changes."""
+        """`topic_now` returns the current topic of a name; `defaults_now` the defaults of topic settings, the same
+        object until they change."""
         self._topic_now = topic_now
         self._defaults_now = defaults_now
         self._known: dict[str, tuple[TopicDescription, TopicDefaults, TopicConfig]] = {}
