@@ -27,6 +27,7 @@ from spark_streamlog.source.small_batch import read_small_batch
 from spark_streamlog.spark_calls import SPARK_CALLS
 from spark_streamlog.worker.planned_log import planned_log
 from spark_streamlog.worker.planning_process import class_that_hands_over
+from spark_streamlog.worker.worker_memory import spare_what_planning_loaded
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
 
 if TYPE_CHECKING:
@@ -82,9 +83,10 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._rolled_back_rows()
         planned = self._planner().plan(from_checkpoint(start), from_checkpoint(end))
         log = planned_log(self._options.target)
-        if self._maybe_hand_over(planned):
-            return [InputPartition(ReadTask(log=log, ranges=tuple(planned)))]
-        return [InputPartition(ReadTask(log=log, ranges=task)) for task in self._planner().tasks_of(planned)]
+        tasks = [tuple(planned)] if self._maybe_hand_over(planned) else self._planner().tasks_of(planned)
+        if planned:
+            spare_what_planning_loaded()
+        return [InputPartition(ReadTask(log=log, ranges=task)) for task in tasks]
 
     @with_conditions()
     def commit(self, end: dict[str, Any]) -> None:

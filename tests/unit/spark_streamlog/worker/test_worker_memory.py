@@ -6,7 +6,7 @@ import pytest
 from pyspark import TaskContext
 
 from spark_streamlog.worker import worker_memory
-from spark_streamlog.worker.worker_memory import spare_what_is_loaded
+from spark_streamlog.worker.worker_memory import spare_what_is_loaded, spare_what_planning_loaded
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +71,15 @@ def test_a_worker_of_a_single_task_collects_nothing_at_its_end(in_a_task, monkey
     monkeypatch.delenv("SPARK_REUSE_WORKER")
     spare_what_is_loaded()
     assert gc.get_freeze_count() == 0
+
+
+def test_the_process_that_plans_a_stream_is_spared_once_and_a_program_of_the_users_own_never(monkeypatch):
+    monkeypatch.setattr(worker_memory, "is_spark_worker", lambda: False)
+    spare_what_planning_loaded()
+    assert gc.get_freeze_count() == 0
+    monkeypatch.setattr(worker_memory, "is_spark_worker", lambda: True)
+    spare_what_planning_loaded()
+    spared = gc.get_freeze_count()
+    assert spared > 1000
+    spare_what_planning_loaded()
+    assert gc.get_freeze_count() <= spared
