@@ -86,6 +86,7 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
     subscription = _subscription(options)
     starting = starting_limit(options, kind)
     ending = ending_limit(options, kind)
+    min_partitions, max_partitions = _partition_counts(options)
     min_offsets, max_offsets = _offsets_per_trigger(options)
     max_bytes = options.size_bytes("maxBytesPerTrigger", minimum=1)
     _warn_of_limits_in_a_batch(options, kind)
@@ -103,9 +104,9 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
         fail_on_data_loss=options.flag("failOnDataLoss", default=True),
         include_headers=options.flag("includeHeaders", default=False),
         isolation=_isolation(options),
-        min_partitions=options.integer("minPartitions", minimum=1, maximum=MAX_INTEGER),
+        min_partitions=min_partitions,
         max_records_per_partition=options.integer("maxRecordsPerPartition", minimum=1),
-        max_partitions=_max_partitions(options),
+        max_partitions=max_partitions,
         max_offsets_per_trigger=max_offsets,
         min_offsets_per_trigger=min_offsets,
         max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", default_ms=DEFAULT_MAX_TRIGGER_DELAY_MS),
@@ -168,14 +169,15 @@ def _offsets_per_trigger(options: OptionReader) -> tuple[int | None, int | None]
     return least, most
 
 
-def _max_partitions(options: OptionReader) -> int | None:
-    most = options.integer("maxPartitions", minimum=1, maximum=MAX_INTEGER)
+def _partition_counts(options: OptionReader) -> tuple[int | None, int | None]:
+    """(least, most) Spark partitions."""
     least = options.integer("minPartitions", minimum=1, maximum=MAX_INTEGER)
+    most = options.integer("maxPartitions", minimum=1, maximum=MAX_INTEGER)
     if most is not None and least is not None and least > most:
         options.complain(f"minPartitions ({least}) is higher than maxPartitions ({most})")
     if most is not None and options.text("maxRecordsPerPartition") is not None:
         options.complain("maxPartitions and maxRecordsPerPartition cannot both be kept: give one of them")
-    return most
+    return least, most
 
 
 def _small_batch_offsets(options: OptionReader) -> int:

@@ -126,6 +126,12 @@ def test_what_cannot_be_kept_is_refused(kind, given, said):
         read_options(kind, **given)
 
 
+@pytest.mark.parametrize("kind", [QueryKind.BATCH, QueryKind.STREAM])
+def test_a_wrong_count_is_one_complaint(kind):
+    with pytest.raises(ConditionError, match=r"1 option\(s\).*minPartitions must be a whole number"):
+        read_options(kind, minPartitions=0)
+
+
 class SeveralAtOnce(InMemoryCluster):
     """A door at which one request brings several partitions, as a broker's answer does: some of them."""
 
