@@ -36,7 +36,7 @@ def test_a_file_url_is_the_path_in_it_to_save_load_and_start(spark, log_dir, tmp
     assert stored_values(log_dir, "copy") == [b"one"]
 
 
-@pytest.mark.parametrize("location", ["s3://bucket/log", "hdfs://host/log", "file://host/log"])
+@pytest.mark.parametrize("location", ["hdfs://host/log", "file://host/log"])
 def test_a_url_of_somewhere_else_is_refused_by_name_and_makes_no_folder(
     spark, log_dir, tmp_path, monkeypatch, location
 ):
