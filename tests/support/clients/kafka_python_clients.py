@@ -58,9 +58,15 @@ def a_consumer(broker, group=None, listener="PLAINTEXT", **given):
 
 def subscribe(consumer, topic, listener=None):
     """Subscribes a consumer that knows the topic: a member of this client (3.0) that leads a group before it does gives
-    out nothing, now and then for ever."""
+    out nothing, now and then for ever.
+
+    Then the client must hear of the topic once more. It compares the partitions that it assigned with those that it has
+    heard of since it subscribed, and joins again when they differ. If a poll ends during that second join, the client
+    takes no notice of its answer: it sends no heartbeats, and each commit fails with RebalanceInProgressError, at a
+    Kafka 4.3.1 as well."""
     assert consumer.partitions_for_topic(topic)
     consumer.subscribe([topic], listener=listener)
+    assert topic in consumer.topics()
 
 
 def make_topic(broker, partition_count=1, **config):
