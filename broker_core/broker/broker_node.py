@@ -36,8 +36,8 @@ from broker_core.fetch.purgatory import ParkedRequest, Purgatory
 from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.system_ports import SYSTEM_LOCKS
 from broker_core.metadata.authorizer import Authorizer
+from broker_core.metadata.config_resource import ConfigResource
 from broker_core.metadata.metadata_image import MetadataImage
-from broker_core.metadata.metadata_records import ConfigResource
 from broker_core.model.exceptions import InvalidConfigError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.limits import MAX_OPEN_PARTITION_COUNT

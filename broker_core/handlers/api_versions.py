@@ -15,7 +15,7 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.handlers.call import Call
-from broker_core.metadata.metadata_records import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
+from broker_core.metadata.metadata_version import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
 from broker_core.protocol.api_table import ApiKey, message_types
 from broker_core.protocol.message_builder import build
 from broker_core.protocol.served_versions import SERVED_VERSIONS

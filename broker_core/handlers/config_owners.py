@@ -23,9 +23,10 @@ from broker_core.broker.settings.group_config import GROUP_SETTINGS, SERVED_PREF
 from broker_core.broker.settings.setting_layers import known_setting
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.handlers.config_resources import ResourceKind, refusal_of_kind
+from broker_core.metadata.config_resource import ConfigResource
 from broker_core.metadata.controller import MetadataController
 from broker_core.metadata.metadata_image import MetadataImage
-from broker_core.metadata.metadata_records import ConfigResource, MetadataRecord
+from broker_core.metadata.metadata_records import MetadataRecord
 from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError, UnknownTopicError
 from broker_core.model.setting_kind import SettingKind
 from broker_core.model.topic_name import validate_topic_name

@@ -15,7 +15,15 @@ from types import MappingProxyType
 from uuid import UUID
 
 from broker_core.metadata.metadata_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
-from broker_core.model.access_control import WILDCARD, AccessRule, AccessRuleFilter, PatternType, ResourceType
+from broker_core.model.access_control import (
+    WILDCARD,
+    AccessRule,
+    AccessRuleFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 
 RulesByPrincipal = dict[str, list[AccessRule]]
 """The rules of one pattern."""
@@ -76,8 +84,9 @@ class AccessControlList:
         if gone is not None:
             self._forget(gone)
         if isinstance(record, AccessControlEntryRecord):
-            self._rules[record.id] = record.rule
-            self._add(record.rule)
+            rule = rule_of(record)
+            self._rules[record.id] = rule
+            self._add(rule)
 
     def _add(self, rule: AccessRule) -> None:
         self._counts[rule] += 1
@@ -106,6 +115,33 @@ class AccessControlList:
             lengths[len(rule.resource_name)] -= 1
             if not lengths[len(rule.resource_name)]:
                 del lengths[len(rule.resource_name)]
+
+
+def rule_record(rule_id: UUID, rule: AccessRule) -> AccessControlEntryRecord:
+    """The record that creates the rule."""
+    return AccessControlEntryRecord(
+        id=rule_id,
+        resource_type=rule.resource_type,
+        resource_name=rule.resource_name,
+        pattern_type=rule.pattern_type,
+        principal=rule.principal,
+        host=rule.host,
+        operation=rule.operation,
+        permission_type=rule.permission,
+    )
+
+
+def rule_of(record: AccessControlEntryRecord) -> AccessRule:
+    """Numbers that are unknown here become UNKNOWN, as in Kafka."""
+    return AccessRule(
+        resource_type=ResourceType(record.resource_type),
+        resource_name=record.resource_name,
+        pattern_type=PatternType(record.pattern_type),
+        principal=record.principal,
+        host=record.host,
+        operation=Operation(record.operation),
+        permission=Permission(record.permission_type),
+    )
 
 
 def _pattern_of(rule: AccessRule) -> tuple[ResourceType, PatternType, str]:

@@ -15,12 +15,10 @@ from uuid import UUID
 
 from broker_core.cluster import TopicDescription
 from broker_core.coordinator.contract import CoordinatorResult
+from broker_core.metadata.config_resource import ConfigResource
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import (
-    METADATA_VERSION_FEATURE,
-    METADATA_VERSION_LEVEL,
     ConfigRecord,
-    ConfigResource,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
@@ -28,6 +26,7 @@ from broker_core.metadata.metadata_records import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from broker_core.metadata.metadata_version import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
 from broker_core.model.exceptions import (
     InvalidPartitionsError,
     InvalidRequestError,
@@ -209,6 +208,8 @@ class MetadataController:
                 replicas=(self._broker_id,),
                 isr=(self._broker_id,),
                 leader=self._broker_id,
+                leader_epoch=0,
+                partition_epoch=0,
                 directories=(self._directory_id,),
             )
             for partition in partitions

@@ -16,14 +16,15 @@ from uuid import UUID
 
 from broker_core.cluster import TopicDescription
 from broker_core.metadata.access_control_list import AccessControlList
+from broker_core.metadata.config_resource import ConfigResource
 from broker_core.metadata.metadata_records import (
-    METADATA_VERSION_FEATURE,
+    AbortTransactionRecord,
     AccessControlEntryRecord,
+    BeginTransactionRecord,
     ConfigRecord,
-    ConfigResource,
+    EndTransactionRecord,
     FeatureLevelRecord,
     MetadataRecord,
-    MetadataTransactionRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RemoveAccessControlEntryRecord,
@@ -32,6 +33,7 @@ from broker_core.metadata.metadata_records import (
     TopicRecord,
     UserScramCredentialRecord,
 )
+from broker_core.metadata.metadata_version import METADATA_VERSION_FEATURE
 from broker_core.metadata.scram_credentials import ScramCredentials
 from broker_core.model.topic_name import folded_name, is_internal_topic
 
@@ -102,18 +104,20 @@ class MetadataImage:
 
     def replay(self, record: MetadataRecord) -> None:
         """Applies one committed record; types that the image does not use change nothing."""
-        if isinstance(record, MetadataTransactionRecord):
+        if isinstance(record, BeginTransactionRecord | EndTransactionRecord | AbortTransactionRecord):
             self._replay_transaction(record)
         elif self._blocked is not None:
             self._blocked.append(record)
         else:
             self._replay_now(record)
 
-    def _replay_transaction(self, record: MetadataTransactionRecord) -> None:
+    def _replay_transaction(
+        self, record: BeginTransactionRecord | EndTransactionRecord | AbortTransactionRecord
+    ) -> None:
         blocked, self._blocked = self._blocked, None
-        if record.api_key == MetadataTransactionRecord.BEGIN:
+        if isinstance(record, BeginTransactionRecord):
             self._blocked = []
-        elif record.api_key == MetadataTransactionRecord.END:
+        elif isinstance(record, EndTransactionRecord):
             for held_record in blocked or ():
                 self._replay_now(held_record)
 

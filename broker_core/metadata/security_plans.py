@@ -15,10 +15,9 @@ from typing import Final
 from kio.schema.errors import ErrorCode
 
 from broker_core.coordinator.contract import CoordinatorResult
-from broker_core.metadata.access_control_list import AccessControlList
+from broker_core.metadata.access_control_list import AccessControlList, rule_record
 from broker_core.metadata.controller import random_id
 from broker_core.metadata.metadata_records import (
-    AccessControlEntryRecord,
     MetadataRecord,
     RemoveAccessControlEntryRecord,
     RemoveUserScramCredentialRecord,
@@ -122,9 +121,7 @@ def plan_create_acls(
     good = dict.fromkeys(rule for rule, refusal in zip(wanted, replies, strict=True) if refusal is None)
     fresh = [rule for rule in good if rule not in rules]
     _refuse_excess(len(fresh))
-    return CoordinatorResult(
-        records=tuple(AccessControlEntryRecord.of(random_id(entropy), rule) for rule in fresh), reply=replies
-    )
+    return CoordinatorResult(records=tuple(rule_record(random_id(entropy), rule) for rule in fresh), reply=replies)
 
 
 def plan_delete_acls(

@@ -9,11 +9,11 @@ from uuid import UUID
 from broker_core.cluster import TopicDescription
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.log_directory.internal_topics import require_no_internal_topic
+from broker_core.metadata.config_resource import ConfigResource
 from broker_core.metadata.controller import MetadataController
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import (
     ConfigRecord,
-    ConfigResource,
     MetadataRecord,
     PartitionRecord,
     TopicRecord,

@@ -29,7 +29,7 @@ from broker_core.log_directory.internal_topics import (
     INTERNAL_TOPIC_CONFIGS,
     TRANSACTION_STATE_PARTITION,
 )
-from broker_core.metadata.metadata_records import ConfigResource
+from broker_core.metadata.config_resource import ConfigResource
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_name import is_internal_topic
 from broker_core.ports import Clock, Entropy, Jobs

@@ -4,7 +4,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker_core.metadata.access_control_list import AccessControlList
+from broker_core.metadata.access_control_list import AccessControlList, rule_of, rule_record
 from broker_core.metadata.metadata_records import AccessControlEntryRecord, RemoveAccessControlEntryRecord
 from broker_core.model.access_control import (
     AccessRule,
@@ -33,7 +33,7 @@ def a_rule(
 
 
 def made(number, rule):
-    return AccessControlEntryRecord.of(UUID(int=number), rule)
+    return rule_record(UUID(int=number), rule)
 
 
 def gone(number):
@@ -110,7 +110,7 @@ def test_after_any_history_the_index_says_what_the_rules_say(history, name):
     for record in history:
         left.pop(record.id, None)
         if isinstance(record, AccessControlEntryRecord):
-            left[record.id] = record.rule
+            left[record.id] = rule_of(record)
     assert dict(rules.rules) == left
     wanted = AccessRuleFilter(resource_type=ResourceType.TOPIC, resource_name=name, pattern_type=PatternType.MATCH)
     found = found_for(rules, name)

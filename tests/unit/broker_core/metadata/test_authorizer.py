@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.brokers.access_decisions import BY_TYPE, recorded_worlds
 
-from broker_core.metadata.access_control_list import AccessControlList
+from broker_core.metadata.access_control_list import AccessControlList, rule_record
 from broker_core.metadata.authorizer import Authorizer, parse_super_users
-from broker_core.metadata.metadata_records import AccessControlEntryRecord
 from broker_core.model.access_control import AccessRule, Operation, PatternType, Permission, ResourceType
 from broker_core.model.exceptions import InvalidConfigError
 
@@ -31,7 +30,7 @@ def rule_of(resource_type, name, pattern_type, principal, host, operation, permi
 def a_list(rules):
     found = AccessControlList()
     for number, rule in enumerate(rules, 1):
-        found.replay(AccessControlEntryRecord.of(UUID(int=number), rule))
+        found.replay(rule_record(UUID(int=number), rule))
     return found
 
 
@@ -122,7 +121,7 @@ def test_a_change_of_the_rules_counts_at_once():
     authorizer = Authorizer(lambda: rules)
     assert not authorizer.authorize("User:a", HOST, Operation.READ, TOPIC, "t")
     rule = rule_of("TOPIC", "t", "LITERAL", "User:a", "*", "READ", "ALLOW")
-    rules.replay(AccessControlEntryRecord.of(UUID(int=1), rule))
+    rules.replay(rule_record(UUID(int=1), rule))
     assert authorizer.authorize("User:a", HOST, Operation.READ, TOPIC, "t")
 
 

@@ -1,12 +1,15 @@
 from uuid import UUID
 
+from broker_core.metadata.access_control_list import rule_of
 from broker_core.metadata.metadata_image import MetadataImage
 from broker_core.metadata.metadata_records import (
+    AbortTransactionRecord,
     AccessControlEntryRecord,
+    BeginTransactionRecord,
     ConfigRecord,
+    EndTransactionRecord,
     FeatureLevelRecord,
-    MetadataTransactionRecord,
-    OtherRecord,
+    NoOpRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RemoveAccessControlEntryRecord,
@@ -41,15 +44,7 @@ def a_setting(name, value, *, topic="t", resource_type=2):
     return ConfigRecord(resource_type=resource_type, resource_name=topic, name=name, value=value)
 
 
-BEGIN, END, ABORT = (
-    MetadataTransactionRecord.BEGIN,
-    MetadataTransactionRecord.END,
-    MetadataTransactionRecord.ABORT,
-)
-
-
-def mark(kind):
-    return MetadataTransactionRecord(api_key=kind)
+BEGIN, END, ABORT = BeginTransactionRecord(), EndTransactionRecord(), AbortTransactionRecord()
 
 
 def test_an_empty_log_has_no_topics():
@@ -120,26 +115,26 @@ def test_only_the_level_of_the_metadata_itself_is_kept():
     image = an_image(
         FeatureLevelRecord(name="metadata.version", feature_level=30),
         FeatureLevelRecord(name="group.version", feature_level=1),
-        OtherRecord(api_key=20, version=0, body=b""),
+        NoOpRecord(),
     )
     assert image.metadata_version == 30
 
 
 def test_records_of_a_transaction_count_when_it_ends():
-    image = an_image(mark(BEGIN), *a_topic())
+    image = an_image(BEGIN, *a_topic())
     assert not image.topics
-    image.replay(mark(END))
+    image.replay(END)
     assert list(image.topics) == ["t"]
 
 
 def test_records_of_an_aborted_transaction_never_count():
-    image = an_image(mark(BEGIN), *a_topic(), mark(ABORT), *a_topic("u", U_ID))
+    image = an_image(BEGIN, *a_topic(), ABORT, *a_topic("u", U_ID))
     assert list(image.topics) == ["u"]
 
 
 def test_a_transaction_that_a_dead_controller_left_open_is_dropped_by_the_next():
-    image = an_image(mark(BEGIN), *a_topic(), mark(BEGIN), *a_topic("u", U_ID))
-    image.replay(mark(END))
+    image = an_image(BEGIN, *a_topic(), BEGIN, *a_topic("u", U_ID))
+    image.replay(END)
     assert list(image.topics) == ["u"]
 
 
@@ -172,11 +167,11 @@ def test_users_and_access_rules_are_part_of_it_and_of_its_transactions():
         id=UUID(int=1), resource_type=2, resource_name="t", pattern_type=3, principal="User:ann", host="*",
         operation=3, permission_type=3,
     )  # fmt: skip
-    image = an_image(mark(BEGIN), credential, rule)
+    image = an_image(BEGIN, credential, rule)
     assert image.scram_credentials.users == []
-    image.replay(mark(END))
+    image.replay(END)
     assert image.scram_credentials.users == ["ann"]
-    assert list(image.access_control.rules.values()) == [rule.rule]
+    assert list(image.access_control.rules.values()) == [rule_of(rule)]
     image.replay(RemoveUserScramCredentialRecord(name="ann", mechanism=1))
     image.replay(RemoveAccessControlEntryRecord(id=UUID(int=1)))
     assert image.scram_credentials.users == []

@@ -4,21 +4,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_core.coordinator.record_fields import unsigned_varint
 from broker_core.metadata.metadata_record_codec import decode_metadata_record, encode_metadata_record
 from broker_core.metadata.metadata_records import (
     AccessControlEntryRecord,
+    BeginTransactionRecord,
     ConfigRecord,
+    EndTransactionRecord,
     FeatureLevelRecord,
-    MetadataTransactionRecord,
-    OtherRecord,
+    NoOpRecord,
+    PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RemoveAccessControlEntryRecord,
-    RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     TopicRecord,
     UserScramCredentialRecord,
 )
+from broker_core.metadata.metadata_schemas import RECORD_TYPES, SCHEMAS
 from broker_core.model.exceptions import CorruptBatchError, UnsupportedFormatError
 
 CODECS_ID = UUID("291e4921-5607-4044-97ce-45e464a231ba")
@@ -42,6 +45,8 @@ WRITTEN_BY_KAFKA_4_3 = [
             replicas=(1,),
             isr=(1,),
             leader=1,
+            leader_epoch=0,
+            partition_epoch=0,
             directories=(UUID("10789896-e20a-68c3-a956-c18fccde4d96"),),
         ),
     ),
@@ -79,8 +84,8 @@ WRITTEN_BY_KAFKA_4_3 = [
         "011300a4e61ff5b0ed4800be01fab4a1803a9900",
         RemoveAccessControlEntryRecord(id=UUID("a4e61ff5-b0ed-4800-be01-fab4a1803a99")),
     ),
-    ("01180000", MetadataTransactionRecord(api_key=MetadataTransactionRecord.END)),
-    ("01140000", OtherRecord(api_key=20, version=0, body=b"\0")),
+    ("01180000", EndTransactionRecord()),
+    ("01140000", NoOpRecord()),
 ]
 
 
@@ -90,9 +95,10 @@ def test_kafkas_bytes_and_the_record_are_one_another(written, record):
     assert encode_metadata_record(record) == bytes.fromhex(written)
 
 
-def test_tagged_fields_of_a_known_record_are_skipped():
+def test_a_tagged_field_is_read_and_written_back():
     begin = bytes.fromhex("01170001001212426f6f747374726170207265636f726473")
-    assert decode_metadata_record(begin) == MetadataTransactionRecord(api_key=MetadataTransactionRecord.BEGIN)
+    assert decode_metadata_record(begin) == BeginTransactionRecord(name="Bootstrap records")
+    assert encode_metadata_record(decode_metadata_record(begin)) == begin
 
 
 def test_a_partition_of_an_older_kafka_has_no_directories():
@@ -102,36 +108,33 @@ def test_a_partition_of_an_older_kafka_has_no_directories():
     assert record.leader == 1
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-int8s = st.integers(-128, 127)
-int32s = st.integers(-(2**31), 2**31 - 1)
-int64s = st.integers(-(2**63), 2**63 - 1)
-ids = st.uuids().filter(lambda uuid: uuid.int != 0)
-int_lists = st.lists(int32s, max_size=4).map(tuple)
-records = st.one_of(
-    st.builds(TopicRecord, name=texts, topic_id=ids),
-    st.builds(
-        PartitionRecord, partition_id=int32s, topic_id=ids, replicas=int_lists, isr=int_lists, leader=int32s,
-        leader_epoch=int32s, partition_epoch=int32s, directories=st.lists(ids, max_size=3).map(tuple),
-    ),
-    st.builds(
-        ConfigRecord, resource_type=st.integers(-128, 127), resource_name=texts, name=texts,
-        value=st.none() | texts,
-    ),
-    st.builds(RemoveTopicRecord, topic_id=ids),
-    st.builds(FeatureLevelRecord, name=texts, feature_level=st.integers(-(2**15), 2**15 - 1)),
-    st.builds(
-        UserScramCredentialRecord, name=texts, mechanism=int8s, salt=st.binary(max_size=20),
-        stored_key=st.binary(max_size=64), server_key=st.binary(max_size=64), iterations=int32s,
-    ),
-    st.builds(RemoveUserScramCredentialRecord, name=texts, mechanism=int8s),
-    st.builds(
-        AccessControlEntryRecord, id=ids, resource_type=int8s, resource_name=texts, pattern_type=int8s,
-        principal=texts, host=texts, operation=int8s, permission_type=int8s,
-    ),
-    st.builds(RemoveAccessControlEntryRecord, id=ids),
-    st.builds(ProducerIdsRecord, broker_id=int32s, broker_epoch=int64s, next_producer_id=int64s),
-)  # fmt: skip
+def values_of(field, version):
+    kinds = {
+        "int8": st.integers(-(2**7), 2**7 - 1), "int16": st.integers(-(2**15), 2**15 - 1),
+        "uint16": st.integers(0, 2**16 - 1), "int32": st.integers(-(2**31), 2**31 - 1),
+        "int64": st.integers(-(2**63), 2**63 - 1), "bool": st.booleans(), "float64": st.floats(allow_nan=False),
+        "uuid": st.uuids(), "bytes": st.binary(max_size=40),
+        "string": st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
+    }  # fmt: skip
+    one = structs(field.kind, version) if isinstance(field.kind, type) else kinds[field.kind]
+    found = st.lists(one, max_size=4).map(tuple) if field.is_array else one
+    return st.none() | found if field.is_nullable else found
+
+
+def structs(kind, version):
+    fields = [field for field in SCHEMAS[kind].fields if field.since <= version]
+    unknown = st.dictionaries(st.integers(20, 200), st.binary(max_size=9), max_size=2)
+    return st.builds(
+        kind,
+        **{field.name: values_of(field, version) for field in fields},
+        **({"version": st.just(version)} if hasattr(kind, "api_key") else {}),
+        unknown_fields=unknown.map(lambda fields: tuple(sorted(fields.items()))),
+    )
+
+
+records = st.sampled_from([(kind, v) for kind in RECORD_TYPES for v in SCHEMAS[kind].versions]).flatmap(
+    lambda chosen: structs(*chosen)
+)
 
 
 @given(records)
@@ -157,15 +160,54 @@ def test_any_bytes_are_a_record_or_refused(garbage):
 
 def test_an_array_that_claims_more_than_there_is_allocates_nothing():
     header = bytes.fromhex("010302" + "00000000" + "291e49215607404497ce45e464a231ba")
-    with pytest.raises(CorruptBatchError, match="claims 268435454 items of 4 bytes"):
+    with pytest.raises(CorruptBatchError, match="claims 268435454 items of 4 bytes or more"):
         decode_metadata_record(header + bytes.fromhex("ffffff7f"))
 
 
 def test_a_known_record_in_a_newer_version_is_refused():
-    with pytest.raises(UnsupportedFormatError, match="type 2 in version 1, known are 0 to 0"):
+    with pytest.raises(UnsupportedFormatError, match="TopicRecord in version 1, known are 0 to 0"):
         decode_metadata_record(bytes.fromhex("010201"))
 
 
 def test_another_frame_version_is_refused():
     with pytest.raises(UnsupportedFormatError, match="frame version 2"):
         decode_metadata_record(bytes.fromhex("02020000"))
+
+
+@pytest.mark.parametrize("api_key", [6, 13, 16, 29, 1000])
+def test_a_record_of_an_unknown_type_is_refused_by_its_number(api_key):
+    with pytest.raises(UnsupportedFormatError, match=f"type {api_key}, which is not known"):
+        decode_metadata_record(b"\x01" + unsigned_varint(api_key) + b"\0\0")
+
+
+def test_bytes_behind_the_last_field_are_not_dropped():
+    with pytest.raises(CorruptBatchError, match="1 bytes are left behind the last field"):
+        decode_metadata_record(bytes.fromhex("0114000000"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "refusal"),
+    [
+        ("02" + "0305" + "0304", "tagged field 3 behind 3"),
+        ("01" + "03ff7f", "claims a tagged field 3 of 16383 bytes"),
+        ("01" + "0002" + "0041", "of which 1 are read"),
+    ],
+)
+def test_tagged_fields_that_do_not_fit_are_corrupt(fields, refusal):
+    body = fields if fields.startswith("01") else "02" + "030105" + "030104"
+    with pytest.raises(CorruptBatchError, match=refusal):
+        decode_metadata_record(bytes.fromhex("011700" + body))
+
+
+def test_a_null_where_none_may_be_is_corrupt():
+    with pytest.raises(CorruptBatchError, match="has a null where none may be"):
+        decode_metadata_record(bytes.fromhex("010200" + "00" + "00" * 17))
+
+
+def test_a_null_list_and_an_empty_one_are_different_values():
+    topic_id = UUID(int=9)
+    empty = PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=())
+    unchanged = PartitionChangeRecord(partition_id=0, topic_id=topic_id)
+    assert encode_metadata_record(empty) != encode_metadata_record(unchanged)
+    assert decode_metadata_record(encode_metadata_record(empty)).isr == ()
+    assert decode_metadata_record(encode_metadata_record(unchanged)).isr is None

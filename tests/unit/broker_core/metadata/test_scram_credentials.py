@@ -51,4 +51,5 @@ def test_a_mechanism_of_a_newer_version_is_no_credential_here():
 
 
 def test_a_record_shows_no_secrets():
-    assert repr(made("ann")) == "UserScramCredentialRecord(name='ann', mechanism=1, iterations=4096)"
+    shown = "UserScramCredentialRecord(name='ann', mechanism=1, iterations=4096, version=0, unknown_fields=())"
+    assert repr(made("ann")) == shown

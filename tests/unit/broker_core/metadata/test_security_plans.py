@@ -6,9 +6,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 from support.builders.counting_entropy import CountingEntropy
 
-from broker_core.metadata.access_control_list import AccessControlList
+from broker_core.metadata.access_control_list import AccessControlList, rule_of, rule_record
 from broker_core.metadata.metadata_records import (
-    AccessControlEntryRecord,
     RemoveAccessControlEntryRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
@@ -154,7 +153,7 @@ def a_rule(name="t", pattern=PatternType.LITERAL, **parts):
 def a_list(*rules):
     found = AccessControlList()
     for number, rule in enumerate(rules, 1):
-        found.replay(AccessControlEntryRecord.of(UUID(int=number), rule))
+        found.replay(rule_record(UUID(int=number), rule))
     return found
 
 
@@ -176,7 +175,7 @@ GOOD_RULES = {
 def test_kafka_takes_odd_rules(rule):
     result = create(rule)
     assert result.reply == (None,)
-    assert [record.rule for record in result.records] == [rule]
+    assert [rule_of(record) for record in result.records] == [rule]
 
 
 @pytest.mark.parametrize(
