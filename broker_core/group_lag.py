@@ -12,8 +12,8 @@ of the offset lag, as in Kafka's tools, and of `lost_offsets`.
 
 An error of one partition does not affect the others: its numbers are None, and `error` has the reason.
 
-The decisions of a sink are left out: they are commits of its group for an internal topic, but not read positions. The
-lag of an ordinary group that reads an internal topic is included.
+The decisions of a sink and the topic ids of a source are left out: they are commits of a group for an internal topic,
+but not read positions. The lag of an ordinary group that reads an internal topic is included.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from broker_core.model.exceptions import (
     UnknownPartitionError,
     UnknownTopicError,
 )
-from broker_core.model.identifiers import SINK_GROUP_PREFIX, IsolationLevel, TopicPartition
+from broker_core.model.identifiers import OWN_GROUP_PREFIXES, IsolationLevel, TopicPartition
 from broker_core.model.topic_name import is_internal_topic
 from broker_core.record.aborted_filter import AbortedFilter
 from broker_core.record.columns import decode
@@ -82,11 +82,11 @@ def lag_of_group(
     committed = cluster.fetch_offsets(group_id)
     if not committed:
         raise UnknownGroupError(f"Group {group_id!r} has no committed offsets.", group_id=group_id)
-    is_sink = group_id.startswith(SINK_GROUP_PREFIX)
+    is_own = group_id.startswith(OWN_GROUP_PREFIXES)
     return tuple(
         _lag(cluster, partition, committed[partition], now_ms, isolation)
         for partition in sorted(committed)
-        if not (is_sink and is_internal_topic(partition.topic))
+        if not (is_own and is_internal_topic(partition.topic))
     )
 
 

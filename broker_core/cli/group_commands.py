@@ -71,7 +71,7 @@ def describe(
     if lags is None and not rows:
         note(f"group {group} has committed nothing yet")
     if lags == ():
-        note(f"group {group} keeps the decisions of a Spark sink: it does not read")
+        note(f"group {group} keeps the decisions of a Spark sink or the topic ids of a Spark source: it does not read")
 
 
 @app.command(epilog="Example: streamlog group delete my-query --path /data/log")

@@ -26,6 +26,12 @@ SINK_GROUP_PREFIX = "streamlog-sink-"
 """Prefix of groups that hold the decisions of exactly-once sinks. Our coordinator never expires them: a query may stop
 for a year, and would then write its last batch a second time."""
 
+SOURCE_GROUP_PREFIX = "streamlog-topics-"
+"""Prefix of groups that hold the ids of the topics that a streaming query reads; they do not expire either."""
+
+OWN_GROUP_PREFIXES = (SINK_GROUP_PREFIX, SOURCE_GROUP_PREFIX)
+"""The commits of these groups are no positions in a topic."""
+
 
 class TopicPartition(NamedTuple):
     """One partition of a topic. Ordered by topic, then by number. A tuple, because every request looks up several."""

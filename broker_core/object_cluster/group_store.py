@@ -19,6 +19,7 @@ from broker_core.model.exceptions import (
     UnknownGroupError,
 )
 from broker_core.model.identifiers import TopicPartition
+from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from broker_core.object_cluster.log_means import LogMeans
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
 from broker_core.object_log.commit import PinOffsets
@@ -29,6 +30,11 @@ from broker_core.object_log.pin_plan import Place, pins_to_give_up, plan_giving_
 
 MAX_ATTEMPT_COUNT: Final = 50
 """Attempts to replace one group's object; each failed one lost to another writer or got no answer."""
+
+GROUPS_TOPIC: Final = TopicDescription(
+    name=CONSUMER_OFFSETS_TOPIC, topic_id=UUID(int=2), partition_count=1, is_internal=True
+)
+"""Kafka's topic of the groups, as if it were here: a group's offset in it is deleted with no topic, as at a broker."""
 
 Offsets = Mapping[Place, GroupOffset]
 
@@ -66,7 +72,7 @@ class GroupStore:
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, GroupOffset]) -> None:
         """Commits the pins first, so that retention is blocked before a client sees the offsets as committed."""
         now_ms = self._means.clock.now_ms()
-        topics = self._log.read(lambda image: image.topics)
+        topics = {topic.name: topic for topic in self._topics_by_id().values()}
         # The same checks as in any other cluster: names, numbers, lengths.
         GroupOffsets().plan_commit(group_id, offsets, now_ms=now_ms)
         self._change(
@@ -175,7 +181,8 @@ class GroupStore:
         return decode_group(stored.data, path=path, url=self._means.store.url), stored.etag
 
     def _topics_by_id(self) -> dict[UUID, TopicDescription]:
-        return self._log.read(lambda image: {topic.topic_id: topic for topic in image.topics.values()})
+        known = self._log.read(lambda image: {topic.topic_id: topic for topic in image.topics.values()})
+        return {GROUPS_TOPIC.topic_id: GROUPS_TOPIC, **known}
 
 
 def _proposal(pins: PinOffsets | None) -> Proposal | None:

@@ -12,7 +12,7 @@ from uuid import UUID
 from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.group.group_coordinator import GroupCoordinator
 from broker_core.model.exceptions import StreamlogError
-from broker_core.model.identifiers import SINK_GROUP_PREFIX, TopicPartition
+from broker_core.model.identifiers import OWN_GROUP_PREFIXES, TopicPartition
 from broker_core.model.topic_name import partition_folder
 from broker_core.server.answer_memory import AnswerMemory
 from broker_core.server.node_metrics import NodeReading, PartitionReading
@@ -101,8 +101,8 @@ def _all_offsets(coordinator: GroupCoordinator) -> tuple[GroupOffsetReading, ...
     return tuple(
         (group, where, one.offset)
         for group in offsets.groups()
-        # A sink's commits are no position in a topic, so there is no lag.
-        if not group.startswith(SINK_GROUP_PREFIX)
+        # There is no lag: the commits are no positions in a topic.
+        if not group.startswith(OWN_GROUP_PREFIXES)
         for where, one in offsets.fetch(group).items()
     )
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from broker_core.model.identifiers import SINK_GROUP_PREFIX, IsolationLevel
+from broker_core.model.identifiers import OWN_GROUP_PREFIXES, IsolationLevel
 from spark_streamlog.options.format_options import source_formats
 from spark_streamlog.options.ignored_options import ignored_options
 from spark_streamlog.options.limit_options import ending_limit, starting_limit
@@ -213,8 +213,9 @@ def _group_id(options: OptionReader, kind: QueryKind) -> str | None:
     group_id = given.strip()
     if not group_id:
         options.complain("groupId is empty")
-    if group_id.startswith(SINK_GROUP_PREFIX):
-        options.complain(f"groupId must not begin with {SINK_GROUP_PREFIX}: what sinks have decided is kept there")
+    for prefix in OWN_GROUP_PREFIXES:
+        if group_id.startswith(prefix):
+            options.complain(f"groupId must not begin with {prefix}: what sinks have decided and sources know is there")
     return group_id
 
 

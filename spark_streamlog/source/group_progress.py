@@ -9,17 +9,16 @@ Progress is for users and lag tools: if it cannot be stored, the query continues
 later. A pin is a guarantee. If the first one cannot be set, or the last one ended before the next one could be set, the
 query fails with STREAMLOG_PIN_LOST rather than continue unprotected.
 
-The offsets' metadata holds the ids of the query's topics, so that a restart detects whether one was deleted and created
-again (`topic_memory`). When a topic is deleted, a group's offsets in it are deleted with their metadata. So the ids of
-all topics are stored with the offsets of several topics: those that remain still name the deleted one. A query of one
-topic cannot learn from its group that the topic was recreated.
+The ids of the query's topics are stored with it, so that a restart detects whether one was deleted and created again
+(`topic_memory`). When a topic is deleted, a group's offsets in it are deleted with their metadata, so the ids are in a
+group of their own (`group_topics`). Where that group may not be written, the offsets of several topics do: their
+metadata holds the ids of all, and those that remain still name the deleted one.
 
     streamlog-topic-ids:{"ids":[{"t":"<id>"}],"vectors":{"<digest>":0}}        after a pin, if there is one
 """
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -32,19 +31,14 @@ from broker_core.model.retention_pin import pin_metadata
 from spark_streamlog.errors import condition_error
 from spark_streamlog.options.read_options import ReadOptions
 from spark_streamlog.planning.stream_offset import StreamOffset
-from spark_streamlog.planning.topic_ids import VectorTopics, digest_of, from_document, to_document
+from spark_streamlog.planning.topic_ids import VectorTopics, digest_of
+from spark_streamlog.source.group_topics import RETRY_INTERVAL_MS, GroupTopics, topic_ids_in, topic_ids_text
 from spark_streamlog.wall_clock import wall_clock_ms
 
 logger = logging.getLogger("spark_streamlog")
 
-TOPIC_IDS_PREFIX: Final = "streamlog-topic-ids:"
-MAX_TOPIC_IDS_LENGTH: Final = 3000
-"""Of the 4096 characters that brokers accept (offset.metadata.max.bytes). A query of very many topics stores no ids."""
 BEARER_COUNT: Final = 3
 """In this many topics the ids of all are stored with the offset of one partition."""
-
-RETRY_INTERVAL_MS: Final = 10_000
-"""After a failure; a pin with a short lease is retried sooner."""
 
 
 def progress_of(
@@ -80,6 +74,7 @@ class GroupProgress:
         self._pin_retention_ms = pin_retention_ms
         self._now_ms = now_ms
         self._target = target
+        self._topics = GroupTopics(cluster, group_id, now_ms=now_ms)
         self._topic_ids_text = ""
         self._stored: tuple[dict[TopicPartition, int], str] | None = None
         self._stored_at_ms = 0
@@ -92,17 +87,17 @@ class GroupProgress:
             committed = self._cluster.fetch_offsets(self._group_id)
         except (StreamlogError, OSError) as error:
             logger.warning("The group %s cannot be asked for the ids of the query's topics: %s", self._group_id, error)
-            return {}
+            committed = {}
         known: dict[str, UUID] = {}
         for stored in committed.values():
-            known |= _topic_ids_in(stored.metadata).get(digest, {})
-        return known
+            known |= topic_ids_in(stored.metadata).get(digest, {})
+        return {**known, **self._topics.ids_at(digest)}
 
     def remember(self, vectors: Sequence[VectorTopics]) -> None:
-        """Stored with the next offsets."""
-        document = to_document((digest_of(each.offsets, self._target), each.topic_ids) for each in vectors)
-        text = TOPIC_IDS_PREFIX + json.dumps(document, separators=(",", ":"))
-        self._topic_ids_text = text if len(text) <= MAX_TOPIC_IDS_LENGTH else ""
+        """Stored at once in the group of the ids, and in the query's own group with the next offsets."""
+        ids_by_digest = {digest_of(each.offsets, self._target): each.topic_ids for each in vectors}
+        self._topic_ids_text = topic_ids_text(ids_by_digest)
+        self._topics.store(ids_by_digest)
 
     def store(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Raises STREAMLOG_PIN_LOST."""
@@ -152,14 +147,6 @@ class GroupProgress:
         if self._failed_at_ms is None:
             logger.warning("The progress of the query cannot be stored in the group %s: %s", self._group_id, error)
         self._failed_at_ms = now_ms
-
-
-def _topic_ids_in(metadata: str) -> Mapping[str, Mapping[str, UUID]]:
-    _, prefix, text = metadata.partition(TOPIC_IDS_PREFIX)
-    try:
-        return from_document(json.loads(text)) if prefix else {}
-    except (ValueError, RecursionError):
-        return {}
 
 
 def _has_passed(duration_ms: int, since_ms: int, now_ms: int) -> bool:

@@ -258,10 +258,12 @@ def test_a_topic_recreated_behind_a_stopped_stream_is_found_by_its_id(client, to
     assert tolerant.run_all() == ["x", "y", "z"]
 
 
-def test_the_group_of_a_stream_of_two_topics_tells_which_was_recreated(broker, client, topic, first):
-    other = broker.name()
-    client.create_topic(other)
-    given = {"subscribe": f"{topic},{other}", "startingOffsets": "earliest", "groupId": broker.name("g")}
+@pytest.mark.parametrize("topic_count", [1, 2])
+def test_the_group_of_a_stream_tells_which_topic_was_recreated(broker, client, topic, first, topic_count):
+    others = [broker.name() for _ in range(topic_count - 1)]
+    for other in others:
+        client.create_topic(other)
+    given = {"subscribe": ",".join([topic, *others]), "startingOffsets": "earliest", "groupId": broker.name("g")}
     add(client, first, "a", "b")
     stream = StreamRun(client, **given)
     assert stream.run_all() == ["a", "b"]

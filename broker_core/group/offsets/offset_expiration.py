@@ -23,7 +23,7 @@ from broker_core.group.classic.classic_group_records import NO_STATE_TIMESTAMP
 from broker_core.group.classic.classic_states import ClassicState
 from broker_core.group.group_records import OffsetCommitRecord
 from broker_core.group.offsets.group_offsets import GroupOffsets
-from broker_core.model.identifiers import SINK_GROUP_PREFIX, TopicPartition
+from broker_core.model.identifiers import OWN_GROUP_PREFIXES, TopicPartition
 from broker_core.model.retention_pin import pinned_until_ms
 
 
@@ -64,7 +64,7 @@ def expired_offsets(
     held, pending = offsets.stored(group_id), offsets.pending_partitions(group_id)
 
     def is_old(partition: TopicPartition, committed: GroupOffset) -> bool:
-        if since_ms is None or group_id.startswith(SINK_GROUP_PREFIX):
+        if since_ms is None or group_id.startswith(OWN_GROUP_PREFIXES):
             return False
         if partition in pending or is_subscribed_to(partition.topic):
             return False

@@ -147,9 +147,10 @@ def test_every_partition_of_the_group_is_listed_in_order_and_deleted_ones_withou
     assert [(one.partition.partition, one.behind_offsets) for one in there] == [(0, 0), (1, 0)]
 
 
-def test_decisions_of_sinks_are_no_lag(cluster):
-    commit(cluster, 17, TopicPartition("__consumer_offsets", 0), group="streamlog-sink-x")
-    assert lag_of_group(cluster, "streamlog-sink-x", now_ms=NOW_MS) == ()
+@pytest.mark.parametrize("group", ["streamlog-sink-x", "streamlog-topics-x"])
+def test_decisions_of_sinks_and_topic_ids_of_sources_are_no_lag(cluster, group):
+    commit(cluster, 17, TopicPartition("__consumer_offsets", 0), group=group)
+    assert lag_of_group(cluster, group, now_ms=NOW_MS) == ()
 
 
 def test_an_ordinary_group_that_reads_an_internal_topic_is_behind_like_any_other(cluster):

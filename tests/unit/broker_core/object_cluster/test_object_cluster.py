@@ -373,6 +373,14 @@ class TestGroups:
         cluster.commit_offsets("g", {T1: GroupOffset(offset=1)})
         assert cluster.fetch_offsets("g").keys() == {T1}
 
+    def test_an_offset_in_the_topic_of_the_groups_is_deleted_with_no_topic(self, log, cluster):
+        kept = TopicPartition("__consumer_offsets", 0)
+        cluster.commit_offsets("g", {T0: GroupOffset(offset=5), kept: GroupOffset(offset=7, metadata="m")})
+        cluster.delete_topic("t")
+        ((partition, one),) = log.open().fetch_offsets("g").items()
+        assert (partition, one.offset, one.metadata) == (kept, 7, "m")
+        assert "__consumer_offsets" not in cluster.describe_topics()
+
     def test_offsets_of_a_deleted_topic_do_not_pass_to_its_successor(self, cluster):
         cluster.commit_offsets("g", {T0: GroupOffset(offset=5)})
         cluster.delete_topic("t")

@@ -147,6 +147,7 @@ def test_a_stream_may_store_its_progress_in_a_group_and_pin_what_it_needs():
     [
         ({"groupId": " "}, "groupId is empty"),
         ({"groupId": "streamlog-sink-x"}, "groupId must not begin with streamlog-sink-"),
+        ({"groupId": "streamlog-topics-x"}, "groupId must not begin with streamlog-topics-"),
         ({"pinRetention": "1d"}, "pinRetention needs groupId"),
         ({"groupId": "g", "pinRetention": "soon"}, "pinRetention must be a duration such as 15m"),
         ({"groupId": "g", "pinRetention": "999ms"}, "pinRetention must be a duration from 1s to 36500d"),

@@ -62,7 +62,7 @@ def test_a_commit_that_was_not_known_before_counts(cluster):
 
 def test_a_query_without_a_group_stores_nothing(cluster):
     run(cluster, groupId="other").run_all()
-    assert cluster.list_groups() == ("other",)
+    assert cluster.list_groups() == ("other", "streamlog-topics-other")
 
 
 def test_a_batch_that_an_earlier_run_left_behind_is_stored_from_its_start_and_then_its_end(cluster):

@@ -243,6 +243,45 @@ def test_of_several_topics_the_group_tells_which_was_recreated(cluster, new_coun
     assert values + stream.run_all() == new
 
 
+@pytest.mark.parametrize("names", ["t", "t,u"])
+@pytest.mark.parametrize("is_logged", [False, True])
+@COUNTS
+def test_the_group_tells_that_every_topic_of_the_query_was_recreated(cluster, new_count, is_logged, names):
+    # The group's offsets are deleted with the topics, and what their metadata says.
+    cluster.create_topic("u")
+    given = {"subscribe": names, "groupId": "g"}
+    checkpoint = stopped_behind_all(cluster, None, **given)
+    new = [value for name in names.split(",") for value in recreate(cluster, new_count, topic=name)]
+    assert cluster.fetch_offsets("g") == {}
+    with pytest.raises(ConditionError, match="TOPIC_RECREATED"):
+        run(cluster, None, checkpoint, failOnDataLoss=True, **given).run_batch()
+    _, end = run(cluster, None, checkpoint, **given).next_end()
+    stream = run(cluster, None, checkpoint, **given)
+    values = stream.run_batch(end) if is_logged else []
+    assert sorted(values + stream.run_all()) == sorted(new)
+
+
+def test_a_batch_that_was_logged_before_the_only_topic_was_recreated_gives_no_row_of_the_new_one(cluster):
+    checkpoint = stopped_behind_all(cluster, None, groupId="g")
+    cluster.add("t", "logged and not read")
+    _, end = run(cluster, None, checkpoint, groupId="g").next_end()
+    new = recreate(cluster, 5)
+    stream = run(cluster, None, checkpoint, groupId="g")
+    assert stream.run_batch(end) == []
+    assert stream.run_all() == new
+
+
+def test_a_query_that_went_on_without_its_group_is_not_told_of_a_topic_recreated_before(cluster):
+    checkpoint = stopped_behind_all(cluster, None, groupId="g")
+    recreate(cluster, 1)
+    stream = run(cluster, None, checkpoint)
+    stream.run_all()
+    cluster.add("t", *OLD)
+    stream.run_all()
+    cluster.add("t", "d")
+    assert run(cluster, None, stream.committed, failOnDataLoss=True, groupId="g").run_all() == ["d"]
+
+
 def test_offsets_of_a_group_that_fell_behind_the_checkpoint_say_nothing(cluster):
     cluster.create_topic("u")
     given = {"subscribe": "t,u", "groupId": "g"}

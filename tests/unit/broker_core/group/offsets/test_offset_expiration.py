@@ -82,13 +82,13 @@ def test_a_live_pin_stays(runner):
     assert left_after(runner, WEEK_MS) == []
 
 
-def test_what_an_exactly_once_sink_has_decided_never_expires(runner):
-    runner.commit("streamlog-sink-73186b39-922e-4208-9ce5-ca7bd052e63b", offsets={ORDERS: GroupOffset(offset=1)})
+@pytest.mark.parametrize("own", ["streamlog-sink-73186b39-922e-4208-9ce5-ca7bd052e63b", "streamlog-topics-app"])
+def test_what_a_sink_has_decided_and_a_source_knows_of_its_topics_never_expires(runner, own):
+    runner.commit(own, offsets={ORDERS: GroupOffset(offset=1)})
     runner.commit(offsets={ORDERS: GroupOffset(offset=1)})
     runner.pass_ms(100 * WEEK_MS)
     runner.expire_offsets()
-    groups = [each.group_id for each in runner.coordinator.list_groups()]
-    assert groups == ["streamlog-sink-73186b39-922e-4208-9ce5-ca7bd052e63b"]
+    assert [each.group_id for each in runner.coordinator.list_groups()] == [own]
 
 
 def test_a_group_that_somebody_is_on_his_way_to_stays(runner):
