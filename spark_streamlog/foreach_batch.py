@@ -69,7 +69,7 @@ def write_to(
     named = {name: _text(value) for name, value in given.items() if value is not None}
     refused = sorted(name for name in named if name.lower() in _PAIR)
     if refused:
-        raise sink_error("STREAMLOG_FOREACH_BATCH_HAS_ITS_PAIR", names=" and ".join(refused))
+        raise sink_error("STREAMLOG_FOREACH_BATCH_SETS_IDS", names=" and ".join(refused))
     parsed = parse_write_options(named | _pair_to_check(app_id), QueryKind.BATCH)
     is_exactly_once = parsed.delivery is Delivery.EXACTLY_ONCE
     return MicroBatchWriter(options=named, app_id=app_id, is_exactly_once=is_exactly_once)

@@ -174,15 +174,15 @@ def _settings(
     named = {name: value for name, value in given.items() if value is not None}
     reader = OptionReader({**named, **(options or {})}, role=f"function {function}")
     for name in set(named) & set(options or {}):
-        reader.complain(f"{name} is given twice, as an argument and as an option")
+        reader.complain(f"{name} is set twice, by an argument and by an option")
     for name, kinds in SETTINGS.items():
         if kind not in kinds:
-            reader.refuse(name, f"is not for {kind.value}")
+            reader.refuse(name, f"is not an option of {kind.value}")
     settings = read_settings(
         reader, kind, "", default_mode=CorruptMode.FAIL_FAST, default_subject=None, descriptor_set=descriptor_set
     )
     if settings.mode is CorruptMode.DROP_MALFORMED:
-        reader.complain("mode must be PERMISSIVE or FAILFAST: a function of a column cannot drop rows")
+        reader.complain("mode must be PERMISSIVE or FAILFAST: a column function cannot drop rows")
     if not reader.complaints and function.startswith("from_"):
         settings = prepared_for_reading(reader, "", settings)
     elif not reader.complaints:
@@ -223,7 +223,8 @@ def decoded_column(settings: FormatSettings, values: Any) -> Any:
     if found.faults and settings.mode is CorruptMode.FAIL_FAST:
         reason = found.faults[min(found.faults)]
         raise CorruptValueError(
-            f"a value cannot be read as {settings.kind.value}: {reason}. With the option mode=PERMISSIVE it is null",
+            f"a value cannot be read as {settings.kind.value}: {reason}. With the option mode=PERMISSIVE it becomes "
+            "null",
             reason=reason,
         )
     return found.column

@@ -72,7 +72,7 @@ class SparkCalls:
                 if busy:
                     return self._idle_seconds
             except Exception as error:
-                logger.warning("What an idle Python worker has open could not be released: %s", error)
+                logger.warning("An idle Python worker could not close its open logs: %s", error)
             self._watcher = None
             return None
 

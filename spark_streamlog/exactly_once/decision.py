@@ -134,13 +134,13 @@ def decode_decision(committed: GroupOffset) -> Decision:
 def refuse_another_history(identity: SinkIdentity, decided: Decision, batch: int, input_fingerprint: str) -> None:
     """`decided` covers `batch`. Raises STREAMLOG_BATCH_NOT_NEXT where it is a later batch, or has another input."""
     if decided.batch > batch:
-        reason = f"batch {decided.batch} is decided already"
+        reason = f"batch {decided.batch} is already decided"
     elif input_fingerprint and decided.input_fingerprint and input_fingerprint != decided.input_fingerprint:
-        reason = "it is decided already, with input from other offsets than those in the checkpoint"
+        reason = "it is already decided, with other input offsets than those in the checkpoint"
     else:
         return
     raise sink_error(
-        "STREAMLOG_BATCH_NOT_NEXT", who=identity.title, batch=batch, reason=reason, group=identity.decision_group
+        "STREAMLOG_BATCH_NOT_NEXT", writer=identity.title, batch=batch, reason=reason, group=identity.decision_group
     )
 
 

@@ -213,7 +213,7 @@ class SinkDriver:
         if lost:
             raise sink_error(
                 "STREAMLOG_BATCH_INCOMPLETE",
-                who=self._identity.title,
+                writer=self._identity.title,
                 batch=decided.batch,
                 lost=", ".join(sorted(lost)),
                 group=self._identity.decision_group,
@@ -292,7 +292,7 @@ class SinkDriver:
             found = self._cluster.describe_transactions([first.transactional_id]).get(first.transactional_id)
             if not _is_decided(found, first):
                 raise
-            logger.warning("%s is decided; not all of it is readable yet: %s", self._identity.title, error)
+            logger.warning("%s is decided, but not all of it is readable yet: %s", self._identity.title, error)
 
     def _abort_all(self, producers: Sequence[TransactionalProducer]) -> None:
         """Ends those that are still open: together if all are, else one by one."""
@@ -324,8 +324,8 @@ class SinkDriver:
         if still_open:
             raise sink_error(
                 "STREAMLOG_DRIVER_FENCED",
-                who=self._identity.title,
-                found=f"another driver decided batch {found.batch} while this one's tasks wrote it",
+                writer=self._identity.title,
+                found=f"another driver decided batch {found.batch} while the tasks of this one wrote it",
             )
         log_step(Step.ALREADY_DECIDED, **ids_of(decider), batch=found.batch)
 
@@ -336,7 +336,9 @@ class SinkDriver:
             yield
         except StreamlogError as error:
             logger.warning(
-                "%s is decided; what else it left open waits for its timeout: %s", self._identity.title, error
+                "%s is decided, but its other open transactions stay open until they time out: %s",
+                self._identity.title,
+                error,
             )
 
     @contextmanager

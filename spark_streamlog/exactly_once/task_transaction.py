@@ -173,8 +173,8 @@ class TaskTransaction:
         if find_decision(self._cluster, self._identity, self._batch) is not None:
             raise sink_error(
                 "STREAMLOG_DRIVER_FENCED",
-                who=self._identity.title,
-                found=f"batch {self._batch} was decided while this task was about to write it",
+                writer=self._identity.title,
+                found=f"batch {self._batch} was decided just before this task began to write it",
             )
 
     def _give_up(self) -> None:
@@ -221,11 +221,11 @@ def require_current(cluster: Cluster, identity: SinkIdentity, driver: Transactio
     if found is not None and (found.producer_id, found.producer_epoch) == (driver.producer_id, driver.producer_epoch):
         return
     log_step(Step.FENCED, **ids_of(driver))
-    now = "is not known to the log" if found is None else f"has the producer epoch {found.producer_epoch} by now"
+    now = "does not exist in the log" if found is None else f"now has producer epoch {found.producer_epoch}"
     raise sink_error(
         "STREAMLOG_DRIVER_FENCED",
-        who=identity.title,
-        found=f"{driver.transactional_id} {now}, and this driver's is {driver.producer_epoch}",
+        writer=identity.title,
+        found=f"{driver.transactional_id} {now}; this driver's producer epoch is {driver.producer_epoch}",
     )
 
 
@@ -237,7 +237,7 @@ def lost_transaction(cluster: Cluster, identity: SinkIdentity, lost: OpenTransac
         return sink_error(
             "STREAMLOG_TRANSACTION_EXPIRED",
             transactional_id=transactional_id,
-            who=identity.title,
+            writer=identity.title,
             age_ms=age_ms,
             timeout_ms=lost.timeout_ms,
         )
@@ -245,9 +245,9 @@ def lost_transaction(cluster: Cluster, identity: SinkIdentity, lost: OpenTransac
     return sink_error(
         "STREAMLOG_TRANSACTION_FENCED",
         transactional_id=transactional_id,
-        who=identity.title,
-        found="the log does not know it"
+        writer=identity.title,
+        found="it does not exist in the log"
         if found is None
-        else f"it is {found.state.label} with the producer epoch {found.producer_epoch}, and the task's was "
+        else f"it is {found.state.label} with producer epoch {found.producer_epoch}; the task's producer epoch was "
         f"{lost.producer.producer_epoch}",
     )

@@ -120,7 +120,9 @@ def read_settings(
     default_wire = WireFormat.PLAIN if registry is None else WireFormat.CONFLUENT
     wire_format = WireFormat(options.choice(f"{prefix}wireFormat", wire_words, default=default_wire.value))
     if registry is not None and wire_format is WireFormat.PLAIN:
-        options.complain(f"{prefix}wireFormat=plain has no use for a registry: plain values carry no schema id")
+        options.complain(
+            f"{prefix}wireFormat=plain cannot be combined with a registry: plain values contain no schema id"
+        )
     mode = options.choice(f"{prefix}mode", tuple(one.value for one in CorruptMode), default=default_mode.value)
     flags = {field: options.flag(f"{prefix}{name}", default=False) for name, field in PROTOBUF_FLAGS.items()}
     settings = FormatSettings(
@@ -146,7 +148,10 @@ def read_settings(
             if found is None and options.text(f"{prefix}{name}") is None:
                 options.complain(f"{prefix}{name} is missing: protobuf needs a descriptor file and a message's name")
     if settings.reader_schema_text is not None and wire_format is WireFormat.CONFLUENT:
-        options.complain(f"{prefix}avroSchema is for plain values: with a registry, {prefix}schema is what is read")
+        options.complain(
+            f"{prefix}avroSchema is for plain values: with a registry, {prefix}schema is the schema that"
+            " values are read as"
+        )
     return settings
 
 
@@ -159,7 +164,8 @@ def prepared_for_reading(options: OptionReader, prefix: str, settings: FormatSet
     if settings.kind is FormatKind.AVRO:
         if settings.wire_format is WireFormat.CONFLUENT and settings.registry is None:
             options.complain(
-                f"{prefix}registry.url or {prefix}registry.file is missing: values name their schema by its id"
+                f"{prefix}registry.url or {prefix}registry.file is missing: values refer to their schema by its id in"
+                " a registry"
             )
             return settings
         if settings.schema_text is None:
@@ -180,11 +186,11 @@ def prepared_for_writing(options: OptionReader, prefix: str, settings: FormatSet
         return
     if settings.wire_format is WireFormat.CONFLUENT and settings.schema_id is None:
         if settings.registry is None:
-            options.complain(f"{prefix}wireFormat=confluent needs a schema id: give a registry or {prefix}schema.id")
+            options.complain(f"{prefix}wireFormat=confluent needs a schema id: set a registry or {prefix}schema.id")
         elif settings.subject is None:
-            options.complain(f"{prefix}subject is missing: only the option topic has a subject by itself")
+            options.complain(f"{prefix}subject is missing: it has a default only if the option topic is set")
     if settings.schema_id is not None and settings.kind is FormatKind.AVRO and settings.schema_text is None:
-        options.complain(f"{prefix}schema is missing: {prefix}schema.id is the id of which schema?")
+        options.complain(f"{prefix}schema is missing: {prefix}schema.id needs the schema that it is the id of")
     _answered(options, _name(prefix, settings), lambda: check_schema(settings))
 
 
@@ -194,17 +200,17 @@ def _name(prefix: str, settings: FormatSettings) -> str:
 
 def _with_latest_schema(options: OptionReader, prefix: str, settings: FormatSettings) -> FormatSettings:
     if settings.registry is None:
-        options.complain(f"{prefix}schema is missing: give it, {prefix}schema.file, or a registry that has it")
+        options.complain(f"{prefix}schema is missing: set it, {prefix}schema.file, or a registry that contains it")
     elif settings.subject is None:
         options.complain(
-            f"{prefix}schema and {prefix}subject are missing: one of them says what values are read as, and only a "
-            "query of a single topic has a subject by itself"
+            f"{prefix}schema and {prefix}subject are missing: set the schema that values are read as, or its subject,"
+            " which has a default only in a query of a single topic"
         )
     else:
         registry, subject = open_registry(settings.registry), settings.subject
         latest = _answered(options, f"{prefix}subject", lambda: registry.latest(subject))
         if latest is not None and latest.schema_type != AVRO:
-            options.complain(f"{prefix}subject {subject!r} holds {latest.schema_type} and no {AVRO}")
+            options.complain(f"{prefix}subject {subject!r} holds a schema of type {latest.schema_type}, not {AVRO}")
         elif latest is not None:
             return replace(settings, schema_text=latest.text, schema_references=latest.references)
     return settings
@@ -215,11 +221,11 @@ def _registry(options: OptionReader, prefix: str) -> RegistryTarget | None:
     user_info = options.text(f"{prefix}registry.userPassword")
     timeout_ms = options.duration_ms(f"{prefix}registry.timeout", default_ms=10_000)
     if timeout_ms < 1 or timeout_ms > 3_600_000:
-        options.complain(f"{prefix}registry.timeout must be from 1ms to 1h")
+        options.complain(f"{prefix}registry.timeout must be between 1ms and 1h")
     if given is not None and path is not None:
-        options.complain(f"{prefix}registry.url and {prefix}registry.file are both given: a schema has one registry")
+        options.complain(f"{prefix}registry.url and {prefix}registry.file are both set: use one registry")
     if user_info is not None and (given is None or ":" not in user_info):
-        options.complain(f"{prefix}registry.userPassword is user:password, for {prefix}registry.url")
+        options.complain(f"{prefix}registry.userPassword must be user:password and needs {prefix}registry.url")
     if given is not None:
         urls = tuple(url.strip() for url in given.split(",") if url.strip())
         for url in urls or ("",):
@@ -257,13 +263,13 @@ def _schema_text(options: OptionReader, prefix: str) -> str | None:
     text = options.text(f"{prefix}schema")
     content = _file(options, f"{prefix}schema.file")
     if text is not None and options.text(f"{prefix}schema.file") is not None:
-        options.complain(f"{prefix}schema and {prefix}schema.file are both given")
+        options.complain(f"{prefix}schema and {prefix}schema.file are both set")
     if content is None:
         return text
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        options.complain(f"{prefix}schema.file is not a text in UTF-8")
+        options.complain(f"{prefix}schema.file is not UTF-8 text")
         return None
 
 

@@ -86,16 +86,16 @@ TEXTS: Final = (
 )  # fmt: skip
 """By type, all settings of Kafka's clients except `bootstrap.servers`; and two of librdkafka's, which are used."""
 
-_JAVA_CLASS: Final = "is not supported: it names a Java class, and there is no Java in this client"
+_JAVA_CLASS: Final = "is not supported: it names a Java class, and this client does not run Java"
 REFUSED_AT_BROKERS: Final = {
-    "config.providers": "is not supported: settings are taken as they are given, without looking anything up",
+    "config.providers": "is not supported: option values are used as given and never resolved by a provider",
     "security.providers": _JAVA_CLASS,
     "ssl.provider": _JAVA_CLASS,
     "ssl.engine.factory.class": _JAVA_CLASS,
     "sasl.client.callback.handler.class": _JAVA_CLASS,
     "sasl.login.callback.handler.class": _JAVA_CLASS,
     "sasl.login.class": _JAVA_CLASS,
-    "ssl.cipher.suites": "is not supported: the ciphers are those of the machine's OpenSSL",
+    "ssl.cipher.suites": "is not supported: the machine's OpenSSL determines the ciphers",
 }
 """By setting, the reason of the refusal: ignoring it would change a login or a connection."""
 

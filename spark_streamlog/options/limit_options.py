@@ -32,9 +32,10 @@ def starting_limit(options: OptionReader, kind: QueryKind) -> OffsetLimit:
     limit = _limit(options, "starting", default)
     if kind is QueryKind.BATCH and (where := _stands_at(limit, Latest(), LATEST)):
         options.complain(
-            f"startingOffsets cannot be latest in a batch query{where}: it reads what is there when it begins, and"
-            " behind latest there is nothing. For everything leave startingOffsets out or give earliest, for the newest"
-            " records latest-1000 or -10m, for what comes from now on use readStream"
+            f"startingOffsets cannot be latest in a batch query{where}: a batch query reads the records that exist "
+            "when it starts, and none of them are after latest. To read all records, leave startingOffsets out or "
+            "set earliest; to read the newest records, set latest-1000 or -10m; to read records written from now on,"
+            " use readStream"
         )
     return limit
 
@@ -48,7 +49,7 @@ def ending_limit(options: OptionReader, kind: QueryKind) -> OffsetLimit:
     limit = _limit(options, "ending", Latest())
     if where := _stands_at(limit, Earliest(), EARLIEST):
         options.complain(
-            f"endingOffsets cannot be earliest{where}: nothing lies before it. Leave endingOffsets out, or give latest"
+            f"endingOffsets cannot be earliest{where}: no record is before it. Leave endingOffsets out, or set latest"
             " or the offsets to end before"
         )
     return limit
@@ -68,10 +69,10 @@ def _offsets_of(value: str, name: str, *, is_start: bool) -> OffsetLimit:
     words: dict[str, OffsetLimit] = {"earliest": Earliest(), "latest": Latest()}
     found = words.get(value.lower()) or relative_start_of(value)
     if isinstance(found, RelativeStart) and not is_start:
-        raise ValueError(f"{value[:60]!r} says where to start, not where to end: give latest, JSON or endingTimestamp")
+        raise ValueError(f"{value[:60]!r} is only for startingOffsets: set latest, JSON or endingTimestamp")
     if found is None and not value.startswith("{"):
         relative = f", {FORMS}" if is_start else ""
-        raise ValueError(f"{value[:60]!r} is not earliest, latest{relative}, nor JSON such as {_JSON_EXAMPLE}")
+        raise ValueError(f"{value[:60]!r} is not earliest, latest{relative} or JSON such as {_JSON_EXAMPLE}")
     return found or offsets_from_json(value, option=name)
 
 

@@ -36,7 +36,7 @@ def object_target(options: ObjectOptions, path: str | None) -> ObjectTarget | No
     given: Mapping[str, str] = {PREFIX + name: value for name, value in options.texts_behind(PREFIX).items()}
     if path is None or not is_object_url(path):
         for name in sorted(given):
-            options.complain(f"{name} is for a log on object storage, whose path is a URL such as s3://bucket/log")
+            options.complain(f"{name} needs a log on object storage, whose path is a URL such as s3://bucket/log")
         return None
     try:
         settings = parse_store_settings(path, given)

@@ -142,7 +142,9 @@ class OptionReader:
             return None
         found = size_bytes(value)
         if found is None or not minimum <= found <= MAX_LONG:
-            self.complain(f"{name} must be a size from {minimum} byte on, such as 64MB or 512k, not {_shown(value)}")
+            self.complain(
+                f"{name} must be a size of at least {minimum} byte, such as 64MB or 512k, not {_shown(value)}"
+            )
             return None
         return found
 
@@ -177,12 +179,13 @@ class OptionReader:
     def log_target(self) -> LogTarget:
         """From `path`; an invalid target is a complaint, and the result must not be used then."""
         path = self.text("path")
-        self.refuse("paths", "names several directories: a query reads one log, give one path")
+        self.refuse("paths", "names several directories: a query reads one log; set path")
         brokers = remote_settings(self)
         if self.text(BOOTSTRAP_SERVERS) is not None:
             if path is not None:
                 self.complain(
-                    f"path names a directory and {BOOTSTRAP_SERVERS} brokers: a query reads one log, give one"
+                    f"path names a directory and {BOOTSTRAP_SERVERS} names brokers: a query uses one log; set only "
+                    "one of them"
                 )
             return LogTarget(brokers=brokers)
         objects = object_target(self, path)
@@ -190,14 +193,14 @@ class OptionReader:
             return LogTarget(objects=objects)
         if path is None and not self.complaints:
             self.complain(
-                f"path is missing: the log directory or its URL, as in "
-                f"{'load' if self.role == 'source' else 'save'}(path), or give {BOOTSTRAP_SERVERS}"
+                "path is missing: give the log directory or its URL, as in "
+                f"{'load' if self.role == 'source' else 'save'}(path), or set {BOOTSTRAP_SERVERS}"
             )
             if not self._given:
                 self.complain(
-                    "no option arrived at all, and Spark hands over none of a table in its catalog (CREATE TABLE … AS, "
-                    "INSERT INTO a table): write with df.write.format('streamlog'), or INSERT INTO a view that was "
-                    "made by CREATE TEMPORARY VIEW … USING streamlog OPTIONS (path …, subscribe …, topic …)"
+                    "no options arrived: Spark passes none for a table in its catalog (CREATE TABLE … AS, INSERT "
+                    "INTO a table). Write with df.write.format('streamlog'), or INSERT INTO a view created by CREATE"
+                    " TEMPORARY VIEW … USING streamlog OPTIONS (path …, subscribe …, topic …)"
                 )
         return LogTarget(path=self._local_path(path or ""))
 
@@ -224,8 +227,8 @@ class OptionReader:
             return os.path.abspath(local_directory(path))
         except InvalidConfigError as error:
             self.complain(
-                f"path: {error.message}; give a local directory, the URL of an object store, or {BOOTSTRAP_SERVERS} "
-                "for brokers"
+                f"path: {error.message}; give a local directory or the URL of an object store, or set "
+                f"{BOOTSTRAP_SERVERS} to use brokers"
             )
             return ""
 

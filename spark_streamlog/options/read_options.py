@@ -131,7 +131,7 @@ def _subscription(options: OptionReader) -> Subscription:
     nothing = SubscribeTopics(topics=frozenset())
     named, pattern, assigned = (options.text(name) for name in ("subscribe", "subscribePattern", "assign"))
     if sum(value is not None for value in (named, pattern, assigned)) != 1:
-        options.complain("exactly one of subscribe, subscribePattern and assign must be given")
+        options.complain("exactly one of subscribe, subscribePattern and assign must be set")
         return nothing
     if named is not None:
         topics = frozenset(name.strip() for name in named.split(",")) - {""}
@@ -176,7 +176,7 @@ def _partition_counts(options: OptionReader) -> tuple[int | None, int | None]:
     if most is not None and least is not None and least > most:
         options.complain(f"minPartitions ({least}) is higher than maxPartitions ({most})")
     if most is not None and options.text("maxRecordsPerPartition") is not None:
-        options.complain("maxPartitions and maxRecordsPerPartition cannot both be kept: give one of them")
+        options.complain("maxPartitions and maxRecordsPerPartition cannot be combined: set one of them")
     return least, most
 
 
@@ -203,8 +203,8 @@ def _group_id(options: OptionReader, kind: QueryKind) -> str | None:
     if kind is QueryKind.BATCH:
         options.refuse(
             "groupId",
-            "is for streaming queries: a batch query stores no progress (startingOffsets=group:<id> starts where a "
-            "group stands)",
+            "is for streaming queries: a batch query stores no progress (use startingOffsets=group:<id> to start at "
+            "a group's committed offsets)",
         )
         return None
     given = options.text("groupId")
@@ -215,22 +215,22 @@ def _group_id(options: OptionReader, kind: QueryKind) -> str | None:
         options.complain("groupId is empty")
     for prefix in OWN_GROUP_PREFIXES:
         if group_id.startswith(prefix):
-            options.complain(f"groupId must not begin with {prefix}: what sinks have decided and sources know is there")
+            options.complain(f"groupId must not begin with {prefix}: the connector stores its own state in such groups")
     return group_id
 
 
 def _pin_retention_ms(options: OptionReader, kind: QueryKind, group_id: str | None) -> int | None:
     if kind is QueryKind.BATCH:
-        options.refuse("pinRetention", "is for streaming queries: a batch query leaves nothing unread")
+        options.refuse("pinRetention", "is for streaming queries: a batch query reads all its records at once")
         return None
     if options.text("pinRetention") is None:
         return None
     complaint_count = len(options.complaints)
     asked_ms = options.duration_ms("pinRetention", default_ms=MIN_PIN_RETENTION_MS)
     if not MIN_PIN_RETENTION_MS <= asked_ms <= MAX_PIN_RETENTION_MS and len(options.complaints) == complaint_count:
-        options.complain("pinRetention must be a duration from 1s to 36500d")
+        options.complain("pinRetention must be a duration between 1s and 36500d")
     if group_id is None:
-        options.complain("pinRetention needs groupId: the pin is kept with the group's offsets")
+        options.complain("pinRetention needs groupId: the pin is stored with the group's offsets")
     return asked_ms
 
 
@@ -254,15 +254,16 @@ def _ignored(options: OptionReader) -> tuple[str, ...]:
 
 def _refuse_what_the_source_owns(options: OptionReader) -> None:
     if all(options.text(name) is None for name in ("subscribe", "subscribePattern", "assign")):
-        options.refuse("topic", "is for writing: the topics to read are named by subscribe")
+        options.refuse("topic", "is for writing: set subscribe to the topics to read")
     options.refuse(
         "kafka.auto.offset.reset",
-        "is not supported: startingOffsets says where a new query starts; a restarted one goes on from its checkpoint",
+        "is not supported: set startingOffsets to say where a new query starts; a restarted query continues from its"
+        " checkpoint",
     )
     for side in ("key", "value"):
         options.refuse(
             f"kafka.{side}.deserializer",
-            f"is not supported: {side}Format says what the column {side} is read as; without it, it is binary",
+            f"is not supported: set {side}Format to decode the column {side}; without it the column is binary",
         )
-    options.refuse("kafka.enable.auto.commit", "is not supported: progress is kept in the query's checkpoint")
-    options.refuse("kafka.interceptor.classes", "is not supported: interceptors could change what is read")
+    options.refuse("kafka.enable.auto.commit", "is not supported: progress is stored in the query's checkpoint")
+    options.refuse("kafka.interceptor.classes", "is not supported: interceptors could change the records that are read")

@@ -26,10 +26,10 @@ def parse_table_options(given: Mapping[str, str]) -> TableOptions:
     table = MetadataTable(options.choice(TABLE_OPTION, names, default=MetadataTable.TOPICS.value))
     scan = TableScan(table=table, topics=_names(options, "subscribe"), groups=_names(options, "groupId", is_list=False))
     if scan.topics and table is MetadataTable.TRANSACTIONS:
-        options.complain("subscribe does not go with the table transactions: filter its column partitions")
+        options.complain("subscribe is not supported for the table transactions: filter by its column partitions")
     if scan.groups and table not in (MetadataTable.GROUPS, MetadataTable.LAG):
-        options.complain(f"groupId does not go with the table {table.value}, only with groups and lag")
-    options.refuse("topic", "is for writing: the topics to show are named by subscribe")
+        options.complain(f"groupId is not supported for the table {table.value}: use it with groups and lag")
+    options.refuse("topic", "is for writing: set subscribe to the topics to show")
     parsed = TableOptions(target=options.log_target(), scan=scan, ignored=ignored_options(options))
     options.finish()
     return parsed

@@ -109,7 +109,7 @@ def _topic(options: OptionReader) -> str | None:
     except InvalidTopicNameError as error:
         options.complain(f"topic: {error}" if topic.strip() else "topic is empty")
     if is_internal_topic(topic):
-        options.complain(f"topic: {topic!r} is internal: only the log itself writes to it")
+        options.complain(f"topic: {topic!r} is an internal topic: only the log itself can write to it")
     return topic
 
 
@@ -138,19 +138,19 @@ def _application(options: OptionReader, kind: QueryKind, delivery: Delivery) -> 
         return None
     if kind is QueryKind.STREAM:
         options.complain(
-            "txnAppId and txnVersion are for batch writes, also those in foreachBatch: a stream's own id and batch "
-            "numbers serve in their place"
+            "txnAppId and txnVersion are for batch writes, including those in foreachBatch: a stream uses its own "
+            "query id and batch ids"
         )
     elif app_id is None or options.text("txnVersion") is None:
-        options.complain("txnAppId and txnVersion belong together: give both or neither")
+        options.complain("txnAppId and txnVersion must be set together")
     elif delivery is not Delivery.EXACTLY_ONCE:
         options.complain("txnAppId and txnVersion need delivery=exactly-once")
     if app_id is None or version is None:
         return None
     if not app_id.strip() or len(app_id) > MAX_APPLICATION_ID_CHARACTERS:
         options.complain(
-            f"txnAppId must have 1 to {MAX_APPLICATION_ID_CHARACTERS} characters that are not all blank, it has "
-            f"{len(app_id)}"
+            f"txnAppId must have 1 to {MAX_APPLICATION_ID_CHARACTERS} characters and must not be blank; it has "
+            f"{len(app_id)} characters"
         )
     return ApplicationVersion(app_id=app_id, version=version)
 
@@ -198,24 +198,27 @@ def _refuse_what_the_sink_owns(options: OptionReader, topic: str | None) -> None
         if topic is None:
             options.refuse(
                 name,
-                "is for reading: the topic to write to is named by the option topic, which a view that is also to be "
-                "written to has among its OPTIONS, or by the column topic",
+                "is for reading: set the option topic to the topic to write to (for a view, in its OPTIONS), or add "
+                "a column topic",
             )
     for side in ("key", "value"):
         options.refuse(
             f"kafka.{side}.serializer",
-            f"is not supported: {side}Format says how the column is serialized; without it, it is written as it is",
+            f"is not supported: set {side}Format to serialize the column {side}; without it the column is written "
+            "unchanged",
         )
     if options.flag("kafka.enable.idempotence", default=True) is False:
-        options.complain("kafka.enable.idempotence cannot be switched off: the sink's producers are idempotent")
+        options.complain("kafka.enable.idempotence cannot be false: the sink's producers are always idempotent")
     if options.flag("kafka.transaction.two.phase.commit.enable", default=False):
         options.complain(
-            "kafka.transaction.two.phase.commit.enable is not supported: the transactions of a query that died would "
-            "block readers for ever"
+            "kafka.transaction.two.phase.commit.enable is not supported: after a crash the transactions of a query "
+            "that is not restarted would block readers forever"
         )
-    options.refuse("kafka.transactional.id", "is not supported: the sink chooses its producers' ids itself")
-    options.refuse("kafka.interceptor.classes", "is not supported: interceptors could change what is written")
+    options.refuse("kafka.transactional.id", "is not supported: the sink chooses the ids of its producers")
+    options.refuse(
+        "kafka.interceptor.classes", "is not supported: interceptors could change the records that are written"
+    )
     options.refuse(
         "kafka.partitioner.class",
-        "is not supported: give the column partition, or the rows go by murmur2 of their key",
+        "is not supported: add a column partition, or let the murmur2 hash of the key choose the partition",
     )

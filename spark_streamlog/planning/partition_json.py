@@ -20,7 +20,7 @@ _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 def partitions_from_json(text: str) -> frozenset[TopicPartition]:
-    example = 'expected e.g. {"topicA":[0,1],"topicB":[0,1]}'
+    example = 'expected for example {"topicA":[0,1],"topicB":[0,1]}'
     found: set[TopicPartition] = set()
     for topic, numbers in _topics(text, example).items():
         if not isinstance(numbers, list):
@@ -32,13 +32,15 @@ def partitions_from_json(text: str) -> frozenset[TopicPartition]:
 
 
 def offsets_from_json(text: str, *, option: str) -> OffsetsByPartition:
-    example = 'expected e.g. {"topicA":{"0":23,"1":-1},"topicB":"earliest"}, with -2 for earliest and -1 for latest'
+    example = (
+        'expected for example {"topicA":{"0":23,"1":-1},"topicB":"earliest"}, with -2 for earliest and -1 for latest'
+    )
     by_partition: dict[TopicPartition, int] = {}
     by_topic: dict[str, int] = {}
     for topic, places in _topics(text, example).items():
         if isinstance(places, str):
             if places.lower() not in _WORDS:
-                raise ValueError(f"the place of {topic!r} is {places!r}, which is not earliest or latest; {example}")
+                raise ValueError(f"the offsets of {topic!r} are {places!r}, which is not earliest or latest; {example}")
             by_topic[topic] = _WORDS[places.lower()]
         else:
             by_partition |= _numbers_by_partition(topic, places, "offset", EARLIEST, example)
@@ -46,7 +48,7 @@ def offsets_from_json(text: str, *, option: str) -> OffsetsByPartition:
 
 
 def timestamps_from_json(text: str, *, option: str) -> TimestampsByPartition:
-    example = 'expected e.g. {"topicA":{"0":1700000000000,"1":1700000000000}}, in milliseconds'
+    example = 'expected for example {"topicA":{"0":1700000000000,"1":1700000000000}}, in milliseconds'
     by_partition: dict[TopicPartition, int] = {}
     for topic, timestamps in _topics(text, example).items():
         by_partition |= _numbers_by_partition(topic, timestamps, "timestamp", 0, example)
@@ -69,7 +71,7 @@ def _no_name_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} stands there twice")
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} appears twice")
     return document
 
 

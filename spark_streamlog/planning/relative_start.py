@@ -15,7 +15,7 @@ from spark_streamlog.planning.offset_limits import BeforeEnd, BeforeNow, Committ
 from spark_streamlog.planning.partition_json import MAX_OFFSET
 from spark_streamlog.planning.quantity import duration_ms
 
-FORMS = "-10m (since ten minutes ago), latest-1000 (a thousand below the end) or group:<id>"
+FORMS = "-10m (ten minutes ago), latest-1000 (a thousand offsets before the end) or group:<id>"
 
 
 def relative_start_of(text: str) -> RelativeStart | None:
@@ -33,19 +33,19 @@ def relative_start_of(text: str) -> RelativeStart | None:
 def _duration_ms(text: str) -> int:
     found = duration_ms(text[1:], needs_unit=True)
     if not found or found > MAX_OFFSET:
-        raise ValueError(f"{text[:60]!r} is no duration before now; expected e.g. -30s, -10m, -2h or -1d")
+        raise ValueError(f"{text[:60]!r} is not a duration before now; expected for example -30s, -10m, -2h or -1d")
     return found
 
 
 def _offset_count(text: str) -> int:
     number = text.partition("-")[2].strip()
     if not re.fullmatch(r"0*[1-9][0-9]{0,18}", number, re.ASCII) or int(number) > MAX_OFFSET:
-        raise ValueError(f"{text[:60]!r} is no count of offsets before the end; expected e.g. latest-1000")
+        raise ValueError(f"{text[:60]!r} is not a count of offsets before the end; expected for example latest-1000")
     return int(number)
 
 
 def _group_id(text: str) -> str:
     group_id = text.partition(":")[2].strip()
     if not group_id:
-        raise ValueError(f"{text!r} names no consumer group; expected e.g. group:billing")
+        raise ValueError(f"{text!r} does not name a consumer group; expected for example group:billing")
     return group_id

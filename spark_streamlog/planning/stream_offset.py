@@ -32,7 +32,7 @@ def from_checkpoint(document: Any) -> StreamOffset:
     offsets: StreamOffset = {}
     for topic, partitions in document.items():
         if not isinstance(partitions, dict):
-            raise _invalid(document, f"Under {topic!r} there is no object of partitions.")
+            raise _invalid(document, f"The value of {topic!r} is not an object of partitions.")
         for number, offset in partitions.items():
             partition = number_of_name(number)
             if not isinstance(partition, int) or partition > MAX_PARTITION:

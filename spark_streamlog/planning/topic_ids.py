@@ -82,7 +82,7 @@ def from_document(document: Any) -> dict[str, dict[str, UUID]]:
         sets = [{str(topic): _id_of(text) for topic, text in one.items()} for one in document["ids"]]
         return {str(digest): sets[number] for digest, number in document["vectors"].items()}
     except (TypeError, LookupError, AttributeError) as error:
-        raise ValueError(f"not a memory of topic ids: {error!r}") from error
+        raise ValueError(f"this is not a stored list of topic ids: {error!r}") from error
 
 
 def _text_of(topic_id: UUID) -> str:

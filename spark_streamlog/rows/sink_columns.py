@@ -66,7 +66,7 @@ def sink_columns(
     types: dict[str, str] = {}
     for field in schema.fields:
         if field.name in types and field.name in ACCEPTED_TYPES:
-            complaints.append(f"column {field.name!r} stands twice")
+            complaints.append(f"column {field.name!r} appears twice")
         types[field.name] = field.dataType.simpleString()
     if "value" not in types:
         complaints.append("required attribute 'value' not found")

@@ -1,8 +1,8 @@
-"""Where Avro values gather, column by column, until a batch of them becomes one Arrow array.
+"""Columns that collect Avro values until a batch of them becomes one Arrow array.
 
-Every column takes one entry for each row of its parent: a value, or `add_null`. What a corrupt value has added before
-it was found corrupt is rolled back by `truncate`, down to the rows that were there before it. `take` gives the array
-and leaves the column empty. Values were checked when they were read: making the array does not fail.
+Every column gets one entry per row of its parent: a value, or `add_null`. `truncate` rolls back what a corrupt value
+added before the error was found, down to the rows before it. `take` returns the array and leaves the column empty.
+Values are checked when they are read, so building the array does not fail.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AvroColumn(Protocol):
 
 
 class ValueColumn:
-    """Of one leaf type. `values` holds what `to_arrow` makes an array of, None for null."""
+    """The column of one leaf type. `values` holds the input of `to_arrow`, with None for null."""
 
     def __init__(self, to_arrow: Callable[[list[Any]], Any]) -> None:
         self.values: list[Any] = []
@@ -46,7 +46,7 @@ class ValueColumn:
 
 
 class StructColumn:
-    """Of a record's fields or of a union's branches."""
+    """The column of a record, with a child per field, or of a union, with a child per branch."""
 
     def __init__(self, names: tuple[str, ...], children: tuple[AvroColumn, ...]) -> None:
         self.children = children
@@ -73,7 +73,7 @@ class StructColumn:
 
 
 class ListColumn:
-    """Of arrays. `ends` holds for each row the count of items up to its end."""
+    """The column of an array. `ends` holds, for each row, the count of items up to the end of that row."""
 
     def __init__(self, arrow_type: Any, items: AvroColumn) -> None:
         self.arrow_type = arrow_type
@@ -130,7 +130,7 @@ class MapColumn(ListColumn):
 
 
 def column_for(node: AvroNode) -> Any:
-    """An empty column for values of a type. For a union with one type but null it is that type's own."""
+    """An empty column for values of a type. A union with only one type besides null gets the column of that type."""
     if node.kind == "union":
         values = node.value_branches
         if len(values) == 1:
@@ -166,7 +166,7 @@ def _plain(arrow_type: Any) -> Callable[[list[Any]], Any]:
 
 
 def _decimals(arrow_type: Any, numbers: list[int | None]) -> Any:
-    """Of numbers without their point. pyarrow would want a Decimal for each."""
+    """Decimals from their unscaled numbers. pyarrow would need a Decimal object for each."""
     width = 16
     raw = [None if number is None else number.to_bytes(width, sys.byteorder, signed=True) for number in numbers]
     fixed = pa.array(raw, pa.binary(width))

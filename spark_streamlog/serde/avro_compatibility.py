@@ -1,15 +1,15 @@
-"""Whether values of one Avro schema can be read as another one, as a registry asks before it takes a new version.
+"""Checks whether values of one Avro schema can be read as another one, as a registry does before it accepts a version.
 
 The rules are those of Apache Avro's SchemaCompatibility, which Confluent's registry uses: the specification's schema
-resolution decided by the schemas alone, without values.
+resolution, decided by the schemas alone, without values.
 
     int -> long, float, double      long -> float, double      float -> double      string <-> bytes
     record      a reader's field that the writer lacks needs a default; a writer's field may be missing
     enum        the reader has every symbol, or a default
-    union       every branch that may have been written is taken by the reader, by one of its branches if it is a union
-    names       without namespace, or by the reader's alias
+    union       the reader can read every branch of the writer, with one of its own branches if it is a union
+    names       compared without namespace, or with the reader's aliases
 
-Logical types are not looked at, here as there: 5 milliseconds would be read as 5 microseconds.
+Logical types are not compared, as in Apache Avro: 5 milliseconds would be read as 5 microseconds.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _RECORDS: Final = ("record", "error")
 
 
 def incompatibility(reader_text: str, writer_text: str) -> str | None:
-    """Why values written with one schema cannot be read with the other, and where; None: they can.
+    """The reason and the place why values written with one schema cannot be read with the other. None if they can.
 
-    Raises InvalidSchemaError for what is no Avro schema.
+    Raises InvalidSchemaError if a text is not an Avro schema.
     """
     reader, reader_names = _parsed(reader_text)
     writer, writer_names = _parsed(writer_text)
@@ -36,30 +36,30 @@ def incompatibility(reader_text: str, writer_text: str) -> str | None:
 
 
 def _parsed(text: str) -> tuple[Any, dict[str, Any]]:
-    """(the schema with full names, its named types)."""
+    """Returns (the schema with full names, its named types)."""
     from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
     if len(text) > MAX_SCHEMA_BYTES:
         raise InvalidSchemaError(f"the Avro schema has {len(text)} characters; the limit is {MAX_SCHEMA_BYTES}")
     named: dict[str, Any] = {}
     try:
-        # A text that is not JSON in itself names a type, as `string` does.
+        # A text that is not JSON is the name of a type, such as `string`.
         document = json.loads(text) if text.lstrip()[:1] in ('"', "{", "[") else text.strip()
         return parse_schema(document, named_schemas=named), named
     except UnknownType as error:
         raise InvalidSchemaError(f"the Avro schema uses a type that it does not define: {error.name}") from None
     except (SchemaParseException, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise InvalidSchemaError(f"the Avro schema is wrong: {error}") from None
+        raise InvalidSchemaError(f"the Avro schema is invalid: {error}") from None
 
 
 class _SchemaPair:
-    """A reader's schema and a writer's, with the types that each names."""
+    """A reader's schema and a writer's, each with its named types."""
 
     def __init__(self, reader_names: dict[str, Any], writer_names: dict[str, Any]) -> None:
         self._reader_names = reader_names
         self._writer_names = writer_names
         self._begun: set[tuple[str, str]] = set()
-        """Pairs of named types that are being compared, or have been: a type may contain itself."""
+        """Pairs of named types whose comparison has begun: a type may contain itself."""
 
     def mismatch(self, reader: Any, writer: Any, path: str, depth: int = 0) -> str | None:
         if depth > MAX_SCHEMA_DEPTH:
@@ -86,15 +86,17 @@ class _SchemaPair:
             begun = set(self._begun)
             if self.mismatch(branch, writer, path, depth + 1) is None:
                 return None
-            self._begun = begun  # what a branch that does not fit took for granted
-        return f"{_place(path)}: no branch of the union takes {_shown(writer)}"
+            self._begun = begun  # undo the assumptions of a branch that does not fit
+        return f"{_place(path)}: no branch of the union can read {_shown(writer)}"
 
     def _named_mismatch(self, reader: dict[str, Any], writer: dict[str, Any], path: str, depth: int) -> str | None:
         if not _is_named_alike(reader, writer):
             return f"{_place(path)}: {_shown(writer)} cannot be read as {_shown(reader)}: their names differ"
         if reader["type"] == "fixed":
             if reader["size"] != writer["size"]:
-                return f"{_place(path)}: {_shown(writer)} has {writer['size']} bytes and is read as {reader['size']}"
+                return (
+                    f"{_place(path)}: {_shown(writer)} has {writer['size']} bytes and the reader has {reader['size']}"
+                )
             return None
         if reader["type"] == "enum":
             return _missing_symbols(reader, writer, path)
@@ -113,7 +115,7 @@ class _SchemaPair:
             return self.mismatch(field["type"], found["type"], place, depth + 1)
         if "default" in field:
             return None
-        return f"{_place(place)}: the field has no default, and is missing from what is to be read"
+        return f"{_place(place)}: the writer does not have the field, and it has no default"
 
 
 def _resolved(found: Any, names: dict[str, Any]) -> Any:
@@ -121,7 +123,7 @@ def _resolved(found: Any, names: dict[str, Any]) -> Any:
         if isinstance(found, str) and found in names:
             found = names[found]
         elif isinstance(found, dict) and not isinstance(found["type"], str):
-            found = found["type"]  # {"type": {"type": …}} says no more than what stands inside
+            found = found["type"]  # {"type": {"type": …}} means the same as the inner type
         elif isinstance(found, dict) and found["type"] in names:
             found = names[found["type"]]
         else:

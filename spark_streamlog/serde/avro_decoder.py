@@ -1,9 +1,9 @@
 """Avro values to a column, plain or in Confluent's wire format.
 
-Plain values are all of one schema. In the wire format each says by its id which schema wrote it: the ids of a batch
-stand mixed, and each gets its own reading functions into the same column. An id that the registry does not have, or
-whose schema does not resolve to the reader's, makes the values that carry it corrupt; a registry that does not answer
-raises SchemaRegistryError.
+Plain values all have one schema. In the wire format each value contains the id of its writer's schema: a batch may mix
+ids, and each id has its own reading function into the same column. If the registry does not have an id, or its schema
+does not resolve to the reader's, the values with that id are corrupt. If the registry does not answer,
+SchemaRegistryError is raised.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from spark_streamlog.serde.serde_errors import InvalidSchemaError, UnknownSchema
 
 
 class AvroDecoder:
-    """With a registry the wire format is read, and `writer` is None. Raises InvalidSchemaError."""
+    """Reads the wire format if `registry` is given, else plain values of `writer`. Raises InvalidSchemaError."""
 
     def __init__(
         self, *, reader: AvroNode, writer: AvroNode | None = None, registry: SchemaRegistry | None = None
@@ -37,7 +37,7 @@ class AvroDecoder:
 
     def decode(self, values: Any) -> DecodedValues:
         column, faults = self._column, {}
-        column.truncate(0)  # a registry that did not answer has left something behind
+        column.truncate(0)  # rows of a batch that failed because the registry did not answer
         for row, value in enumerate(binary_array(values).to_pylist()):
             if value is None:
                 column.add_null()
@@ -63,21 +63,21 @@ class AvroDecoder:
                 raise Unreadable(read)
             end = read(value, HEADER_SIZE)
         if end != len(value):
-            raise Unreadable(f"{len(value) - end} bytes are left over behind the value")
+            raise Unreadable(f"there are {len(value) - end} bytes after the end of the value")
 
     def _prepare(self, schema_id: int) -> Read | str:
-        """The reading function of a writer's schema; or why there is none, for as long as that holds."""
+        """The reading function for a writer's schema, or the reason why there is none."""
         assert self._registry is not None, "only the wire format has ids"
         try:
             found = self._registry.schema_by_id(schema_id)
         except UnknownSchemaError as error:
-            # Not kept: it may be registered later, and the registry's cache knows how long not to ask.
+            # Not cached here: it may be registered later, and the registry's cache bounds the requests.
             return f"schema id {schema_id}: {error.message}"
         if len(self._reads) >= MAX_CACHED_SCHEMAS:
             self._reads.clear()
         try:
             if found.schema_type != AVRO:
-                raise InvalidSchemaError(f"it is of the type {found.schema_type}")
+                raise InvalidSchemaError(f"its schema is of type {found.schema_type}")
             writer = parse_avro_schema(found.text, found.references)
             self._reads[schema_id] = reader_for(writer, self._reader, self._column)
         except InvalidSchemaError as error:

@@ -1,4 +1,4 @@
-"""The default of a field, which a schema gives as JSON, as the bytes that a writer would have written for it."""
+"""A field's default, which a schema gives as JSON, as the bytes that a writer would have written."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from spark_streamlog.serde.serde_errors import InvalidSchemaError
 
 
 def default_bytes(node: AvroNode, default: Any) -> bytes:
-    """Raises InvalidSchemaError for a default that is not of the type. Bytes are text here, a character a byte."""
+    """Raises InvalidSchemaError if the default does not fit the type. Bytes are text, one character per byte."""
     try:
         if node.kind == "union":
             return _of_union(node, default)
         return _of(node, default)
     except (TypeError, ValueError, KeyError, AttributeError, struct.error, OverflowError):
-        raise InvalidSchemaError(f"the default {default!r} in the Avro schema is not of the type {node}") from None
+        raise InvalidSchemaError(f"the default {default!r} in the Avro schema does not fit the type {node}") from None
 
 
 def _of(node: AvroNode, default: Any) -> bytes:
@@ -50,7 +50,7 @@ def _of(node: AvroNode, default: Any) -> bytes:
 
 
 def _of_union(node: AvroNode, default: Any) -> bytes:
-    """The first branch that the default fits; by the specification that is the very first."""
+    """Uses the first branch that the default fits; by the specification that is the very first branch."""
     for place, branch in enumerate(node.branches):
         try:
             return varint(place) + default_bytes(branch, default)

@@ -1,11 +1,11 @@
-"""The Avro schema of a column, where none is given: the one that spark-avro's to_avro makes of the same type.
+"""Derives the Avro schema of a column if none is given, as spark-avro's to_avro does.
 
     nullable T      [T, null]                       decimal(p,s)    fixed `<record>.<field>.fixed`, as short as p allows
     struct          record, named after its field   timestamp       timestamp-micros; timestamp_ntz the local one
     tinyint …       int                             time            time-micros
 
-The outermost record is `topLevelRecord` unless another name is asked for. One thing differs: the value as a whole is
-never a union with null, since a null value has no bytes at all.
+The outermost record is named `topLevelRecord` by default. There is one difference to spark-avro: the value as a whole
+is never a union with null, because a null value has no bytes at all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PLAIN: Final[dict[Any, Any]] = {
 
 
 def derive_schema(arrow_type: Any, *, name: str = TOP_LEVEL_RECORD, namespace: str = "") -> Any:
-    """As JSON values. Raises InvalidSchemaError for a type that Avro has no form for."""
+    """The schema as JSON values. Raises InvalidSchemaError for a type that Avro cannot represent."""
     if arrow_type in _PLAIN:
         return _PLAIN[arrow_type]
     if pa.types.is_timestamp(arrow_type):
@@ -40,7 +40,7 @@ def derive_schema(arrow_type: Any, *, name: str = TOP_LEVEL_RECORD, namespace: s
         return {"type": "array", "items": _nullable(arrow_type.value_field, name=name, namespace=namespace)}
     if pa.types.is_map(arrow_type):
         if not pa.types.is_string(arrow_type.key_type):
-            raise InvalidSchemaError(f"the keys of an Avro map are strings, not {arrow_type.key_type}")
+            raise InvalidSchemaError(f"the keys of an Avro map must be strings, not {arrow_type.key_type}")
         return {"type": "map", "values": _nullable(arrow_type.item_field, name=name, namespace=namespace)}
     if pa.types.is_struct(arrow_type):
         inside = f"{namespace}.{name}" if namespace else name
@@ -48,7 +48,7 @@ def derive_schema(arrow_type: Any, *, name: str = TOP_LEVEL_RECORD, namespace: s
             {"name": field.name, "type": _nullable(field, name=field.name, namespace=inside)} for field in arrow_type
         ]
         return {"type": "record", "name": name, **({"namespace": namespace} if namespace else {}), "fields": fields}
-    raise InvalidSchemaError(f"Avro has no form for the type {arrow_type}")
+    raise InvalidSchemaError(f"the type {arrow_type} cannot be written as Avro")
 
 
 def _nullable(field: Any, *, name: str, namespace: str) -> Any:

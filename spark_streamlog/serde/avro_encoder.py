@@ -1,4 +1,4 @@
-"""A column as Avro values, plain or with a schema id before each. A null row has no value: it stays null."""
+"""A column to Avro values, plain or with a schema id before each. A null row has no bytes: it stays null."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_streamlog.serde.encoded_rows import encode_rows
 
 
 class AvroEncoder:
-    """`schema_id` is that of the node's schema in a registry, None for plain values. Raises InvalidSchemaError."""
+    """`schema_id`: the registry's id of the node's schema, None for plain values. Raises InvalidSchemaError."""
 
     def __init__(self, node: AvroNode, arrow_type: Any, *, schema_id: int | None = None) -> None:
         self._write_plain = writer_for(node, arrow_type)

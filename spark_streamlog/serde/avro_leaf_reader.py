@@ -1,4 +1,4 @@
-"""Reads Avro's numbers, texts and bytes into lists of values. See `avro_reader` for what a reading function is."""
+"""Reads Avro's numbers, texts and bytes into lists of values. `avro_reader` describes reading functions."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Read = Callable[[bytes, int], int]
 _FLOAT = struct.Struct("<f").unpack_from
 _DOUBLE = struct.Struct("<d").unpack_from
 _MILLISECONDS_HIGHEST = (2**63 - 1) // 1000
-"""Spark counts microseconds."""
+"""Spark stores microseconds."""
 _DAY_MICROSECONDS = 24 * 3600 * 1_000_000
 
 
 def leaf_reader(writer: AvroNode, reader: AvroNode, values: list[Any]) -> Read:
-    """For types that resolve and hold no others."""
+    """For types that resolve and contain no other types."""
     if writer.kind in ("int", "long"):
         if reader.kind in ("int", "long"):
             return _whole_number(*_bounds(writer, reader), values)
@@ -109,7 +109,7 @@ def _fixed(size: int, values: list[Any]) -> Read:
     def read(data: bytes, position: int) -> int:
         end = position + size
         if end > len(data):
-            raise Unreadable(f"a fixed of {size} bytes, and {len(data) - position} are left")
+            raise Unreadable(f"the fixed has {size} bytes, and {len(data) - position} bytes are left")
         values.append(data[position:end])
         return end
 
@@ -126,7 +126,7 @@ def _decimal(writer: AvroNode, precision: int, values: list[Any]) -> Read:
         value = raw.pop()
         number = int.from_bytes(value, "big", signed=True)
         if not value or not -limit < number < limit:
-            raise Unreadable(f"a decimal of more than {precision} digits" if value else "a decimal without a byte")
+            raise Unreadable(f"the decimal has more than {precision} digits" if value else "the decimal has no bytes")
         values.append(number)
         return position
 
@@ -143,10 +143,10 @@ def _enum(writer: AvroNode, reader: AvroNode, values: list[Any]) -> Read:
     def read(data: bytes, position: int) -> int:
         written, position = read_varint(data, position)
         if not 0 <= written < len(places):
-            raise Unreadable(f"symbol {written} of an enum of {len(places)}")
+            raise Unreadable(f"symbol {written} of an enum that has {len(places)}")
         place = places[written]
         if place is None:
-            raise Unreadable(f"the symbol {writer.symbols[written]} is none of the reader's {reader}")
+            raise Unreadable(f"the symbol {writer.symbols[written]} does not exist in the reader's {reader}")
         values.append(place)
         return position
 
@@ -157,7 +157,7 @@ def _boolean(values: list[Any]) -> Read:
     def read(data: bytes, position: int) -> int:
         byte = data[position]
         if byte > 1:
-            raise Unreadable(f"a boolean of {byte}")
+            raise Unreadable(f"a boolean is 0 or 1, not {byte}")
         values.append(byte == 1)
         return position + 1
 

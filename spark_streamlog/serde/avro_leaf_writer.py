@@ -1,4 +1,4 @@
-"""Writes numbers, texts and bytes as Avro. See `avro_writer` for what a writing function is."""
+"""Writes numbers, texts and bytes as Avro. `avro_writer` describes writing functions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from spark_streamlog.serde.serde_errors import InvalidSchemaError
 Write = Callable[[Any], list[bytes]]
 
 _WIDE: Final = decimal.Context(prec=100)
-"""Python's own context would round to 28 digits."""
+"""Python's default context would round to 28 digits."""
 
 
 def leaf_writer(node: AvroNode, arrow_type: Any, path: str) -> Write:
-    """For arrays without nulls. Raises InvalidSchemaError when the type cannot be written as the schema says."""
+    """For arrays without nulls. Raises InvalidSchemaError if the schema cannot represent the type."""
     write = _numbers(node, arrow_type) or _times(node, arrow_type) or _texts(node, arrow_type, path)
     if write is None:
         raise InvalidSchemaError(f"{path or 'the value'} of the type {arrow_type} cannot be written as {node}")
@@ -118,7 +118,7 @@ def _decimals(node: AvroNode, arrow_type: Any) -> Write | None:
 
 
 def _shortest(number: int) -> bytes:
-    """Two's complement, big-endian, with as few bytes as hold the number and its sign."""
+    """Two's complement, big-endian, with the fewest bytes that hold the number and its sign."""
     bit_count = (number if number >= 0 else ~number).bit_length() + 1
     return number.to_bytes((bit_count + 7) // 8, "big", signed=True)
 

@@ -1,15 +1,15 @@
-"""Reads Avro values, as one schema wrote them, into the columns of another one.
+"""Reads Avro values written with one schema into the columns of another one.
 
-`reader_for(writer, reader, column)` gives a function `read(data, position) -> position behind the value` that adds one
-row to the column. All that depends on the two schemas alone is decided once, while the functions are put together;
-schemas that do not go together raise InvalidSchemaError there. At run time nothing is trusted:
+`reader_for(writer, reader, column)` returns a function `read(data, position) -> position after the value`, which adds
+one row to the column. Everything that depends only on the two schemas is decided once, when the function is built;
+schemas that do not resolve raise InvalidSchemaError there. When values are read, nothing is trusted:
 
-    a number takes 10 bytes at most and fits its type              a union's branch and an enum's symbol are there
-    a length is held against the bytes that are left               a map has no key twice
-    a block's count as well, by the least its items can take       a block that says its size has that size
+    a number has 10 bytes at most and fits its type                a union's branch and an enum's symbol exist
+    a length does not exceed the bytes that are left               a map contains no key twice
+    nor does a block's count times the minimum size of an item     a block with a declared size has that size
 
-What breaks a rule raises Unreadable with the path of its field; IndexError and struct.error mean that the value ends
-too early.
+A broken rule raises Unreadable with the path of the field; IndexError and struct.error mean that the value ends too
+early.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from spark_streamlog.serde.utf8_strings import text_of
 
 Read = Callable[[bytes, int], int]
 
-ENDS_EARLY: Final = "it ends in the middle of the value"
+ENDS_EARLY: Final = "the data ends in the middle of the value"
 
 
 def reader_for(writer: AvroNode, reader: AvroNode, column: Any) -> Read:
-    """`column` is what `column_for(reader)` gives."""
+    """`column` is the result of `column_for(reader)`."""
     if writer.kind == "union":
         return _from_union(writer, reader, column)
     if reader.kind == "union":
@@ -70,7 +70,7 @@ def _from_union(writer: AvroNode, reader: AvroNode, column: Any) -> Read:
         else:
             place, position = read_varint(data, position)
         if not 0 <= place < count:
-            raise Unreadable(f"branch {place} of a union of {count}")
+            raise Unreadable(f"branch {place} of a union that has {count}")
         return reads[place](data, position)
 
     return read
@@ -86,7 +86,7 @@ def _refusing(reason: str) -> Read:
 def _into_union(writer: AvroNode, reader: AvroNode, column: Any) -> Read:
     if writer.kind == "null":
         if reader.null_branch is None:
-            raise mismatch(writer, reader, "there is no null in the union")
+            raise mismatch(writer, reader, "the union has no null")
 
         def read_null(data: bytes, position: int) -> int:
             column.add_null()
@@ -96,9 +96,9 @@ def _into_union(writer: AvroNode, reader: AvroNode, column: Any) -> Read:
     branches = reader.value_branches
     place = best_branch(writer, branches)
     if place is None:
-        raise mismatch(writer, reader, "no branch of the union takes it")
+        raise mismatch(writer, reader, "no branch of the union can read it")
     if is_number_union(branches):
-        # One column for both, of the wider one.
+        # One column for both branches, with the wider type.
         kind = "long" if branches[0].kind in ("int", "long") else "double"
         wider = AvroNode(kind=kind, arrow_type=reader.arrow_type, min_bytes=1)
         return leaf_reader(writer, wider, column.values)
@@ -155,7 +155,7 @@ def _place_of(written: AvroField, waiting: dict[int, AvroField]) -> int | None:
 
 
 def _dropping(writer: AvroNode) -> Read:
-    """For a field that the reader does not have: read as strictly as any other, and forgotten."""
+    """Reads a field that the reader does not have: checked like any other field, then discarded."""
     column = column_for(writer)
     read_field = reader_for(writer, writer, column)
 
@@ -171,7 +171,7 @@ def _dropping(writer: AvroNode) -> Read:
 def _default(writer: AvroNode, field: AvroField, column: Any) -> Callable[[], Any]:
     if field.default is NO_DEFAULT:
         raise InvalidSchemaError(
-            f"the field {field.name} is not in {writer}, by which the value was written, and has no default"
+            f"the field {field.name} does not exist in {writer}, which wrote the value, and has no default"
         )
     content = default_bytes(field.node, field.default)
     read_field = reader_for(field.node, field.node, column)
@@ -213,7 +213,7 @@ def _map(item: AvroNode, read_item: Read, column: MapColumn) -> Read:
             column.item_count += count
             count, block_end, position = _block(data, position, least)
         if len(set(keys[first:])) < len(keys) - first:
-            raise Unreadable("a map that has a key twice")
+            raise Unreadable("a key of the map appears twice")
         column.close_row()
         return position
 
@@ -221,7 +221,7 @@ def _map(item: AvroNode, read_item: Read, column: MapColumn) -> Read:
 
 
 def _block(data: bytes, position: int, least: int) -> tuple[int, int | None, int]:
-    """(count of items, where the block ends if it says so, position of the first item)."""
+    """Returns (count of items, end of the block or None if it is not declared, position of the first item)."""
     count, position = read_varint(data, position)
     block_end = None
     if count < 0:
@@ -229,13 +229,13 @@ def _block(data: bytes, position: int, least: int) -> tuple[int, int | None, int
         size, position = read_varint(data, position)
         block_end = position + size
     if count * least > len(data) - position:
-        raise Unreadable(f"a block of {count} items, and {len(data) - position} bytes are left")
+        raise Unreadable(f"the block has {count} items, and {len(data) - position} bytes are left")
     return count, block_end, position
 
 
 def _check_block_end(position: int, block_end: int | None) -> None:
     if block_end is not None and position != block_end:
-        raise Unreadable("a block that does not have the size that it says")
+        raise Unreadable("the block does not have the size that it declares")
 
 
 def _items(node: AvroNode) -> AvroNode:

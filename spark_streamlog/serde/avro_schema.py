@@ -1,20 +1,20 @@
-"""An Avro schema as a tree with every name resolved, and the Arrow type that its values have.
+"""An Avro schema as a tree with all names resolved, and the Arrow types of its values.
 
-fastavro checks that a schema keeps to the specification; what is left of it here is what values need. Types are those
-of spark-avro 4.2, so that whoever knows it finds the same:
+fastavro checks a schema against the specification; this tree keeps what reading and writing need. The types are those
+of spark-avro 4.2:
 
     boolean int long float double bytes string   the same in Spark          null            void
     int date                  date                                          enum            string
     long timestamp-millis, timestamp-micros        timestamp                fixed           binary
     long local-timestamp-millis, local-…-micros    timestamp_ntz            array, map      array, map<string, …>
     long time-micros          time(6)                                       record          struct
-    bytes, fixed decimal      decimal(p,s), of 38 digits at most
+    bytes, fixed decimal      decimal(p,s), at most 38 digits
     [null, T]                 T, nullable          [int, long] bigint       [float, double] double
-    other unions              struct<member0: …, member1: …>, of which one is set; null is no member
+    other unions              struct<member0: …, member1: …> with one member set; null is not a member
 
-Any other logical type is passed over, as the specification asks: time-millis is an int, uuid a string, duration binary.
-Unlike spark-avro every field is nullable. Refused are a record within itself (there is no recursiveFieldMaxDepth), an
-array of what takes no bytes, whose length nothing would bound, and a decimal too long for its fixed.
+Any other logical type is ignored, as the specification requires: time-millis is an int, uuid a string, duration binary.
+Unlike in spark-avro every field is nullable. Refused are a record inside itself (there is no recursiveFieldMaxDepth),
+an array whose items take no bytes, because its length would be unbounded, and a decimal too long for its fixed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LOGICAL: Final[Mapping[tuple[str, str], Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroField:
-    """`default` is JSON, or NO_DEFAULT."""
+    """`default` is a JSON value, or NO_DEFAULT."""
 
     name: str
     node: AvroNode
@@ -64,10 +64,10 @@ class AvroField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvroNode:
-    """One type. `kind` is the specification's word, or `union`; the other fields belong to the kinds that need them.
+    """One type. `kind` is the specification's name, or `union`; the other fields are set for the kinds that use them.
 
-    `logical` is the name of a logical type that is understood; a decimal's numbers are in `arrow_type`.
-    `min_bytes` is what any value takes at least.
+    `logical` is the name of a supported logical type; precision and scale of a decimal are in `arrow_type`.
+    `min_bytes` is the minimum size of a value.
     """
 
     kind: str
@@ -89,12 +89,12 @@ class AvroNode:
 
     @property
     def value_branches(self) -> tuple[AvroNode, ...]:
-        """Of a union: all but null."""
+        """The branches of a union except null."""
         return tuple(branch for branch in self.branches if branch.kind != "null")
 
     @property
     def is_struct_union(self) -> bool:
-        """Whether its column is a struct with a member for each branch."""
+        """Whether the column of this union is a struct with a member for each branch."""
         return self.kind == "union" and len(self.value_branches) > 1 and not is_number_union(self.value_branches)
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ def is_number_union(branches: tuple[AvroNode, ...]) -> bool:
 
 
 def parse_avro_schema(text: str, references: tuple[str, ...] = ()) -> AvroNode:
-    """The tree of a schema in JSON; `references` define names that it uses. Raises InvalidSchemaError."""
+    """The tree of a schema in JSON. `references` are schemas that define names it uses. Raises InvalidSchemaError."""
     from fastavro.schema import SchemaParseException, UnknownType, parse_schema
 
     named: dict[str, Any] = {}
@@ -120,9 +120,9 @@ def parse_avro_schema(text: str, references: tuple[str, ...] = ()) -> AvroNode:
     except UnknownType as error:
         raise InvalidSchemaError(f"the Avro schema uses a type that it does not define: {error.name}") from None
     except SchemaParseException as error:
-        raise InvalidSchemaError(f"the Avro schema is wrong: {error}") from None
+        raise InvalidSchemaError(f"the Avro schema is invalid: {error}") from None
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise InvalidSchemaError(f"the Avro schema is wrong: {error!r}") from None
+        raise InvalidSchemaError(f"the Avro schema is invalid: {error!r}") from None
     return _AvroTreeBuilder(named).node(parsed, within=(), path="")
 
 
@@ -143,12 +143,12 @@ class _AvroTreeBuilder:
         self._count = 0
 
     def node(self, found: Any, *, within: tuple[str, ...], path: str, depth: int = 0) -> AvroNode:
-        """`within` are the records that this stands in, outermost first."""
+        """`within` are the names of the enclosing records, outermost first."""
         self._count += 1
         if depth > MAX_SCHEMA_DEPTH or self._count > MAX_SCHEMA_NODE_COUNT:
             raise InvalidSchemaError(
-                f"the Avro schema has more than {MAX_SCHEMA_DEPTH} levels or {MAX_SCHEMA_NODE_COUNT} types with every "
-                f"name written out, at {path or 'its top'}"
+                f"the Avro schema has more than {MAX_SCHEMA_DEPTH} levels or {MAX_SCHEMA_NODE_COUNT} types, counting "
+                f"a named type at each use, at {path or 'its top'}"
             )
         if isinstance(found, list):
             return self._union(found, within=within, path=path, depth=depth)
@@ -175,14 +175,14 @@ class _AvroTreeBuilder:
             return _fixed(found)
         if isinstance(kind, str) and kind in _PRIMITIVES:
             return _primitive(kind, found)
-        # {"type": {"type": …}} and {"type": "some.Name"} say no more than what stands inside.
+        # {"type": {"type": …}} and {"type": "some.Name"} mean the same as the inner type.
         return self.node(kind, within=within, path=path, depth=depth + 1)
 
     def _record(self, found: Any, *, within: tuple[str, ...], path: str, depth: int) -> AvroNode:
         name = found["name"]
         if name in within:
             raise InvalidSchemaError(
-                f"the Avro record {name} contains itself, at {path.lstrip('.')}: Spark has no type without an end"
+                f"the Avro record {name} contains itself, at {path.lstrip('.')}: Spark has no recursive types"
             )
         fields = tuple(
             AvroField(
@@ -207,8 +207,8 @@ class _AvroTreeBuilder:
         item = self.node(found["items"], within=within, path=f"{path}.element", depth=depth + 1)
         if item.min_bytes == 0:
             raise InvalidSchemaError(
-                f"the Avro array at {path.lstrip('.') or 'the top'} has elements ({item}) that take no bytes: nothing "
-                "would bound how many a value claims to have"
+                f"the Avro array at {path.lstrip('.') or 'the top'} has elements ({item}) that take no bytes: a value"
+                " could claim any number of them"
             )
         return AvroNode(kind="array", arrow_type=list_of(item.arrow_type), min_bytes=1, items=item)
 
@@ -216,10 +216,12 @@ class _AvroTreeBuilder:
         branches = tuple(self.node(one, within=within, path=path, depth=depth + 1) for one in found)
         values = tuple(branch for branch in branches if branch.kind != "null")
         if not values:
-            raise InvalidSchemaError(f"the Avro union at {path.lstrip('.') or 'the top'} has nothing but null in it")
+            raise InvalidSchemaError(f"the Avro union at {path.lstrip('.') or 'the top'} has no branch except null")
         if any(branch.kind == "union" for branch in branches):
-            raise InvalidSchemaError(f"an Avro union stands directly in another one at {path.lstrip('.') or 'the top'}")
-        # The specification's rule: a reader could not tell them apart.
+            raise InvalidSchemaError(
+                f"the Avro union at {path.lstrip('.') or 'the top'} directly contains another union"
+            )
+        # A rule of the specification: a reader could not distinguish them.
         _refuse_repeated(
             f"the Avro union at {path.lstrip('.') or 'the top'} has the branches",
             [branch.name or branch.kind for branch in branches],
@@ -271,8 +273,8 @@ def _decimal(found: Mapping[str, Any]) -> Any:
     precision, scale = found.get("precision"), found.get("scale", 0)
     if not isinstance(precision, int) or not 1 <= precision <= MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
         raise InvalidSchemaError(
-            f"the Avro decimal({precision}, {scale}) is none of Spark's, which have {MAX_DECIMAL_PRECISION} digits at "
-            "most"
+            f"the Avro decimal({precision}, {scale}) does not exist in Spark, which allows at most "
+            f"{MAX_DECIMAL_PRECISION} digits"
         )
     return pa.decimal128(precision, scale)
 

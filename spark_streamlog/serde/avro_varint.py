@@ -1,4 +1,4 @@
-"""Avro's int and long: zigzag, then seven bits a byte, the lowest first; ten bytes at most."""
+"""Avro's int and long: zigzag, then seven bits per byte, lowest first; at most ten bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_streamlog.serde.decoded_values import Unreadable
 
 
 def read_varint(data: bytes, position: int) -> tuple[int, int]:
-    """(number, position behind it). Raises Unreadable, and IndexError where the bytes end."""
+    """Returns (number, position after it). Raises Unreadable, and IndexError if the data ends."""
     byte = data[position]
     position += 1
     if byte < 0x80:
@@ -23,14 +23,14 @@ def read_varint(data: bytes, position: int) -> tuple[int, int]:
             break
         shift += 7
         if shift > 63:
-            raise Unreadable("a number of more than 10 bytes")
+            raise Unreadable("the number has more than 10 bytes")
     if number >> 64:
-        raise Unreadable("a number of more than 64 bits")
+        raise Unreadable("the number has more than 64 bits")
     return (number >> 1) ^ -(number & 1), position
 
 
 def read_length(data: bytes, position: int) -> tuple[int, int]:
-    """(length, position behind it), with that many bytes there. Raises Unreadable and IndexError."""
+    """Returns (length, position after it); at least `length` bytes follow. Raises Unreadable and IndexError."""
     length = data[position]
     if length < 0x80 and not length & 1:
         length >>= 1
@@ -38,12 +38,12 @@ def read_length(data: bytes, position: int) -> tuple[int, int]:
     else:
         length, position = read_varint(data, position)
     if not 0 <= length <= len(data) - position:
-        raise Unreadable(f"a length of {length}, and {len(data) - position} bytes are left")
+        raise Unreadable(f"the length is {length}, and {len(data) - position} bytes are left")
     return length, position
 
 
 def varint(number: int) -> bytes:
-    """Of a number of 64 bits."""
+    """Encodes a number of 64 bits."""
     zigzag = (number << 1) ^ (number >> 63)
     if zigzag < 0x80:
         return _SHORT[zigzag]

@@ -1,22 +1,22 @@
-"""Writes columns as Avro values: column by column the bytes of every row, joined row by row at the end.
+"""Writes columns as Avro values: the bytes of all rows column by column, joined row by row at the end.
 
-`writer_for(node, arrow_type)` gives a function from an array without nulls to the bytes of its rows. Types are those of
-spark-avro's serializer:
+`writer_for(node, arrow_type)` returns a function from an array without nulls to the bytes of its rows. The types are
+those of spark-avro's serializer:
 
     boolean, float, double, string, binary  their own; string also as enum, binary also as a fixed of its length
     tinyint, smallint, int    int, and wider                  bigint                long
     date                      int date                        timestamp             long timestamp-millis, -micros
     time                      long time-micros                timestamp_ntz         long local-timestamp-millis, -micros
-    decimal(p,s)              bytes or fixed decimal of the same scale and room for the digits
-    array, map<string, …>, struct   array, map, record; a field by name, first as it is, then in any case
+    decimal(p,s)              bytes or fixed decimal with the same scale and enough digits
+    array, map<string, …>, struct   array, map, record; a field by its exact name, else by its name in any case
     nullable                  a union with null               struct<member0: …>    the union of these
 
-Fields of the record that the struct lacks must be nullable, and fields of the struct that the record lacks are refused.
-Unlike spark-avro, int and float may be written as a wider number. Times are floored to milliseconds; a time in a long
-without a logical type is in milliseconds, as there.
+Fields of the record that the struct lacks must be nullable; fields of the struct that the record lacks are refused.
+Unlike in spark-avro, int and float may be written as a wider number. Times are floored to milliseconds; a time in a
+long without a logical type is in milliseconds, as in spark-avro.
 
-What only a row can show raises Unwritable: a null where none may be, a symbol that the enum lacks, bytes of another
-length than the fixed.
+Unwritable is raised for a row that does not fit: a null in a type that is not nullable, a symbol that the enum lacks,
+bytes whose length is not that of the fixed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Write = Callable[[Any], list[bytes]]
 
 
 def writer_for(node: AvroNode, arrow_type: Any, path: str = "") -> Write:
-    """Raises InvalidSchemaError when the type cannot be written as the schema says."""
+    """Raises InvalidSchemaError if the schema cannot represent the type."""
     if node.kind == "union":
         return _union(node, arrow_type, path)
     if node.kind == "record" and pa.types.is_struct(arrow_type):
@@ -82,7 +82,7 @@ def _union(node: AvroNode, arrow_type: Any, path: str) -> Write:
 
 
 def _branch_for(node: AvroNode, arrow_type: Any, path: str) -> tuple[int, AvroNode]:
-    """The last branch of a union of numbers that takes the type is the wider one; else there is but one."""
+    """In a union of numbers the wider branch is used if both can hold the type; otherwise only one branch can."""
     values = [(place, branch) for place, branch in enumerate(node.branches) if branch.kind != "null"]
     values.sort(key=lambda found: found[1].kind in ("long", "double"), reverse=True)
     error: InvalidSchemaError | None = None
@@ -101,7 +101,7 @@ def _struct_union(node: AvroNode, arrow_type: Any, path: str) -> Write:
     expected = [f"member{place}" for place in range(len(branches))]
     found = [field.name for field in arrow_type] if pa.types.is_struct(arrow_type) else None
     if found != expected:
-        raise refused(node, arrow_type, path, f"a struct with the fields {', '.join(expected)} is written as a union")
+        raise refused(node, arrow_type, path, f"a union needs a struct with the fields {', '.join(expected)}")
     writers = [
         (varint(place), writer_for(branch, field.type, f"{path}.{field.name}".lstrip(".")))
         for (place, branch), field in zip(branches, arrow_type, strict=True)
@@ -114,7 +114,7 @@ def _struct_union(node: AvroNode, arrow_type: Any, path: str) -> Write:
             places = pc.indices_nonzero(member.is_valid()).to_pylist()
             for row, content in zip(places, write_member(member.drop_null()), strict=True):
                 if rows[row] is not None:
-                    raise Unwritable(f"{path or 'the value'} has two members of a union set")
+                    raise Unwritable(f"{path or 'the value'} has two members of a union that are not null")
                 rows[row] = prefix + content
         if null is None and None in rows:
             raise Unwritable(f"{path or 'the value'} is null, and its Avro type is not nullable")

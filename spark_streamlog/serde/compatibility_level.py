@@ -1,10 +1,10 @@
-"""What a registry asks of a new version of a subject: Confluent's compatibility levels.
+"""Confluent's compatibility levels: what a registry requires of a new version of a subject.
 
-BACKWARD    the new schema reads what was written with the latest version       so readers are changed first
-FORWARD     the latest version reads what is written with the new schema        so writers are changed first
+BACKWARD    the new schema can read values written with the latest version      so readers are upgraded first
+FORWARD     the latest version can read values written with the new schema      so writers are upgraded first
 FULL        both
 …_TRANSITIVE    with every version, not only the latest
-NONE        nothing is asked
+NONE        nothing
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spark_streamlog.serde.avro_compatibility import incompatibility
 
 
 class CompatibilityLevel(enum.Enum):
-    """By Confluent's words."""
+    """The values are Confluent's names."""
 
     BACKWARD = "BACKWARD"
     BACKWARD_TRANSITIVE = "BACKWARD_TRANSITIVE"
@@ -44,14 +44,14 @@ DEFAULT_LEVEL: Final = CompatibilityLevel.BACKWARD
 
 
 def broken_promise(level: CompatibilityLevel, new: str, versions: Sequence[tuple[int, str]]) -> str | None:
-    """What the level asks and a new Avro schema does not keep, in words; None: it may be registered.
+    """The reason why the level does not allow a new Avro schema. None if it may be registered.
 
     `versions`: number and text of the subject's versions, ascending. Raises InvalidSchemaError.
     """
     asked = versions if level.is_transitive else versions[-1:]
     for number, text in reversed(asked):
         if level.asks_backward and (reason := incompatibility(new, text)) is not None:
-            return f"it cannot read what was written with version {number} ({reason})"
+            return f"it cannot read values written with version {number} ({reason})"
         if level.asks_forward and (reason := incompatibility(text, new)) is not None:
-            return f"version {number} cannot read what is written with it ({reason})"
+            return f"version {number} cannot read values written with it ({reason})"
     return None

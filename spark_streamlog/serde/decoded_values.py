@@ -1,4 +1,4 @@
-"""What decoders and encoders look like to their users, and the search for the rows that a bulk step cannot take."""
+"""The interfaces of decoders and encoders, and the search for the rows that a bulk step cannot decode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spark_streamlog.serde.limits import MAX_REASON_CHARACTERS, SMALL_PIECE_ROWS
 
 
 class Unreadable(Exception):
-    """One value is corrupt; the text is the reason. Made and caught within the serdes."""
+    """One value is corrupt; the text is the reason. Raised and caught within serde/."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(reason)
@@ -20,7 +20,7 @@ class Unreadable(Exception):
         self.path = path
 
     def within(self, name: str) -> Unreadable:
-        """The same, found inside a field of that name."""
+        """The same error, found inside the field with that name."""
         return Unreadable(self.reason, f"{name}.{self.path}" if self.path else name)
 
     def __str__(self) -> str:
@@ -30,31 +30,31 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodedValues:
-    """`column` has a row for each value: null where the value is null or in `faults`, which maps rows to reasons."""
+    """`column` has one row per value: null if the value is null or in `faults`, which maps row numbers to reasons."""
 
     column: Any
     faults: Mapping[int, str]
 
 
 class Decoder(Protocol):
-    """Of one format with its schema. `arrow_type` is what Spark takes for the column's type."""
+    """Decodes one format with its schema. `arrow_type` is the type that Spark expects for the column."""
 
     @property
     def arrow_type(self) -> Any: ...
 
     def decode(self, values: Any) -> DecodedValues:
-        """A binary array in; never raises for what the bytes are."""
+        """`values` is a binary array. No content of a value raises an error."""
 
 
 class Encoder(Protocol):
-    """Of one format with its schema, for columns of one type."""
+    """Encodes columns of one type into one format with its schema."""
 
     def encode(self, column: Any) -> Any:
-        """Gives a binary or string array with as many rows. Raises CannotSerializeError for a row that cannot be."""
+        """Returns a binary or string array with as many rows. Raises CannotSerializeError if a row does not fit."""
 
 
 def binary_array(values: Any) -> Any:
-    """Narrow binary of any array of bytes or text."""
+    """Any array of bytes or text as a binary array with 32-bit offsets."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     return values if values.type == pa.binary() else values.cast(pa.binary())
@@ -63,10 +63,11 @@ def binary_array(values: Any) -> Any:
 def decode_by_halves(
     values: Any, arrow_type: Any, *, bulk: Callable[[Any], Any], one: Callable[[bytes], Any]
 ) -> DecodedValues:
-    """Decodes all rows at once; where `bulk` gives None, in halves, and small pieces of them row by row with `one`.
+    """Decodes all rows at once. If `bulk` returns None, decodes each half, and small pieces row by row with `one`.
 
-    `bulk` takes a binary array and gives the column, `one` takes a value that is not null and gives a Python value or
-    raises Unreadable. A healthy batch costs one bulk step; each corrupt row costs a few more and 64 rows one by one.
+    `bulk` takes a binary array and returns the column. `one` takes a value that is not null, and returns a Python value
+    or raises Unreadable. A valid batch costs one bulk step; each corrupt row costs a few more, and up to 64 single
+    rows.
     """
     columns: list[Any] = []
     faults: dict[int, str] = {}

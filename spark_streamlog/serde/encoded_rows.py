@@ -1,4 +1,4 @@
-"""From what writes rows without nulls to what encodes a column: nulls stay null, and a row that fails is named."""
+"""Encodes a column with a function for rows without nulls: nulls stay null, and an error names its row."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spark_streamlog.serde.serde_errors import CannotSerializeError
 
 
 class Unwritable(Exception):
-    """A row that the schema has no place for; the text is the reason. Made and caught within the serdes."""
+    """A row does not fit the schema; the text is the reason. Raised and caught within serde/."""
 
 
 def encode_rows(column: Any, write: Callable[[Any], list[bytes]]) -> Any:

@@ -1,16 +1,16 @@
-"""A schema registry in one JSON file, for those who have none running.
+"""A schema registry in one JSON file, for users who run no registry.
 
     {"schemas": [{"id": 1, "subject": "orders-value", "version": 1, "schemaType": "AVRO", "schema": …}, …],
      "compatibility": "BACKWARD", "subjects": {"orders-value": {"compatibility": "FULL"}}}
 
-`schema` is the text, or for Avro the JSON itself; `schemaType` is AVRO where it is missing. An id belongs to one text,
-whatever the subject, as in Confluent's registry. The file can be written by hand; registering writes it anew beside
-itself under a lock (`<path>.lock`) and moves it into place, so that a reader sees the old one or the new one. It is
-read again whenever it has changed.
+`schema` is the text, or for Avro the JSON itself; `schemaType` defaults to AVRO. An id belongs to one text in all
+subjects, as in Confluent's registry. The file can be written by hand. To register a schema, a new file is written next
+to it under a lock (`<path>.lock`) and renamed, so a reader sees either the old file or the new one. The file is read
+again whenever it has changed.
 
-A new version of a subject has to be compatible as its level asks, or else that of the whole file, which is BACKWARD
-where the file says nothing: see `compatibility_level`. Only Avro is registered here, so only Avro is compared. What is
-written into the file by hand is taken as it is.
+A new version of a subject must be compatible by the level of the subject, or else of the whole file, which defaults to
+BACKWARD: see `compatibility_level`. Only Avro schemas can be registered here, so only they are compared. Schemas
+written into the file by hand are not checked.
 """
 
 from __future__ import annotations
@@ -36,13 +36,17 @@ class FileRegistry:
         self._seen: tuple[int, ...] | None = None
 
     def check(self, *, may_be_missing: bool) -> None:
-        """Reads it. Raises SchemaRegistryError where it cannot be read, is none, or does not exist and has to: one that
-        is made later needs its folder."""
+        """Reads the file. Raises SchemaRegistryError if it cannot be read or is not a registry.
+
+        A missing file is an error unless `may_be_missing`; then only its directory must exist.
+        """
         self._read()
         if self._seen is not None:
             return
         if not os.path.isdir(os.path.dirname(os.path.abspath(self._path))):
-            raise SchemaRegistryError(f"the schema registry {self._path} does not exist, nor does its folder")
+            raise SchemaRegistryError(
+                f"the schema registry {self._path} does not exist, and neither does its directory"
+            )
         if not may_be_missing:
             raise SchemaRegistryError(f"the schema registry {self._path} does not exist")
 
@@ -63,7 +67,7 @@ class FileRegistry:
         for entry in self._read():
             if entry["subject"] == subject and _meaning_of(entry) == wanted:
                 return int(entry["id"])
-        raise self._unknown(f"does not have that schema under {subject!r}")
+        raise self._unknown(f"does not have this schema under {subject!r}")
 
     def register(self, subject: str, text: str, schema_type: str) -> int:
         with self._locked():
@@ -90,12 +94,12 @@ class FileRegistry:
         others = [entry for entry in ascending if entry.get("schemaType", AVRO) != AVRO]
         try:
             reason = (
-                f"version {others[-1]['version']} is {others[-1]['schemaType']} and no {AVRO}"
+                f"version {others[-1]['version']} is of type {others[-1]['schemaType']}, not {AVRO}"
                 if others
                 else broken_promise(level, text, [(entry["version"], _schema(entry).text) for entry in ascending])
             )
         except InvalidSchemaError as error:
-            reason = f"it cannot be compared with the versions there ({error.message})"
+            reason = f"it cannot be compared with the existing versions ({error.message})"
         if reason is not None:
             raise SchemaRegistryError(
                 f"the schema registry {self._path} refuses a new schema for the subject {subject!r}, whose level is "
@@ -112,7 +116,7 @@ class FileRegistry:
                     self._document = self._checked(file.read(MAX_FILE_BYTES + 1))
                     self._seen = seen
         except FileNotFoundError:
-            # Registering makes it; until then there is nothing in it.
+            # Registering a schema creates the file; until then it is treated as empty.
             self._document, self._seen = {"schemas": []}, None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
@@ -138,8 +142,8 @@ class FileRegistry:
                 _level_of(document, subject)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise SchemaRegistryError(
-                f"the schema registry {self._path} is none: {error!r}. Expected "
-                '{"schemas": [{"id": 1, "subject": "…", "version": 1, "schema": …}, …]}'
+                f'the schema registry {self._path} is not valid: {error!r}. Expected {{"schemas": [{{"id": 1, '
+                '"subject": "…", "version": 1, "schema": …}, …]}'
             ) from None
         return dict(document)
 
@@ -170,7 +174,7 @@ class FileRegistry:
 
 
 def _level_of(document: dict[str, Any], subject: str) -> CompatibilityLevel:
-    """Raises ValueError and AttributeError for what is none."""
+    """Raises ValueError or AttributeError if the level is not valid."""
     whole = document.get("compatibility", DEFAULT_LEVEL.value)
     return CompatibilityLevel(document.get("subjects", {}).get(subject, {}).get("compatibility", whole))
 
@@ -180,7 +184,7 @@ def _schema(entry: dict[str, Any]) -> RegisteredSchema:
     return RegisteredSchema(
         schema_id=entry["id"],
         schema_type=entry.get("schemaType", AVRO),
-        # A text that is not JSON in itself names a type, as "string" does.
+        # A text that is not JSON is the name of a type, such as "string".
         text=kept if isinstance(kept, str) else json.dumps(kept),
     )
 
@@ -190,7 +194,7 @@ def _meaning_of(entry: dict[str, Any]) -> Any:
 
 
 def _meaning(text: str, schema_type: str) -> Any:
-    """Equal for the same schema: Avro's JSON without its spaces and order of names."""
+    """Equal for equal schemas: for Avro the parsed JSON, so that spaces and the order of names do not count."""
     if schema_type != AVRO:
         return schema_type, text
     try:

@@ -1,11 +1,11 @@
-"""Kafka's serializers of numbers: big-endian two's complement or IEEE 754, and nothing else in the bytes.
+"""Kafka's serializers of numbers: big-endian two's complement or IEEE 754, without any other bytes.
 
     short   2 bytes  ShortSerializer      smallint        float   4 bytes  FloatSerializer    float
     int     4 bytes  IntegerSerializer    int             double  8 bytes  DoubleSerializer   double
     long    8 bytes  LongSerializer       bigint
 
-A value of another length is corrupt, as for Kafka's deserializers. Whole columns are swapped at once: no Python object
-is made per value.
+A value of another length is corrupt, as for Kafka's deserializers. The bytes of a whole column are swapped at once,
+without a Python object per value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spark_streamlog.serde.serde_errors import InvalidSchemaError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FixedWidth:
-    """`typecode` is the array module's; `accepted` are the columns that can be written without loss."""
+    """`typecode` is that of the module array; `accepted` are the column types that can be written without loss."""
 
     name: str
     width: int
@@ -67,7 +67,7 @@ class FixedWidthDecoder:
             wrong = pc.indices_nonzero(pc.invert(is_right))
             found = lengths.take(wrong).to_pylist()
             faults = {
-                row: f"{self._known.name} takes {width} bytes, and there are {length}"
+                row: f"{self._known.name} needs {width} bytes, and the value has {length}"
                 for row, length in zip(wrong.to_pylist(), found, strict=True)
             }
             values = pc.if_else(is_right, values, pa.scalar(None, pa.binary()))
@@ -87,11 +87,11 @@ class FixedWidthDecoder:
 
 
 class FixedWidthEncoder:
-    """For a column of one of the accepted types; raises InvalidSchemaError for another one."""
+    """For a column of one of the accepted types. Raises InvalidSchemaError for any other type."""
 
     def __init__(self, known: FixedWidth, arrow_type: Any) -> None:
         if arrow_type not in known.accepted:
-            raise InvalidSchemaError(f"{known.name} cannot hold {arrow_type}")
+            raise InvalidSchemaError(f"{arrow_type} cannot be written as {known.name}")
         self._known = known
 
     def encode(self, column: Any) -> Any:

@@ -1,6 +1,6 @@
-"""What the format of one side of a record is, frozen: read from options once, pickled to the tasks.
+"""The format of one side of a record, frozen: read from the options once, pickled to the tasks.
 
-Texts and bytes stand here themselves, not the names of files: a task may run where the file is not.
+Contains the content of files, not their names: a task may run on a machine without the file.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from spark_streamlog.serde.schema_registry import RegistryTarget
 
 
 class FormatKind(enum.Enum):
-    """By the word that the options keyFormat and valueFormat take. Binary is the absence of a format."""
+    """The values of the options keyFormat and valueFormat. Binary means that a side has no format."""
 
     STRING = "string"
     INT = "int"
@@ -29,10 +29,10 @@ class FormatKind(enum.Enum):
 
 
 class CorruptMode(enum.Enum):
-    """What becomes of a row whose value cannot be read."""
+    """What happens to a row whose value cannot be read."""
 
     PERMISSIVE = "permissive"
-    """It is null, and the reason stands beside it."""
+    """The value is null, and the column _corrupt contains the reason."""
     DROP_MALFORMED = "dropmalformed"
     FAIL_FAST = "failfast"
 
@@ -45,23 +45,23 @@ class WireFormat(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatSettings:
-    """Hashable: decoders are kept by it. What a kind does not use is at its default."""
+    """Hashable: decoders are cached by it. Fields that a kind does not use have their default."""
 
     kind: FormatKind
     mode: CorruptMode = CorruptMode.PERMISSIVE
     wire_format: WireFormat = WireFormat.PLAIN
     schema_text: str | None = None
-    """json: Spark's type. avro: as the plain values were written, or are to be; in the wire format as they are read."""
+    """json: Spark's type. avro: the writer's schema of plain values; in the wire format the schema they are read as."""
     schema_references: tuple[str, ...] = ()
     reader_schema_text: str | None = None
-    """avro, plain: what the values become, where that is not what they were written as."""
+    """avro, plain values: the schema they are read as, if it is not the writer's."""
     registry: RegistryTarget | None = None
     subject: str | None = None
-    """Where the sink finds or registers its schema."""
+    """The subject under which the sink looks up or registers its schema."""
     registers: bool = True
     """Whether the sink may register a schema that the subject does not have."""
     schema_id: int | None = None
-    """What the sink writes before each value; without one it comes from the registry."""
+    """The id that the sink writes before each value. None: the registry's id."""
     record_name: str = TOP_LEVEL_RECORD
     record_namespace: str = ""
     descriptor_set: bytes | None = field(default=None, repr=False)
@@ -71,13 +71,13 @@ class FormatSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFormats:
-    """Of both sides of a record; None leaves a side binary."""
+    """The formats of both sides of a record; None leaves a side binary."""
 
     key: FormatSettings | None = None
     value: FormatSettings | None = None
 
     def items(self) -> list[tuple[str, FormatSettings]]:
-        """(column, settings) of the sides that have a format."""
+        """(column, settings) for each side with a format."""
         return [(side, found) for side, found in (("key", self.key), ("value", self.value)) if found is not None]
 
     @property

@@ -1,13 +1,13 @@
-"""Confluent's schema registry by its REST interface, with nothing but the standard library.
+"""Confluent's schema registry over its REST interface, with only the standard library.
 
     GET  /schemas/ids/{id}                        the schema of an id
     GET  /subjects/{subject}/versions/latest      its latest version; …/versions/{n} for references
-    POST /subjects/{subject}                      the id of a schema that is there
-    POST /subjects/{subject}/versions             registers one
+    POST /subjects/{subject}                      the id of an existing schema
+    POST /subjects/{subject}/versions             registers a schema
 
-Several URLs are tried in turn, and what may pass (no connection, 429, 5xx) three times; then it is an error of the
-query and says nothing about a value. Redirects are refused: the password would follow them. An answer is read up to a
-limit and never longer than the timeout allows a silent server.
+Several URLs are tried in turn, and three times if an error is transient (no connection, 429, 5xx). Then the query
+fails, because the error says nothing about a value. Redirects are refused, because the password would be sent along.
+The size of an answer is bounded, and so is the time that a silent server may take.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ class HttpRegistry:
     def __init__(self, target: RegistryTarget, *, sleep: Callable[[float], None] = time.sleep) -> None:
         for url in target.urls:
             if urlsplit(url).scheme not in ("http", "https"):
-                # urllib would open files and FTP as well.
-                raise SchemaRegistryError(f"a schema registry has an http or https address, not {shown_url(url)!r}")
+                # urllib would also open files and FTP URLs.
+                raise SchemaRegistryError(
+                    f"the address of a schema registry must begin with http or https, not {shown_url(url)!r}"
+                )
         self._target = target
         self._sleep = sleep
         self._opener = urllib.request.build_opener(_NoRedirect())
@@ -71,16 +73,18 @@ class HttpRegistry:
         )
 
     def _gather(self, answer: dict[str, Any], texts: dict[tuple[str, Any], str], begun: set[tuple[str, Any]]) -> None:
-        """Depth first, so that a text comes after those that it needs."""
+        """Collects referenced schemas depth first, so that each text comes after the texts that it refers to."""
         for reference in answer.get("references") or []:
             if not isinstance(reference, dict) or "subject" not in reference or "version" not in reference:
-                raise SchemaRegistryError(f"{self._target} answered with a reference that is none: {reference!r}")
+                raise SchemaRegistryError(f"{self._target} answered with an invalid reference: {reference!r}")
             place = (str(reference["subject"]), reference["version"])
             if place in begun:
                 continue
             begun.add(place)
             if len(begun) > MAX_SCHEMA_REFERENCES:
-                raise SchemaRegistryError(f"{self._target}: a schema needs more than {MAX_SCHEMA_REFERENCES} others")
+                raise SchemaRegistryError(
+                    f"{self._target}: the schema refers to more than {MAX_SCHEMA_REFERENCES} others"
+                )
             found = self._ask("GET", f"/subjects/{_quoted(place[0])}/versions/{_quoted(str(place[1]))}")
             self._gather(found, texts, begun)
             texts[place] = _text_of(found)
@@ -94,7 +98,7 @@ class HttpRegistry:
                 try:
                     return self._ask_one(url, method, path, body)
                 except (OSError, http.client.HTTPException) as failure:
-                    # HTTPError and URLError are OSErrors; those that will not pass have been raised already.
+                    # HTTPError and URLError are OSErrors; permanent errors were raised before.
                     error = f"{shown_url(url)}: {getattr(failure, 'reason', None) or failure!r}"
         raise SchemaRegistryError(
             f"the schema registry does not answer ({method} {path}, {ATTEMPT_COUNT} attempts): {error}"
@@ -128,23 +132,25 @@ def _refusal(refusal: urllib.error.HTTPError, request: str) -> SchemaRegistryErr
     except (ValueError, KeyError, TypeError, AttributeError, OSError, http.client.HTTPException, RecursionError):
         reason = f"HTTP {refusal.code} {refusal.reason}"
     if refusal.code == 404:
-        return UnknownSchemaError(f"the schema registry does not have it: {reason} ({request})")
+        return UnknownSchemaError(f"not found in the schema registry: {reason} ({request})")
     if 300 <= refusal.code < 400:
-        reason = f"it redirects to {refusal.headers.get('Location')!r}: give that address"
+        reason = f"it redirects to {refusal.headers.get('Location')!r}: use that address"
     elif refusal.code in (401, 403):
-        reason = f"{reason}; user and password are given with the registry's setting userPassword, as user:password"
-    return SchemaRegistryError(f"the schema registry refuses: {reason} ({request})")
+        reason = f"{reason}; set the registry's userPassword to user:password"
+    return SchemaRegistryError(f"the schema registry refused the request: {reason} ({request})")
 
 
 def _document(content: bytes, request: str) -> dict[str, Any]:
     if len(content) > MAX_SCHEMA_BYTES:
-        raise SchemaRegistryError(f"the schema registry answers with more than {MAX_SCHEMA_BYTES} bytes ({request})")
+        raise SchemaRegistryError(
+            f"the answer of the schema registry has more than {MAX_SCHEMA_BYTES} bytes ({request})"
+        )
     try:
         answer = json.loads(content)
     except (ValueError, RecursionError):
         answer = None
     if not isinstance(answer, dict):
-        raise SchemaRegistryError(f"what answers is no schema registry: {content[:60]!r} ({request})")
+        raise SchemaRegistryError(f"the answer does not come from a schema registry: {content[:60]!r} ({request})")
     return answer
 
 
@@ -163,7 +169,7 @@ def _text_of(answer: dict[str, Any]) -> str:
 
 
 def _posted(text: str, schema_type: str) -> dict[str, Any]:
-    # Registries older than schema types know Avro only, and refuse the name of the field.
+    # Registries from before schema types know only Avro, and refuse this field.
     return {"schema": text} if schema_type == AVRO else {"schema": text, "schemaType": schema_type}
 
 

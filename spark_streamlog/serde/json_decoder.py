@@ -1,14 +1,16 @@
-"""JSON values to columns: whole batches by pyarrow's reader, and what it cannot judge one by one by `json_value`.
+"""JSON values to columns: whole batches by pyarrow's reader, and uncertain ones one by one by `json_value`.
 
-Each value is wrapped as {"v":VALUE} on a line of its own. No value can then hide the end of its line: a line ends in
-`}` and the next begins with `{`, which JSON allows only between documents, and a string cannot hold a raw line break.
-So there are as many documents as values exactly if each value is part of one document, or the batch is halved.
+Each value is wrapped as {"v":VALUE} on a line of its own. A value cannot hide the end of its line: the line ends with
+`}` and the next one begins with `{`, which JSON allows only between documents, and a string cannot contain a raw line
+break. So there are as many documents as values exactly if each value is part of one document. Otherwise the batch is
+halved.
 
-What is left is a value that adds members to its wrapper, such as {"a":1},"w":{"b":2}. It needs a comma outside of every
-bracket; those that might have one are reduced to their brackets and commas, and a comma that stays is one too many.
-The reader also takes NaN and Infinity as numbers. Values with either are given to the judge.
+One case remains: a value that adds members to its wrapper, such as {"a":1},"w":{"b":2}. It needs a comma outside of all
+brackets. Values that might have one are reduced to their brackets and commas; if a comma remains after all pairs of
+brackets are removed, it is outside. The reader also accepts NaN and Infinity as numbers. Values with either are decided
+by `json_value`.
 
-Bulk and judge agree, as a property test shows; only the judge's word makes a value corrupt.
+A property test shows that the bulk reader and `json_value` agree; only `json_value` declares a value corrupt.
 """
 
 from __future__ import annotations
@@ -30,14 +32,14 @@ from spark_streamlog.serde.spark_type_text import list_of
 from spark_streamlog.serde.utf8_strings import as_text
 
 _MAY_ADD_A_MEMBER: Final = r'[\]}]\s*,\s*"|^\s*[^\[{\s][^,]*,'
-"""A comma after a closing bracket and before a name, or after something that is no bracket at the very beginning."""
+"""A comma after a closing bracket and before a name, or after a value at the very beginning that has no brackets."""
 _NOT_BRACKET_OR_COMMA: Final = r'"(?:[^"\\]|\\.)*"|[^{}\[\],"]+'
 _EMPTY_BRACKETS: Final = r"\{,*\}|\[,*\]"
 _NOT_A_NUMBER: Final = "NaN|Inf"
 
 
 class JsonDecoder:
-    """With the type of a schema. Raises InvalidSchemaError for a type that JSON has no form for."""
+    """Decodes JSON to the type of a schema. Raises InvalidSchemaError for a type that JSON cannot represent."""
 
     def __init__(self, arrow_type: Any) -> None:
         self.arrow_type = arrow_type
@@ -61,7 +63,7 @@ class JsonDecoder:
         try:
             column = table.column("v").combine_chunks().cast(self.arrow_type)
             if self._has_decimals:
-                # The reader counts a number's digits before it adds those that the scale asks for.
+                # The reader counts a number's digits before it adds zeros up to the scale.
                 column.validate(full=True)
             return column
         except pa.ArrowInvalid:
@@ -69,7 +71,7 @@ class JsonDecoder:
 
 
 class JsonTextDecoder:
-    """Without a schema: the texts as they are, if they are JSON."""
+    """Decodes JSON without a schema: returns the texts unchanged if they are JSON."""
 
     arrow_type = pa.string()
 
@@ -78,13 +80,13 @@ class JsonTextDecoder:
 
 
 def checked_texts(values: Any) -> Any:
-    """The values as text if all are JSON or null; else None, and then some may be JSON that is judged one by one."""
-    # A column that no value has: everything is parsed and nothing is kept.
+    """The values as text if the bulk reader accepts all of them as JSON or null; else None."""
+    # No value has this column: everything is parsed and nothing is kept.
     return as_text(values) if _read_wrapped(values, None) is not None else None
 
 
 def _read_wrapped(values: Any, arrow_type: Any) -> Any:
-    """A table with a row for each value, or None. Its column v has the type, or is missing where that is None."""
+    """A table with a row for each value, or None. Its column v has the type, or is missing if `arrow_type` is None."""
     texts = as_text(values)
     if texts is None:
         return None
@@ -109,7 +111,7 @@ def _parse(lines: Any, schema: Any) -> Any:
     try:
         return arrow_json.read_json(
             pa.BufferReader(data.slice(first, end - first)),
-            # One block: the reader cuts blocks at line breaks, and a value may have some within.
+            # One block: the reader cuts blocks at line breaks, and a value may contain line breaks.
             read_options=arrow_json.ReadOptions(use_threads=False, block_size=end - first + 1),
             parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         )
@@ -118,7 +120,7 @@ def _parse(lines: Any, schema: Any) -> Any:
 
 
 def _adds_members(texts: Any) -> bool:
-    """Whether a value has a comma outside of all brackets, or is nested so deep that this does not say."""
+    """Whether a value has a comma outside of all brackets, or is nested too deeply to find out."""
     candidates = texts.filter(pc.match_substring_regex(texts, _MAY_ADD_A_MEMBER))
     if not len(candidates):
         return False
@@ -132,7 +134,7 @@ def _adds_members(texts: Any) -> bool:
 
 
 def _bulk_type(arrow_type: Any) -> Any:
-    """What the bulk reader is asked for, to be cast afterwards; None where only the judge knows the form."""
+    """The type that the bulk reader reads, to be cast afterwards; None if only `json_value` can read the type."""
     if pa.types.is_date32(arrow_type):
         return pa.string()
     if pa.types.is_struct(arrow_type):

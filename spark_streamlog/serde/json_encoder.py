@@ -1,15 +1,15 @@
 """Columns to JSON texts, whole batches at once.
 
-    struct          {"a":1}, fields that are null left out, as Spark's to_json leaves them out
-    map             {"k":1}, keys are text; a null value stays
+    struct          {"a":1}; fields that are null are left out, as by Spark's to_json
+    map             {"k":1}; keys are strings; null values are kept
     array           [1,null]
     date            "2024-02-29"            timestamp       "2024-02-29T12:00:00.000000Z", always UTC
     decimal         1.25                    timestamp_ntz   "2024-02-29T12:00:00.000000"
-    binary          base64 (the one type that costs a Python object per value)
-    float, double   1.5; NaN and the infinities as text, since JSON has no numbers for them
+    binary          base64 (the only type that costs a Python object per value)
+    float, double   1.5; NaN and the infinities as text, because JSON has no numbers for them
 
-A column of text is taken for JSON itself and only checked, so that what the source gave without a schema can be written
-as it is.
+A column of text is treated as JSON and only checked, so values that the source returned without a schema can be written
+unchanged.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from spark_streamlog.serde.serde_errors import CannotSerializeError, InvalidSche
 from spark_streamlog.serde.utf8_strings import is_text
 
 Write = Callable[[Any], Any]
-"""An array in, an array of texts out; null stays null."""
+"""Takes an array and returns an array of texts; null stays null."""
 
 _CONTROL: Final = "[\\x00-\\x1f]"
 _ESCAPES: Final = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 class JsonEncoder:
-    """For columns of structs, maps and arrays. Raises InvalidSchemaError for a type that JSON has no form for."""
+    """For columns of structs, maps and arrays. Raises InvalidSchemaError for a type that JSON cannot represent."""
 
     def __init__(self, arrow_type: Any) -> None:
         if not (pa.types.is_struct(arrow_type) or pa.types.is_map(arrow_type) or _is_list(arrow_type)):
-            raise InvalidSchemaError(f"json cannot be made of {arrow_type}")
+            raise InvalidSchemaError(f"{arrow_type} cannot be written as JSON")
         self._write = _writer(arrow_type)
 
     def encode(self, column: Any) -> Any:
@@ -79,14 +79,14 @@ def _writer(arrow_type: Any) -> Write:
         return _base64
     if pa.types.is_boolean(arrow_type) or pa.types.is_integer(arrow_type) or pa.types.is_decimal(arrow_type):
         return lambda array: array.cast(pa.string())
-    raise InvalidSchemaError(f"JSON has no form for the type {arrow_type}")
+    raise InvalidSchemaError(f"the type {arrow_type} cannot be written as JSON")
 
 
 def _struct(arrow_type: Any) -> Write:
     writers = [(f"{_name(field.name)}:", _writer(field.type)) for field in arrow_type]
 
     def write(array: Any) -> Any:
-        # Each member brings its comma. (Joining with commas and null_handling="skip" loses rows that are all null.)
+        # Each member includes its comma. (Joining with commas and null_handling="skip" loses rows that are all null.)
         members = [
             pc.binary_join_element_wise(name, write_field(column), ",", "").fill_null("")
             for (name, write_field), column in zip(writers, array.flatten(), strict=True)
@@ -109,7 +109,7 @@ def _list(arrow_type: Any) -> Write:
 
 def _map(arrow_type: Any) -> Write:
     if not is_text(arrow_type.key_type):
-        raise InvalidSchemaError(f"the keys of a JSON map are text, not {arrow_type.key_type}")
+        raise InvalidSchemaError(f"the keys of a JSON map must be strings, not {arrow_type.key_type}")
     write_item = _writer(arrow_type.item_type)
 
     def write(array: Any) -> Any:
@@ -121,7 +121,7 @@ def _map(arrow_type: Any) -> Write:
 
 
 def map_entries(array: Any) -> tuple[Any, Any]:
-    """Keys and values of the rows of a map array, also of a slice of one; nothing of null rows."""
+    """Keys and values of the rows of a map array, which may be a slice; null rows have none."""
     rows = array.drop_null() if array.null_count else array
     if not len(rows):
         return rows.keys.slice(0, 0), rows.items.slice(0, 0)
@@ -130,7 +130,7 @@ def map_entries(array: Any) -> tuple[Any, Any]:
 
 
 def entry_counts(array: Any) -> Any:
-    """How many items each row of a list or map array has; 0 for null, whose items `flatten` leaves out too."""
+    """The count of items in each row of a list or map array; 0 for null, whose items `flatten` leaves out too."""
     if pa.types.is_map(array.type):
         lengths = pc.subtract(array.offsets.slice(1), array.offsets.slice(0, len(array)))
         return pc.if_else(array.is_valid(), lengths, 0)

@@ -1,15 +1,15 @@
-"""One JSON text to one Python value of a given type: the slow twin of the bulk reading, and its judge.
+"""One JSON text to one Python value of a given type: the slow twin of the bulk reader, which decides uncertain values.
 
     boolean        true, false                             date           "2024-02-29"
     tinyint … bigint  whole numbers in range, no 1.0, 1e3  timestamp      ISO 8601; without a zone it is UTC
     float, double  numbers, "NaN", "Infinity", "-Infinity"  timestamp_ntz  ISO 8601 without a zone
     decimal        numbers, or the same as text, with no   array          […]
-                   more digits than the type has           map            {…}, keys are text
-    string         text                                    struct         {…}: missing is null, unknown is passed over
+                   more digits than the type has           map            {…}, keys are strings
+    string         text                                    struct         {…}: missing is null, unknown is ignored
     binary         base64
 
-null is null everywhere. Of a name that stands twice the last one counts. What does not fit makes the whole value
-corrupt; nothing is converted quietly. (Spark's from_json takes numbers for a string too, and rounds decimals.)
+null is null for every type. If a name appears twice, the last one counts. A value that does not fit is corrupt as a
+whole; nothing is converted silently. (Spark's from_json also accepts numbers for a string, and rounds decimals.)
 """
 
 from __future__ import annotations
@@ -42,28 +42,28 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 class _Fraction(str):
-    """The text of a JSON number that is not whole, kept until it is known what becomes of it."""
+    """The text of a JSON number that is not whole, kept until its type is known."""
 
 
 class _MinusZero(int):
-    """-0, which is a number of its own among doubles."""
+    """-0, which differs from 0 as a double."""
 
 
 def parse_json(value: bytes) -> Any:
     """Any JSON value; numbers with a point or an exponent stay text of the class _Fraction. Raises Unreadable."""
     text = text_of(value)
     if not text.strip(" \t\n\r"):
-        raise Unreadable("not JSON: it is empty")
+        raise Unreadable("not JSON: the text is empty")
     try:
         return json.loads(text, parse_float=_Fraction, parse_int=_whole, parse_constant=_refuse_constant)
     except RecursionError:
-        raise Unreadable("not JSON that can be read: nested too deep") from None
+        raise Unreadable("not readable as JSON: it is nested too deeply") from None
     except ValueError as error:
         raise Unreadable(f"not JSON: {error}") from None
 
 
 def check_json(value: bytes) -> str:
-    """The text itself, if it is JSON. Raises Unreadable."""
+    """Returns the text unchanged if it is JSON. Raises Unreadable."""
     try:
         json.dumps(parse_json(value), ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -72,7 +72,10 @@ def check_json(value: bytes) -> str:
 
 
 def converter(arrow_type: Any) -> Convert:
-    """From what `parse_json` gives to what pyarrow takes for the type. Raises InvalidSchemaError for a type without."""
+    """Converts a result of `parse_json` to a value that pyarrow accepts for the type.
+
+    Raises InvalidSchemaError for a type that JSON cannot represent.
+    """
     convert = _converter(arrow_type)
     return lambda found: None if found is None else convert(found)
 
@@ -99,7 +102,7 @@ def _converter(arrow_type: Any) -> Convert:
         pa.date32(): _date,
     }
     if arrow_type not in simple:
-        raise InvalidSchemaError(f"JSON has no form for the type {arrow_type}")
+        raise InvalidSchemaError(f"the type {arrow_type} cannot be read from JSON")
     return simple[arrow_type]
 
 
@@ -205,7 +208,7 @@ def _list(arrow_type: Any) -> Convert:
 
 def _map(arrow_type: Any) -> Convert:
     if arrow_type.key_type != pa.string():
-        raise InvalidSchemaError(f"the keys of a JSON map are text, not {arrow_type.key_type}")
+        raise InvalidSchemaError(f"the keys of a JSON map must be strings, not {arrow_type.key_type}")
     item = converter(arrow_type.item_type)
     return lambda found: [(_string(key), item(one)) for key, one in _of(dict, found, "an object").items()]
 
@@ -247,4 +250,4 @@ def _whole(text: str) -> int:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")

@@ -1,36 +1,36 @@
-"""The bounds of the serdes, each with its unit and its reason."""
+"""The bounds of serde/, each with its unit and its reason."""
 
 from __future__ import annotations
 
 MAX_SCHEMA_BYTES = 4 * 1024 * 1024
-"""Of a schema's text, a descriptor file or a registry's answer: a thousand times a large schema, and no flood."""
+"""For a schema's text, a descriptor file or a registry's answer: a thousand times the size of a large schema."""
 
 MAX_SCHEMA_NODE_COUNT = 10_000
-"""Types in a schema with every name written out: records that use records twice each grow as powers of two."""
+"""Types in a schema, counting a named type at each use: records that use records twice each grow as powers of two."""
 
 MAX_SCHEMA_DEPTH = 100
-"""Types within types; Arrow and Spark walk them recursively, and so do we."""
+"""Nesting of types; Arrow, Spark and this code walk them recursively."""
 
 MAX_REASON_CHARACTERS = 200
-"""Of the reason why a value could not be read: it may quote the value."""
+"""For the reason why a value could not be read, which may quote the value."""
 
 UNKNOWN_SCHEMA_ID_SECONDS = 60.0
-"""How long an id that the registry does not know is not asked for again."""
+"""The time during which an id that the registry does not know is not requested again."""
 
 MAX_UNKNOWN_SCHEMA_IDS = 1_000
-"""Ids that one process asks a registry for in vain within that time before it fails: each costs a request."""
+"""Unknown ids that one process may request within that time before it fails: each costs a request."""
 
 MAX_CACHED_SCHEMAS = 1_000
-"""Readers of writers' schemas that one process keeps, so that ids without end cannot fill its memory."""
+"""Reading functions for writers' schemas that one process caches: any number of ids must not fill its memory."""
 
 MAX_SCHEMA_REFERENCES = 1_000
-"""Schemas that one schema may need from its registry."""
+"""Schemas that one schema may refer to, directly or indirectly."""
 
 SMALL_PIECE_ROWS = 64
-"""Rows that are looked at one by one when a bulk reading of them fails; below it halving costs more than it saves."""
+"""Rows that are decoded one by one if a bulk step fails; below this count further halving costs more than it saves."""
 
 MAX_JSON_BULK_DEPTH = 64
-"""Nesting of JSON that the bulk reading judges by itself; deeper values are read one by one."""
+"""Nesting of JSON that the bulk reader decides; deeper values are read one by one."""
 
 MAX_DECIMAL_PRECISION = 38
-"""Digits of Spark's decimals."""
+"""The most digits of Spark's decimals."""

@@ -1,4 +1,4 @@
-"""From the options that name a registry to the registry, of either kind."""
+"""Creates the registry that the options name, of either kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from spark_streamlog.serde.schema_registry import CachedRegistry, RegistryTarget
 
 @lru_cache(maxsize=32)
 def open_registry(target: RegistryTarget) -> SchemaRegistry:
-    """One per target and process. Opens nothing yet."""
+    """One registry per target and process. Makes no request."""
     if target.path is not None:
         from spark_streamlog.serde.file_registry import FileRegistry
 

@@ -1,8 +1,9 @@
-"""Parsed messages to columns: of each field the values of all messages at once, None where it is not set.
+"""Parsed messages to columns: the values of one field for all messages at once, None where it is not set.
 
-What counts as set is spark-protobuf's rule: a field with presence that is in the message, one with a default in its
-.proto file always, and a proto3 field without presence when it is not 0, false or empty, or always with
-emit.default.values. An enum's number that has no name is read as UNKNOWN_ENUM_VALUE_<enum>_<number>, as Java does.
+Whether a field is set follows spark-protobuf's rule. A field with presence is set if it is in the message. A field with
+a default in its .proto file is always set. A proto3 field without presence is set if it is not 0, false or empty, or
+always with emit.default.values. An enum's number without a name is read as UNKNOWN_ENUM_VALUE_<enum>_<number>, as in
+Java.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from spark_streamlog.serde.protobuf_options import ProtobufOptions
 from spark_streamlog.serde.protobuf_types import ProtobufField, ProtobufMessage
 
 Gather = Callable[[list[Any]], Any]
-"""Messages or None in, an array of as many rows out. Raises Unreadable for what the type cannot hold."""
+"""Takes messages or None and returns an array of as many rows. Raises Unreadable if a value does not fit the type."""
 
 _SECONDS_HIGHEST: Final = (2**63 - 1) // 1_000_000 - 1
 
@@ -117,7 +118,7 @@ def _value_gatherer(field: ProtobufField, options: ProtobufOptions) -> Gather:
 
 class _EnumNames(dict[int, str]):
     def __init__(self, enum: Any) -> None:
-        # Of names for the same number the first one is the number's own.
+        # If several names have the same number, the first one counts.
         super().__init__((value.number, value.name) for value in reversed(enum.values))
         self._enum_name = enum.name
 
@@ -129,7 +130,7 @@ def _microseconds(value: Any) -> int | None:
     if value is None:
         return None
     if not -_SECONDS_HIGHEST <= value.seconds <= _SECONDS_HIGHEST:
-        raise Unreadable(f"{value.seconds} seconds are more than microseconds can count")
+        raise Unreadable(f"{value.seconds} seconds do not fit into microseconds of 64 bits")
     nanos: int = value.nanos
     # Java's division, towards zero.
     micros = nanos // 1000 if nanos >= 0 else -(-nanos // 1000)

@@ -1,11 +1,13 @@
 """Protobuf values to a column of structs, plain or in Confluent's wire format.
 
-Google's runtime parses each message, bounded to 100 levels; the descriptor set says what a field is called. The wire
-format's schema id is not looked up: fields go by their numbers, and Protobuf's own rules say what may change. Its
-message indexes are: they must name the message that is wanted, in the file of the descriptor set.
+Google's runtime parses each message, bounded to 100 levels; the descriptor set gives the names of fields. The wire
+format's schema id is not looked up: fields are identified by their numbers, and Protobuf's own rules define which
+changes are compatible. The message indexes are checked: they must identify the expected message in the file of the
+descriptor set.
 
-As for spark-protobuf a value that has one of the message's numbers in another wire type is corrupt; by the runtime's
-rules it would quietly lose the field. A proto2 enum's unknown number counts as one, as there.
+As in spark-protobuf, a value is corrupt if a field number of the message has another wire type; by the rules of the
+runtime that field would be lost silently. An unknown number of a proto2 enum counts as such a field, as in
+spark-protobuf.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from spark_streamlog.serde.protobuf_types import has_required, message_tree
 
 
 class ProtobufDecoder:
-    """Raises InvalidSchemaError for a message that Spark has no type for."""
+    """Raises InvalidSchemaError for a message that has no Spark type."""
 
     def __init__(self, descriptor: Any, options: ProtobufOptions, *, is_wire_format: bool = False) -> None:
         from google.protobuf import message_factory, unknown_fields
@@ -57,7 +59,7 @@ class ProtobufDecoder:
         return DecodedValues(column=column, faults=dict(sorted(faults.items())))
 
     def _drop_what_does_not_fit(self, messages: list[Any], start: int, end: int, faults: dict[int, str]) -> None:
-        """By halves: a number that its type cannot hold is rare."""
+        """Searches by halves, because a value that does not fit its type is rare."""
         try:
             self._gather(messages[start:end])
         except Unreadable as error:
@@ -78,14 +80,14 @@ class ProtobufDecoder:
         try:
             message = self._message_class.FromString(value)
         except self._decode_error:
-            raise Unreadable(f"no {self._descriptor.full_name}, or not in UTF-8") from None
+            raise Unreadable(f"not a {self._descriptor.full_name}, or its text is not UTF-8") from None
         if self._has_required and not message.IsInitialized():
             missing = ", ".join(message.FindInitializationErrors())
             raise Unreadable(f"a required field is missing: {missing}")
         for unknown in self._unknown_fields(message):
             if unknown.field_number in self._names:
                 name = self._names[unknown.field_number]
-                raise Unreadable(f"field {name} ({unknown.field_number}) is written as another type")
+                raise Unreadable(f"field {name} ({unknown.field_number}) was written as another type")
         return message
 
     def _check_message(self, indexes: tuple[int, ...]) -> None:
@@ -96,4 +98,4 @@ class ProtobufDecoder:
         found = self._known_indexes[indexes]
         if found != self._descriptor.full_name:
             place = list(indexes[:10])
-            raise Unreadable(f"the message at {place} is {found or 'not known'} and no {self._descriptor.full_name}")
+            raise Unreadable(f"the message at {place} is {found or 'unknown'}, not {self._descriptor.full_name}")

@@ -1,8 +1,8 @@
-"""A message's descriptor out of a descriptor set: the file that `protoc --include_imports --descriptor_set_out` makes.
+"""Finds a message in a descriptor set: the file that `protoc --include_imports --descriptor_set_out` writes.
 
-A message is named in full, `package.Outer.Inner`, or by its last name where that is the only one of its kind. Google's
-own files (`google/protobuf/*.proto`) may be missing from the set. Message indexes are Confluent's: positions among a
-file's messages, from the outermost inwards.
+A message has its full name, `package.Outer.Inner`, or its last name if that is unique. Google's own files
+(`google/protobuf/*.proto`) may be missing from the set. Message indexes are Confluent's: positions among a file's
+messages, from the outermost inwards.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _GOOGLES: Final = "google/protobuf/"
 
 @lru_cache(maxsize=64)
 def message_descriptor(descriptor_set: bytes, message: str) -> Any:
-    """Raises InvalidSchemaError with the names that there are."""
+    """Raises InvalidSchemaError with the existing names."""
     pool, names = _pool_of(descriptor_set)
     wanted = message.lstrip(".")
     found = [name for name in names if name == wanted] or [n for n in names if n.rpartition(".")[2] == wanted]
     if len(found) != 1:
-        why = "is there more than once: give its full name" if found else "is not in the descriptor set"
+        why = "exists more than once: give its full name" if found else "is not in the descriptor set"
         shown = ", ".join(sorted(found or names)[:20]) or "none"
         raise InvalidSchemaError(f"the Protobuf message {message!r} {why}; messages there: {shown}")
     return pool.FindMessageTypeByName(found[0])
@@ -42,14 +42,15 @@ def _pool_of(descriptor_set: bytes) -> tuple[Any, list[str]]:
         files = {}
     if not files:
         raise InvalidSchemaError(
-            "the descriptor file is no descriptor set: make it with protoc --include_imports --descriptor_set_out=FILE"
+            "the descriptor file is not a descriptor set: create it with protoc --include_imports "
+            "--descriptor_set_out=FILE"
         )
     pool = descriptor_pool.DescriptorPool()
     for file in _imports_first(files):
         try:
             pool.AddSerializedFile(file.SerializeToString())
         except (TypeError, KeyError) as error:
-            raise InvalidSchemaError(f"the descriptor set is wrong at {file.name}: {error}") from None
+            raise InvalidSchemaError(f"the descriptor set is invalid at {file.name}: {error}") from None
     names: list[str] = []
     for file in files.values():
         waiting = [(file.package, message) for message in file.message_type]
@@ -64,7 +65,7 @@ def _pool_of(descriptor_set: bytes) -> tuple[Any, list[str]]:
 
 def _imports_first(files: dict[str, Any]) -> list[Any]:
     ordered: dict[str, Any] = {}
-    # (file, whether its imports have been put before it already)
+    # (file, whether its imports are already placed before it)
     waiting = [(name, False) for name in reversed(files)]
     begun: set[str] = set()
     while waiting:
@@ -95,13 +96,13 @@ def _google_file(name: str) -> Any:
         import_module(module).DESCRIPTOR.CopyToProto(found)
     except (ImportError, AttributeError):
         raise InvalidSchemaError(
-            f"the descriptor set lacks the imported file {name}: make it with protoc --include_imports"
+            f"the descriptor set lacks the imported file {name}: create it with protoc --include_imports"
         ) from None
     return found
 
 
 def indexes_of(descriptor: Any) -> tuple[int, ...]:
-    """Where a message stands in its file."""
+    """The position of a message in its file."""
     path: list[int] = []
     while descriptor is not None:
         outer = descriptor.containing_type
@@ -113,7 +114,7 @@ def indexes_of(descriptor: Any) -> tuple[int, ...]:
 
 
 def message_at(descriptor: Any, indexes: tuple[int, ...]) -> str | None:
-    """The full name of the message at that place of the file that has `descriptor`; None if there is none."""
+    """The full name of the message at this position of the file that defines `descriptor`; None if there is none."""
     proto = _proto_of(descriptor.file)
     name, siblings = proto.package, proto.message_type
     for index in indexes:
@@ -125,7 +126,7 @@ def message_at(descriptor: Any, indexes: tuple[int, ...]) -> str | None:
 
 
 def is_repeated(field: Any) -> bool:
-    # Newer versions of protobuf have the one, older ones the other.
+    # The first form exists in newer versions of protobuf, the second in older ones.
     found = getattr(field, "is_repeated", None)
     return bool(field.label == field.LABEL_REPEATED if found is None else found)
 

@@ -1,13 +1,13 @@
-"""A column of structs as Protobuf values, plain or in Confluent's wire format. A null row stays null.
+"""A column of structs to Protobuf values, plain or in Confluent's wire format. A null row stays null.
 
-Fields go by name, first as it is, then in any case. A null field is not set. Whole numbers may be written as wider
-ones and float as double; unsigned numbers are written from the bits of a signed one of their size, and uint32 also from
-a bigint, uint64 from a decimal. An enum is written by a symbol's name or its number, Timestamp from a timestamp,
+Fields are matched by exact name, else by name in any case. A null field is not set. Integers may be written as wider
+ones, and float as double. Unsigned numbers are written from the bits of a signed number of their size, uint32 also from
+a bigint, uint64 also from a decimal. An enum is written from a symbol's name or its number, Timestamp from a timestamp,
 Duration from an interval day to second, a wrapper from a struct<value: T> or from T.
 
-Refused before any row: a field that the message lacks, a type that does not fit. Refused by the row: a null element of
-an array or map (Protobuf has none; spark-protobuf writes 0 for a map's), a required field that is null, two members of
-a oneof.
+Refused before any row is written: a field that the message lacks, a type that does not fit. Refused per row: a null
+element of an array or map (Protobuf has none; spark-protobuf writes 0 for a map's), a required field that is null, two
+members of a oneof.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from spark_streamlog.serde.protobuf_scalars import is_wrapper, scalar_writer, ti
 from spark_streamlog.serde.serde_errors import InvalidSchemaError
 
 Write = Callable[[Any], list[Any]]
-"""An array in, for each row what a message's constructor takes; None for null."""
+"""Takes an array and returns, for each row, an argument for a message's constructor; None for null."""
 
 
 class ProtobufEncoder:
-    """Raises InvalidSchemaError when the type cannot be written as the message."""
+    """Raises InvalidSchemaError if the message cannot represent the type."""
 
     def __init__(self, descriptor: Any, arrow_type: Any, *, schema_id: int | None = None) -> None:
         self._write_messages = _message_writer(descriptor, arrow_type, "")
@@ -47,7 +47,7 @@ def _message_writer(descriptor: Any, arrow_type: Any, path: str) -> Write:
     from google.protobuf import message_factory
 
     if not pa.types.is_struct(arrow_type):
-        raise refused(descriptor.full_name, arrow_type, path, "a struct is written as a message")
+        raise refused(descriptor.full_name, arrow_type, path, "a message can only be written from a struct")
     message_class: Any = message_factory.GetMessageClass(descriptor)
     writers = [
         (field.name, write) for field, write in _field_writers(descriptor, arrow_type, path) if field is not None
@@ -60,10 +60,10 @@ def _message_writer(descriptor: Any, arrow_type: Any, path: str) -> Write:
         given = {name: value for name, value in zip(names, row, strict=True) if value is not None}
         for name in required:
             if name not in given:
-                raise Unwritable(f"{path + '.' if path else ''}{name} is null, and it is required")
+                raise Unwritable(f"{(path + '.' if path else '')}{name} is null, but it is required")
         for members in oneofs:
             if sum(name in given for name in members) > 1:
-                raise Unwritable(f"of {', '.join(members)} only one can be set")
+                raise Unwritable(f"only one of {', '.join(members)} can be set")
         try:
             return message_class(**given)
         except (TypeError, ValueError, OverflowError) as error:
@@ -80,7 +80,7 @@ def _message_writer(descriptor: Any, arrow_type: Any, path: str) -> Write:
 
 
 def _field_writers(descriptor: Any, arrow_type: Any, path: str) -> list[tuple[Any, Write]]:
-    """In the order of the struct's fields."""
+    """The writers of the fields, in the order of the struct."""
     found: list[tuple[Any, Write]] = []
     used: set[str] = set()
     for column in arrow_type:
@@ -95,7 +95,7 @@ def _field_writers(descriptor: Any, arrow_type: Any, path: str) -> list[tuple[An
     missing = [field.name for field in descriptor.fields if is_required(field) and field.name not in used]
     if missing:
         raise refused(
-            descriptor.full_name, arrow_type, path, f"it has no field {', '.join(missing)}, which is required"
+            descriptor.full_name, arrow_type, path, f"the column has no field {', '.join(missing)}, which is required"
         )
     return found
 
@@ -106,7 +106,7 @@ def _field_writer(field: Any, arrow_type: Any, path: str) -> Write:
     if not is_repeated(field):
         return _value_writer(field, arrow_type, path)
     if not (pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type)):
-        raise refused(field.full_name, arrow_type, path, "an array is written as a repeated field")
+        raise refused(field.full_name, arrow_type, path, "a repeated field can only be written from an array")
     write_items = _value_writer(field, arrow_type.value_type, path)
 
     def write(array: Any) -> list[Any]:
@@ -119,7 +119,7 @@ def _field_writer(field: Any, arrow_type: Any, path: str) -> Write:
 def _map_writer(field: Any, arrow_type: Any, path: str) -> Write:
     entry = field.message_type.fields_by_name
     if not pa.types.is_map(arrow_type):
-        raise refused(field.full_name, arrow_type, path, "a map is written as a map field")
+        raise refused(field.full_name, arrow_type, path, "a map field can only be written from a map")
     write_keys = _value_writer(entry["key"], arrow_type.key_type, f"{path}.key")
     write_items = _value_writer(entry["value"], arrow_type.item_type, f"{path}.value")
 
@@ -132,9 +132,9 @@ def _map_writer(field: Any, arrow_type: Any, path: str) -> Write:
 
 
 def _cut(array: Any, items: list[Any], path: str) -> list[Any]:
-    """The items of all rows, row by row; None for a null row."""
+    """The items of each row; None for a null row."""
     if any(item is None or (isinstance(item, tuple) and item[1] is None) for item in items):
-        raise Unwritable(f"{path} has an element that is null, and Protobuf has none")
+        raise Unwritable(f"{path} has an element that is null, which Protobuf does not support")
     rows: list[Any] = []
     place = 0
     counts, valid = entry_counts(array).to_pylist(), array.is_valid().to_pylist()

@@ -1,4 +1,4 @@
-"""What spark-protobuf's options change in the columns, under its names."""
+"""The options of spark-protobuf that change the columns, under its names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PROTOBUF_FLAGS: Final = {
     "upcast.unsigned.ints": "upcasts_unsigned",
     "unwrap.primitive.wrapper.types": "unwraps_wrappers",
 }
-"""Option to field of ProtobufOptions."""
+"""Maps an option to a field of ProtobufOptions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,9 +20,9 @@ class ProtobufOptions:
     """A proto3 field without presence is never null, but 0, false or empty."""
     enums_as_ints: bool = False
     upcasts_unsigned: bool = False
-    """uint32 is a bigint and uint64 a decimal(20,0), instead of int and bigint that turn negative."""
+    """uint32 is a bigint and uint64 a decimal(20,0), instead of int and bigint, where large numbers become negative."""
     unwraps_wrappers: bool = False
-    """google.protobuf.Int32Value and the like are plain values instead of structs."""
+    """google.protobuf.Int32Value and similar messages are plain values instead of structs."""
 
 
 NO_PROTOBUF_OPTIONS: Final = ProtobufOptions()

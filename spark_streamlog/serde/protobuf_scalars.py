@@ -1,4 +1,4 @@
-"""Columns of numbers, texts, bytes, enums and times as what a Protobuf message's constructor takes."""
+"""Columns of numbers, texts, bytes, enums and times to arguments for a Protobuf message's constructor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _INTEGERS_32 = (pa.int8(), pa.int16(), pa.int32())
 
 
 def scalar_writer(field: Any, arrow_type: Any, path: str) -> Write | None:
-    """None when the type does not fit the field."""
+    """None if the type does not fit the field."""
     if field.type == field.TYPE_ENUM:
         return _enum_writer(field.enum_type, arrow_type, path)
     if field.type == field.TYPE_BYTES:
@@ -40,7 +40,7 @@ def scalar_writer(field: Any, arrow_type: Any, path: str) -> Write | None:
 
 
 def time_writer(message: Any, arrow_type: Any) -> Write | None:
-    """For Timestamp and Duration, by their names, from a timestamp and an interval; None for all else."""
+    """For the messages Timestamp and Duration, from a timestamp and an interval; None for all others."""
     is_timestamp = pa.types.is_timestamp(arrow_type) and message.name == "Timestamp"
     is_duration = pa.types.is_duration(arrow_type) and message.name == "Duration"
     if not (is_timestamp or is_duration) or {"seconds", "nanos"} != {field.name for field in message.fields}:
@@ -53,7 +53,7 @@ def time_writer(message: Any, arrow_type: Any) -> Write | None:
     def build(micros: int) -> Any:
         seconds, rest = divmod(micros, 1_000_000)
         if is_duration and seconds < 0 and rest:
-            # The two parts of a Duration have the same sign.
+            # Both parts of a Duration have the same sign.
             seconds, rest = seconds + 1, rest - 1_000_000
         return message_class(seconds=seconds, nanos=rest * 1000)
 

@@ -1,15 +1,15 @@
-"""A message as a tree of fields with the Arrow types that their values have, as spark-protobuf chooses them.
+"""A message as a tree of fields with the Arrow types that spark-protobuf chooses for their values.
 
     int32 sint32 sfixed32 uint32 fixed32  int       float, double, bool, string, bytes   their own
     int64 sint64 sfixed64 uint64 fixed64  bigint    enum                                 string
     message                               struct    google.protobuf.Timestamp            timestamp
     repeated T                            array     google.protobuf.Duration             interval day to second
-    map<K, V>                             map       oneof                                its fields, of which one is set
+    map<K, V>                             map       oneof                                its fields, one of them set
 
-Unsigned numbers keep their bits, so that great ones turn negative, unless upcast.unsigned.ints is set (uint32 and
-uint64 alone, as there). A field whose message has no fields is left out. Unlike spark-protobuf every field is nullable,
-a message within itself is always refused (there is no recursive.fields.max.depth), and Any is a struct of its two
-fields.
+Unsigned numbers keep their bits, so large ones become negative, unless upcast.unsigned.ints is set (only for uint32 and
+uint64, as in spark-protobuf). A field whose message has no fields is left out. Unlike in spark-protobuf every field is
+nullable, a message inside itself is always refused (there is no recursive.fields.max.depth), and Any is a struct of its
+two fields.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ WRAPPERS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtobufField:
-    """`role` is how its values are read: scalar, unsigned, enum, message, timestamp, duration or wrapper.
+    """`role` says how the values are read: scalar, unsigned, enum, message, timestamp, duration or wrapper.
 
-    `arrow_type` is that of one value; a repeated field is a list of it. Of a map `key` and `value` are the entry's.
+    `arrow_type` is the type of one value; a repeated field is a list of it. `key` and `value` are the fields of a map's
+    entry.
     """
 
     name: str
@@ -65,7 +66,7 @@ class ProtobufMessage:
 
 
 def message_tree(descriptor: Any, options: ProtobufOptions) -> ProtobufMessage:
-    """Raises InvalidSchemaError for a message within itself, one without fields, or too many of them."""
+    """Raises InvalidSchemaError for a message inside itself, one without fields, or too many fields."""
     tree = _ProtobufTreeBuilder(options).message(descriptor, within=(descriptor.full_name,), path="")
     if not tree.fields:
         raise InvalidSchemaError(f"the Protobuf message {descriptor.full_name} has no fields")
@@ -73,7 +74,7 @@ def message_tree(descriptor: Any, options: ProtobufOptions) -> ProtobufMessage:
 
 
 def has_required(tree: ProtobufMessage) -> bool:
-    """Whether proto2's required fields are anywhere in it: the runtime parses a message without them as well."""
+    """Whether a field is required (proto2) at any depth. The runtime also parses messages that lack such fields."""
     inner = [one.message for field in tree.fields for one in (field, field.value) if one is not None and one.message]
     return any(is_required(field.descriptor) for field in tree.fields) or any(map(has_required, inner))
 
@@ -95,8 +96,8 @@ class _ProtobufTreeBuilder:
         self._count += 1
         if self._count > MAX_SCHEMA_NODE_COUNT or len(within) > MAX_SCHEMA_DEPTH:
             raise InvalidSchemaError(
-                f"the Protobuf message {within[0]} has more than {MAX_SCHEMA_DEPTH} levels or {MAX_SCHEMA_NODE_COUNT} "
-                "fields with every message written out"
+                f"the Protobuf message {within[0]} has more than {MAX_SCHEMA_DEPTH} levels or {MAX_SCHEMA_NODE_COUNT}"
+                " fields, counting a message at each use"
             )
         if is_map(field):
             entry = field.message_type.fields_by_name
@@ -111,7 +112,7 @@ class _ProtobufTreeBuilder:
         name = field.message_type.full_name
         if name in within:
             raise InvalidSchemaError(
-                f"the Protobuf message {name} contains itself, at {path.lstrip('.')}: Spark has no type without an end"
+                f"the Protobuf message {name} contains itself, at {path.lstrip('.')}: Spark has no recursive types"
             )
         message = self.message(field.message_type, within=(*within, name), path=path)
         if not message.fields:
@@ -142,7 +143,7 @@ class _ProtobufTreeBuilder:
 
     def _message_role(self, message: Any) -> tuple[str, Any]:
         if [field.name for field in message.fields] == ["seconds", "nanos"]:
-            # Spark goes by these names as well, whatever the package: it may be a shaded one.
+            # Spark also recognizes these names in any package, because it may be a shaded one.
             if message.name == "Timestamp":
                 return "timestamp", pa.timestamp("us", "UTC")
             if message.name == "Duration":

@@ -1,9 +1,9 @@
-"""Schemas by id and by subject: what a registry is to the serdes, and the cache before it.
+"""Schemas by id and by subject: the interface of a registry, and the cache in front of it.
 
 A registry is either Confluent's REST interface (`http_registry`) or a JSON file with the same meaning
-(`file_registry`). Ids never change their meaning, so they are kept for the life of a process; the latest version of a
-subject is asked for anew each time. An id that is not known is not asked for again for a minute, and when a thousand
-were asked for in vain within one the registry is taken for the wrong one, loudly.
+(`file_registry`). Ids never change their meaning, so they are cached for the life of a process; the latest version of a
+subject is requested each time. An unknown id is not requested again for a minute. If a thousand ids were unknown within
+one minute, the query fails, because the registry is probably not the one of these values.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ PROTOBUF = "PROTOBUF"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistryTarget:
-    """Where a registry is: `urls` of one over HTTP, in the order they are tried, or the `path` of a file.
+    """The location of a registry: the `urls` of one over HTTP, in the order they are tried, or the `path` of a file.
 
-    `user_info` is `user:password`; it stands in no message.
+    `user_info` is `user:password`; it appears in no message.
     """
 
     urls: tuple[str, ...] = field(default=(), repr=False)
@@ -39,14 +39,14 @@ class RegistryTarget:
 
 
 def shown_url(url: str) -> str:
-    """For messages: without the user and the password that may stand in it."""
+    """The URL for messages: without the user and password that it may contain."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredSchema:
-    """`references` are the texts of the schemas whose names the text uses, those first that use no others."""
+    """`references` are the schemas that the text refers to, each after those that it refers to itself."""
 
     schema_id: int
     schema_type: str
@@ -55,17 +55,17 @@ class RegisteredSchema:
 
 
 class SchemaRegistry(Protocol):
-    """Every method raises UnknownSchemaError for what is not there and SchemaRegistryError for any other error."""
+    """Every method raises UnknownSchemaError if the schema does not exist, else SchemaRegistryError for an error."""
 
     def schema_by_id(self, schema_id: int) -> RegisteredSchema: ...
 
     def latest(self, subject: str) -> RegisteredSchema: ...
 
     def find_id(self, subject: str, text: str, schema_type: str) -> int:
-        """Of a schema that the subject has already."""
+        """The id of a schema that the subject already has."""
 
     def register(self, subject: str, text: str, schema_type: str) -> int:
-        """Its id, after making it the subject's latest version; or the id it has there already."""
+        """Returns the id of the schema. If the subject does not have it, it becomes the subject's latest version."""
 
 
 class CachedRegistry:
@@ -97,8 +97,8 @@ class CachedRegistry:
             self._unknown = {known: found for known, found in self._unknown.items() if found[0] > oldest}
         if len(self._unknown) >= MAX_UNKNOWN_SCHEMA_IDS:
             raise SchemaRegistryError(
-                f"{MAX_UNKNOWN_SCHEMA_IDS} schema ids were not found in {UNKNOWN_SCHEMA_ID_SECONDS:.0f} seconds, and "
-                f"{schema_id} would be the next: is this the registry that the values were written with?"
+                f"{MAX_UNKNOWN_SCHEMA_IDS} schema ids were not found within {UNKNOWN_SCHEMA_ID_SECONDS:.0f} seconds, "
+                f"so schema id {schema_id} is not looked up: the values may belong to another registry"
             )
         try:
             found = self._registry.schema_by_id(schema_id)

@@ -1,14 +1,14 @@
-"""What can go wrong with a format, beside a value that is corrupt.
+"""The errors of a format, except corrupt values.
 
     SerdeError
-    ├── InvalidSchemaError         a schema, descriptor or type that cannot be used, or not with these columns
-    ├── CannotSerializeError       a row that its format cannot hold; fields `row`, `reason`
-    ├── CorruptValueError          a value that cannot be read where the first one ends the query
-    └── SchemaRegistryError        the registry does not answer, or refuses
+    ├── InvalidSchemaError         a schema, descriptor or type cannot be used, or not with these columns
+    ├── CannotSerializeError       a row does not fit its format; fields `row`, `reason`
+    ├── CorruptValueError          a value cannot be read, and the first such value fails the query
+    └── SchemaRegistryError        the registry does not answer, or refuses a request
         └── UnknownSchemaError       it does not have the id, subject or version
 
-A corrupt value by itself is no exception: decoders say it row by row (`decoded_values`). What a registry answers to an
-id is a fact about the value that carries it; that it does not answer says nothing about any value and fails the task.
+A corrupt value is not an exception: decoders report it per row (`decoded_values`). If a registry does not know an id,
+the values with that id are corrupt. If it does not answer, that says nothing about any value, and the task fails.
 """
 
 from __future__ import annotations

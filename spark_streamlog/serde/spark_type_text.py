@@ -1,11 +1,11 @@
-"""Spark's types as text, read without Spark: schemas given as options are read where no JVM is.
+"""Parses Spark's types from text without Spark: schemas given as options are read where no JVM runs.
 
     a INT, b STRUCT<c: STRING, d: ARRAY<DOUBLE>>        DDL: the columns of a struct
     struct<a:int> array<string> map<string,int> bigint   DDL: one type
-    {"type":"struct","fields":[…]}                      what `df.schema.json()` gives
+    {"type":"struct","fields":[…]}                      the result of `df.schema.json()`
 
-Names in backticks may hold anything. NOT NULL and COMMENT '…' are passed over: whatever comes from outside may be null.
-The Arrow types are those that Spark takes for its own: the element of a list is called `element`, timestamps have
+Names in backticks may contain any character. NOT NULL and COMMENT '…' are ignored: any value from outside may be null.
+The Arrow types are those that Spark uses itself: the element of a list is called `element`, timestamps have
 microseconds.
 """
 
@@ -56,7 +56,7 @@ class _DdlParser:
         while place < len(text.rstrip()):
             found = _TOKEN.match(text, place)
             if found is None:
-                raise InvalidSchemaError(f"the schema has {text[place:].strip()[:20]!r} where none is understood")
+                raise InvalidSchemaError(f"the schema cannot be understood at {text[place:].strip()[:20]!r}")
             self._tokens.append(found[1])
             place = found.end()
         self._at = 0
@@ -72,13 +72,13 @@ class _DdlParser:
         return pa.struct(columns)
 
     def _single_type(self) -> Any:
-        """None when the text is not one type but columns, as `a INT` is."""
+        """None if the text is a list of columns, such as `a INT`, and not one type."""
         following = self._tokens[1] if len(self._tokens) > 1 else None
         if following is None or following in ("<", "("):
             found = self._type(depth=0)
             if self._at == len(self._tokens):
                 return found
-            raise InvalidSchemaError(f"the schema goes on with {self._tokens[self._at]!r} after its end")
+            raise InvalidSchemaError(f"the schema has {self._tokens[self._at]!r} after its end")
         return None
 
     def _fields(self, *, end: str | None, depth: int) -> list[Any]:
@@ -163,11 +163,11 @@ class _DdlParser:
 
 
 def decimal_type(precision: int, scale: int) -> Any:
-    """Raises InvalidSchemaError for one that Spark does not have."""
+    """Raises InvalidSchemaError for a decimal that Spark does not have."""
     if not 1 <= precision <= MAX_DECIMAL_PRECISION or not 0 <= scale <= precision:
         raise InvalidSchemaError(
-            f"decimal({precision},{scale}) is none of Spark's: 1 to {MAX_DECIMAL_PRECISION} digits, of which 0 to all "
-            "stand after the point"
+            f"decimal({precision},{scale}) does not exist in Spark: the precision is 1 to {MAX_DECIMAL_PRECISION}, "
+            "and the scale is at most the precision"
         )
     return pa.decimal128(precision, scale)
 
@@ -188,20 +188,22 @@ def _from_json(found: Any, *, depth: int) -> Any:
                 _from_json(found["keyType"], depth=depth + 1), _from_json(found["valueType"], depth=depth + 1)
             )
     except (KeyError, TypeError) as error:
-        raise InvalidSchemaError(f"the schema is not one that df.schema.json() gives: {error!r}") from None
+        raise InvalidSchemaError(
+            f"the schema is not the JSON of a Spark schema (df.schema.json()): {error!r}"
+        ) from None
     raise InvalidSchemaError(f"the type {found['type']!r} is not supported")
 
 
 def _plain_type(word: str) -> Any:
     if word not in PLAIN_TYPES:
         known = ", ".join([*PLAIN_TYPES, "decimal", "array", "map", "struct"])
-        raise InvalidSchemaError(f"{word!r} is not a type here; known are {known}")
+        raise InvalidSchemaError(f"{word!r} is not a known type; known types are {known}")
     return PLAIN_TYPES[word]
 
 
 def _check_depth(depth: int) -> None:
     if depth > MAX_SCHEMA_DEPTH:
-        raise InvalidSchemaError(f"the schema is nested more than {MAX_SCHEMA_DEPTH} deep")
+        raise InvalidSchemaError(f"the schema has more than {MAX_SCHEMA_DEPTH} levels")
 
 
 def _refuse_repeated(names: list[str]) -> None:

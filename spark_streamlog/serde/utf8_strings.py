@@ -1,6 +1,6 @@
 """Kafka's StringSerializer and StringDeserializer with their default encoding, UTF-8.
 
-Bytes that are not UTF-8 are corrupt here; Kafka's own deserializer puts U+FFFD in their place without a word.
+Bytes that are not UTF-8 are corrupt here; Kafka's own deserializer silently replaces them with U+FFFD.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class StringDecoder:
 
 
 class StringEncoder:
-    """Passes text on as it is: it is UTF-8 already."""
+    """Returns text unchanged: it is UTF-8 already."""
 
     def __init__(self, arrow_type: Any) -> None:
         if not is_text(arrow_type):
-            raise InvalidSchemaError(f"string cannot hold {arrow_type}")
+            raise InvalidSchemaError(f"{arrow_type} cannot be written as string")
 
     def encode(self, column: Any) -> Any:
         return column
@@ -36,7 +36,7 @@ def is_text(arrow_type: Any) -> bool:
 
 
 def as_text(values: Any) -> Any:
-    """The same bytes as a string array; None when some are not UTF-8."""
+    """The same bytes as a string array; None if some are not UTF-8."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:

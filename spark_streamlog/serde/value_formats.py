@@ -1,4 +1,4 @@
-"""From settings to decoders and encoders. What a format does not need is not imported."""
+"""From settings to decoders and encoders. Modules that a format does not need are not imported."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=64)
 def decoder_for(settings: FormatSettings) -> Decoder:
-    """One per settings and process: it keeps what it has learnt of writers' schemas. Raises InvalidSchemaError.
+    """One decoder per settings and process: it caches the schemas of writers. Raises InvalidSchemaError.
 
-    Not for two threads at once; Spark's tasks are processes.
+    Not thread-safe; Spark's tasks are processes.
     """
     kind = settings.kind
     if kind is FormatKind.STRING:
@@ -43,8 +43,10 @@ def decoder_for(settings: FormatSettings) -> Decoder:
 
 @lru_cache(maxsize=64)
 def encoder_for(settings: FormatSettings, arrow_type: Any) -> Encoder:
-    """Raises InvalidSchemaError when the type cannot be written so. In the wire format the id is in the settings:
-    `with_schema_id` puts it there."""
+    """Raises InvalidSchemaError if the type cannot be written in this format.
+
+    In the wire format the settings must contain the schema id: `with_schema_id` adds it.
+    """
     kind = settings.kind
     if kind is FormatKind.STRING:
         from spark_streamlog.serde.utf8_strings import StringEncoder
@@ -71,12 +73,12 @@ def encoder_for(settings: FormatSettings, arrow_type: Any) -> Encoder:
 
 
 def with_schema_id(settings: FormatSettings, arrow_type: Any | None) -> FormatSettings:
-    """Settings whose schema and id are fixed, for columns of one type; to be called once, where a query begins.
+    """Adds the schema and its id to the settings, for columns of one type. Called once, when a query begins.
 
-    A plain format needs neither. Else the schema is looked up under the subject, registered there if it may be, or
-    taken from there if none is given and none may be registered. Raises InvalidSchemaError before anything is
-    registered when the type cannot be written so, and SchemaRegistryError. Without a type that is not checked, and the
-    settings must have a schema.
+    A plain format needs neither. Otherwise the schema is looked up under the subject, and registered there if it is
+    missing and may be registered. If none is given and none may be registered, the subject's latest schema is used.
+    Raises SchemaRegistryError, and before anything is registered InvalidSchemaError if the type cannot be written in
+    this format. If `arrow_type` is None, that is not checked, and the settings must have a schema.
     """
     if settings.wire_format is WireFormat.PLAIN or settings.schema_id is not None:
         return settings
@@ -110,7 +112,7 @@ def with_schema_id(settings: FormatSettings, arrow_type: Any | None) -> FormatSe
 def _latest(registry: SchemaRegistry, subject: str, schema_type: str) -> RegisteredSchema:
     found = registry.latest(subject)
     if found.schema_type != schema_type:
-        raise InvalidSchemaError(f"the subject {subject} holds {found.schema_type} and no {schema_type}")
+        raise InvalidSchemaError(f"the subject {subject} holds a schema of type {found.schema_type}, not {schema_type}")
     return found
 
 
@@ -154,7 +156,7 @@ def _descriptor(settings: FormatSettings) -> Any:
 
 
 def check_schema(settings: FormatSettings) -> None:
-    """What can be said of a sink's settings before its columns are known. Raises InvalidSchemaError."""
+    """The checks of a sink's settings that are possible before its columns are known. Raises InvalidSchemaError."""
     if settings.kind is FormatKind.AVRO and settings.schema_text is not None:
         from spark_streamlog.serde.avro_schema import parse_avro_schema
 

@@ -35,7 +35,7 @@ def note_driver(query_id: str, driver: TransactionalProducer) -> None:
         half_written.write_text(json.dumps(asdict(driver)))
         half_written.replace(path)
     except OSError as error:
-        logger.warning("the driver of query %s could not be noted: %s", query_id, error)
+        logger.warning("The driver of query %s could not be stored: %s", query_id, error)
 
 
 def noted_driver(query_id: str) -> TransactionalProducer | None:

@@ -83,7 +83,8 @@ def batch_reader_for(options: ReadOptions) -> StreamlogBatchReader:
         return FilteringBatchReader(options)
     _enable_info_logging()
     logger.info(
-        "batch query planned: filters narrow nothing, pushFilters is %s and Spark %s plans of one DataFrame apart",
+        "batch query planned: filters do not narrow its ranges; pushFilters is %s and Spark %s the plans of one "
+        "DataFrame apart",
         options.push_filters.value,
         "keeps" if keeps_plans_apart() else "does not keep",
     )

@@ -86,7 +86,7 @@ class GroupProgress:
         try:
             committed = self._cluster.fetch_offsets(self._group_id)
         except (StreamlogError, OSError) as error:
-            logger.warning("The group %s cannot be asked for the ids of the query's topics: %s", self._group_id, error)
+            logger.warning("The topic ids of the query cannot be read from the group %s: %s", self._group_id, error)
             committed = {}
         known: dict[str, UUID] = {}
         for stored in committed.values():

@@ -51,7 +51,7 @@ class GroupTopics:
         try:
             committed = self._cluster.fetch_offsets(self._group_id, [_PARTITION]).get(_PARTITION)
         except (StreamlogError, OSError) as error:
-            logger.warning("The group %s cannot be asked for the ids of the query's topics: %s", self._group_id, error)
+            logger.warning("The topic ids of the query cannot be read from the group %s: %s", self._group_id, error)
             return {}
         return {} if committed is None else topic_ids_in(committed.metadata).get(digest, {})
 
@@ -67,8 +67,8 @@ class GroupTopics:
         except (StreamlogError, OSError) as error:
             if self._failed_at_ms is None:
                 logger.warning(
-                    "The ids of the query's topics cannot be stored in the group %s: %s. A topic that is deleted and"
-                    " made again while the query is down may not be noticed",
+                    "The topic ids of the query cannot be stored in the group %s: %s. If a topic is deleted and"
+                    " recreated while the query is not running, the query may not detect it",
                     self._group_id,
                     error,
                 )

@@ -212,7 +212,7 @@ class OffsetReader:
         without = [tp for tp in starts if tp not in committed]
         if without:
             logger.warning(
-                "The group %s has committed no offset for %s: reading starts at earliest there",
+                "The group %s has not committed an offset for %s: reading starts at earliest there",
                 group_id,
                 names_of(without),
             )

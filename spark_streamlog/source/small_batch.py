@@ -47,7 +47,7 @@ def read_small_batch(
         batches = _read(cluster, planned, options)
         return batches if batches is not None and _are_topics_the_same(cluster, planned) else None
     except Exception as error:
-        logger.info("A small batch is left to tasks, it could not be read where it is planned: %s", error)
+        logger.info("A small batch could not be read during planning, so tasks read it: %s", error)
         return None
 
 

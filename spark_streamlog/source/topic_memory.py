@@ -60,8 +60,9 @@ def memory_of(options: ReadOptions) -> CheckpointMemory | None:
     query_id = query_id_of(location)
     if query_id is None:
         logger.warning(
-            "The source keeps no topic ids in checkpointLocation=%s: there is no checkpoint of a query on a local file"
-            " system. A topic that is deleted and made again while the query is down may not be noticed",
+            "The source stores no topic ids in checkpointLocation=%s, because it is not a query's checkpoint on a "
+            "local file system. If a topic is deleted and recreated while the query is not running, the query may "
+            "not detect it",
             location,
         )
         return None
@@ -143,5 +144,5 @@ class CheckpointMemory:
 
     def _warn(self, error: Exception) -> None:
         if not self._has_warned:
-            logger.warning("The ids of the query's topics cannot be kept in %s: %s", self._folder / FILE, error)
+            logger.warning("The topic ids of the query cannot be stored in %s: %s", self._folder / FILE, error)
         self._has_warned = True

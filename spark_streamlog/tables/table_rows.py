@@ -144,7 +144,7 @@ def _lag_rows(cluster: Cluster, group: str, scan: TableScan, now_ms: int) -> lis
         return []
     for lag in lags:
         if lag.error is not None:
-            logger.warning("The lag of group %s in %s is not known: %s", group, lag.partition, lag.error)
+            logger.warning("The lag of group %s in %s is unknown: %s", group, lag.partition, lag.error)
     return [
         (
             group,

@@ -76,7 +76,7 @@ def open_planned_log(target: LogTarget, planned: PlannedLog | None) -> Cluster:
     except DirectoryFormatError as error:
         raise _not_shared(target, planned, error.message) from error
     if planned.log_id and log_id != planned.log_id:
-        raise _not_shared(target, planned, f"the log there is another one, {log_id or 'without an id'}")
+        raise _not_shared(target, planned, f"the log at this path has another id, {log_id or '(none)'}")
     return embedded
 
 

@@ -164,7 +164,7 @@ def test_an_empty_topic_gives_no_rows(log, frame):
         ({"endingOffsets": "earliest"}, "endingOffsets cannot be earliest"),
         ({"startingTimestamp": "soon"}, "startingTimestamp must be a whole number"),
         ({"kafka.auto.offset.reset": "latest"}, "kafka.auto.offset.reset is not supported"),
-        ({"kafka.bootstrap.servers": "h:1"}, "path names a directory and kafka.bootstrap.servers brokers"),
+        ({"kafka.bootstrap.servers": "h:1"}, "path names a directory and kafka.bootstrap.servers names brokers"),
     ],
 )
 def test_bad_options_are_refused_at_load(log, frame, options, said):

@@ -212,7 +212,7 @@ def test_a_wrong_option_is_refused_by_name_and_with_the_right_one(spark, place):
 def test_options_of_a_store_are_refused_for_a_directory(spark, tmp_path):
     directory = ObjectPlace(spark, str(tmp_path / "log"), {"object.region": "eu-west-1"})
     message = refusal(lambda: directory.write(numbers(spark, 1), topic="t"))
-    assert "object.region is for a log on object storage, whose path is a URL such as s3://bucket/log" in message
+    assert "object.region needs a log on object storage, whose path is a URL such as s3://bucket/log" in message
 
 
 def test_a_missing_bucket_is_refused_with_its_name_and_without_the_secret(spark, s3_place):

@@ -75,7 +75,7 @@ def test_corrupt_values_are_shown_dropped_or_fail_the_query(spark, log_dir):
     rows = load(spark, log_dir, **given).orderBy("offset").select("key", "value", "_corrupt").collect()
     assert rows == [
         Row(key=1, value=Row(a=1), _corrupt=None),
-        Row(key=None, value=Row(a=2), _corrupt="key of t-0 at offset 1: int takes 4 bytes, and there are 1"),
+        Row(key=None, value=Row(a=2), _corrupt="key of t-0 at offset 1: int needs 4 bytes, and the value has 1"),
         Row(
             key=None,
             value=None,
@@ -95,7 +95,10 @@ def test_a_typed_stream_goes_from_one_format_to_another_and_ends_schemas_meet(sp
     avro = {"valueFormat": "avro", "valueFormat.registry.file": registry, "keyFormat": "int"}
     save(nested.selectExpr("key", "named_struct('id', value.id) as value"), log_dir, topic="t", **avro)
     grown = nested.selectExpr("key", "named_struct('id', value.id, 'more', 'x') as value")
-    with pytest.raises(PySparkException, match=r"whose level is BACKWARD.*at more: the field has no default"):
+    with pytest.raises(
+        PySparkException,
+        match=r"whose level is BACKWARD.*at more: the writer does not have the field, and it has no default",
+    ):
         save(grown, log_dir, topic="t", **avro)
     writer = {"type": "record", "name": "topLevelRecord", "fields": [
         {"name": "id", "type": ["long", "null"]}, {"name": "more", "type": "string", "default": "?"}]}  # fmt: skip
@@ -134,7 +137,7 @@ def test_a_null_struct_is_a_tombstone(spark, log_dir):
     [
         (
             {"valueFormat": "long"},
-            "value attribute unsupported type string for valueFormat=long: long cannot hold string",
+            "value attribute unsupported type string for valueFormat=long: string cannot be written as long",
         ),
         ({"valueFormat": "protobuf"}, "valueFormat.descriptor.file is missing"),
         ({"valueFormat": "avro", "valueFormat.schema": '"int"'}, "value of the type string cannot be written as int"),
@@ -179,7 +182,7 @@ def test_column_functions_for_avro(spark, nested):
     broken = spark.createDataFrame([(bytearray(b"\0"),), (bytearray(b"\0\4"),), (None,)], "v binary").coalesce(1)
     permissive = broken.select(from_avro("v", text, {"mode": "PERMISSIVE"}).alias("v")).collect()
     assert permissive == [Row(v=None), Row(v=Row(id=2)), Row(v=None)]
-    with pytest.raises(PySparkException, match="cannot be read as avro: field id: it ends in the middle"):
+    with pytest.raises(PySparkException, match="cannot be read as avro: field id: the data ends in the middle"):
         broken.select(from_avro(F.col("v"), text)).collect()
     evolved = {**schema, "fields": [*schema["fields"], {"name": "new", "type": "string", "default": "?"}]}
     (found,) = frame.select(from_avro("given", text, {"avroSchema": json.dumps(evolved)}).alias("v")).limit(1).collect()

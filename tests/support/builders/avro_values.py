@@ -27,7 +27,7 @@ LEAVES = NUMBERS | {
 
 @st.composite
 def schemas(draw, depth=3, names=None, is_item=False, is_branch=False):
-    """As JSON values. An item of an array takes at least a byte; a union does not stand directly in another."""
+    """As JSON values. An item of an array takes at least a byte; no union directly contains another one."""
     names = names if names is not None else itertools.count()
     kinds = [kind for kind in LEAVES if kind != "null" or not is_item]
     kinds += ["enum", "fixed", *(["record", "array", "map"] if depth else []), *([] if is_branch else ["union"])]

@@ -57,7 +57,7 @@ def test_a_name_of_ones_own_takes_the_place_of_the_querys_id():
 
 def test_where_spark_does_not_tell_the_query_a_name_is_asked_for_and_nothing_is_written():
     frame = Frame()
-    with pytest.raises(ConditionError, match="Give write_to an app_id of its own") as caught:
+    with pytest.raises(ConditionError, match="Pass an app_id to write_to") as caught:
         write_to("/log", topic="t")(frame, 0)
     assert caught.value.condition == "STREAMLOG_FOREACH_BATCH_NEEDS_APP_ID"
     assert frame.saved == 0
@@ -76,7 +76,10 @@ def test_at_least_once_needs_no_query():
         ({"path": "/log", "options": {"topik": "t"}}, "did you mean topic?"),
         ({"topic": "t"}, "path is missing"),
         ({"path": "/log", "app_id": " "}, "txnAppId must have 1 to 256 characters"),
-        ({"path": "/log", "options": {"txnVersion": 3}}, "write_to(…) takes no txnVersion: each micro-batch is"),
+        (
+            {"path": "/log", "options": {"txnVersion": 3}},
+            "write_to(…) does not accept txnVersion: it writes each micro-batch",
+        ),
         (
             {"path": "/log", "app_id": "a", "options": {"delivery": "at-least-once"}},
             "txnAppId and txnVersion need delivery=exactly-once",

@@ -40,7 +40,7 @@ def test_what_spark_takes_we_take_at_the_same_place(ours, sparks):
 
 def test_a_corrupt_value_fails_unless_it_may_be_null():
     values = pa.array([b"\0\0\0\1", b"x", None])
-    with pytest.raises(ConditionError, match=r"cannot be read as int: int takes 4 bytes, .* mode=PERMISSIVE") as error:
+    with pytest.raises(ConditionError, match=r"cannot be read as int: int needs 4 bytes, .* mode=PERMISSIVE") as error:
         functions.decoded_column(INT, values)
     assert error.value.condition == "STREAMLOG_CORRUPT_VALUE"
     permissive = FormatSettings(kind=FormatKind.INT, mode=CorruptMode.PERMISSIVE)
@@ -79,24 +79,24 @@ def test_bytes_come_out_as_binary_and_json_as_text():
         (lambda: functions.from_avro("v", "{"), "avro: the Avro schema is not JSON"),
         (
             lambda: functions.from_avro("v", '"int"', {"mode": "DROPMALFORMED"}),
-            "a function of a column cannot drop rows",
+            "a column function cannot drop rows",
         ),
         (lambda: functions.from_avro("v", '"int"', {"mode": "SOME"}), "mode must be one of"),
-        (lambda: functions.from_avro("v", '"int"', {"schema": '"int"'}), "schema is given twice"),
+        (lambda: functions.from_avro("v", '"int"', {"schema": '"int"'}), "schema is set twice"),
         (lambda: functions.from_avro("v", '"int"', {"avroSchema": '"string"'}), "cannot be read as string"),
         (
             lambda: functions.from_avro("v", '"int"', {"recursiveFieldMaxDepth": "2"}),
             "is not an option of the streamlog",
         ),
-        (lambda: functions.from_avro("v", '"int"', {"message": "M"}), "message is not for avro"),
+        (lambda: functions.from_avro("v", '"int"', {"message": "M"}), "message is not an option of avro"),
         (lambda: functions.to_avro("v", "{"), "avro: the Avro schema is not JSON"),
         (lambda: functions.to_avro("v", "", {"registry.file": "/r"}), "subject is missing"),
         (lambda: functions.from_protobuf("v", "M"), "descriptor.file is missing"),
         (lambda: functions.from_protobuf("v", "M", "/nowhere"), "descriptor.file cannot be read"),
-        (lambda: functions.from_protobuf("v", "M", binaryDescriptorSet=b"x"), "is no descriptor set"),
+        (lambda: functions.from_protobuf("v", "M", binaryDescriptorSet=b"x"), "is not a descriptor set"),
         (lambda: functions.from_protobuf("v", "Nobody", binaryDescriptorSet=DESCRIPTOR_SET), "'Nobody' is not in"),
         (lambda: functions.to_protobuf("v", "Nobody", binaryDescriptorSet=DESCRIPTOR_SET), "'Nobody' is not in"),
-        (lambda: functions.from_json("v", "a NUMBER"), "'number' is not a type here"),
+        (lambda: functions.from_json("v", "a NUMBER"), "'number' is not a known type"),
         (lambda: functions.from_int("v", {"x": "y"}), "x is not an option of the streamlog function from_int"),
     ],
 )

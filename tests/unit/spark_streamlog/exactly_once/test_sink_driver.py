@@ -294,7 +294,7 @@ def test_error_with_the_markers_of_a_decided_batch_is_no_failure(failing_world, 
     opened = written(sink.write(["a"], batch=0, driver=driver))
     failing_world.cluster.failing = "commit"
     sink.driver.decide(Decision(batch=0), opened, driver=driver)
-    assert "is decided; not all of it is readable yet: no space left" in caplog.text
+    assert "is decided, but not all of it is readable yet: no space left" in caplog.text
     assert failing_world.readable() == ["a"]
 
 
@@ -315,7 +315,7 @@ def test_what_is_decided_and_could_not_be_ended_is_no_leftover(caplog):
     world.cluster.between_ends = fail_once
     sink.driver.decide(Decision(batch=0, task_count=3), opened, driver=driver)
     assert ends
-    assert "is decided; not all of it is readable yet: the broker is gone" in caplog.text
+    assert "is decided, but not all of it is readable yet: the broker is gone" in caplog.text
     assert lost.producer.transactional_id not in open_ids(world)
     world.sink().driver.take_over()
     assert world.readable() == ["0", "1", "2"]
@@ -339,7 +339,7 @@ def test_error_with_leftovers_does_not_make_a_decided_batch_fail(failing_world, 
     counts = written(sink.write(["a"], batch=0, driver=driver, attempt=1))
     failing_world.cluster.failing = "abort"
     sink.driver.decide(Decision(batch=0), counts, driver=driver)
-    assert "what else it left open waits for its timeout: no space left" in caplog.text
+    assert "its other open transactions stay open until they time out: no space left" in caplog.text
 
 
 def test_a_published_write_does_not_fail_any_more(failing_world, caplog):

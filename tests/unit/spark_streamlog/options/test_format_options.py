@@ -155,7 +155,7 @@ def test_reading_is_the_same_whatever_only_writing_needs(registry):
             "valueformat.mesage is not an option of the streamlog source",
         ),
         ({"valueFormat": "json", "valueFormat.mode": "skip"}, "valueFormat.mode must be one of permissive"),
-        ({"valueFormat": "json", "valueFormat.schema": "a NUMBER"}, "valueFormat: 'number' is not a type here"),
+        ({"valueFormat": "json", "valueFormat.schema": "a NUMBER"}, "valueFormat: 'number' is not a known type"),
         ({"valueFormat": "json", "valueFormat.schema.file": "/nowhere"}, "valueFormat.schema.file cannot be read"),
         ({"valueFormat": "json", "valueFormat.schema.file": "a\0b"}, "valueFormat.schema.file cannot be read"),
         ({"valueFormat": "avro"}, "valueFormat.schema is missing"),
@@ -174,11 +174,11 @@ def test_reading_is_the_same_whatever_only_writing_needs(registry):
         ({"valueFormat": "avro", "valueFormat.registry.url": " , "}, "must be an http or https address"),
         (
             {"valueFormat": "avro", "valueFormat.registry.url": "http://a", "valueFormat.registry.file": "b"},
-            "are both given",
+            "are both set",
         ),
         (
             {"valueFormat": "avro", "valueFormat.registry.file": "/r", "valueFormat.registry.userPassword": "a:b"},
-            "valueFormat.registry.userPassword is user:password, for valueFormat.registry.url",
+            "valueFormat.registry.userPassword must be user:password and needs valueFormat.registry.url",
         ),
         (
             {
@@ -186,15 +186,15 @@ def test_reading_is_the_same_whatever_only_writing_needs(registry):
                 "valueFormat.registry.url": "http://a",
                 "valueFormat.registry.userPassword": "token",
             },
-            "valueFormat.registry.userPassword is user:password",
+            "valueFormat.registry.userPassword must be user:password",
         ),
         (
             {"valueFormat": "avro", "valueFormat.registry.file": "/r", "valueFormat.registry.timeout": "0"},
-            "from 1ms to 1h",
+            "between 1ms and 1h",
         ),
         (
             {"valueFormat": "avro", "valueFormat.registry.file": "/r", "valueFormat.wireFormat": "plain"},
-            "no use for a registry",
+            "cannot be combined with a registry",
         ),
         ({"valueFormat": "avro", "valueFormat.registry.file": " "}, "valueFormat.registry.file is empty"),
         (
@@ -209,11 +209,11 @@ def test_reading_is_the_same_whatever_only_writing_needs(registry):
             {"valueFormat": "avro", "valueFormat.registry.file": "/r", "valueFormat.avroSchema": '"int"'},
             "is for plain values",
         ),
-        ({"valueFormat": "avro", "valueFormat.schema": "x", "valueFormat.schema.file": __file__}, "are both given"),
+        ({"valueFormat": "avro", "valueFormat.schema": "x", "valueFormat.schema.file": __file__}, "are both set"),
         ({"valueFormat": "protobuf"}, "valueFormat.descriptor.file is missing"),
         (
             {"valueFormat": "protobuf", "valueFormat.message": "M", "valueFormat.descriptor.file": __file__},
-            "is no descriptor set",
+            "is not a descriptor set",
         ),
         (
             {"valueFormat": "protobuf", "valueFormat.message": "M", "valueFormat.emit.default.values": "1"},
@@ -237,7 +237,7 @@ def test_all_complaints_come_at_once():
         }
     )
     assert "3 option(s)" in text
-    for said in ("keyFormat.message is for keyFormat = protobuf", "'number' is not a type", "x is not an option"):
+    for said in ("keyFormat.message is for keyFormat = protobuf", "'number' is not a known type", "x is not an option"):
         assert said in text
 
 
@@ -249,7 +249,7 @@ def test_all_complaints_come_at_once():
         ("folder", "cannot be read: Is a directory"),
         ("unreadable", "cannot be read: Permission denied"),
         ("no name\0", "cannot be read: embedded null byte"),
-        ("text", "is none: JSONDecodeError"),
+        ("text", "is not valid: JSONDecodeError"),
     ],
 )
 def test_error_with_a_registrys_file_is_said_as_that_and_under_its_option(tmp_path, monkeypatch, name, kind, said):
@@ -276,7 +276,7 @@ def test_a_registrys_file_that_is_to_be_made_need_not_be_there_for_a_sink_nor_fo
     assert sink(given).value.registry.path == given["valueFormat.registry.file"]
     assert source(given | {"valueFormat.schema": RECORD}).value.schema_text == RECORD
     nowhere = given | {"valueFormat.registry.file": str(tmp_path / "folder" / "later.json")}
-    assert "later.json does not exist, nor does its folder" in refused(nowhere, side=sink)
+    assert "later.json does not exist, and neither does its directory" in refused(nowhere, side=sink)
 
 
 def test_a_subject_must_be_given_where_no_single_topic_has_one(registry):
@@ -287,7 +287,9 @@ def test_a_subject_must_be_given_where_no_single_topic_has_one(registry):
 
 def test_a_subject_of_another_kind_is_refused(registry):
     FileRegistry(registry).register("t-value", "x", "PROTOBUF")
-    assert "holds PROTOBUF and no AVRO" in refused({"valueFormat": "avro", "valueFormat.registry.file": registry})
+    assert "holds a schema of type PROTOBUF, not AVRO" in refused(
+        {"valueFormat": "avro", "valueFormat.registry.file": registry}
+    )
 
 
 @pytest.mark.parametrize(
@@ -296,12 +298,12 @@ def test_a_subject_of_another_kind_is_refused(registry):
         ({"valueFormat": "avro", "valueFormat.wireFormat": "confluent"}, "needs a schema id"),
         (
             {"valueFormat": "avro", "valueFormat.wireFormat": "confluent", "valueFormat.schema.id": "5"},
-            "the id of which schema?",
+            "needs the schema that it is the id of",
         ),
         ({"valueFormat": "avro", "valueFormat.schema": "{"}, "valueFormat: the Avro schema is not JSON"),
         (
             {"valueFormat": "protobuf", "valueFormat.message": "M", "valueFormat.descriptor.file": __file__},
-            "no descriptor set",
+            "not a descriptor set",
         ),
     ],
 )
@@ -325,7 +327,7 @@ def test_files_have_a_bound(tmp_path):
     (tmp_path / "large").write_bytes(b" " * (MAX_SCHEMA_BYTES - 4) + b"a INT")
     assert f"more than {MAX_SCHEMA_BYTES} bytes" in refused(given)
     (tmp_path / "large").write_bytes(b"\xff")
-    assert "not a text in UTF-8" in refused(given)
+    assert "not UTF-8 text" in refused(given)
 
 
 def test_every_setting_stands_in_the_modules_description():

@@ -223,7 +223,7 @@ def test_one_set_of_options_may_serve_source_and_sink():
 
 
 def test_a_topic_alone_does_not_say_what_to_read_nor_a_subscription_alone_where_to_write():
-    with pytest.raises(ConditionError, match="topic is for writing: the topics to read are named by subscribe"):
+    with pytest.raises(ConditionError, match="topic is for writing: set subscribe to the topics to read"):
         parse_read_options(DIRECTORY | {"topic": "t"}, QueryKind.STREAM)
     with pytest.raises(ConditionError, match="subscribe is for reading"):
         parse_write_options(DIRECTORY | {"subscribe": "t"}, QueryKind.STREAM)

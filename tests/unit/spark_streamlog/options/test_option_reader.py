@@ -104,7 +104,7 @@ def test_what_is_no_size_from_the_minimum_to_64_bits_is_refused(value):
     reader = options(s=value)
     assert reader.size_bytes("s", minimum=1) is None
     text = refusal(reader)
-    assert "s must be a size from 1 byte on, such as 64MB or 512k" in text
+    assert "s must be a size of at least 1 byte, such as 64MB or 512k" in text
     assert len(text) < 300
 
 
@@ -139,17 +139,20 @@ def test_the_target_may_be_a_url_whose_settings_show_no_secret():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "no option arrived at all, and Spark hands over none of a table in its catalog"),
+        ({}, "no options arrived: Spark passes none for a table in its catalog"),
         ({"subscribe": "t"}, "path is missing"),
         ({"path": "hdfs://host/log"}, "is not a directory of this machine"),
-        ({"path": "hdfs://host/log"}, "the URL of an object store, or kafka.bootstrap.servers for brokers"),
+        ({"path": "hdfs://host/log"}, "the URL of an object store, or set kafka.bootstrap.servers to use brokers"),
         ({"path": "s3://bucket"}, "names a bucket and no place in it"),
         ({"path": "s3://bucket/log", "object.regoin": "x"}, "Did you mean object.region?"),
-        ({"path": "/log", "object.region": "x"}, "object.region is for a log on object storage"),
-        ({"path": "s3://b/log", "kafka.bootstrap.servers": "localhost:9092"}, "a query reads one log, give one"),
+        ({"path": "/log", "object.region": "x"}, "object.region needs a log on object storage"),
+        (
+            {"path": "s3://b/log", "kafka.bootstrap.servers": "localhost:9092"},
+            "a query uses one log; set only one of them",
+        ),
         ({"path": "file://host/log"}, "names a file on the machine host"),
         ({"paths": '["/a","/b"]'}, "a query reads one log"),
-        ({"path": "/log", "kafka.bootstrap.servers": "localhost:9092"}, "a query reads one log, give one"),
+        ({"path": "/log", "kafka.bootstrap.servers": "localhost:9092"}, "a query uses one log; set only one of them"),
         ({"kafka.bootstrap.servers": "localhost"}, "kafka.bootstrap.servers must be host:port"),
     ],
 )

@@ -86,16 +86,16 @@ def test_what_is_read_must_be_said():
         ({"maxOffsetsPerTrigger": "-5"}, "maxOffsetsPerTrigger must be a whole number from 1"),
         ({"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"}, "(5) is higher than maxOffsetsPerTrigger (4)"),
         ({"kafka__isolation__level": "dirty"}, "must be one of read_committed, read_uncommitted"),
-        ({"kafka__auto__offset__reset": "latest"}, "startingOffsets says where a new query starts"),
+        ({"kafka__auto__offset__reset": "latest"}, "set startingOffsets to say where a new query starts"),
         ({"kafka__key__deserializer": "x"}, "kafka.key.deserializer is not supported"),
         ({"kafka__value__deserializer": "x"}, "kafka.value.deserializer is not supported"),
         ({"kafka__enable__auto__commit": "true"}, "kafka.enable.auto.commit is not supported"),
         ({"kafka__interceptor__classes": "x"}, "kafka.interceptor.classes is not supported"),
         ({"kafka__no__such__setting": "x"}, "kafka.no.such.setting is not an option"),
-        ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger must be a size from 1 byte on, such as 64MB"),
-        ({"maxBytesPerTrigger": "8192p"}, "maxBytesPerTrigger must be a size from 1 byte on"),
-        ({"maxBytesPerTrigger": "10 megabytes"}, "maxBytesPerTrigger must be a size from 1 byte on"),
-        ({"kafka__bootstrap__servers": "h:1"}, "path names a directory and kafka.bootstrap.servers brokers"),
+        ({"maxBytesPerTrigger": "0"}, "maxBytesPerTrigger must be a size of at least 1 byte, such as 64MB"),
+        ({"maxBytesPerTrigger": "8192p"}, "maxBytesPerTrigger must be a size of at least 1 byte"),
+        ({"maxBytesPerTrigger": "10 megabytes"}, "maxBytesPerTrigger must be a size of at least 1 byte"),
+        ({"kafka__bootstrap__servers": "h:1"}, "path names a directory and kafka.bootstrap.servers names brokers"),
     ],
 )
 def test_bad_options_are_refused(given, said):
@@ -150,8 +150,11 @@ def test_a_stream_may_store_its_progress_in_a_group_and_pin_what_it_needs():
         ({"groupId": "streamlog-topics-x"}, "groupId must not begin with streamlog-topics-"),
         ({"pinRetention": "1d"}, "pinRetention needs groupId"),
         ({"groupId": "g", "pinRetention": "soon"}, "pinRetention must be a duration such as 15m"),
-        ({"groupId": "g", "pinRetention": "999ms"}, "pinRetention must be a duration from 1s to 36500d"),
-        ({"groupId": "g", "pinRetention": "9999999999999999999d"}, "pinRetention must be a duration from 1s to 36500d"),
+        ({"groupId": "g", "pinRetention": "999ms"}, "pinRetention must be a duration between 1s and 36500d"),
+        (
+            {"groupId": "g", "pinRetention": "9999999999999999999d"},
+            "pinRetention must be a duration between 1s and 36500d",
+        ),
     ],
 )
 def test_a_group_or_pin_that_cannot_be_is_refused(given, said):
@@ -162,7 +165,7 @@ def test_a_group_or_pin_that_cannot_be_is_refused(given, said):
 
 def test_a_batch_query_refuses_to_promise_stored_progress():
     text = refused(groupId="g", pinRetention="1d")
-    assert "groupId is for streaming queries: a batch query stores no progress (startingOffsets=group:<id>" in text
+    assert "groupId is for streaming queries: a batch query stores no progress (use startingOffsets=group:<id>" in text
     assert "pinRetention is for streaming queries" in text
 
 

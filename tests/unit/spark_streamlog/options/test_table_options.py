@@ -29,10 +29,10 @@ def test_topics_and_a_group_narrow_the_table():
     ("options", "complaint"),
     [
         ({"table": "records"}, "table must be one of topics, segments, batches, groups, transactions, lag"),
-        ({"table": "segments", "groupId": "g"}, "groupId does not go with the table segments"),
-        ({"table": "transactions", "subscribe": "a"}, "subscribe does not go with the table transactions"),
+        ({"table": "segments", "groupId": "g"}, "groupId is not supported for the table segments"),
+        ({"table": "transactions", "subscribe": "a"}, "subscribe is not supported for the table transactions"),
         ({"table": "topics", "subscribe": " , "}, "subscribe names nothing"),
-        ({"table": "topics", "topic": "t"}, "topic is for writing: the topics to show are named by subscribe"),
+        ({"table": "topics", "topic": "t"}, "topic is for writing: set subscribe to the topics to show"),
         ({"table": "topics", "startingOffsets": "earliest"}, "startingoffsets is not an option"),
     ],
 )

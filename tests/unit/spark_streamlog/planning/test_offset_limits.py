@@ -57,7 +57,7 @@ def test_offsets_by_partition_and_whole_topics_together():
 def test_offsets_must_name_exactly_the_assigned_partitions(text):
     with pytest.raises(ConditionError, match="KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED") as refusal:
         places(offsets(text), A0, A1)
-    assert "To be read: a-0, a-1" in str(refusal.value)
+    assert "Assigned: a-0, a-1" in str(refusal.value)
 
 
 def test_a_mismatch_of_the_end_is_named_as_one():

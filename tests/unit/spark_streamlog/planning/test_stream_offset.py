@@ -34,7 +34,7 @@ def test_the_same_offsets_give_the_same_text(offsets, random):
     [
         ([], "not a JSON object"),
         (None, "not a JSON object"),
-        ({"t": 5}, "no object of partitions"),
+        ({"t": 5}, "not an object of partitions"),
         ({"t": {"x": 5}}, "'x' under 't' is not a partition number"),
         ({"t": {"-1": 5}}, "not a partition number"),
         ({"t": {"²": 5}}, "not a partition number"),

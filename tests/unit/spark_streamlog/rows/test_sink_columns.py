@@ -96,7 +96,7 @@ def test_the_type_of_a_column_topic_is_not_looked_at_when_the_option_wins():
 
 def test_a_column_that_stands_twice_is_refused():
     schema = StructType([StructField("value", StringType()), StructField("value", StringType())])
-    assert "column 'value' stands twice" in refusal(schema)
+    assert "column 'value' appears twice" in refusal(schema)
 
 
 def test_all_complaints_come_at_once():
@@ -139,8 +139,8 @@ def test_a_side_without_its_column_or_without_a_format_is_as_ever():
 
 def test_a_type_that_the_format_cannot_write_is_refused_with_the_columns_name():
     message = typed_refusal(a_schema(key=StringType(), value=IntegerType()), key=LONG, value=JSON)
-    assert "key attribute unsupported type string for keyFormat=long: long cannot hold string" in message
-    assert "value attribute unsupported type int for valueFormat=json: json cannot be made of int32" in message
+    assert "key attribute unsupported type string for keyFormat=long: string cannot be written as long" in message
+    assert "value attribute unsupported type int for valueFormat=json: int32 cannot be written as JSON" in message
 
 
 def test_a_missing_value_is_refused_with_a_format_too():

@@ -40,7 +40,7 @@ def test_what_cannot_be_read_is_null_and_the_reason_says_where():
     assert batch.column("offset").to_pylist() == [40, 41, 42, 43]
     assert batch.column("_corrupt").to_pylist() == [
         None,
-        "key of events-3 at offset 41: int takes 4 bytes, and there are 1; "
+        "key of events-3 at offset 41: int needs 4 bytes, and the value has 1; "
         "value of events-3 at offset 41: not UTF-8: invalid start byte at byte 0",
         None,
         "value of events-3 at offset 43: not UTF-8: invalid start byte at byte 0",
@@ -72,7 +72,7 @@ def test_fail_fast_names_topic_partition_offset_and_reason():
     assert error.value.condition == "STREAMLOG_CORRUPT_VALUE"
     assert str(error.value).startswith(
         "[STREAMLOG_CORRUPT_VALUE] The value of topic events partition 3 at offset 41 cannot be read as string: not "
-        "UTF-8: invalid start byte at byte 0. With valueFormat.mode=permissive it is null"
+        "UTF-8: invalid start byte at byte 0. With valueFormat.mode=permissive the value is null"
     )
 
 

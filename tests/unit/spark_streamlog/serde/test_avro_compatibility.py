@@ -25,12 +25,12 @@ def test_every_answer_is_the_one_of_javas_avro():
     [
         ("int", "string", "at the top: string cannot be read as int"),
         (record(field("a", "int"), field("b", "int")), record(field("a", "int")),
-         "at b: the field has no default, and is missing from what is to be read"),
+         "at b: the writer does not have the field, and it has no default"),
         (record(field("a", record(field("b", "int"), name="In"))), record(field("a", record(name="In"))),
-         "at a.b: the field has no default"),
+         "at a.b: the writer does not have the field, and it has no default"),
         (record(name="A"), record(name="B"), "record B cannot be read as record A: their names differ"),
         (enum("A"), enum("A", "B", "C"), "at the top: enum E has no default and lacks B, C"),
-        (["null", "int"], "string", "at the top: no branch of the union takes string"),
+        (["null", "int"], "string", "at the top: no branch of the union can read string"),
         ({"type": "array", "items": "int"}, {"type": "array", "items": "long"}, "at items: long cannot be read as int"),
     ],
 )  # fmt: skip

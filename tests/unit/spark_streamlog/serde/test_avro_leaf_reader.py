@@ -67,5 +67,5 @@ def test_text_is_utf8_also_where_bytes_are_read_as_text():
 
 def test_a_boolean_is_0_or_1():
     assert [read("boolean", b"\0"), read("boolean", b"\1")] == [False, True]
-    with pytest.raises(Unreadable, match="a boolean of 2"):
+    with pytest.raises(Unreadable, match="a boolean is 0 or 1, not 2"):
         read("boolean", b"\2")

@@ -123,8 +123,13 @@ def test_evolution_by_the_specification(writer, reader, row, expected):
     [
         (["null", "int"], "int", None, "what was written as null cannot be read as int"),
         (["int", "string"], "int", "x", "what was written as string cannot be read as int"),
-        (["int", "string"], ["null", "int"], "x", "no branch of the union takes it"),
-        (E1, {"type": "enum", "name": "E", "symbols": ["A"]}, "C", "the symbol C is none of the reader's enum E"),
+        (["int", "string"], ["null", "int"], "x", "no branch of the union can read it"),
+        (
+            E1,
+            {"type": "enum", "name": "E", "symbols": ["A"]},
+            "C",
+            "the symbol C does not exist in the reader's enum E",
+        ),
     ],
 )
 def test_what_only_a_value_shows_is_a_fault_of_its_row(writer, reader, row, reason):
@@ -137,18 +142,18 @@ def test_what_only_a_value_shows_is_a_fault_of_its_row(writer, reader, row, reas
     [
         ("string", "int", "they are different types"),
         ("long", "int", "they are different types"),
-        (record(field("a", "int")), record(field("b", "int")), "the field b is not in record r"),
+        (record(field("a", "int")), record(field("b", "int")), "the field b does not exist in record r"),
         (record(field("a", "int")), "int", "they are different types"),
         (["null", "string"], "int", "what was written as string cannot be read as int"),
         ("null", "int", "they are different types"),
-        ("null", ["int", "string"], "there is no null in the union"),
-        ("string", ["null", "int"], "no branch of the union takes it"),
+        ("null", ["int", "string"], "the union has no null"),
+        ("string", ["null", "int"], "no branch of the union can read it"),
         (E1, {"type": "enum", "name": "F", "symbols": ["A"]}, "their names differ"),
         (E1, {"type": "enum", "name": "E", "symbols": ["X"]}, "no symbol in common"),
         (
             {"type": "fixed", "name": "f", "size": 2},
             {"type": "fixed", "name": "f", "size": 3},
-            "they have 2 and 3 bytes",
+            "their sizes differ: 2 and 3 bytes",
         ),
         (
             {"type": "long", "logicalType": "timestamp-millis"},
@@ -160,7 +165,7 @@ def test_what_only_a_value_shows_is_a_fault_of_its_row(writer, reader, row, reas
             {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
             "their scales differ: 1 and 2",
         ),
-        ("string", {"type": "bytes", "logicalType": "decimal", "precision": 4}, "from the same type only"),
+        ("string", {"type": "bytes", "logicalType": "decimal", "precision": 4}, "can only be read from the same type"),
     ],
 )
 def test_schemas_that_do_not_go_together_are_refused_at_once(writer, reader, said):

@@ -36,5 +36,5 @@ def test_the_largest_takes_ten_bytes_and_eleven_are_refused():
 def test_a_length_is_held_against_what_is_left():
     assert read_length(varint(3) + b"abc", 0) == (3, 1)
     for number in (4, -1, 2**62, -(2**63)):
-        with pytest.raises(Unreadable, match=r"a length of .*, and 3 bytes are left"):
+        with pytest.raises(Unreadable, match=r"the length is .*, and 3 bytes are left"):
             read_length(varint(number) + b"abc", 0)

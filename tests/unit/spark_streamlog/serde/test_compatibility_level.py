@@ -37,9 +37,9 @@ def test_a_level_takes_the_changes_that_its_definition_takes(level, versions, ne
 def test_the_reason_names_the_version_and_the_direction():
     versions = [(3, json.dumps(A)), (7, json.dumps(AB))]
     backward = broken_promise(CompatibilityLevel.BACKWARD, json.dumps(STRING_A), versions)
-    assert backward.startswith("it cannot read what was written with version 7 (at a: int cannot be read as string)")
+    assert backward.startswith("it cannot read values written with version 7 (at a: int cannot be read as string)")
     forward = broken_promise(CompatibilityLevel.FORWARD, json.dumps(A), versions)
-    assert forward.startswith("version 7 cannot read what is written with it (at b: the field has no default")
+    assert forward.startswith("version 7 cannot read values written with it (at b: the writer does not have the field")
 
 
 def test_backward_is_what_is_asked_unless_told_otherwise():

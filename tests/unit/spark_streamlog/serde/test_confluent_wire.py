@@ -24,8 +24,8 @@ def test_a_header_is_a_zero_and_the_id():
     [
         (b"", "too short for a schema id: 0 bytes"),
         (b"\0\0\0\0", "too short for a schema id: 4 bytes"),
-        (b"\1\0\0\0\1", "begins with 1 and not with the magic byte 0"),
-        (b"\0\x80\0\0\0", "2147483648 is no schema id"),
+        (b"\1\0\0\0\1", "the first byte is 1, not the magic byte 0"),
+        (b"\0\x80\0\0\0", "2147483648 is not a valid schema id"),
     ],
 )
 def test_what_is_no_header_is_said(value, reason):

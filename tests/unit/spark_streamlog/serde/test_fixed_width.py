@@ -81,9 +81,9 @@ def test_another_length_is_corrupt_and_its_row_is_kept():
     found = decoded("int", pa.array([b"\0\0\0\1", b"", None, b"\0\0\0", b"\0\0\0\0\0", b"\0\0\0\2"]))
     assert found.column.to_pylist() == [1, None, None, None, None, 2]
     assert found.faults == {
-        1: "int takes 4 bytes, and there are 0",
-        3: "int takes 4 bytes, and there are 3",
-        4: "int takes 4 bytes, and there are 5",
+        1: "int needs 4 bytes, and the value has 0",
+        3: "int needs 4 bytes, and the value has 3",
+        4: "int needs 4 bytes, and the value has 5",
     }
 
 
@@ -119,5 +119,5 @@ def test_narrower_columns_are_widened(name, arrow_type):
     ],
 )
 def test_columns_that_do_not_fit_are_refused(name, arrow_type):
-    with pytest.raises(InvalidSchemaError, match=f"{name} cannot hold"):
+    with pytest.raises(InvalidSchemaError, match=f"cannot be written as {name}"):
         FixedWidthEncoder(FIXED_WIDTHS[name], arrow_type)

@@ -126,18 +126,18 @@ def test_what_is_not_there_is_unknown(server):
 @pytest.mark.parametrize(
     ("status", "content", "said"),
     [
-        (401, {"error_code": 401, "message": "Unauthorized"}, "Unauthorized .* setting userPassword, as user:password"),
-        (403, b"", "HTTP 403 .* setting userPassword"),
-        (409, {"error_code": 409, "message": "incompatible"}, r"refuses: incompatible \(error code 409\)"),
+        (401, {"error_code": 401, "message": "Unauthorized"}, "Unauthorized .* userPassword to user:password"),
+        (403, b"", "HTTP 403 .* userPassword to user:password"),
+        (409, {"error_code": 409, "message": "incompatible"}, r"refused the request: incompatible \(error code 409\)"),
         (422, {"error_code": 42201, "message": "Invalid schema"}, "Invalid schema"),
-        (302, b"", "it redirects to 'http://elsewhere/': give that address"),
-        (200, b"<html>", "what answers is no schema registry"),
-        (200, b"[1]", "what answers is no schema registry"),
+        (302, b"", "it redirects to 'http://elsewhere/': use that address"),
+        (200, b"<html>", "the answer does not come from a schema registry"),
+        (200, b"[1]", "the answer does not come from a schema registry"),
         (200, {"no": "schema"}, "answered without a schema"),
         (200, {"schema": 5}, "answered without a schema"),
-        (200, {"schema": "x", "references": [5]}, "a reference that is none"),
+        (200, {"schema": "x", "references": [5]}, "an invalid reference"),
         (200, b"x" * (MAX_SCHEMA_BYTES + 1), f"more than {MAX_SCHEMA_BYTES} bytes"),
-        (200, b"[" * 100_000, "what answers is no schema registry"),
+        (200, b"[" * 100_000, "the answer does not come from a schema registry"),
     ],
 )
 def test_refusals_and_nonsense_are_errors_of_the_query(server, status, content, said):

@@ -123,14 +123,14 @@ def test_any_bytes_give_a_column_and_reasons(values):
 @pytest.mark.parametrize(
     ("message", "value", "reason"),
     [
-        ("All", b"\x0a", "no house.All"),
-        ("All", b"\xff" * 12, "no house.All"),
-        ("Scalars", b"\x4a\x01\xff", "no house.Scalars, or not in UTF-8"),
-        ("Scalars", b"\x4a\xff\xff\xff\xff\x07", "no house.Scalars"),
-        ("Scalars", b"\x08\x01", "field f_double (1) is written as another type"),
-        ("Old", b"\x08\x01\x20\x09", "field kind (4) is written as another type"),
+        ("All", b"\x0a", "not a house.All"),
+        ("All", b"\xff" * 12, "not a house.All"),
+        ("Scalars", b"\x4a\x01\xff", "not a house.Scalars, or its text is not UTF-8"),
+        ("Scalars", b"\x4a\xff\xff\xff\xff\x07", "not a house.Scalars"),
+        ("Scalars", b"\x08\x01", "field f_double (1) was written as another type"),
+        ("Old", b"\x08\x01\x20\x09", "field kind (4) was written as another type"),
         ("Old", b"", "a required field is missing: id"),
-        ("All", b"\x42\x0b\x08" + b"\xff" * 8 + b"\x3f\x10\x00"[:2], "no house.All"),
+        ("All", b"\x42\x0b\x08" + b"\xff" * 8 + b"\x3f\x10\x00"[:2], "not a house.All"),
     ],
 )
 def test_what_is_no_message_is_corrupt(message, value, reason):
@@ -158,7 +158,7 @@ def test_times_beyond_microseconds_are_corrupt_and_harm_no_neighbour():
     inside = [message.SerializeToString() for message in (fine, late, fine)]
     found = decode("All", *inside * 50)
     assert list(found.faults) == list(range(1, 150, 3))
-    assert found.faults[1] == f"field at: {2**62} seconds are more than microseconds can count"
+    assert found.faults[1] == f"field at: {2**62} seconds do not fit into microseconds of 64 bits"
     assert found.column[2].as_py()["at"] == datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
@@ -176,11 +176,11 @@ def test_the_wire_format_names_the_message_by_its_place():
     found = decode("All", *values, header(7), b"\1", None, is_wire_format=True)
     assert found.column[0].as_py()["this"] == 5
     assert found.faults == {
-        1: "the message at [0] is house.Scalars and no house.All",
-        2: "the message at [1, 0] is house.All.Inner and no house.All",
-        3: "the message at [44] is not known and no house.All",
-        4: "broken message indexes",
-        5: "too short for a schema id: 1 bytes",
+        1: "the message at [0] is house.Scalars, not house.All",
+        2: "the message at [1, 0] is house.All.Inner, not house.All",
+        3: "the message at [44] is unknown, not house.All",
+        4: "the message indexes are broken",
+        5: "the value is too short for a schema id: 1 bytes",
     }
     first = header(7) + b"\0" + Scalars(f_int32=5).SerializeToString()
     assert decode("Scalars", first, is_wire_format=True).column[0].as_py()["f_int32"] == 5

@@ -18,7 +18,7 @@ def test_a_message_is_found_by_its_full_name_or_by_its_last_one():
 
 
 def test_a_name_that_several_have_must_be_given_in_full():
-    with pytest.raises(InvalidSchemaError, match=r"'Inner' is there more than once.*house\.All\.Inner, house\.Inner"):
+    with pytest.raises(InvalidSchemaError, match=r"'Inner' exists more than once.*house\.All\.Inner, house\.Inner"):
         message_descriptor(DESCRIPTOR_SET, "Inner")
 
 
@@ -37,9 +37,9 @@ def test_googles_files_may_be_missing_and_the_order_does_not_matter():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no descriptor set"),
-        (b"\xff\xff", "is no descriptor set"),
-        (a_set(), "is no descriptor set"),
+        (b"", "is not a descriptor set"),
+        (b"\xff\xff", "is not a descriptor set"),
+        (a_set(), "is not a descriptor set"),
         (b"\n" * (MAX_SCHEMA_BYTES + 1), "the limit is"),
     ],
     ids=["empty", "noise", "no files", "too large"],
@@ -61,11 +61,11 @@ def test_imports_in_a_circle_and_unresolved_types_are_refused():
     one, two = (descriptor_pb2.FileDescriptorProto(name=f"{n}.proto", package=n, syntax="proto3") for n in "pq")
     one.dependency.append("q.proto")
     two.dependency.append("p.proto")
-    with pytest.raises(InvalidSchemaError, match="the descriptor set is wrong"):
+    with pytest.raises(InvalidSchemaError, match="the descriptor set is invalid"):
         message_descriptor(a_set(one, two), "x")
     broken = proto2_file()
     broken.message_type[0].field[3].type_name = ".old.Nothing"
-    with pytest.raises(InvalidSchemaError, match=r"wrong at old\.proto"):
+    with pytest.raises(InvalidSchemaError, match=r"invalid at old\.proto"):
         message_descriptor(a_set(broken), "Old")
 
 

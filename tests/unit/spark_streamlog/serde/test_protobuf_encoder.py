@@ -160,7 +160,7 @@ def test_a_schema_id_and_the_messages_place_stand_before_each_value():
         ),
         ("Scalars", ("f_uint32", pa.int64()), [0, None, 2**32], "house.Scalars"),
         ("Scalars", ("f_uint64", pa.decimal128(20, 0)), [0, None, Decimal(-1)], "house.Scalars"),
-        ("Old", ("id", pa.int32()), [1, 2, None], "id is null, and it is required"),
+        ("Old", ("id", pa.int32()), [1, 2, None], "id is null, but it is required"),
     ],
 )
 def test_a_row_that_does_not_fit_is_named(message, field, rows, reason):
@@ -171,25 +171,25 @@ def test_a_row_that_does_not_fit_is_named(message, field, rows, reason):
 
 
 def test_two_members_of_a_oneof_are_refused():
-    with pytest.raises(CannotSerializeError, match="of this, that only one can be set"):
+    with pytest.raises(CannotSerializeError, match="only one of this, that can be set"):
         encode("All", [{"this": 0, "that": "x"}], ("this", pa.int32()), ("that", pa.string()))
 
 
 @pytest.mark.parametrize(
     ("message", "arrow_type", "said"),
     [
-        ("All", pa.int32(), "a struct is written as a message"),
+        ("All", pa.int32(), "a message can only be written from a struct"),
         ("All", pa.struct([("nothing", pa.int32())]), "the message has no field nothing"),
         ("All", pa.struct([("this", pa.int32()), ("THIS", pa.int32())]), "the message has no field THIS"),
-        ("All", pa.struct([("numbers", pa.int32())]), "an array is written as a repeated field"),
-        ("All", pa.struct([("counts", pa.list_(pa.int32()))]), "a map is written as a map field"),
+        ("All", pa.struct([("numbers", pa.int32())]), "a repeated field can only be written from an array"),
+        ("All", pa.struct([("counts", pa.list_(pa.int32()))]), "a map field can only be written from a map"),
         ("All", pa.struct([("inner", pa.struct([("x", pa.string())]))]), "inner.x of the type string"),
         ("All", pa.struct([("at", pa.int64())]), "at of the type int64"),
         ("All", pa.struct([("color", pa.int64())]), "color of the type int64"),
         ("Scalars", pa.struct([("f_int32", pa.int64())]), "f_int32 of the type int64"),
         ("Scalars", pa.struct([("f_float", pa.float64())]), "f_float of the type double"),
         ("Scalars", pa.struct([("f_string", pa.binary())]), "f_string of the type binary"),
-        ("Old", pa.struct([("name", pa.string())]), "it has no field id, which is required"),
+        ("Old", pa.struct([("name", pa.string())]), "the column has no field id, which is required"),
     ],
 )
 def test_columns_that_do_not_fit_are_refused(message, arrow_type, said):

@@ -121,7 +121,7 @@ def test_protobuf_takes_the_latest_id_of_its_subject(path):
     )  # fmt: skip
     assert with_schema_id(known, None).schema_id == 1
     wrong = FormatSettings(**{name: getattr(known, name) for name in known.__slots__} | {"subject": "other"})
-    with pytest.raises(InvalidSchemaError, match="holds AVRO and no PROTOBUF"):
+    with pytest.raises(InvalidSchemaError, match="holds a schema of type AVRO, not PROTOBUF"):
         with_schema_id(wrong, None)
 
 

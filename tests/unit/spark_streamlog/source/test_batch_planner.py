@@ -143,8 +143,8 @@ def test_a_resolved_start_above_the_resolved_end_is_refused(cluster, given):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"subscribe": "t,T"}, "subscribe names what does not exist in /log: T. Topics there: t"),
-        ({"assign": '{"t":[0,5]}'}, "assign names what does not exist in /log: t-5"),
+        ({"subscribe": "t,T"}, "subscribe names topics or partitions that do not exist in /log: T. Existing topics: t"),
+        ({"assign": '{"t":[0,5]}'}, "assign names topics or partitions that do not exist in /log: t-5"),
     ],
 )
 def test_what_does_not_exist_is_refused_by_name(cluster, given, said):

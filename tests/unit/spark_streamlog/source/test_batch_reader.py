@@ -82,7 +82,7 @@ def test_a_query_whose_filters_narrow_nothing_says_why(monkeypatch, caplog):
     monkeypatch.setattr(batch_reader, "keeps_plans_apart", lambda: False)
     with caplog.at_level(logging.INFO, "spark_streamlog"):
         batch_reader_for(read_options(pushFilters="never"))
-    assert "pushFilters is never and Spark does not keep plans of one DataFrame apart" in caplog.text
+    assert "pushFilters is never and Spark does not keep the plans of one DataFrame apart" in caplog.text
 
 
 def test_where_spark_collects_logs_the_line_is_not_left_out(monkeypatch, path):

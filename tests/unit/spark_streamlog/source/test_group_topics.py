@@ -76,8 +76,8 @@ def test_a_group_that_may_not_be_written_is_one_warning_and_tried_again_after_a_
             cluster.add("t", value)
             assert stream.run_batch()[-1] == value
     assert [record.message for record in caplog.records] == [
-        f"The ids of the query's topics cannot be stored in the group {IDS_GROUP}: {error}. A topic that is deleted and"
-        " made again while the query is down may not be noticed"
+        f"The topic ids of the query cannot be stored in the group {IDS_GROUP}: {error}. If a topic is deleted and"
+        " recreated while the query is not running, the query may not detect it"
     ]
     assert commits.counts[IDS_GROUP] == 1
     assert cluster.fetch_offsets("g")[TopicPartition("t", 0)].offset > 0

@@ -40,7 +40,7 @@ def test_the_assignment_has_the_ids_of_its_topics(cluster):
 
 def test_a_first_assignment_names_what_is_missing_and_what_is_there(cluster):
     cluster.create_topic("__internal", is_internal=True)
-    with pytest.raises(ConditionError, match=r"STREAMLOG_UNKNOWN_TOPICS.*: T\. Topics there: t\."):
+    with pytest.raises(ConditionError, match=r"STREAMLOG_UNKNOWN_TOPICS.*: T\. Existing topics: t\."):
         reader(cluster, subscribe="T,t").first_assignment()
 
 

@@ -78,7 +78,7 @@ def test_a_log_cut_below_the_start_before_the_first_batch_is_repeated_is_a_loss_
     cluster.truncate("t", 6)
     stream = run(cluster, startingOffsets="latest")
     assert stream.run_batch(end) == []
-    with pytest.raises(ConditionError, match=r"PARTITION_OFFSET_CHANGED.*t-0 is 6, below the offset 10"):
+    with pytest.raises(ConditionError, match=r"PARTITION_OFFSET_CHANGED.*t-0 is offset 6, below offset 10"):
         stream.run_batch()
 
 

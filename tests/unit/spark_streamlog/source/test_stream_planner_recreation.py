@@ -69,7 +69,7 @@ def test_with_true_it_is_a_loss_at_every_start(cluster, location, new_count):
     checkpoint = stopped_behind_all(cluster, location, failOnDataLoss=True)
     recreate(cluster, new_count)
     for _ in range(2):
-        with pytest.raises(ConditionError, match=r"TOPIC_RECREATED\] The topic t was deleted and made again"):
+        with pytest.raises(ConditionError, match=r"TOPIC_RECREATED\] The topic t was deleted and recreated"):
             run(cluster, location, checkpoint, failOnDataLoss=True).run_batch()
     stream = run(cluster, location, checkpoint)
     stream.run_all()

@@ -75,7 +75,7 @@ def test_a_partition_that_the_group_has_no_offset_for_starts_at_earliest_and_tha
     commit(cluster, "g", t_0=4)
     cluster.delete_records(T1, 1)
     assert start(cluster, startingOffsets="group:g").offsets == at(t_0=4, t_1=1)
-    assert "The group g has committed no offset for t-1: reading starts at earliest there" in caplog.text
+    assert "The group g has not committed an offset for t-1: reading starts at earliest there" in caplog.text
 
 
 def test_a_group_that_nobody_knows_is_refused_by_name(cluster):
@@ -95,7 +95,7 @@ def test_a_group_that_reads_other_topics_only_is_refused(cluster):
 def test_a_groups_offset_out_of_the_log_is_a_loss(cluster, committed, moved):
     cluster.delete_records(T0, 2)
     commit(cluster, "g", t_0=committed, t_1=0)
-    with pytest.raises(ConditionError, match=rf"START_OFFSET_RESET.*t-0 was to start at {committed}"):
+    with pytest.raises(ConditionError, match=rf"START_OFFSET_RESET.*t-0 was to start at offset {committed}"):
         start(cluster, startingOffsets="group:g")
     assert start(cluster, startingOffsets="group:g", failOnDataLoss=False).offsets == at(t_0=moved, t_1=0)
 

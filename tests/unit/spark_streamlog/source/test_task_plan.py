@@ -117,7 +117,7 @@ def test_a_plan_with_filters_shares_tasks_too(cluster):
     [
         ({"maxPartitions": 0}, "maxPartitions must be a whole number from 1"),
         ({"maxPartitions": 2, "minPartitions": 3}, r"minPartitions \(3\) is higher than maxPartitions \(2\)"),
-        ({"maxPartitions": 2, "maxRecordsPerPartition": 3}, "cannot both be kept"),
+        ({"maxPartitions": 2, "maxRecordsPerPartition": 3}, "cannot be combined"),
     ],
 )
 @pytest.mark.parametrize("kind", [QueryKind.BATCH, QueryKind.STREAM])

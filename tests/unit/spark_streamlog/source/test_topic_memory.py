@@ -134,18 +134,20 @@ def test_a_checkpoint_that_cannot_be_written_is_one_warning(checkpoint, caplog):
     for offset in range(3):
         memory.remember([vector(offset, A)])
     assert memory.ids_at(at(t_0=0)) == {}
-    assert len([each for each in caplog.messages if "cannot be kept in" in each]) == 1
+    assert len([each for each in caplog.messages if "cannot be stored in" in each]) == 1
 
 
 @pytest.mark.parametrize("location", ["hdfs://names/checkpoint", "s3a://bucket/checkpoint"])
 def test_a_checkpoint_elsewhere_is_not_used_and_a_warning_says_so(location, caplog):
     assert a_memory(location) is None
-    assert f"checkpointLocation={location}: there is no checkpoint of a query on a local file system" in caplog.text
+    assert (
+        f"checkpointLocation={location}, because it is not a query's checkpoint on a local file system" in caplog.text
+    )
 
 
 def test_a_folder_that_is_no_checkpoint_is_not_used(tmp_path, caplog):
     assert a_memory(tmp_path) is None
-    assert "there is no checkpoint of a query" in caplog.text
+    assert "it is not a query's checkpoint" in caplog.text
     assert not os.listdir(tmp_path)
 
 

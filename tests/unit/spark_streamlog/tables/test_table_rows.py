@@ -111,7 +111,7 @@ def test_a_lag_that_a_partition_does_not_tell_is_null_and_warned_of(caplog):
     with caplog.at_level(logging.WARNING, logger="spark_streamlog"):
         [row] = rows(twin, MetadataTable.LAG)
     assert (row["offset"], row["log_end_offset"], row["behind_offsets"]) == (1, None, None)
-    assert "The lag of group g in b-0 is not known: not for you" in caplog.text
+    assert "The lag of group g in b-0 is unknown: not for you" in caplog.text
 
 
 def test_transactions_shows_each_transactional_id_with_its_open_partitions(cluster):

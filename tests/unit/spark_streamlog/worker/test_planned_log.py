@@ -52,7 +52,7 @@ def test_a_task_that_finds_another_log_names_its_host_the_path_and_the_way_out(t
         open_planned_log(target, planned)
     assert caught.value.condition == "STREAMLOG_LOG_NOT_SHARED"
     text = str(caught.value)
-    assert f"on host {socket.gethostname()} cannot use {target.path}: the log there is another one" in text
+    assert f"on host {socket.gethostname()} cannot use {target.path}: the log at this path has another id" in text
     assert planned.log_id in text
     assert "kafka.bootstrap.servers" in text
 
