@@ -78,6 +78,13 @@ class AccessControlList:
             if found is not None:
                 yield found
 
+    def copy(self) -> AccessControlList:
+        other = AccessControlList()
+        other._rules = self._rules.copy()
+        for rule in other._rules.values():
+            other._add(rule)
+        return other
+
     def replay(self, record: AccessControlEntryRecord | RemoveAccessControlEntryRecord) -> None:
         """Removes the rule; an unknown id changes nothing."""
         gone = self._rules.pop(record.id, None)

@@ -15,7 +15,10 @@ METADATA_VERSION_LEVEL: Final = 30
 KRAFT_VERSION_FEATURE: Final = "kraft.version"
 """Not a level of the metadata log: it stands in control records of the quorum (see KAFKA-18979)."""
 
-MINIMUM_LEVEL: Final = 7
+MIGRATION_LEVEL: Final = 8
+SCRAM_LEVEL: Final = 11
+DELEGATION_TOKENS_LEVEL: Final = 14
+CONTROLLER_REGISTRATION_LEVEL: Final = 15
 DIRECTORY_ASSIGNMENT_LEVEL: Final = 17
 ELIGIBLE_LEADERS_LEVEL: Final = 23
 CORDONED_DIRECTORIES_LEVEL: Final = 30
@@ -32,4 +35,4 @@ def register_broker_version(level: int) -> int:
         return 4
     if level >= DIRECTORY_ASSIGNMENT_LEVEL:
         return 3
-    return 2 if level >= 8 else 1
+    return 2 if level >= MIGRATION_LEVEL else 1

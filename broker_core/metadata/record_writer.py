@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 from collections.abc import Callable
 from functools import cache
@@ -18,14 +19,18 @@ Writer = Callable[[bytearray, Any], None]
 
 @cache
 def struct_writer(kind: type, version: int) -> Writer:
-    """Writes a whole structure with its tagged fields; fields that the version does not have are left out."""
+    """Writes a whole structure with its tagged fields; what the version does not have must be at its default."""
     fields = [field for field in SCHEMAS[kind].fields if field.since <= version]
     plain = [(field.name, _field_writer(field, version)) for field in fields if field.tag is None]
     tagged = [(field, _field_writer(field, version)) for field in fields if field.tag is not None]
+    defaults = {field.name: field.default for field in dataclasses.fields(kind)}
+    later = [(field.name, defaults[field.name]) for field in SCHEMAS[kind].fields if field.since > version]
 
     def write(out: bytearray, value: Any) -> None:
         for name, write_field in plain:
             write_field(out, getattr(value, name))
+        for name, default in later:
+            assert getattr(value, name) == default, f"{name} cannot be written in version {version}: {value}"
         _write_tagged(tagged, out, value)
 
     return write

@@ -33,6 +33,11 @@ class ScramCredentials:
     def get(self, mechanism: ScramMechanism, username: str) -> ScramCredential | None:
         return self._by_user.get(username, {}).get(mechanism)
 
+    def copy(self) -> ScramCredentials:
+        other = ScramCredentials()
+        other._by_user = {user: found.copy() for user, found in self._by_user.items()}
+        return other
+
     def replay(self, record: UserScramCredentialRecord | RemoveUserScramCredentialRecord) -> None:
         mechanism = ScramMechanism(record.mechanism)
         if mechanism == ScramMechanism.UNKNOWN:

@@ -26,6 +26,7 @@
     ├── CorruptDataError                 bytes that are not what was written; served never
     │   ├── CorruptBatchError              names file, position and offset
     │   ├── CorruptObjectError             names the object of the log on object storage
+    │   ├── InconsistentMetadataError      a metadata record that contradicts those before it
     │   └── UnsupportedFormatError         magic 0/1 batches, unknown codec or version
     ├── ProducerError                    idempotence and fencing
     │   ├── OutOfOrderSequenceError
@@ -198,6 +199,10 @@ class CorruptBatchError(CorruptDataError):
 
 class CorruptObjectError(CorruptDataError):
     """Fields: `object`, and `position` (bytes) where it is known."""
+
+
+class InconsistentMetadataError(CorruptDataError):
+    pass
 
 
 class UnsupportedFormatError(CorruptDataError):

@@ -8,6 +8,12 @@ MAX_TOPIC_NAME_CHARACTERS = 249
 MAX_PARTITION_COUNT = 10_000
 """Partitions that one request may ask for; KIP-1073's order of magnitude, and as many folders on one disk."""
 
+MAX_PARTITION_ID = 999_999
+"""Of a partition in the metadata log. A topic's partitions are kept as a list up to the highest, 4 bytes each."""
+
+MAX_SNAPSHOT_BATCH_RECORDS = 10_000
+"""Of one batch in a snapshot of the metadata log, some 1 MB; as many as Kafka's controller writes in one batch."""
+
 MAX_BATCH_BYTES = 2**31 - 1
 """A batch's length is a signed 32-bit number in its header."""
 

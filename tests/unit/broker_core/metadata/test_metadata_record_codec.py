@@ -1,7 +1,7 @@
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker_core.coordinator.record_fields import unsigned_varint
@@ -137,11 +137,13 @@ records = st.sampled_from([(kind, v) for kind in RECORD_TYPES for v in SCHEMAS[k
 )
 
 
+@settings(max_examples=40)
 @given(records)
 def test_what_is_written_reads_back(record):
     assert decode_metadata_record(encode_metadata_record(record)) == record
 
 
+@settings(max_examples=40)
 @given(records, st.data())
 def test_a_record_that_is_cut_off_is_corrupt(record, data):
     written = encode_metadata_record(record)

@@ -4,9 +4,16 @@ import pytest
 from support.builders.builders import a_batch, a_commit_marker, a_record
 
 from broker_core.metadata.metadata_image import MetadataImage
-from broker_core.metadata.metadata_records import ProducerIdsRecord, TopicRecord
-from broker_core.metadata.metadata_replay import build_metadata_batch, replay_batches
+from broker_core.metadata.metadata_records import (
+    ClientQuotaRecord,
+    EntityData,
+    FeatureLevelRecord,
+    ProducerIdsRecord,
+    TopicRecord,
+)
+from broker_core.metadata.metadata_replay import build_metadata_batch, build_snapshot_batches, replay_batches
 from broker_core.model.exceptions import CorruptBatchError
+from broker_core.model.limits import MAX_SNAPSHOT_BATCH_RECORDS
 from broker_core.record.batch_header import read_header, write_placement
 
 
@@ -50,3 +57,21 @@ def test_nothing_new_leaves_the_offset_where_it_was():
 def test_a_record_without_a_value_is_no_metadata():
     with pytest.raises(CorruptBatchError, match="offset 0 has no value"):
         replay_batches(MetadataImage(), a_batch([a_record(value=None)]), from_offset=0)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_snapshot_has_at_most_so_many_records_in_a_batch(more):
+    image = MetadataImage()
+    image.replay(FeatureLevelRecord(name="metadata.version", feature_level=30))
+    for number in range(MAX_SNAPSHOT_BATCH_RECORDS - 1 + more):
+        entity = (EntityData(entity_type="user", entity_name=str(number)),)
+        image.replay(ClientQuotaRecord(entity=entity, key="producer_byte_rate", value=1.0, remove=False))
+    batches = list(build_snapshot_batches(image, base_offset=3, leader_epoch=7, timestamp_ms=5))
+    headers = [read_header(batch) for batch in batches]
+    assert [header.record_count for header in headers] == [MAX_SNAPSHOT_BATCH_RECORDS, 1][: 1 + more]
+    assert [header.base_offset for header in headers] == [3, 3 + MAX_SNAPSHOT_BATCH_RECORDS][: 1 + more]
+    assert {header.partition_leader_epoch for header in headers} == {7}
+    copied = MetadataImage()
+    for batch in batches:
+        replay_batches(copied, batch, from_offset=0)
+    assert copied == image
