@@ -62,6 +62,7 @@ class StagedTask:
             yield
         except BaseException:
             self.target.abort()
+            log_step(Step.TASK_GAVE_UP, **self.ids)
             raise
 
     def finish(self) -> StagedData | None:
@@ -77,18 +78,22 @@ class StagedDriver:
         self._identity = identity
 
     def take_over(self) -> None:
+        log_step(Step.PLANNING, driver_id=self._identity.driver_id)
         log_step(Step.PLANNED, driver_id=self._identity.driver_id)
 
     def commit(self, facts: BatchFacts, written: Sequence[StagedData], *, driver: None = None) -> None:
         """Raises STREAMLOG_BATCH_NOT_NEXT, and what `StagedWrites.commit_staged` raises."""
         log_step(Step.COMMITTING, driver_id=self._identity.driver_id, batch=facts.batch, tasks=len(written))
         outcome = self._log.commit_staged(written, app=self._version_of(facts))
+        decided = Step.DECIDED if outcome.is_new else Step.ALREADY_DECIDED
+        log_step(decided, driver_id=self._identity.driver_id, batch=facts.batch, commit=outcome.commit_number)
         if not outcome.is_new and outcome.last is not None and facts.batch is not None:
             self._refuse_another_history(outcome.last, facts.batch, facts.input_fingerprint)
         log_step(Step.COMMITTED, driver_id=self._identity.driver_id, batch=facts.batch)
 
     def abandon(self, written: Sequence[StagedData], *, driver: None = None) -> None:
         """Nothing is visible and nothing is open."""
+        log_step(Step.ABORTING, driver_id=self._identity.driver_id)
         log_step(Step.ABORTED, driver_id=self._identity.driver_id)
 
     def _version_of(self, facts: BatchFacts) -> AppVersion | None:

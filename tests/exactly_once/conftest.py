@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 from exactly_once.kill_orders import KillFolder
+from exactly_once.log_place import Objects
 from exactly_once.spark_process import SparkProcess
+from support.objects.s3_servers import BUCKET, versitygw
 
 from spark_streamlog.java_check import missing_java_advice
 
 HERE = Path(__file__).parent
-WITHOUT_SPARK = ("test_process_kills.py", "test_broker_kills.py")
+WITHOUT_SPARK = ("test_process_kills.py", "test_broker_kills.py", "test_object_process_kills.py")
 
 
 def pytest_collection_modifyitems(items):
@@ -64,3 +66,15 @@ def sparks(kills):
 @pytest.fixture
 def spark(sparks):
     return sparks.current()
+
+
+@pytest.fixture(scope="session")
+def versitygw_server(tmp_path_factory):
+    with versitygw(tmp_path_factory.mktemp("versitygw")) as server:
+        yield server
+
+
+@pytest.fixture
+def objects(versitygw_server, tmp_path):
+    """A log that does not exist yet, in a bucket of a real server."""
+    return Objects(f"s3://{BUCKET}/{tmp_path.name}/log", tuple(versitygw_server.options().items()))

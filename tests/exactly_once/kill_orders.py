@@ -33,6 +33,17 @@ class KillRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectRequest:
+    """A request to an object store, such as "put_if_absent commits/…" (see `injected.object_requests`), the nth one of
+    the process since the step that matches."""
+
+    request: str
+    nth: int = 1
+    when: str = "before"
+    """Or "after": the store has done it, and its answer is not processed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
     """See `injected.kill_switch`."""
 
@@ -41,6 +52,8 @@ class Kill:
     ids: Mapping[str, str] = field(default_factory=dict)
     write: Write | None = None
     request: KillRequest | None = None
+    objects: ObjectRequest | None = None
+    process: str = ""
     action: str = "kill"
     victims: str = "process"
     seconds: float = 200.0
@@ -48,13 +61,15 @@ class Kill:
 
     def as_document(self) -> dict[str, Any]:
         document: dict[str, Any] = {
-            name: getattr(self, name) for name in ("step", "nth", "action", "victims", "seconds")
+            name: getattr(self, name) for name in ("step", "nth", "process", "action", "victims", "seconds")
         }
         document["ids"] = dict(self.ids)
         if self.write is not None:
             document["write"] = asdict(self.write)
         if self.request is not None:
             document["request"] = asdict(self.request)
+        if self.objects is not None:
+            document["objects"] = asdict(self.objects)
         return document
 
     def of(self, victims: str) -> Kill:
@@ -66,6 +81,8 @@ class Kill:
             place += f", {self.write.when} write {self.write.nth} to {self.write.path}"
         elif self.request is not None:
             place += f", {self.request.when} request {self.request.nth} of {self.request.api}"
+        elif self.objects is not None:
+            place += f", {self.objects.when} {self.objects.request}, time {self.objects.nth}"
         elif self.nth > 1:
             place += f", time {self.nth}"
         return f"{self.action} {self.victims} at {place}"
@@ -78,7 +95,13 @@ class KillFolder:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
 
-    def order(self, *kills: Kill, forget_decisions: bool = False, note_writes: bool = False) -> None:
+    def order(
+        self,
+        *kills: Kill,
+        forget_decisions: bool = False,
+        note_writes: bool = False,
+        maintains_always: bool = False,
+    ) -> None:
         """Takes the place of the last order. Nobody should be at work who could still be hit by that one."""
         for old in (*self.path.glob("hit-*"), *self.path.glob("seen-*"), *self.path.glob("go")):
             old.unlink()
@@ -87,6 +110,7 @@ class KillFolder:
             "kills": [kill.as_document() for kill in kills],
             "forget_decisions": forget_decisions,
             "note_writes": note_writes,
+            "maintains_always": maintains_always,
         }
         new = self.path / "order.new"
         new.write_text(json.dumps(document))

@@ -28,7 +28,8 @@ ABORT_STEPS = ("ABORTING", "ABORTED")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """`fails`: the kills are too much for it. `without_reader`: a reader would do what is to be killed.
+    """`fails`: the kills are too much for it; None: perhaps, if the process had answered before it died.
+    `without_reader`: a reader would do what is to be killed. `maintains_always`: maintenance runs behind every commit.
 
     While a process waits at the first kill: `fenced_from_outside`, another driver takes over; `restarts_broker`, the
     broker is killed and started again.
@@ -36,11 +37,12 @@ class Run:
     """
 
     kills: tuple[Kill, ...] = ()
-    fails: bool = True
+    fails: bool | None = True
     without_reader: bool = False
     fenced_from_outside: bool = False
     restarts_broker: bool = False
     repeats_last_batch: bool = False
+    maintains_always: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,8 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 from exactly_once import sink_process
-from exactly_once.log_place import LogPlace, open_log, options_of
-from exactly_once.numbered_rows import COLUMNS, SOURCE, SOURCE_PARTITIONS, TARGET
+from exactly_once.log_place import SOURCE, LogPlace, open_log, options_of, target_of
+from exactly_once.numbered_rows import COLUMNS, SOURCE_PARTITIONS
 from exactly_once.spark_process import QueryFailed
 from fuzz.worker_process import LoopingProcess, is_running
 
@@ -75,7 +75,7 @@ class Undisturbed:
 class Attempts:
     """Of one task. `message` is what the first one to return told."""
 
-    rows: list[tuple[str, bytes]]
+    rows: list[sink_process.Row]
     next_attempt: int = 0
     running: list[LoopingProcess] = field(default_factory=list)
     message: bytes | None = None
@@ -152,7 +152,7 @@ class MicroBatches:
     ) -> None:
         """All that there is, or so many batches at most. Raises QueryFailed."""
         folder = Path(checkpoint)
-        options = options_of(directory) | {"topic": TARGET}
+        options = options_of(directory)
         if self._tells_checkpoint:
             options["checkpointLocation"] = checkpoint
         query_id = _query_id(folder)
@@ -164,7 +164,7 @@ class MicroBatches:
             for batch in range(first, first + (batch_count or 1 << 30)):
                 if not plan_batch(cluster, folder, batch, max_offsets):
                     return
-                self._run_batch(options, query_id, batch, _rows_of(cluster, folder, batch))
+                self._run_batch(options, query_id, batch, _rows_of(cluster, directory, folder, batch))
                 (folder / "commits" / str(batch)).write_text("v1\n{}")
 
     def _run_batch(self, options: dict[str, str], query_id: str, batch: int, rows: list[list[Any]]) -> None:
@@ -295,11 +295,15 @@ def ends_of(folder: Path, batch: int) -> dict[int, int]:
     return {int(number): end for number, end in document[SOURCE].items()}
 
 
-def _rows_of(cluster: Any, folder: Path, batch: int) -> list[list[tuple[str, bytes]]]:
-    """Of each partition: key, and where the row stands."""
+def _rows_of(cluster: Any, place: LogPlace, folder: Path, batch: int) -> list[list[sink_process.Row]]:
+    """Of each partition: the topic of the copy, key, and where the row stands."""
     starts, ends = ends_of(folder, batch - 1), ends_of(folder, batch)
     return [
-        list(_read(cluster, TopicPartition(SOURCE, number), starts.get(number, 0), end)) for number, end in ends.items()
+        [
+            (target_of(place, key), key, value)
+            for key, value in _read(cluster, TopicPartition(SOURCE, number), starts.get(number, 0), end)
+        ]
+        for number, end in ends.items()
     ]
 
 

@@ -1,8 +1,8 @@
 """The rows of the kill matrix, and what must be true of their copy.
 
-A row of the topic `in` has a key, and as its value its number among the rows of this key. Its copy in `out` has the
-same key and says where the row stood: `number|partition|offset`. So a copy tells by itself whether it came twice,
-whether it is in order and, by the checkpoint, in which micro-batch it was.
+A row of the topic `in` has a key, and as its value its number among the rows of this key. Its copy in `out` (or in the
+second topic that `log_place` names) has the same key and says where the row stood: `number|partition|offset`. So a copy
+tells by itself whether it came twice, whether it is in order and, by the checkpoint, in which micro-batch it was.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
-from exactly_once.log_place import LogPlace, open_log
+from exactly_once.log_place import SOURCE, LogPlace, Objects, open_log, targets_of
 
 from broker_core.cluster import Cluster
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
@@ -22,7 +22,6 @@ from broker_core.model.transaction_state import TransactionState
 from broker_core.record.columns import AbortedFilter, decode, partition_for_key
 from broker_core.topic_producer import TopicProducer, describe_existing
 
-SOURCE, TARGET = "in", "out"
 SOURCE_PARTITIONS, TARGET_PARTITIONS = 3, 4
 KEYS = [
     [
@@ -48,6 +47,7 @@ class Copy:
     number: int
     source_partition: int
     source_offset: int
+    topic: str
     partition: int
     offset: int
 
@@ -62,7 +62,8 @@ class NumberedRows:
         self.source: list[list[tuple[str, int]]] = [[] for _ in range(SOURCE_PARTITIONS)]
         """What the first topic holds, by partition: key and number of each row, in offset order."""
         self._cluster = open_log(place, create=True)
-        for name, partition_count in ((SOURCE, SOURCE_PARTITIONS), (TARGET, TARGET_PARTITIONS)):
+        for name in (SOURCE, *targets_of(place)):
+            partition_count = SOURCE_PARTITIONS if name == SOURCE else TARGET_PARTITIONS
             # The rows are of 1970, for all that a broker knows.
             self._cluster.create_topic(name, partition_count=partition_count, configs={"retention.ms": "-1"})
 
@@ -90,7 +91,7 @@ class NumberedRows:
 
     def problems(self, *, is_source_order_kept: bool = True) -> list[str]:
         """What is wrong with the whole copy, once nobody writes any more. Empty: nothing."""
-        copies = [copy_of(row) for row in CommittedReader(self._cluster).read_on()]
+        copies = [copy_of(row) for row in CommittedReader(self._cluster, targets_of(self.place)).read_on()]
         wanted = Counter(self.expected())
         found = Counter((copy.key, copy.number) for copy in copies)
         return [
@@ -102,7 +103,10 @@ class NumberedRows:
         ]
 
     def leftovers(self) -> Iterable[str]:
-        """Transactions that nobody has ended, and partitions whose readers they hold back."""
+        """Transactions that nobody has ended, and partitions whose readers they hold back. On object storage there are
+        none."""
+        if isinstance(self.place, Objects):
+            return
         for one in self._cluster.list_transactions(states=UNDER_WAY):
             yield f"{one.transactional_id} is still {one.state.label}"
         for name, topic in self._cluster.describe_topics().items():
@@ -119,17 +123,23 @@ class NumberedRows:
 class StoredRow:
     key: str
     value: bytes
+    topic: str
     partition: int
     offset: int
 
 
 class CommittedReader:
-    """Reads the target topic as a read-committed consumer does: on and on, each partition from where it was."""
+    """Reads the topics as a read-committed consumer does: on and on, each partition from where it was."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, topics: Iterable[str]) -> None:
         self._cluster = cluster
-        self._offsets = dict.fromkeys((TopicPartition(TARGET, number) for number in range(TARGET_PARTITIONS)), 0)
+        partitions = [TopicPartition(topic, number) for topic in topics for number in range(TARGET_PARTITIONS)]
+        self._offsets = dict.fromkeys(partitions, 0)
         self._aborted = {partition: AbortedFilter() for partition in self._offsets}
+
+    @property
+    def partitions(self) -> Iterable[TopicPartition]:
+        return self._offsets
 
     def read_on(self) -> list[StoredRow]:
         """What has become readable since, partition by partition in offset order."""
@@ -148,30 +158,30 @@ class CommittedReader:
             ).record_batch.to_pydict()
             self._offsets[partition] = fetched.next_offset
             for where, key, value in zip(decoded["offset"], decoded["key"], decoded["value"], strict=True):
-                yield StoredRow(key.decode(), value, partition.partition, where)
+                yield StoredRow(key.decode(), value, partition.topic, partition.partition, where)
 
 
 def committed_values(place: LogPlace) -> list[bytes]:
     """Of all that a read-committed consumer sees."""
     with closing(open_log(place)) as cluster:
-        return [row.value for row in CommittedReader(cluster).read_on()]
+        return [row.value for row in CommittedReader(cluster, targets_of(place)).read_on()]
 
 
 def copy_of(row: StoredRow) -> Copy:
     number, source_partition, source_offset = map(int, row.value.split(b"|"))
-    return Copy(row.key, number, source_partition, source_offset, row.partition, row.offset)
+    return Copy(row.key, number, source_partition, source_offset, row.topic, row.partition, row.offset)
 
 
 def order_problems(copies: Collection[Copy], *, is_source_order_kept: bool) -> list[str]:
     """`copies` in the order in which they were read. Rows that come twice are no matter of order."""
     found = []
     last_numbers: dict[str, int] = {}
-    last_offsets: dict[tuple[int, int], int] = {}
+    last_offsets: dict[tuple[str, int, int], int] = {}
     for copy in copies:
         if copy.number < last_numbers.get(copy.key, -1):
             found.append(f"{copy} comes behind number {last_numbers[copy.key]}")
         last_numbers[copy.key] = copy.number
-        stretch = (copy.partition, copy.source_partition)
+        stretch = (copy.topic, copy.partition, copy.source_partition)
         if is_source_order_kept and copy.source_offset < last_offsets.get(stretch, -1):
             found.append(f"{copy} comes behind offset {last_offsets[stretch]} of the same input partition")
         last_offsets[stretch] = copy.source_offset

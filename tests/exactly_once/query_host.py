@@ -20,35 +20,43 @@ import traceback
 WAIT_SECONDS = 240
 
 
-def copy_stream(spark, *, directory, checkpoint, max_offsets, keys_shuffled=False):
-    """Copies `in` to `out` until nothing is left. A copied row says where the row stood."""
-    rows = _rows_with_their_places(spark, directory, max_offsets)
+def copy_stream(
+    spark, *, directory, checkpoint, max_offsets, options=None, targets=("out",), keys_shuffled=False, **sink
+):
+    """Copies `in` to `out`, or by key to two topics, until nothing is left. A copied row says where the row stood.
+
+    `options` are for source and sink, `sink` for the sink alone.
+    """
+    rows = _rows_with_their_places(spark, directory, max_offsets, options, targets)
     if keys_shuffled:
         rows = rows.repartition(3, "key")
-    writer = rows.writeStream.format("streamlog").option("topic", "out")
+    writer = rows.writeStream.format("streamlog").options(**(options or {}), **sink)
     _run_to_the_end(writer.option("checkpointLocation", checkpoint), directory)
 
 
-def copy_by_foreach_batch(spark, *, directory, checkpoint, max_offsets):
+def copy_by_foreach_batch(spark, *, directory, checkpoint, max_offsets, options=None, targets=("out",)):
     """The same by batch writes, each with the pair that says which one it is."""
 
     def write(rows, batch):
-        pair = {"txnAppId": "copier", "txnVersion": batch}
-        rows.write.format("streamlog").option("topic", "out").options(**pair).mode("append").save(directory)
+        pair = {"txnAppId": "copier", "txnVersion": batch, **(options or {})}
+        rows.write.format("streamlog").options(**pair).mode("append").save(directory)
 
-    writer = _rows_with_their_places(spark, directory, max_offsets).writeStream.foreachBatch(write)
+    writer = _rows_with_their_places(spark, directory, max_offsets, options, targets).writeStream.foreachBatch(write)
     _run_to_the_end(writer.option("checkpointLocation", checkpoint))
 
 
-def _rows_with_their_places(spark, directory, max_offsets):
+def _rows_with_their_places(spark, directory, max_offsets, options, targets):
+    number = "CAST(substring(CAST(key AS STRING), 5) AS INT)"
+    topic = f"element_at(array({', '.join(map(repr, targets))}), {number} % {len(targets)} + 1) AS topic"
     return (
         spark.readStream.format("streamlog")
         .option("subscribe", "in")
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", max_offsets)
         .option("smallBatchOffsets", 0)  # what dies are tasks: none is spared by the process that plans
+        .options(**(options or {}))
         .load(directory)
-        .selectExpr("key", "concat_ws('|', CAST(value AS STRING), partition, offset) AS value")
+        .selectExpr(topic, "key", "concat_ws('|', CAST(value AS STRING), partition, offset) AS value")
     )
 
 
@@ -69,6 +77,11 @@ def copy_numbers(spark, *, directory, checkpoint, **options):
 
 def count_rows(spark, *, directory, topic):
     return spark.read.format("streamlog").option("subscribe", topic).load(directory).count()
+
+
+def entries_seen_by_tasks(spark, *, folder, tasks=4):
+    """What each of some tasks finds in a folder of its machine."""
+    return spark.sparkContext.parallelize(range(tasks), tasks).map(lambda _: os.listdir(folder)).collect()
 
 
 def write_batch(spark, *, directory, count, word, tasks=3, **options):

@@ -6,6 +6,7 @@ over. Each sends one answer, (kind, value), and ends; the kind "failed" comes wi
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -19,8 +20,12 @@ from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from spark_streamlog.data_source import StreamlogDataSource
 
-SCHEMA = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-ARROW_SCHEMA = pa.schema([("key", pa.string()), ("value", pa.binary())])
+Row = tuple[str, str, bytes]
+"""Topic, key, value."""
+SCHEMA = StructType(
+    [StructField("topic", StringType()), StructField("key", StringType()), StructField("value", BinaryType())]
+)
+ARROW_SCHEMA = pa.schema([("topic", pa.string()), ("key", pa.string()), ("value", pa.binary())])
 ROWS_PER_APPEND = 3
 
 pa.array(["x"])  # pyarrow imports pandas now, not in each process that is forked from the one that imports this
@@ -42,7 +47,7 @@ def write(
     kill_folder: Path,
     pickled_writer: bytes,
     context: Mapping[str, Any],
-    rows: Sequence[tuple[str, bytes]],
+    rows: Sequence[Row],
 ) -> None:
     """Answers ("written", the message to the driver)."""
     kill_switch.install(str(kill_folder))
@@ -51,7 +56,7 @@ def write(
     # So small that a task appends several times.
     writer._options = replace(writer._options, producer=replace(writer._options.producer, gather_bytes=1))
     batches = (
-        pa.RecordBatch.from_pylist([{"key": key, "value": value} for key, value in some], schema=ARROW_SCHEMA)
+        pa.RecordBatch.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in some], schema=ARROW_SCHEMA)
         for some in (rows[first : first + ROWS_PER_APPEND] for first in range(0, len(rows), ROWS_PER_APPEND))
     )
     try:
@@ -79,4 +84,12 @@ def end(
     except Exception as error:
         connection.send(("failed", str(error)))
     else:
+        _finish_maintenance()
         connection.send(("ended", None))
+
+
+def _finish_maintenance() -> None:
+    """Spark's process stays for a while, and what it began behind its commit goes on."""
+    for thread in threading.enumerate():
+        if thread.name == "streamlog-object-maintenance":
+            thread.join()

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from exactly_once.injected.kill_switch import WATCHED_FROM_START
 from support.spark.spark_session import SHORT_LIVED, environment_for_workers
 
 HERE = Path(__file__).parent
@@ -34,7 +35,7 @@ def environment_with_kills(kill_folder: Path) -> dict[str, str]:
     """What the processes of Spark inherit, so that all their Python processes carry a kill switch."""
     environment = os.environ | environment_for_workers()
     environment["PYTHONPATH"] = os.pathsep.join([str(HERE / "injected"), environment["PYTHONPATH"]])
-    return environment | {"STREAMLOG_KILL_FOLDER": str(kill_folder)}
+    return environment | {"STREAMLOG_KILL_FOLDER": str(kill_folder), WATCHED_FROM_START: "yes"}
 
 
 class QueryFailed(Exception):

@@ -44,7 +44,8 @@ def why_no_mounts_of_their_own() -> str | None:
 class StandaloneCluster:
     """`folder` is that of the kills, in the executors too. `environment` is what a driver needs, besides `master`.
 
-    `not_shared` is a folder of the driver in whose place each worker, with its executors, has an empty one.
+    `not_shared` is a folder of the driver in whose place each worker, with its executors, has an empty one; nor do the
+    workers see each other's folders then.
     """
 
     def __init__(self, folder: Path, *, not_shared: Path | None = None) -> None:
@@ -53,17 +54,17 @@ class StandaloneCluster:
         self._folder = folder
         self._not_shared = not_shared
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._workers: dict[int, subprocess.Popen[bytes]] = {}
         self.master = ""
 
     def __enter__(self) -> StandaloneCluster:
         try:
             log = self._start("master", "master.Master", HOSTS[0], "--port", "0")
             self.master = self._wait_for(log, r"Starting Spark master at (\S+)")
-            for number, host in enumerate(HOSTS):
-                work = str(self._folder / f"work-{number}")
-                arguments = ("--cores", "1", "--memory", "1g", "--work-dir", work, self.master)
-                log = self._start(f"worker-{number}", "worker.Worker", host, *arguments, prefix=self._own_mounts())
-                self._wait_for(log, "(registered with)")
+            for number in range(len(HOSTS)):
+                self._work_of(number).mkdir()
+            for number in range(len(HOSTS)):
+                self._start_worker(number)
         except BaseException:
             self._stop()
             raise
@@ -72,12 +73,34 @@ class StandaloneCluster:
     def __exit__(self, *_: object) -> None:
         self._stop()
 
-    def _own_mounts(self) -> Sequence[str]:
-        """What is put before a command that shall not see the driver's folder."""
+    def kill_worker(self, number: int) -> None:
+        """The worker and its executors die, and another worker takes its place."""
+        worker = self._workers.pop(number)
+        self._processes.remove(worker)
+        executors = _descendants(worker.pid)
+        for pid in (worker.pid, *executors):
+            os.kill(pid, signal.SIGKILL)
+        worker.wait(30)
+        self._start_worker(number)
+
+    def _start_worker(self, number: int) -> None:
+        arguments = ("--cores", "1", "--memory", "1g", "--work-dir", str(self._work_of(number)), self.master)
+        log = self._start(
+            f"worker-{number}", "worker.Worker", HOSTS[number], *arguments, prefix=self._own_mounts(number)
+        )
+        self._workers[number] = self._processes[-1]
+        self._wait_for(log, "(registered with)")
+
+    def _work_of(self, number: int) -> Path:
+        return self._folder / f"work-{number}"
+
+    def _own_mounts(self, number: int) -> Sequence[str]:
+        """What is put before the command of a worker that shall not see the driver's folder."""
         if self._not_shared is None:
             return ()
-        mount = f"mount -t tmpfs none {shlex.quote(str(self._not_shared))}"
-        return ("unshare", "--mount", "sh", "-c", f'{mount} && exec "$@"', "sh")
+        hidden = [self._not_shared, *(self._work_of(other) for other in range(len(HOSTS)) if other != number)]
+        mounts = " && ".join(f"mount -t tmpfs none {shlex.quote(str(folder))}" for folder in hidden)
+        return ("unshare", "--mount", "sh", "-c", f'{mounts} && exec "$@"', "sh")
 
     def _start(self, name: str, kind: str, host: str, *arguments: str, prefix: Sequence[str] = ()) -> Path:
         path = self._folder / f"{name}.log"
@@ -111,3 +134,18 @@ class StandaloneCluster:
         for process in self._processes:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait(30)
+
+
+def _descendants(pid: int) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue  # it has ended meanwhile
+            children.setdefault(parent, []).append(int(entry.name))
+    found = list(children.get(pid, []))
+    for one in found:
+        found += children.get(one, [])
+    return found

@@ -94,7 +94,7 @@ def test_a_write_with_an_application_id_and_a_version_is_there_once(spark, rows,
 @pytest.mark.long
 def test_foreach_batch_with_the_pair_copies_each_row_once(spark, tmp_path, kills):
     matrix = KillMatrix(tmp_path, kills, query="copy_by_foreach_batch")
-    matrix.watch(WatchingReader(matrix.place, matrix.checkpoint, decision_group="streamlog-sink-copier/out"))
+    matrix.watch(WatchingReader(matrix.place, matrix.checkpoint, decision_group="streamlog-sink-copier"))
     try:
         for kill in (
             Kill(step="PLANNED"),

@@ -3,21 +3,27 @@
 For each row: it never came before; it comes behind the earlier rows of its key and of its input partition; and its
 micro-batch is decided. The batch is found in the checkpoint (`offsets/<batch>` says where each batch ends), the
 decision in the log, asked for after the row was read.
+
+On object storage a look at all partitions of both topics is at one instant of the log. There the rows of a batch that
+a look finds must be all rows of that batch.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
-from exactly_once.log_place import LogPlace, open_log
-from exactly_once.numbered_rows import SOURCE, CommittedReader, Copy, copy_of, order_problems
+from exactly_once.log_place import SOURCE, LogPlace, Objects, open_log, targets_of
+from exactly_once.numbered_rows import CommittedReader, Copy, copy_of, order_problems
 from fuzz.worker_process import LoopingProcess
 
-from broker_core.model.identifiers import TopicPartition
+from broker_core.cluster import Cluster
+from broker_core.model.identifiers import OffsetSpec, TopicPartition
 
 DECISION_PARTITION = TopicPartition("__consumer_offsets", 0)
 POLL_SECONDS = 0.01
@@ -69,29 +75,55 @@ def _watch(
     is_source_order_kept: bool,
 ) -> None:
     cluster = open_log(place)
-    reader = CommittedReader(cluster)
+    reader = CommittedReader(cluster, targets_of(place))
+    look, last_decided = _look, _last_decided
+    if isinstance(place, Objects):
+        look, last_decided = _look_at_one_instant, _last_version
     batches = CheckpointedBatches(checkpoints, decision_group)
     seen: dict[tuple[int, int], Copy] = {}
     problems: list[str] = []
     is_last_look = False
     while True:
-        copies = [copy_of(row) for row in reader.read_on()]
+        copies = look(cluster, reader)
         if copies:
-            found = cluster.fetch_offsets(batches.decision_group(), [DECISION_PARTITION])
-            decided = found[DECISION_PARTITION].offset if found else -1
+            decided = last_decided(cluster, batches.decision_group())
+            row_counts: Counter[int] = Counter()
             for copy in copies:
-                place = (copy.source_partition, copy.source_offset)
-                if place in seen:
-                    problems.append(f"{copy} was there before: {seen[place]}")
-                batch = batches.batch_of(*place)
+                origin = (copy.source_partition, copy.source_offset)
+                if origin in seen:
+                    problems.append(f"{copy} was there before: {seen[origin]}")
+                batch = batches.batch_of(*origin)
+                row_counts[batch] += 1
                 if batch > decided:
                     problems.append(f"{copy} is of batch {batch}, and batch {decided} is the last one decided")
-                seen[place] = copy
+                seen[origin] = copy
+            if isinstance(place, Objects):
+                problems += batches.torn(row_counts)
         if is_last_look:
             problems += order_problems(list(seen.values()), is_source_order_kept=is_source_order_kept)
             connection.send((len(seen), problems[:KEPT_PROBLEMS]))
             return
         is_last_look = connection.poll(POLL_SECONDS) and _is_stopped(connection)
+
+
+def _look(cluster: Cluster, reader: CommittedReader) -> list[Copy]:
+    return [copy_of(row) for row in reader.read_on()]
+
+
+def _look_at_one_instant(cluster: Any, reader: CommittedReader) -> list[Copy]:
+    with cluster.one_look():
+        cluster.list_offsets(dict.fromkeys(reader.partitions, OffsetSpec.LATEST))
+        return _look(cluster, reader)
+
+
+def _last_decided(cluster: Cluster, group: str) -> int:
+    found = cluster.fetch_offsets(group, [DECISION_PARTITION])
+    return found[DECISION_PARTITION].offset if found else -1
+
+
+def _last_version(cluster: Any, group: str) -> int:
+    found = cluster.last_version(group)
+    return -1 if found is None else found.version
 
 
 def _is_stopped(connection: Connection) -> bool:
@@ -125,6 +157,14 @@ class CheckpointedBatches:
             if offset < self._ends[number].get(partition, 0):
                 return number
             number += 1
+
+    def torn(self, row_counts: Mapping[int, int]) -> Iterator[str]:
+        """Batches of which a look has found some of the rows, or some twice."""
+        for batch, count in row_counts.items():
+            before = self._ends[batch - 1] if batch else {}
+            whole = sum(end - before.get(partition, 0) for partition, end in self._ends[batch].items())
+            if count != whole:
+                yield f"a look has found {count} of {whole} rows of batch {batch}"
 
     def _read(self, number: int) -> dict[int, int]:
         # The first line is a version, the second one Spark's own; one line a source follows.

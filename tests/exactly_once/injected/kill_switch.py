@@ -4,7 +4,8 @@ The steps come as log records of the sink (`spark_streamlog.exactly_once.steps`)
 install, in this process and, by the fork, in those that it forks. Nothing of the product is imported before it logs a
 step. A folder says what to do and keeps what was done:
 
-    order.json      {"id": text, "kills": [kill, ...], "forget_decisions": false, "note_writes": false}
+    order.json      {"id": text, "kills": [kill, ...], "forget_decisions": false, "note_writes": false,
+                     "maintains_always": false}
     hit-<i>         kill number i was carried out: where, and on whom
     seen-<i>-<k>    the k-th time that the step of kill i came by, in whatever process
     steps.jsonl     every step that any process passed, in order
@@ -17,6 +18,9 @@ Each kill is carried out once, and of several that are due at one point the firs
     write       {"path": regular expression, "nth": 1, "when": "before" | "torn" | "after"}: from the step on, the
                 process dies at its nth write to such a file instead of at the step
     request     {"api": regular expression, "nth": 1, "when": "before" | "after"}: the same for requests to a broker
+    objects     {"request": regular expression, "nth": 1, "when": "before" | "after"}: the same for requests to an
+                object store, see `object_requests`. With the step "" from the start of a process that is watched
+    process     regular expression that the process's command line must match
     action      "kill" (SIGKILL), "stop" (SIGSTOP: a zombie that may be woken), "wait" (for the file `go`), "go"
                 (makes it) or "raise" (an error in the process)
     victims     "process": the one that passes the step; "executor": the JVM above it, too; "driver": that JVM, the
@@ -33,9 +37,18 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+if __package__:
+    from exactly_once.injected import object_requests
+else:
+    import object_requests
+
 STEP_LOGGER = "spark_streamlog.exactly_once"
+WATCHED_FROM_START = "STREAMLOG_WATCH_OBJECTS"
+"""The variable of processes that are watched before they pass a step: those of the source pass none."""
 BEGINNINGS = ("PLANNING", "TASK_STARTED", "COMMITTING", "ABORTING")
 """The first step of each thing that a process does for a sink."""
 
@@ -58,7 +71,9 @@ class KillSwitch(logging.Handler):
         self._notes_writes = False
         self._watches_writes = False
         self._watches_requests = False
+        self._watches_objects = False
         self._has_forgotten = False
+        self._seen_from_start: Counter[tuple[str, int]] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
         step = record.step.name
@@ -73,21 +88,25 @@ class KillSwitch(logging.Handler):
             return
         if order.get("forget_decisions"):
             self._forget_decisions()
+        if step in BEGINNINGS and "broker_core.object_cluster" in sys.modules:
+            object_requests.set_maintenance(is_always=bool(order.get("maintains_always")))
         self._notes_writes = bool(order.get("note_writes"))
         if self._notes_writes:
             self._watch_writes()
         for number, kill in enumerate(order.get("kills", [])):
-            if not self._is_done(number) and _is_meant(kill, step, fields):
+            if not self._is_done(number) and _is_meant(kill, step, fields) and _is_in(kill):
                 self._step_came_by(number, kill, step=step, **fields)
 
     def _step_came_by(self, number: int, kill: dict, **where: str) -> None:
-        if "write" in kill or "request" in kill:
+        if "write" in kill or "request" in kill or "objects" in kill:
             self._armed[number] = kill
             self._seen[number] = 0
             if "write" in kill:
                 self._watch_writes()
-            else:
+            elif "request" in kill:
                 self._watch_requests()
+            else:
+                self.watch_objects()
         elif self._coming(number) == kill.get("nth", 1):
             self._carry_out(number, kill, **where)
 
@@ -201,6 +220,35 @@ class KillSwitch(logging.Handler):
 
         BrokerConnection.ask = watched_ask
 
+    def watch_objects(self) -> None:
+        if not self._watches_objects:
+            self._watches_objects = True
+            object_requests.watch(self._due_at_object_request)
+
+    @contextmanager
+    def _due_at_object_request(self, request: str) -> Iterator[None]:
+        number, kill = self._due_at("objects", "request", request)
+        if kill is None:
+            number, kill = self._due_from_start(request)
+        when = "" if kill is None else kill["objects"]["when"]
+        if when == "before":
+            self._carry_out(number, kill, objects=request, when=when)
+        yield
+        if when == "after":
+            self._carry_out(number, kill, objects=request, when=when)
+
+    def _due_from_start(self, request: str) -> tuple[int, dict | None]:
+        order = self._order()
+        for number, kill in enumerate(order.get("kills", [])):
+            if kill["step"] or self._is_done(number) or not _is_in(kill):
+                continue
+            if re.search(kill["objects"]["request"], request):
+                seen = (order["id"], number)
+                self._seen_from_start[seen] += 1
+                if self._seen_from_start[seen] == kill["objects"]["nth"]:
+                    return number, kill
+        return -1, None
+
     def _due_at(self, kind: str, pattern: str, place: str) -> tuple[int, dict | None]:
         if self._armed and self._order().get("id") != self._order_id:
             self._armed.clear()
@@ -218,8 +266,11 @@ class KillSwitch(logging.Handler):
         if self._has_forgotten:
             return
         self._has_forgotten = True
-        from spark_streamlog.exactly_once import sink_driver, task_transaction
+        from spark_streamlog.exactly_once import sink_driver, staged_sink, task_transaction
 
+        assert staged_sink.committed_version and staged_sink.StagedDriver._version_of
+        staged_sink.committed_version = lambda *_, **__: None
+        staged_sink.StagedDriver._version_of = lambda *_: None
         for module in (sink_driver, task_transaction):
             assert module.find_decision
             module.find_decision = lambda *_, **__: None
@@ -229,6 +280,11 @@ def _is_meant(kill: dict, step: str, fields: dict[str, str]) -> bool:
     if kill["step"] not in (step, "*"):
         return False
     return all(re.search(pattern, fields.get(name, "")) for name, pattern in kill.get("ids", {}).items())
+
+
+def _is_in(kill: dict) -> bool:
+    """Whether it is meant for a process with this command line."""
+    return re.search(kill.get("process", ""), " ".join(sys.orig_argv)) is not None
 
 
 def _victims(kind: str) -> list[int]:
