@@ -42,6 +42,7 @@ _PROVIDER_OPTIONS: Final[dict[str, dict[str, str]]] = {
         "object.path.style": "",
     },
     "gs": {
+        "object.endpoint": "base_url",
         "object.service.account.key": "service_account_key",
         "object.service.account.path": "service_account_path",
     },

@@ -143,7 +143,8 @@ def _words(text: str, body: str, settings: StoreSettings) -> str:
     for pattern, group in ((_CODE, "code"), (_MESSAGE, "message")):
         match = pattern.search(body)
         if match:
-            parts.append(match[group])
+            # Azure adds lines with its own ids.
+            parts.append(match[group].split("\n", 1)[0])
     words = _KEY.sub("…", _QUERY.sub("?…", " ".join(parts)))
     for secret in settings.secrets:
         words = words.replace(secret, "…")

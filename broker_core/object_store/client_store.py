@@ -28,6 +28,8 @@ PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 3
 _COALESCED_GAP_BYTES: Final = 64 * 1024
 _LIST_CHUNK: Final = 1000
+_VERSIONS: Final = {"gs": "version"}
+"""What the library calls the text that a conditional replacement names. GCS compares generations, not ETags."""
 
 
 def open_client_store(settings: StoreSettings) -> ClientStore:
@@ -73,6 +75,7 @@ class ClientStore:
         self._settings = settings
         self._library = library
         self._store = store
+        self._version: Final = _VERSIONS.get(settings.provider, "e_tag")
 
     def __repr__(self) -> str:
         return f"ClientStore({self._settings.url})"
@@ -84,7 +87,7 @@ class ClientStore:
     def get(self, path: str) -> StoredObject:
         with self._translated(path, is_write=False):
             found = self._library.get(self._store, path)
-            return StoredObject(data=memoryview(found.bytes()).cast("B"), etag=str(found.meta["e_tag"] or ""))
+            return StoredObject(data=memoryview(found.bytes()).cast("B"), etag=str(found.meta[self._version] or ""))
 
     def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         if not ranges:
@@ -110,7 +113,7 @@ class ClientStore:
     def put_if_matches(self, path: str, data: Buffer, etag: str) -> str:
         with self._translated(path, is_write=True):
             try:
-                return self._etag(self._library.put(self._store, path, data, mode={"e_tag": etag}), path)
+                return self._etag(self._library.put(self._store, path, data, mode={self._version: etag}), path)
             except FileNotFoundError as error:
                 raise ObjectPreconditionError(f"{self.url}/{path} does not exist", object=path) from error
 
@@ -150,10 +153,11 @@ class ClientStore:
         return None
 
     def _etag(self, result: Any, path: str) -> str:
-        etag = result["e_tag"]
+        etag = result[self._version]
         if not etag:
             raise ObjectStoreUnsuitableError(
-                f"{self.url}: the store gives no ETag for {path}, which conditional writes need", url=self.url
+                f"{self.url}: the store gives no ETag (GCS: no generation) for {path}, which conditional writes need",
+                url=self.url,
             )
         return str(etag)
 

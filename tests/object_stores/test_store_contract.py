@@ -6,6 +6,7 @@ import threading
 from functools import partial
 
 import pytest
+from object_stores.conftest import place_on
 from support.objects.in_memory_objects import InMemoryObjects
 
 from broker_core.model.exceptions import ObjectNotFoundError, ObjectPreconditionError
@@ -21,16 +22,12 @@ def store(place):
     store.close()
 
 
-@pytest.fixture(params=["versitygw", "moto", "folder", "memory"])
+@pytest.fixture(params=["versitygw", "moto", "azurite", "gcs", "folder", "memory"])
 def either_store(request, new_url, tmp_path):
     if request.param == "memory":
         yield InMemoryObjects()
         return
-    if request.param == "folder":
-        place = (f"objects://{tmp_path}/log", {})
-    else:
-        place = (new_url, request.getfixturevalue(f"{request.param}_server").options())
-    store = open_store(*place)
+    store = open_store(*place_on(request.param, request, new_url, tmp_path))
     yield store
     store.close()
 

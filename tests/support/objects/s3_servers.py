@@ -68,7 +68,7 @@ def versitygw(folder: Path) -> Iterator[S3Server]:
     output = (folder / "output").open("wb")
     process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, cwd=folder)
     try:
-        if not _answers(port, process):
+        if not answers(port, process):
             pytest.skip(f"versitygw does not start: {(folder / 'output').read_text()[-500:]}")
         yield S3Server(name="versitygw", port=port, keeps_keys=True)
     finally:
@@ -107,7 +107,8 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def _answers(port: int, process: subprocess.Popen) -> bool:
+def answers(port: int, process: subprocess.Popen) -> bool:
+    """Whether the process, while it lives, comes to listen on the port."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         try:

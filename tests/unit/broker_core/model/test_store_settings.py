@@ -85,6 +85,13 @@ def test_an_option_that_is_wrong_is_named(options, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "name"), [("s3://b/p", "endpoint"), ("az://c/p", "endpoint"), ("gs://b/p", "base_url")]
+)
+def test_an_endpoint_is_named_as_the_library_does_for_each_provider(url, name):
+    assert parse_store_settings(url, {"object.endpoint": "https://h"}).config == {name: "https://h"}
+
+
 def test_no_secret_is_shown():
     secrets = {
         "object.secret.access.key": "topsecret1",
