@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-HIT_SECONDS = 200
+HIT_SECONDS = 280
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ import os
 import sys
 import traceback
 
-WAIT_SECONDS = 240
+WAIT_SECONDS = 560
 
 
 def copy_stream(

@@ -18,8 +18,9 @@ from exactly_once.injected.kill_switch import WATCHED_FROM_START
 from support.spark.spark_session import SHORT_LIVED, environment_for_workers
 
 HERE = Path(__file__).parent
-START_SECONDS = 120
-CALL_SECONDS = 280
+START_SECONDS = 280
+CALL_SECONDS = 600
+"""Of queries that last seconds where the machine is not busy."""
 CONF = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",

@@ -90,9 +90,7 @@ class XmlRequest(BaseHTTPRequestHandler):
             found = self.server.objects.get(name)
             wanted = self.headers.get("x-goog-if-generation-match")
             if wanted is not None and int(wanted) != (found.generation if found else 0):
-                self._refuse(
-                    412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold."
-                )
+                self._refuse(412, "PreconditionFailed", "A pre-condition does not hold.")
                 return
             stored = self.server.store(name, body)
         self._answer(200, headers=_headers_of(stored))
