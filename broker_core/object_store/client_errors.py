@@ -38,6 +38,7 @@ _NO_ACCESS: Final = frozenset(
         *("RequestTimeTooSkewed", "AuthorizationFailure", "InvalidSecurity", "AccountProblem", "XAdminUserNotFound"),
     }
 )
+_EXPIRED: Final = frozenset({"ExpiredToken", "TokenRefreshRequired", "ExpiredTokenException"})
 _MACHINE_ROLE: Final = re.compile(
     r"[A-Z] http://(?:169\.254\.(?:169\.254|170\.2|170\.23)|metadata\.google\.internal|metadata)[:/]"
 )
@@ -100,6 +101,12 @@ def _judged(
         return ObjectStoreUnsuitableError, (
             f"{{url}}: the bucket is not in {said}: {{what}}. Set object.region to the bucket's region"
             " (or the variable AWS_REGION of the driver and the executors; without either it is us-east-1)."
+        )
+    if code in _EXPIRED:
+        fresh = "object.session.token and " if settings.provider == "s3" else ""
+        return ObjectPermissionError, (
+            f"{{place}} may not be {'written' if is_write else 'read'}: the credentials have expired: {{what}}. Set"
+            f" fresh ones by {fresh}{_CREDENTIALS[settings.provider]}. Nothing that was committed is lost."
         )
     if (
         name in ("PermissionDeniedError", "UnauthenticatedError")

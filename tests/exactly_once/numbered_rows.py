@@ -1,8 +1,9 @@
 """The rows of the kill matrix, and what must be true of their copy.
 
 A row of the topic `in` has a key, and as its value its number among the rows of this key. Its copy in `out` (or in the
-second topic that `log_place` names) has the same key and says where the row stood: `number|partition|offset`. So a copy
-tells by itself whether it came twice, whether it is in order and, by the checkpoint, in which micro-batch it was.
+second topic that `log_place` names) has the same key and says where the row stood: `number|partition|offset`, perhaps
+with padding behind it. So a copy tells by itself whether it came twice, whether it is in order and, by the checkpoint,
+in which micro-batch it was.
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ def committed_values(place: LogPlace) -> list[bytes]:
 
 
 def copy_of(row: StoredRow) -> Copy:
-    number, source_partition, source_offset = map(int, row.value.split(b"|"))
+    number, source_partition, source_offset = map(int, row.value.split(b"|")[:3])
     return Copy(row.key, number, source_partition, source_offset, row.topic, row.partition, row.offset)
 
 

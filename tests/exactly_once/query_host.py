@@ -17,17 +17,30 @@ import os
 import sys
 import traceback
 
+from pyspark.sql import functions as F
+
 WAIT_SECONDS = 560
 
 
 def copy_stream(
-    spark, *, directory, checkpoint, max_offsets, options=None, targets=("out",), keys_shuffled=False, **sink
+    spark,
+    *,
+    directory,
+    checkpoint,
+    max_offsets,
+    options=None,
+    targets=("out",),
+    keys_shuffled=False,
+    padding_bytes=0,
+    **sink,
 ):
     """Copies `in` to `out`, or by key to two topics, until nothing is left. A copied row says where the row stood.
 
-    `options` are for source and sink, `sink` for the sink alone.
+    `options` are for source and sink, `sink` for the sink alone. Each value gets so many bytes of padding.
     """
     rows = _rows_with_their_places(spark, directory, max_offsets, options, targets)
+    if padding_bytes:
+        rows = rows.withColumn("value", F.concat_ws("|", "value", F.repeat(F.lit("x"), padding_bytes)))
     if keys_shuffled:
         rows = rows.repartition(3, "key")
     writer = rows.writeStream.format("streamlog").options(**(options or {}), **sink)

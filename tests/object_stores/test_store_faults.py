@@ -150,7 +150,7 @@ def test_credentials_that_expire_are_told_and_what_was_staged_is_not_lost(cluste
     upload.append(T0, a_batch(2))
     staged = upload.finish()
     proxy.once("expired", lambda method, path: True, ALWAYS)
-    with pytest.raises(ObjectPermissionError, match=r"ExpiredToken.*object\.\*"):
+    with pytest.raises(ObjectPermissionError, match=r"have expired.*ExpiredToken.*object\.session\.token"):
         cluster.commit_staged([staged], app=AppVersion(app_id="q", version=1))
     with pytest.raises(ObjectPermissionError):
         cluster.bounds(T0)

@@ -1,6 +1,7 @@
 """A proxy before an S3 server that does to requests what networks and busy stores do.
 
-`next_fault` is asked for each request (method, path) and says what becomes of it; `counts` counts what was done:
+`next_fault` is asked for each request (method, path) and says what becomes of it; `counts` counts what was done. A
+request that carries the session token `expired_token` fares as `expired`:
 
     None         it is passed on and answered
     slow_down    503 SlowDown, and the server does not see it
@@ -31,6 +32,7 @@ class FaultyProxy:
     def __init__(self, port: int) -> None:
         self._upstream_port = port
         self.next_fault: Callable[[str, str], str | None] = lambda method, path: None
+        self.expired_token: str | None = None
         self.counts: Counter[str] = Counter()
         self.requests: list[tuple[str, str]] = []
         proxy = self
@@ -68,6 +70,8 @@ class FaultyProxy:
             return
         method, path = request.split(b"\r\n", 1)[0].decode().split(" ")[:2]
         fault = self.next_fault(method, path)
+        if self.expired_token is not None and _token_of(request) == self.expired_token:
+            fault = "expired"
         self.requests.append((method, path))
         if fault is not None:
             self.counts[fault] += 1
@@ -116,6 +120,12 @@ def _read_message(connection: socket.socket, *, has_no_body: bool = False) -> by
             return None
         body += piece
     return head + b"\r\n\r\n" + body
+
+
+def _token_of(request: bytes) -> str | None:
+    head = request.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
+    name = "x-amz-security-token:"
+    return next((line[len(name) :].strip() for line in head if line.lower().startswith(name)), None)
 
 
 def _reset(connection: socket.socket) -> None:

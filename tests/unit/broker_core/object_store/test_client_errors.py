@@ -152,6 +152,15 @@ def test_a_wrong_region_is_told_apart_from_a_missing_one():
     assert "not in the region of object.region" in str(error)
 
 
+@pytest.mark.parametrize(("provider", "advice"), [("s3", "object.session.token"), ("az", "object.sas.token")])
+def test_expired_credentials_are_told_from_wrong_ones_with_what_takes_fresh_ones(provider, advice):
+    settings = parse_store_settings(f"{provider}://bucket/log")
+    error = translated(GenericError(answer("400 Bad Request", "ExpiredToken")), settings, "x", is_write=True)
+    assert isinstance(error, ObjectPermissionError)
+    for words in ("may not be written", "have expired", "ExpiredToken", advice):
+        assert words in str(error)
+
+
 def test_a_prefix_that_looks_like_an_error_is_none():
     settings = parse_store_settings("s3://bucket/SlowDown/AccessDenied/credential")
     text = answer("404 Not Found", "NoSuchKey").replace("log/x", "SlowDown/AccessDenied/credential/x")
