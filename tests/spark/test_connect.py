@@ -1,34 +1,14 @@
 """Spark Connect: the same format, without a JAR on the client. The server is a process of its own, on 127.0.0.1."""
 
 import os
-import socket
 import subprocess
 import sys
 
 import pytest
 from support.builders.stored_records import stored_values
-from support.spark.spark_session import short_lived
+from support.spark.connect_server import connect_server
 
 pytest.importorskip("grpc", reason="Spark Connect needs grpcio: pip install -e '.[test]'")
-
-SERVER = """
-import socket, sys
-from pyspark.sql import SparkSession
-
-spark = (
-    SparkSession.builder.master("local[2]")
-    .config("spark.plugins", "org.apache.spark.sql.connect.SparkConnectPlugin")
-    .config("spark.connect.grpc.binding.address", "127.0.0.1")
-    .config("spark.connect.grpc.binding.port", sys.argv[1])
-    .config("spark.ui.enabled", "false")
-    .config("spark.sql.shuffle.partitions", "2")
-    .getOrCreate()
-)
-assert not any(name.startswith(("spark_streamlog", "broker_core", "pyspark_streamlog")) for name in sys.modules)
-print("ready", flush=True)
-sys.stdin.read()
-spark.stop()
-"""
 
 CLIENT = """
 import sys
@@ -84,37 +64,11 @@ spark.stop()
 """
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture
 def server(spark, tmp_path):
     """The address of a Connect server. `spark` is asked for to skip alike where Java is missing."""
-    port = free_port()
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
-    with (tmp_path / "server.log").open("w+") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-c", SERVER, str(port)],
-            env=inherited | short_lived(tmp_path / "conf"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            text=True,
-            cwd=tmp_path,
-        )
-        try:
-            ready = process.stdout.readline()
-            assert ready == "ready\n", (tmp_path / "server.log").read_text()[-3000:]
-            yield f"sc://127.0.0.1:{port}"
-            process.stdin.close()
-            process.wait(60)
-        finally:
-            process.kill()
-            process.wait()
-            process.stdout.close()
+    with connect_server(tmp_path) as address:
+        yield address
 
 
 @pytest.mark.timeout(300)

@@ -80,6 +80,8 @@ class XmlRequest(BaseHTTPRequestHandler):
     server: GcsServer
 
     def do_PUT(self) -> None:
+        if not self._is_in_bucket():
+            return
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         name, query = self._name(), self._query()
         with self.server.lock:
@@ -96,6 +98,8 @@ class XmlRequest(BaseHTTPRequestHandler):
         self._answer(200, headers=_headers_of(stored))
 
     def do_GET(self) -> None:
+        if not self._is_in_bucket():
+            return
         name, query = self._name(), self._query()
         if not name:
             self._list(query)
@@ -115,6 +119,8 @@ class XmlRequest(BaseHTTPRequestHandler):
     do_HEAD = do_GET
 
     def do_POST(self) -> None:
+        if not self._is_in_bucket():
+            return
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         name, query = self._name(), self._query()
         if "uploads" in query:
@@ -129,6 +135,8 @@ class XmlRequest(BaseHTTPRequestHandler):
         self._answer(200, body, headers={"x-goog-generation": str(stored.generation)})
 
     def do_DELETE(self) -> None:
+        if not self._is_in_bucket():
+            return
         query = self._query()
         if "uploadId" in query:
             self.server.uploads.pop(query["uploadId"], None)
@@ -153,9 +161,15 @@ class XmlRequest(BaseHTTPRequestHandler):
             f"<LastModified>2025-11-24T16:00:00.000Z</LastModified><ETag>{escape(found.etag)}</ETag></Contents>"
         )
 
+    def _is_in_bucket(self) -> bool:
+        if urlsplit(self.path).path.lstrip("/").partition("/")[0] == self.server.bucket:
+            return True
+        self.close_connection = True  # a body is still to come
+        self._refuse(404, "NoSuchBucket", "The specified bucket does not exist.")
+        return False
+
     def _name(self) -> str:
-        bucket, _, name = urlsplit(self.path).path.lstrip("/").partition("/")
-        return unquote(name) if bucket == self.server.bucket else ""
+        return unquote(urlsplit(self.path).path.lstrip("/").partition("/")[2])
 
     def _query(self) -> dict[str, str]:
         return {name: values[0] for name, values in parse_qs(urlsplit(self.path).query, True).items()}
