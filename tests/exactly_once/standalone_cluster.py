@@ -19,7 +19,7 @@ from exactly_once.spark_process import environment_with_kills
 
 HOME = Path(pyspark.__file__).parent
 HOSTS = ("127.0.0.1", "127.0.0.2")
-START_SECONDS = 90
+START_SECONDS = 280
 
 
 def home_of_its_own(folder: Path) -> Path:
