@@ -4,8 +4,8 @@
 
 1. writes readings of sensors to the topic `readings` as Avro in Confluent's wire format; their schema is registered in
    a registry, here a JSON file (with `valueFormat.registry.url` it is one that is reached over HTTP);
-2. appends a value that is no Avro, as happens;
-3. a stream reads `readings` as a typed column, puts the broken value aside in the topic `broken` with the reason, and
+2. appends a value that is not Avro;
+3. a stream reads `readings` as a typed column, writes the corrupt value with the reason to the topic `broken`, and
    writes the mean of each sensor and hour to `means`, Avro again;
 4. reads `means` and compares it with a computation that knows neither Spark nor Avro.
 
@@ -140,7 +140,7 @@ def check(spark: SparkSession, readings: list[tuple[str, int, float | None]], fo
     if len(broken) != 1:
         complaints.append(f"broken: {len(broken)} values, expected one")
     else:
-        console.print(f"Put aside: {broken[0].value}", soft_wrap=True)
+        console.print(f"Corrupt value: {broken[0].value}", soft_wrap=True)
     show(rows)
     return complaints
 

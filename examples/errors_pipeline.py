@@ -4,8 +4,8 @@
     spark-submit --properties-file conf/errors_pipeline.conf examples/errors_pipeline.py
     streamlog consume errors --path streamlog-errors/log
 
-A request is a line such as {"path": "/cart", "status": 503, "ms": 12}; what is no such JSON is left out. With
-`spark.pipeline.trigger` set to `10 seconds` the pipeline goes on until it is stopped.
+A request is a line such as {"path": "/cart", "status": 503, "ms": 12}; other values are dropped. With
+`spark.pipeline.trigger` set to `10 seconds` the pipeline runs until it is stopped.
 """
 
 import sys
@@ -20,7 +20,7 @@ SETTINGS = ("path", "checkpoint", "from", "to", "status", "maxOffsetsPerTrigger"
 
 
 def settings_of(spark: SparkSession) -> dict[str, str]:
-    """The `spark.pipeline.*` of the properties file. All that are missing are named at once."""
+    """The `spark.pipeline.*` of the properties file. Names all missing ones at once."""
     found = {name: spark.conf.get(f"spark.pipeline.{name}", None) for name in SETTINGS}
     missing = [f"spark.pipeline.{name}" for name, value in found.items() if value is None]
     if missing:

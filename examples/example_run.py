@@ -35,6 +35,6 @@ def fresh_folder(folder: Path, left_by_us: Collection[str]) -> None:
     if folder.exists():
         others = sorted(p.name for p in folder.iterdir() if p.name not in {*left_by_us, WAREHOUSE})
         if others:
-            sys.exit(f"{folder} holds {others[0]!r}, which this example did not write: give another --path.")
+            sys.exit(f"{folder} holds {others[0]!r}, which this example did not write: choose another --path.")
         shutil.rmtree(folder)
     folder.mkdir(parents=True)

@@ -1,15 +1,15 @@
-"""A log on object storage: one stream writes two topics in one instant, crashes, and writes nothing twice.
+"""A log on object storage: one stream writes two topics atomically, crashes, and writes nothing twice.
 
     pip install -e '.[examples,objects]' && python examples/object_log.py
     python examples/object_log.py --url s3://my-bucket/streamlog-example --option object.region=eu-central-1
 
-1. writes payments to the topic `payments`, in a folder that stands for a store unless a URL is given;
+1. writes payments to the topic `payments`, in a folder, or at the given URL;
 2. a stream sends each payment to `accepted` or `refused`. A reader sees both topics change at the same instant;
-3. plays the classic accident of a sink: Spark dies after the sink has committed a batch and before Spark has noted so.
-   The newest note is deleted and the stream started again: Spark runs the last batch a second time;
+3. simulates a crash after the sink has committed a batch and before Spark has logged that commit: the newest entry of
+   Spark's commit log is deleted and the stream started again. Spark then runs the last batch a second time;
 4. compares both topics with a computation that knows neither Spark nor the log.
 
-Checkpoint and folder are left in `streamlog-objects/` below the current directory. The place must hold no log yet.
+Checkpoint and folder are left in `streamlog-objects/` below the current directory. There must be no log at the URL yet.
 """
 
 import argparse
@@ -82,8 +82,8 @@ def forget_last_commit(checkpoint: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--path", type=Path, default=Path("streamlog-objects"), help="folder of this example")
-    parser.add_argument("--url", help="the log; a folder of this example unless given")
-    parser.add_argument("--option", action="append", default=[], metavar="object.NAME=VALUE", help="as often as needed")
+    parser.add_argument("--url", help="the log; by default a folder of this example")
+    parser.add_argument("--option", action="append", default=[], metavar="object.NAME=VALUE", help="can be repeated")
     parser.add_argument("--payments", type=int, default=2000, help="how many payments")
     arguments = parser.parse_args()
     folder = arguments.path.absolute()
@@ -109,7 +109,7 @@ def main() -> int:
     if found != expected:
         return 1
     console.print(
-        f"All {arguments.payments:,} payments stand in `accepted` ({len(found['accepted']):,}) or `refused` "
+        f"All {arguments.payments:,} payments are in `accepted` ({len(found['accepted']):,}) or `refused` "
         f"({len(found['refused']):,}), each once. Log: {log.url}",
         soft_wrap=True,
     )

@@ -4,10 +4,10 @@
 
 1. writes orders in several currencies to the topic `orders`, keyed by customer;
 2. a stream joins each with the rates, a table of its own, and writes it to `enriched`;
-3. plays the classic accident of a sink: Spark dies after the sink has committed a batch and before Spark has noted so.
-   The newest note is deleted and the stream started again: Spark runs the last batch a second time;
+3. simulates a crash after the sink has committed a batch and before Spark has logged that commit: the newest entry of
+   Spark's commit log is deleted and the stream started again. Spark then runs the last batch a second time;
 4. a stream over `enriched` writes an alert for each customer and hour that spent too much to `alerts`, by
-   `foreachBatch(write_to(…))` in update mode, and suffers the same accident;
+   `foreachBatch(write_to(…))` in update mode, with the same crash;
 5. compares both topics with a computation that knows neither Spark nor the log.
 
 Everything is left in `streamlog-orders/` below the current directory.
@@ -185,7 +185,7 @@ def main() -> int:
         console.print(f"[bold red]{complaint}[/]")
     if not complaints:
         console.print(
-            f"All {len(orders):,} orders stand in `enriched` once and in order, and every alert once. Log: {log}"
+            f"All {len(orders):,} orders are in `enriched` once and in order, and every alert once. Log: {log}"
         )
     return 1 if complaints else 0
 

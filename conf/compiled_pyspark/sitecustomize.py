@@ -1,8 +1,9 @@
 """Spark's Python processes start in half the time: `PYTHONPATH=conf/compiled_pyspark python my_pipeline.py`.
 
-Spark puts its pyspark.zip before the installed PySpark, and modules in a zip are compiled anew by each process that
-imports them. Python runs this file when it starts; it drops the zip where the same PySpark is installed around it, as
-with `pip install pyspark`. Elsewhere nothing changes. Another `sitecustomize` of yours would have to do the same.
+Spark puts its pyspark.zip before the installed PySpark, and each process compiles the modules in a zip again when it
+imports them. Python runs this file when it starts; it removes the zip from the path if it belongs to the installed
+PySpark, as with `pip install pyspark`. Otherwise it changes nothing. If you have a `sitecustomize` of your own, add
+this code to it.
 """
 
 import sys

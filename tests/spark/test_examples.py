@@ -38,34 +38,34 @@ def run(command, environment, *, cwd, stdin=None):
 
 
 @needs_java
-def test_orders_become_alerts_exactly_once_though_each_hop_repeats_its_last_batch(tmp_path, environment):
+def test_orders_become_alerts_exactly_once_even_if_each_query_repeats_its_last_batch(tmp_path, environment):
     # Half as many orders as by default: two micro-batches a run, and some fifty alerts.
     command = [sys.executable, EXAMPLES / "orders_alerts.py", "--path", "here", "--orders", "1500"]
     out = run(command, environment, cwd=tmp_path)
     assert out.count("Spark forgets that its last batch was committed, and starts again") == 2
-    assert "All 1,500 orders stand in `enriched` once and in order, and every alert once" in " ".join(out.split())
+    assert "All 1,500 orders are in `enriched` once and in order, and every alert once" in " ".join(out.split())
 
 
 @needs_java
-def test_payments_on_object_storage_are_sorted_once_though_the_last_batch_is_repeated(tmp_path, environment):
+def test_payments_on_object_storage_are_routed_once_even_if_the_last_batch_is_repeated(tmp_path, environment):
     out = run([sys.executable, EXAMPLES / "object_log.py", "--path", "here"], environment, cwd=tmp_path)
     assert "Spark forgets that its last batch was committed, and starts again" in out
-    assert "All 2,000 payments stand in `accepted` (1,802) or `refused` (198), each once" in " ".join(out.split())
+    assert "All 2,000 payments are in `accepted` (1,802) or `refused` (198), each once" in " ".join(out.split())
 
 
 @needs_java
 @pytest.mark.long
-def test_the_typed_pipeline_agrees_with_a_plain_computation_and_puts_the_broken_value_aside(tmp_path, environment):
+def test_the_typed_pipeline_equals_a_plain_computation_and_separates_the_corrupt_value(tmp_path, environment):
     out = run([sys.executable, EXAMPLES / "avro_pipeline.py", "--path", "here"], environment, cwd=tmp_path)
     assert "All 5,000 readings are in the means" in out
-    assert "Put aside:" in out
+    assert "Corrupt value:" in out
     registered = json.loads((tmp_path / "here" / "registry.json").read_text())
     assert registered
 
 
 @needs_java
 @pytest.mark.long
-def test_the_submitted_pipeline_takes_its_settings_from_the_file_in_conf(tmp_path, environment):
+def test_the_submitted_pipeline_reads_its_settings_from_the_file_in_conf(tmp_path, environment):
     requests = "".join(json.dumps({"path": f"/{n}", "status": 200 + 100 * (n % 4), "ms": n}) + "\n" for n in range(40))
     streamlog = [sys.executable, "-m", "broker_core.cli.main"]
     run([*streamlog, "produce", "access", "--path", "streamlog-errors/log"], environment, cwd=tmp_path, stdin=requests)
