@@ -22,7 +22,7 @@ else:
 """
 
 
-def test_a_tree_is_measured_with_the_children_that_ended(tmp_path):
+def test_a_process_tree_is_measured_with_its_ended_children(tmp_path):
     program = tmp_path / "working.py"
     program.write_text(WORKING)
     watch = ProcessWatch()
@@ -38,7 +38,7 @@ def test_a_tree_is_measured_with_the_children_that_ended(tmp_path):
     assert used.peak_bytes >= 40_000_000
 
 
-def test_processes_that_end_within_the_measured_time_add_up_under_their_label(tmp_path):
+def test_processes_that_end_during_the_measurement_are_added_to_their_label(tmp_path):
     program = tmp_path / "working.py"
     program.write_text(WORKING)
     watch = ProcessWatch()
@@ -53,7 +53,7 @@ def test_processes_that_end_within_the_measured_time_add_up_under_their_label(tm
     assert watch.last["client"].peak_bytes >= 40_000_000
 
 
-def test_the_size_of_the_parent_is_not_counted():
+def test_the_memory_of_the_parent_is_not_counted():
     held = bytearray(b"x") * 100_000_000
     watch = ProcessWatch()
     with watch.measured():
@@ -64,13 +64,13 @@ def test_the_size_of_the_parent_is_not_counted():
     assert watch.last["client"].peak_bytes < len(held)
 
 
-def test_a_process_that_is_gone_uses_nothing():
+def test_an_ended_process_uses_nothing():
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     assert (cpu_seconds(process.pid), memory_bytes(process.pid)) == (0.0, 0)
 
 
-def test_only_what_has_a_part_in_it_is_measured():
+def test_only_processes_that_take_part_are_measured():
     watch = ProcessWatch()
     with subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE) as process:
         watch.add("broker", process.pid)

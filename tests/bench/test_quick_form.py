@@ -39,7 +39,7 @@ def test_the_benches_of_clients_and_kernel_run_and_check_their_results(tmp_path)
     assert "round 1" in result.stderr, "no progress was shown"
 
 
-def test_a_run_that_is_ended_keeps_what_it_has_and_says_what_is_left(tmp_path):
+def test_an_interrupted_run_keeps_its_results_and_names_the_remaining_benches(tmp_path):
     found, work = tmp_path / "found.json", tmp_path / "work"
     work.mkdir()
     command = [sys.executable, "-m", "tests.bench", "--quick", "--folder", str(work), "--json", str(found)]

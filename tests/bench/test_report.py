@@ -70,12 +70,12 @@ def test_a_cell_is_the_median_with_its_spread_and_the_ratio_to_the_peers_median(
     ("better", "ours", "is_met"),
     [(Better.HIGHER, 20, True), (Better.HIGHER, 19, False), (Better.LOWER, 20, True), (Better.LOWER, 21, False)],
 )
-def test_a_target_is_met_up_to_and_with_its_bound(better, ours, is_met):
+def test_a_target_includes_its_bound(better, ours, is_met):
     samples = samples_of(Contender.BROKER, ours) + samples_of(Contender.KAFKA, 10)
     assert cell(summarise([a_bench(better=better)], samples), Contender.BROKER).is_met is is_met
 
 
-def test_nothing_is_judged_without_a_peer():
+def test_without_a_peer_nothing_is_judged():
     found = cell(summarise([a_bench()], samples_of(Contender.EMBEDDED, 5)), Contender.EMBEDDED)
     assert (found.ratio, found.is_met) == (None, None)
 
@@ -86,7 +86,7 @@ def test_amounts_that_are_too_small_are_compared_but_not_judged():
     assert (found.ratio, found.is_met) == (pytest.approx(1.5), None)
 
 
-def test_growth_is_judged_by_what_a_step_costs_more_than_one_before_it():
+def test_growth_is_judged_by_the_cost_of_a_step_relative_to_the_previous_one():
     steps = [
         *samples_of(Contender.EMBEDDED, 100, case="1"),
         *samples_of(Contender.EMBEDDED, 130, case="10"),
@@ -98,7 +98,7 @@ def test_growth_is_judged_by_what_a_step_costs_more_than_one_before_it():
     assert growth.is_met is False
 
 
-def test_a_dear_first_step_hides_no_growth_behind_it():
+def test_an_expensive_first_step_hides_no_later_growth():
     costs = {"1": 150, "10": 100, "100": 140}
     steps = [sample for case, cost in costs.items() for sample in samples_of(Contender.BROKER, cost, case=case)]
     found = summarise([a_bench(better=Better.LOWER, flat_within=1.2)], steps)
@@ -107,13 +107,13 @@ def test_a_dear_first_step_hides_no_growth_behind_it():
     assert growth.is_met is False
 
 
-def test_how_flat_the_peer_is_is_shown_and_not_judged():
+def test_the_growth_of_the_peer_is_shown_and_not_judged():
     steps = [*samples_of(Contender.KAFKA, 100, case="1"), *samples_of(Contender.KAFKA, 300, case="10")]
     growth = cell(summarise([a_bench(flat_within=1.2)], steps), Contender.KAFKA, FLATNESS)
     assert (growth.median, growth.target, growth.is_met) == (pytest.approx(3), None, None)
 
 
-def test_a_run_that_fails_is_told_and_ends_only_its_own_contender():
+def test_a_failed_run_is_reported_and_ends_only_its_own_contender():
     def run(stage, contender, case):
         if contender is Contender.BROKER:
             raise AssertionError("three records are missing")
@@ -128,7 +128,7 @@ def test_a_run_that_fails_is_told_and_ends_only_its_own_contender():
 
 
 @pytest.mark.parametrize(("is_warmed_up", "runs"), [(True, 1 + 3), (False, 3)])
-def test_a_warm_up_is_no_sample_and_some_benches_have_none(is_warmed_up, runs):
+def test_a_warm_up_is_not_a_sample_and_some_benches_have_none(is_warmed_up, runs):
     seen = []
 
     def run(stage, contender, case):
@@ -142,20 +142,20 @@ def test_a_warm_up_is_no_sample_and_some_benches_have_none(is_warmed_up, runs):
     assert list(runner.seconds) == ["b"]
 
 
-def test_a_bench_whose_needs_are_missing_is_skipped_with_the_reason():
+def test_a_bench_with_missing_requirements_is_skipped_with_the_reason():
     runner = BenchRunner(StageOfOneCall(), set(Contender), {"spark": "there is no Java"})
     list(runner.run([a_bench(needs=frozenset({"spark"}))]))
     assert runner.failures[0].reason == "skipped: there is no Java"
 
 
-def test_the_table_marks_what_was_missed():
+def test_the_table_marks_missed_targets():
     bench = a_bench()
     samples = samples_of(Contender.BROKER, 15) + samples_of(Contender.KAFKA, 10)
     shown = to_markdown(a_report([bench], samples), [bench], is_long=False)
     assert "| b, c: rate | broker | 15 1/s | 10 1/s | 1.50 | ≥ 2: **missed** |" in shown
 
 
-def test_the_short_table_has_what_is_judged_and_the_long_one_all_of_it():
+def test_the_short_table_has_the_judged_benches_and_the_long_one_all():
     bench = a_bench()
     samples = samples_of(Contender.BROKER, 15) + samples_of(Contender.BROKER_OS, 16) + samples_of(Contender.KAFKA, 10)
     short, long = (to_markdown(a_report([bench], samples), [bench], is_long=is_long) for is_long in (False, True))
@@ -165,7 +165,7 @@ def test_the_short_table_has_what_is_judged_and_the_long_one_all_of_it():
     assert "- b, c, broker: all" in long
 
 
-def test_the_table_of_a_growth_has_a_column_for_each_step():
+def test_the_table_of_growth_has_a_column_per_step():
     bench = replace(a_bench(better=Better.LOWER, flat_within=1.2), name="growth-of-it")
     samples = [
         replace(sample, bench=bench.name)
@@ -177,7 +177,7 @@ def test_the_table_of_a_growth_has_a_column_for_each_step():
     assert "| rate, 1/s | broker | 100 (98-103) | 130 | 1.30 | ≤ 1.2: **missed** |" in shown
 
 
-def test_amounts_that_are_not_the_full_ones_stand_above_the_table():
+def test_reduced_amounts_are_shown_above_the_table():
     report = a_report([a_bench()], samples_of(Contender.BROKER, 15))
     assert "amounts" not in to_markdown(report, [a_bench()], is_long=False)
     assert "Not the full amounts: 0.3 of them." in to_markdown(replace(report, factor=0.3), [a_bench()], is_long=False)
@@ -194,11 +194,11 @@ def test_amounts_that_are_not_the_full_ones_stand_above_the_table():
         (2_345_678, "2.35 M"),
     ],
 )
-def test_numbers_are_shown_with_the_digits_that_say_something(value, shown):
+def test_numbers_are_shown_with_significant_digits(value, shown):
     assert number(value) == shown
 
 
-def test_a_tally_tells_a_lost_record_from_one_that_came_twice():
+def test_a_tally_distinguishes_lost_and_duplicate_records():
     values = [value_of(number, 100) for number in range(1000)]
     check_tally(tally_of(values), expected_tally(1000, 100), "all")
     with pytest.raises(AssertionError, match="all but one"):
@@ -206,7 +206,7 @@ def test_a_tally_tells_a_lost_record_from_one_that_came_twice():
     assert tally_of(values[:2]) == ReadTally(count=2, value_bytes=200, numbers=1)
 
 
-def test_benches_are_chosen_by_how_their_names_begin():
+def test_benches_are_selected_by_name_prefix():
     assert {bench.name for bench in select(["java-produce"])} == {"java-produce-acks-1", "java-produce-acks-all"}
     assert select([]) == BENCHES
     with pytest.raises(ValueError, match="no bench is named nothing"):
@@ -237,7 +237,7 @@ PROMISED = {
 }
 
 
-def test_targets_are_those_that_were_promised():
+def test_the_targets_are_the_promised_ones():
     figures = [(bench.name, figure) for bench in BENCHES for figure in bench.figures]
     assert {(name, figure.name): dict(figure.targets) for name, figure in figures if figure.targets} == PROMISED
     assert {(name, figure.name): figure.bound for name, figure in figures if figure.bound is not None} == {
@@ -255,5 +255,5 @@ def test_targets_are_those_that_were_promised():
     assert (FULL.growth_connections[0], FULL.growth_connections[-1]) == (1, 64)
 
 
-def test_a_full_run_is_meant_to_fit_in_an_hour():
+def test_a_full_run_is_planned_for_one_hour():
     assert sum(bench.full_seconds for bench in BENCHES) <= 3600

@@ -19,7 +19,7 @@ def samples_of_bench(name, *rates):
     return [replace(sample, bench=name) for sample in found]
 
 
-def test_a_report_is_read_as_it_was_saved(tmp_path):
+def test_a_saved_report_is_read_back(tmp_path):
     benches = [a_bench()]
     failure = Failure(bench="b", case="c", contender="kafka", reason="it has ended")
     report = a_report(benches, samples_of(Contender.BROKER, 15) + samples_of(Contender.KAFKA, 10), failures=[failure])
@@ -28,7 +28,7 @@ def test_a_report_is_read_as_it_was_saved(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
 
 
-def test_parts_of_a_run_make_one_report_and_the_last_has_its_say_about_a_bench():
+def test_parts_of_a_run_make_one_report_and_the_last_result_of_a_bench_counts():
     first, second = benches = two_benches()
     before = a_report(benches, samples_of_bench("first", 15) + samples_of_bench("second", 1))
     after = a_report([second], samples_of_bench("second", 30), machine=replace(MACHINE, date="2026-01-02"))
@@ -39,7 +39,7 @@ def test_parts_of_a_run_make_one_report_and_the_last_has_its_say_about_a_bench()
     assert found.seconds == {"first": 60.0, "second": 60.0}
 
 
-def test_a_failure_is_gone_once_its_bench_was_run_again():
+def test_a_failure_disappears_when_its_bench_succeeds_later():
     benches = two_benches()
     failure = Failure(bench="second", case="c", contender="kafka", reason="it has ended")
     before = a_report(benches, samples_of_bench("first", 15), failures=[failure])
@@ -61,7 +61,7 @@ def test_parts_of_different_machines_versions_or_amounts_are_not_joined(changes,
         join([report, replace(report, **changes)], [a_bench()])
 
 
-def test_parts_may_differ_in_rounds_and_in_what_was_used():
+def test_parts_can_differ_in_rounds_and_resource_usage():
     report = a_report([a_bench()], samples_of(Contender.BROKER, 15))
     machine = replace(MACHINE, versions={"Kafka": "4.3.1", "PySpark": "4.2.0"})
     found = join([report, replace(report, machine=machine, scale={"spark_rows": 10, "rounds": 5})], [a_bench()])

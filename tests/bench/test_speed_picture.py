@@ -15,17 +15,17 @@ TABLE_ROWS = """
 """
 
 
-def test_the_medians_are_taken_from_the_table_in_millions():
+def test_the_medians_of_the_table_are_read_in_millions():
     found = millions_by_bench(TABLE_ROWS)
     assert list(found) == ["read", "stream", "write", "copy, stream to stream"]
     expected = [(4.69, 3.43, 1.18), (3, 2, 1), (0.9, 0.0005, 1), (1.55, 1.27, 0.586)]
     assert [pytest.approx(rates) for rates in expected] == list(found.values())
 
 
-def test_a_table_without_a_bench_is_no_picture():
+def test_a_table_without_a_bench_cannot_be_drawn():
     with pytest.raises(LookupError):
         draw_svg(TABLE_ROWS.replace("spark-copy", "spark-other"))
 
 
-def test_the_picture_is_that_of_the_table_in_the_documents():
+def test_the_picture_matches_the_table_in_the_documents():
     assert (TABLE.parent / "spark-throughput.svg").read_text() == draw_svg(TABLE.read_text())

@@ -47,7 +47,7 @@ def written(word):
 
 
 @pytest.mark.long
-def test_all_rows_of_a_batch_write_are_read_or_none(spark, rows, kills):
+def test_a_killed_batch_write_is_readable_completely_or_not_at_all(spark, rows, kills):
     expected = []
     for name, killed in (NOTHING_IS_READ | ALL_IS_READ).items():
         kills.order(*killed)
@@ -61,7 +61,7 @@ def test_all_rows_of_a_batch_write_are_read_or_none(spark, rows, kills):
 
 
 @pytest.mark.long
-def test_a_write_that_nobody_cleans_up_holds_readers_no_longer_than_its_timeout(spark, rows, kills):
+def test_an_abandoned_write_blocks_readers_no_longer_than_its_timeout(spark, rows, kills):
     timeout_ms = 2000
     kills.order(Kill(step="COMMITTING"), Kill(step="ABORTING"))
     assert not write(spark, rows, "lost", **{"kafka.transaction.timeout.ms": timeout_ms})
@@ -77,7 +77,7 @@ def test_a_write_that_nobody_cleans_up_holds_readers_no_longer_than_its_timeout(
     assert list(rows.leftovers()) == []
 
 
-def test_a_write_with_an_application_id_and_a_version_is_there_once(spark, rows, kills):
+def test_a_write_with_txn_app_id_and_txn_version_exists_once(spark, rows, kills):
     pair = {"txnAppId": "nightly", "txnVersion": 1}
     kills.order(Kill(step="COMMITTED"))
     assert not write(spark, rows, "first", **pair)
@@ -92,7 +92,7 @@ def test_a_write_with_an_application_id_and_a_version_is_there_once(spark, rows,
 
 
 @pytest.mark.long
-def test_foreach_batch_with_the_pair_copies_each_row_once(spark, tmp_path, kills):
+def test_foreach_batch_with_txn_app_id_copies_each_row_once(spark, tmp_path, kills):
     matrix = KillMatrix(tmp_path, kills, query="copy_by_foreach_batch")
     matrix.watch(WatchingReader(matrix.place, matrix.checkpoint, decision_group="streamlog-sink-copier"))
     try:

@@ -27,7 +27,7 @@ def a_matrix(kind, folder):
 
 
 @pytest.mark.parametrize("kind", EITHER_BROKER)
-def test_a_kill_at_any_step_and_between_two_ends_loses_and_repeats_no_row(kind, tmp_path):
+def test_a_kill_at_any_step_loses_and_repeats_no_row_at_a_broker(kind, tmp_path):
     with a_matrix(kind, tmp_path) as (_, matrix):
         batches = MicroBatches(matrix.kills.path)
         for story in AT_BROKERS:
@@ -39,7 +39,7 @@ def test_a_kill_at_any_step_and_between_two_ends_loses_and_repeats_no_row(kind, 
 
 
 @pytest.mark.parametrize("kind", EITHER_BROKER)
-def test_a_broker_that_dies_while_a_batch_is_written_and_committed_loses_and_repeats_no_row(kind, tmp_path):
+def test_a_broker_killed_during_a_batch_loses_and_repeats_no_row(kind, tmp_path):
     with a_matrix(kind, tmp_path) as (_, matrix):
         batches = MicroBatches(matrix.kills.path)
         for story in BROKER_RESTARTS:
@@ -51,7 +51,7 @@ def test_a_broker_that_dies_while_a_batch_is_written_and_committed_loses_and_rep
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", EITHER_BROKER)
-def test_a_broker_that_dies_at_any_instant_loses_and_repeats_no_row(kind, tmp_path):
+def test_a_broker_killed_at_any_instant_loses_and_repeats_no_row(kind, tmp_path):
     rng, rounds = random.Random(5), 15 if kind == "ours" else 6
     with a_matrix(kind, tmp_path) as (broker, matrix):
         batches = MicroBatches(matrix.kills.path)

@@ -31,7 +31,7 @@ def die_in_a_copy(spark, matrix, kill):
 
 
 @pytest.mark.long
-def test_two_drivers_of_one_query_at_once_and_then_one_that_dies(sparks, matrix, tmp_path):
+def test_two_concurrent_drivers_and_a_killed_one_lose_and_repeat_no_row(sparks, matrix, tmp_path):
     other = sparks.another()
     spark = sparks.current()
     matrix.kills.order()
@@ -74,7 +74,7 @@ LONG_KILLS = {
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-def test_the_whole_driver_dies_at_each_step(sparks, matrix):
+def test_a_driver_killed_at_each_step_loses_and_repeats_no_row(sparks, matrix):
     for name, kill in LONG_KILLS.items():
         spark, coming = sparks.current(), sparks.another()
         with matrix.reader.pausing():

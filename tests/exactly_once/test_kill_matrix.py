@@ -36,7 +36,7 @@ def test_a_kill_at_any_step_loses_and_repeats_no_row(spark, tmp_path, kills):
 
 
 @pytest.mark.long
-def test_without_a_look_at_the_decision_the_matrix_finds_rows_twice(spark, tmp_path, kills):
+def test_without_reading_the_decision_the_matrix_finds_duplicates(spark, tmp_path, kills):
     # The negative control: what the matrix cannot find it cannot show to be absent.
     with a_matrix(tmp_path, kills, forget_decisions=True) as matrix:
         for story in SHORT_FORM:

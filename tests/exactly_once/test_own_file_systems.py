@@ -23,7 +23,7 @@ def shared_by_nobody(tmp_path):
     return folder
 
 
-def test_a_query_whose_executors_lack_the_drivers_log_fails_by_name_whatever_it_does(shared_by_nobody, tmp_path):
+def test_a_query_whose_executors_lack_the_drivers_log_fails_by_name(shared_by_nobody, tmp_path):
     directory = shared_by_nobody / "log"
     with open_embedded(directory, create=True) as cluster:
         cluster.create_topic("in")

@@ -61,7 +61,7 @@ def test_hundreds_of_kills_at_steps_lose_and_repeat_no_row(tmp_path, tells_check
         pytest.param(300, False, marks=[pytest.mark.long, pytest.mark.timeout(3600)]),
     ],
 )
-def test_kills_at_any_instant_zombies_copies_and_two_drivers(tmp_path, rounds, tells_checkpoint):
+def test_kills_zombies_copied_checkpoints_and_two_drivers_lose_and_repeat_no_row(tmp_path, rounds, tells_checkpoint):
     rng = random.Random(rounds)
     killed = Counter()
     with a_matrix(tmp_path) as matrix:
@@ -112,7 +112,7 @@ def end_all(standing):
         batches.close()
 
 
-def test_without_a_look_at_the_decision_the_matrix_finds_rows_twice(tmp_path):
+def test_without_reading_the_decision_the_matrix_finds_duplicates(tmp_path):
     repeat = Story(
         name="repeat", runs=(Run(kills=(Kill(step="COMMITTED"),)), Run(fails=False, repeats_last_batch=True))
     )
@@ -124,7 +124,7 @@ def test_without_a_look_at_the_decision_the_matrix_finds_rows_twice(tmp_path):
     assert any(" came " in problem for problem in problems), "the copy is whole"
 
 
-def test_a_copied_checkpoint_that_was_left_behind_is_refused_and_writes_nothing(tmp_path):
+def test_an_outdated_copy_of_a_checkpoint_is_refused_and_writes_nothing(tmp_path):
     with a_matrix(tmp_path) as matrix:
         batches = MicroBatches(matrix.kills.path)
         matrix.add_batches(1)

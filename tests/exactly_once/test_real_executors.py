@@ -26,7 +26,7 @@ def matrix(tmp_path):
     matrix.close()
 
 
-def test_a_killed_executor_and_a_stage_that_is_tried_again(matrix, tmp_path):
+def test_a_killed_executor_and_a_retried_stage_lose_and_repeat_no_row(matrix, tmp_path):
     matrix.watch(WatchingReader(matrix.place, matrix.checkpoint, is_source_order_kept=False))
     home = {"SPARK_HOME": str(home_of_its_own(tmp_path / "home"))}
     with SparkProcess(matrix.kills.path, master=LOCAL_CLUSTER, environment=home, log_level="WARN") as spark:
@@ -51,7 +51,7 @@ def test_a_killed_executor_and_a_stage_that_is_tried_again(matrix, tmp_path):
         assert "FetchFailed" in spark.log_path.read_text(), "no stage was tried again"
 
 
-def test_a_slow_task_is_run_a_second_time_beside_the_first(matrix):
+def test_a_speculative_attempt_writes_no_row_twice(matrix):
     # Spark does that neither in local[n] nor in local-cluster: a copy runs on another host.
     matrix.watch(WatchingReader(matrix.place, matrix.checkpoint))
     conf = {
@@ -75,7 +75,7 @@ def test_a_slow_task_is_run_a_second_time_beside_the_first(matrix):
         assert matrix.finish(spark) == []
 
 
-def test_the_package_is_shipped_and_an_executor_dies(matrix, tmp_path):
+def test_a_killed_executor_with_the_shipped_package_loses_and_repeats_no_row(matrix, tmp_path):
     python = python_without_us(tmp_path)
     # Not from the folder where the tests run, where Python would find the package.
     missing = subprocess.run(

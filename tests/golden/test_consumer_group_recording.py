@@ -10,7 +10,7 @@ from support.brokers.real_kafka import RealKafka
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(1200)]
 
 
-def test_a_real_kafka_plays_the_recorded_scenes_as_it_did(tmp_path):
+def test_a_real_kafka_still_answers_the_recorded_scenes(tmp_path):
     reason = why_unavailable()
     if reason:
         pytest.skip(reason)

@@ -30,7 +30,7 @@ def as_bytes(event: StoredRecord):
     return event.key, event.value
 
 
-def test_every_record_of_transactions_is_written_again_as_kafka_wrote_it(golden):
+def test_every_transaction_record_is_written_as_kafka_wrote_it(golden):
     events = list(stored_records(golden, "__transaction_state"))
     records = [decode_transaction_record(*as_bytes(event)) for event in events]
     assert len(records) == 14 + 19 + 7
@@ -38,14 +38,14 @@ def test_every_record_of_transactions_is_written_again_as_kafka_wrote_it(golden)
     assert [(each.key, each.value) for each in stored] == [as_bytes(event) for event in events]
 
 
-def test_every_record_of_offsets_is_written_again_as_kafka_wrote_it(golden):
+def test_every_offset_record_is_written_as_kafka_wrote_it(golden):
     events = list(stored_records(golden, "__consumer_offsets"))
     stored = [encode_group_record(decode_group_record(*as_bytes(event)), timestamp_ms=0) for event in events]
     assert len(stored) == 50 + 2
     assert [(each.key, each.value) for each in stored] == [as_bytes(event) for event in events]
 
 
-def test_the_transactions_are_known_as_they_were_left(golden):
+def test_the_transactions_have_the_state_that_kafka_left(golden):
     """Three producers, whose last transactions were the one that stayed open, a committed and an aborted one."""
     coordinator = TransactionCoordinator()
     for event in stored_records(golden, "__transaction_state"):
@@ -63,7 +63,7 @@ def test_the_transactions_are_known_as_they_were_left(golden):
     assert (fenced.producer_id, fenced.producer_epoch, fenced.is_commit) == (4, 1, False)
 
 
-def test_the_groups_offsets_are_those_that_were_committed(golden):
+def test_the_offsets_of_the_group_are_the_committed_ones(golden):
     """As the archive's README says; librdkafka stores the metadata with the zero byte that ends it in C."""
     offsets = GroupOffsets()
     for event in stored_records(golden, "__consumer_offsets"):

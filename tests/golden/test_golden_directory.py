@@ -55,7 +55,7 @@ def as_golden(offset, timestamp, timestamp_type, key, value, headers):
 
 @pytest.mark.parametrize("name", ISOLATIONS)
 @pytest.mark.parametrize("max_bytes", [1, 1000, 1 << 20])
-def test_every_record_is_what_kafkas_own_consumer_saw(golden, cluster, name, max_bytes):
+def test_every_record_equals_that_of_kafkas_consumer(golden, cluster, name, max_bytes):
     seen = consumer_saw(golden, name)
     assert sum(map(len, seen.values())) > 5000
     for (topic, number), expected in seen.items():
@@ -66,7 +66,7 @@ def test_every_record_is_what_kafkas_own_consumer_saw(golden, cluster, name, max
 
 
 @pytest.mark.parametrize("name", ISOLATIONS)
-def test_earliest_and_latest_are_what_kafkas_own_consumer_was_told(golden, cluster, name):
+def test_earliest_and_latest_equal_those_of_kafkas_consumer(golden, cluster, name):
     for (topic, number), (begin, end) in bounds(golden, name).items():
         partition = TopicPartition(topic, number)
         earliest = cluster.list_offsets({partition: OffsetSpec.EARLIEST}, ISOLATIONS[name])
@@ -74,7 +74,7 @@ def test_earliest_and_latest_are_what_kafkas_own_consumer_was_told(golden, clust
         assert (earliest[partition].offset, latest[partition].offset) == (begin, end)
 
 
-def test_a_fetch_from_any_offset_begins_exactly_there(golden, cluster):
+def test_a_fetch_from_any_offset_starts_at_that_offset(golden, cluster):
     seen = consumer_saw(golden, "read_uncommitted")
     for topic in ("codecs", "transactions", "compacted", "log-append"):
         records = seen[(topic, 0)]
@@ -87,7 +87,7 @@ def test_a_fetch_from_any_offset_begins_exactly_there(golden, cluster):
             assert found == [r for r in records if offset <= r.offset < offset + 3]
 
 
-def test_read_committed_from_any_offset_hides_what_was_aborted(golden, cluster):
+def test_read_committed_from_any_offset_hides_aborted_records(golden, cluster):
     records = consumer_saw(golden, "read_committed")[("transactions", 0)]
     for offset in range(77):
         found = read_all(
@@ -114,10 +114,10 @@ def test_the_first_record_at_or_after_any_timestamp_is_found(golden, cluster):
                 assert expected is None or found[0] < expected[0]
 
 
-def test_not_a_byte_of_the_directory_is_changed(golden, cluster):
+def test_reading_does_not_change_the_directory(golden, cluster):
     before = fingerprint(golden / "log")
     for name in ISOLATIONS:
-        test_every_record_is_what_kafkas_own_consumer_saw(golden, cluster, name, 1 << 20)
+        test_every_record_equals_that_of_kafkas_consumer(golden, cluster, name, 1 << 20)
     cluster.close()
     assert fingerprint(golden / "log") == before
 
@@ -134,7 +134,7 @@ def test_a_write_into_kafkas_directory_is_refused_and_changes_nothing(golden, cl
     assert fingerprint(golden / "log") == before
 
 
-def test_topics_and_partition_counts_are_kafkas(golden, cluster):
+def test_topics_and_partition_counts_equal_kafkas(golden, cluster):
     topics = cluster.describe_topics()
     assert {name: t.partition_count for name, t in topics.items() if not t.is_internal} == {
         "codecs": 2, "log-append": 1, "transactions": 1, "open-transaction": 1, "segments": 1, "compacted": 1,

@@ -49,7 +49,7 @@ def check_snapshot(folder, offset: int, producers: ProducerState) -> int:
 
 
 @pytest.mark.parametrize("partition", PARTITIONS)
-def test_what_kafka_derived_from_its_batches_we_derive_too(golden_log, partition):
+def test_the_derived_log_state_equals_kafkas(golden_log, partition):
     folder = golden_log / partition
     producers, leader_epochs, snapshot_count = ProducerState(partition), LeaderEpochs(), 0
     for path in sorted(folder.glob("*.log")):

@@ -21,7 +21,7 @@ def without_what_is_of_the_run(value):
     return [without_what_is_of_the_run(each) for each in value] if isinstance(value, list) else value
 
 
-def test_a_real_kafka_answers_the_recorded_requests_as_it_did(tmp_path):
+def test_a_real_kafka_still_answers_the_recorded_requests(tmp_path):
     reason = why_unavailable()
     if reason:
         pytest.skip(reason)

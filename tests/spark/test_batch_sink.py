@@ -36,12 +36,12 @@ def a_frame(spark, rows, schema):
 # -- topic --
 
 
-def test_the_option_topic_takes_every_row(spark, log_dir):
+def test_the_option_topic_applies_to_every_row(spark, log_dir):
     save(spark.range(1000).select(F.col("id").cast("string").alias("value")), log_dir, topic="t")
     assert sorted(int(value) for value in stored_values(log_dir, "t")) == list(range(1000))
 
 
-def test_a_missing_topic_is_made_as_the_options_say_or_not_at_all(spark, log_dir):
+def test_a_missing_topic_is_created_as_the_options_require_or_not_at_all(spark, log_dir):
     frame = a_frame(spark, [("1",)], "value string")
     message = refusal(frame, log_dir, topic="t", topic__create=False)
     assert "[STREAMLOG_TOPIC_NOT_CREATED] Topic 't' does not exist, and topic.create is false" in message
@@ -54,26 +54,26 @@ def test_a_missing_topic_is_made_as_the_options_say_or_not_at_all(spark, log_dir
     assert stored_values(log_dir, "t") == [b"1", b"1"]
 
 
-def test_the_column_topic_sends_each_row_where_it_says(spark, log_dir):
+def test_the_column_topic_determines_the_topic_of_each_row(spark, log_dir):
     save(a_frame(spark, [("a", "1"), ("b", "2"), ("a", "3")], "topic string, value string"), log_dir)
     assert stored_values(log_dir, "a") == [b"1", b"3"]
     assert stored_values(log_dir, "b") == [b"2"]
 
 
-def test_the_option_topic_goes_before_the_column(spark, log_dir):
+def test_the_option_topic_takes_precedence_over_the_column(spark, log_dir):
     rows = [("a", "1"), (None, "2")]
     save(a_frame(spark, rows, "topic string, value string"), log_dir, topic="t")
     assert stored_values(log_dir, "t") == [b"1", b"2"]
     assert topics_of(log_dir) == {"t": 1}
 
 
-def test_neither_option_nor_column_is_refused_before_the_job_runs(spark, log_dir):
+def test_rows_without_a_topic_are_refused_before_the_job_runs(spark, log_dir):
     message = refusal(a_frame(spark, [("1",)], "value string"), log_dir)
     assert "STREAMLOG_INVALID_SINK_COLUMNS" in message
     assert "topic option required when no 'topic' attribute is present" in message
 
 
-def test_a_null_topic_is_refused_with_the_rows_position(spark, log_dir):
+def test_a_null_topic_is_refused_with_the_position_of_the_row(spark, log_dir):
     rows = [("a", "1"), (None, "2")]
     message = refusal(a_frame(spark, rows, "topic string, value string"), log_dir)
     assert "KAFKA_NULL_TOPIC_IN_DATA" in message
@@ -81,7 +81,7 @@ def test_a_null_topic_is_refused_with_the_rows_position(spark, log_dir):
     assert stored_values(log_dir, "a") == []
 
 
-def test_a_missing_topic_is_made_with_as_many_partitions_as_asked(spark, log_dir):
+def test_a_missing_topic_is_created_with_the_given_partition_count(spark, log_dir):
     frame = spark.range(0, 100, 1, 8).select(F.col("id").cast("string").alias("value"))
     save(frame, log_dir, topic="t", topic__partitions=3)  # eight tasks race to make it
     save(frame, log_dir, topic="single")
@@ -89,7 +89,7 @@ def test_a_missing_topic_is_made_with_as_many_partitions_as_asked(spark, log_dir
     assert len(stored_values(log_dir, "t")) == 100
 
 
-def test_a_topic_name_against_kafkas_rules_is_refused(spark, log_dir):
+def test_an_invalid_topic_name_is_refused(spark, log_dir):
     assert "no/name" in refusal(a_frame(spark, [("1",)], "value string"), log_dir, topic="no/name")
 
 
@@ -114,7 +114,7 @@ def test_text_is_written_as_utf8(spark, log_dir):
     assert (record["key"].decode(), record["value"].decode()) == ("ключ", "größe 🎈")
 
 
-def test_null_and_empty_stay_apart(spark, log_dir):
+def test_null_and_empty_values_differ(spark, log_dir):
     rows = [(None, ""), ("", None), (None, None)]
     schema = "key string, value string, headers array<struct<key:string,value:binary>>"
     save(
@@ -135,7 +135,7 @@ def test_without_a_timestamp_a_record_has_the_time_of_writing(spark, log_dir):
     assert given == datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def test_a_timestamp_is_the_same_instant_in_any_session_time_zone(spark, log_dir):
+def test_a_timestamp_is_written_correctly_in_any_session_time_zone(spark, log_dir):
     make_topic(log_dir, "t", configs=KEPT_FOR_EVER)
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Kathmandu")
@@ -147,7 +147,7 @@ def test_a_timestamp_is_the_same_instant_in_any_session_time_zone(spark, log_dir
     assert round(record["timestamp"].timestamp() * 1000) == 1_700_000_000_123
 
 
-def test_what_a_source_gave_can_be_written_as_it_is(spark, log_dir, tmp_path):
+def test_rows_of_a_source_can_be_written_unchanged(spark, log_dir, tmp_path):
     rows = [("k", "1", 1), ("k", "2", 0)]
     save(a_frame(spark, rows, "key string, value string, partition int"), log_dir, topic="t", topic__partitions=2)
     reader = spark.read.format("streamlog").option("subscribe", "t").option("includeHeaders", "true")
@@ -181,7 +181,7 @@ def test_a_null_header_key_is_refused(spark, log_dir):
 # -- partitions --
 
 
-def test_rows_go_by_their_key_as_kafkas_producer_sends_them(spark, log_dir):
+def test_keys_choose_the_same_partitions_as_kafkas_producer(spark, log_dir):
     make_topic(log_dir, "t", partition_count=5)
     save(spark.range(500).selectExpr("concat('key', id) as key", "cast(id as string) as value"), log_dir, topic="t")
     found = stored_records(log_dir, "t")
@@ -189,7 +189,7 @@ def test_rows_go_by_their_key_as_kafkas_producer_sends_them(spark, log_dir):
     assert all(r["partition"] == partition_for_key(r["key"], 5) for r in found)
 
 
-def test_the_column_partition_goes_before_the_key_and_null_falls_back(spark, log_dir):
+def test_the_column_partition_takes_precedence_over_the_key_unless_it_is_null(spark, log_dir):
     make_topic(log_dir, "t", partition_count=4)
     rows = [("k", "1", 3), ("k", "2", None), ("k", "3", 0)]
     save(a_frame(spark, rows, "key string, value string, partition int"), log_dir, topic="t")
@@ -197,7 +197,7 @@ def test_the_column_partition_goes_before_the_key_and_null_falls_back(spark, log
     assert where == {b"1": 3, b"2": partition_for_key(b"k", 4), b"3": 0}
 
 
-def test_a_partition_that_is_not_there_is_refused_and_nothing_is_written(spark, log_dir):
+def test_a_missing_partition_is_refused_and_nothing_is_written(spark, log_dir):
     make_topic(log_dir, "t", partition_count=2)
     message = refusal(a_frame(spark, [("1", 0), ("2", 2)], "value string, partition int"), log_dir, topic="t")
     assert "partition 2 of topic 't', which has the partitions 0 to 1" in message
@@ -217,7 +217,7 @@ def test_rows_of_a_partition_keep_their_order(spark, log_dir):
 # -- save modes, sizes, settings --
 
 
-def test_only_append_is_a_save_mode(spark, log_dir):
+def test_append_is_the_only_supported_save_mode(spark, log_dir):
     frame = a_frame(spark, [("1",)], "value string")
     for mode in ("overwrite", "ignore", "error"):
         with pytest.raises(PySparkException) as caught:
@@ -226,7 +226,7 @@ def test_only_append_is_a_save_mode(spark, log_dir):
         assert expected in str(caught.value)
 
 
-def test_too_large_a_record_is_refused_with_size_limit_and_setting(spark, log_dir):
+def test_a_record_above_the_limit_is_refused_with_size_limit_and_setting(spark, log_dir):
     make_topic(log_dir, "t", configs={"max.message.bytes": "1000"})
     message = refusal(a_frame(spark, [("small",), ("x" * 2000,)], "value string"), log_dir, topic="t")
     for words in ("STREAMLOG_RECORD_TOO_LARGE", "limit of 1000", "max.message.bytes"):
@@ -234,7 +234,7 @@ def test_too_large_a_record_is_refused_with_size_limit_and_setting(spark, log_di
     assert stored_values(log_dir, "t") == []
 
 
-def test_values_of_megabytes_are_written_where_the_topic_allows_them(spark, log_dir):
+def test_values_of_several_megabytes_are_written_if_the_topic_allows_them(spark, log_dir):
     make_topic(log_dir, "t", configs={"max.message.bytes": "20000000"})
     frame = spark.range(0, 6, 1, 1).selectExpr("repeat(cast(id as string), 5000000) as value")
     save(frame, log_dir, topic="t")
@@ -242,7 +242,7 @@ def test_values_of_megabytes_are_written_where_the_topic_allows_them(spark, log_
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_batches_are_compressed_as_asked(spark, log_dir, codec):
+def test_batches_are_compressed_with_the_given_codec(spark, log_dir, codec):
     frame = spark.range(0, 5000, 1, 1).selectExpr("cast(id as string) as value")
     save(frame, log_dir, topic="t", kafka__compression__type=codec)
     assert {h.compression_type for h in stored_headers(log_dir, "t")} == {CompressionType[codec.upper()]}
@@ -264,7 +264,7 @@ def test_each_task_is_an_idempotent_producer(spark, log_dir):
     assert sorted(sequences.values()) == [500, 500]
 
 
-def test_wrong_options_are_refused_all_at_once(spark, log_dir):
+def test_invalid_options_are_refused_together(spark, log_dir):
     frame = a_frame(spark, [("1",)], "value string")
     options = {"topic": "t", "kafka__value__serializer": "x", "kafka__acks": "7", "kafka__compresion__type": "lz4"}
     message = refusal(frame, log_dir, **options)
@@ -277,12 +277,12 @@ def test_wrong_options_are_refused_all_at_once(spark, log_dir):
         assert words in message
 
 
-def test_an_empty_frame_writes_nothing_and_needs_no_topic(spark, log_dir):
+def test_an_empty_dataframe_writes_nothing_and_needs_no_topic(spark, log_dir):
     save(spark.createDataFrame([], "value string"), log_dir, topic="t")
     assert topics_of(log_dir) == {}
 
 
-def test_an_analysed_plan_with_many_operators_is_written(spark, log_dir):
+def test_a_plan_with_many_operators_is_written(spark, log_dir):
     numbers = spark.range(100)
     frame = (
         numbers.join(numbers.withColumnRenamed("id", "other"), F.col("id") == F.col("other"))

@@ -49,7 +49,7 @@ def values(df):
 EVERYTHING = ["a0", "a1", "a2", "b0", "b1"]
 
 
-def test_everything_is_read_by_default(log, frame):
+def test_all_records_are_read_by_default(log, frame):
     assert values(frame()) == EVERYTHING
     assert values(frame(startingOffsets="earliest", endingOffsets="latest")) == EVERYTHING
 
@@ -63,7 +63,7 @@ def test_the_columns_are_those_of_sparks_kafka_source(spark, log, frame):
     assert_df_equality(frame().where("partition = 1 AND offset = 2"), expected)
 
 
-def test_headers_come_when_asked_for_and_none_is_null(spark, log, frame):
+def test_headers_are_read_with_include_headers_and_null_without_headers(spark, log, frame):
     headers = (("a", b"1"), ("b", None), ("a", b""))
     append_records(log, "t", Record(value=b"h", timestamp_ms=0, headers=headers), Record(timestamp_ms=0))
     df = frame(includeHeaders="true", startingOffsets='{"t":{"0":3,"1":2}}')
@@ -73,7 +73,7 @@ def test_headers_come_when_asked_for_and_none_is_null(spark, log, frame):
     assert_df_equality(df.select("offset", "headers"), expected, ignore_row_order=True)
 
 
-def test_null_and_empty_differ(spark, log, frame):
+def test_null_and_empty_values_differ(spark, log, frame):
     given = [(None, None), (b"", b""), (None, b"x")]
     append_records(log, "t", *(Record(key=k, value=v, timestamp_ms=0) for k, v in given))
     df = frame(startingOffsets='{"t":{"0":3,"1":2}}').orderBy("offset").select("key", "value")
@@ -98,17 +98,17 @@ def test_null_and_empty_differ(spark, log, frame):
         ({"maxRecordsPerPartition": 1}, EVERYTHING),
     ],
 )
-def test_what_is_read(log, frame, options, expected):
+def test_subscriptions_and_limits_determine_the_rows(log, frame, options, expected):
     options = {"subscribe" if name == "SUBSCRIBE" else name: value for name, value in options.items()}
     assert values(frame(**options)) == expected
 
 
-def test_ranges_become_as_many_tasks_as_asked_for(log, frame):
+def test_ranges_are_divided_into_the_requested_number_of_tasks(log, frame):
     assert frame().rdd.getNumPartitions() == 2
     assert frame(maxRecordsPerPartition=1).rdd.getNumPartitions() == 5
 
 
-def test_a_frame_that_is_used_again_sees_new_data(log, frame):
+def test_a_dataframe_that_is_used_again_sees_new_data(log, frame):
     df = frame()
     assert values(df) == EVERYTHING
     append_values(log, "t", "a3")
@@ -116,7 +116,7 @@ def test_a_frame_that_is_used_again_sees_new_data(log, frame):
     assert df.count() == 6
 
 
-def test_a_frame_can_be_read_twice_in_one_query(log, frame):
+def test_a_dataframe_can_be_used_twice_in_one_query(log, frame):
     df = frame(endingOffsets='{"t":{"0":1,"1":1}}')
     assert values(df.union(df)) == ["a0", "a0", "b0", "b0"]
 
@@ -133,7 +133,7 @@ def test_read_committed_is_the_default(log, frame):
     assert values(frame()) == sorted([*EVERYTHING, "behind"])
 
 
-def test_lost_records_fail_the_query_and_with_false_the_rest_is_read(log, frame):
+def test_data_loss_fails_the_query_and_with_false_the_rest_is_read(log, frame):
     append_values(log, "t", "a3")
     log.delete_records(TopicPartition("t", 0), 2)
     wanted = {"startingOffsets": '{"t":{"0":1,"1":2}}'}
@@ -167,7 +167,7 @@ def test_an_empty_topic_gives_no_rows(log, frame):
         ({"kafka.bootstrap.servers": "h:1"}, "path names a directory and kafka.bootstrap.servers names brokers"),
     ],
 )
-def test_bad_options_are_refused_at_load(log, frame, options, said):
+def test_invalid_options_are_refused_at_load(log, frame, options, said):
     with pytest.raises(Exception, match=said):
         frame(**options)
 
@@ -182,19 +182,19 @@ def test_bad_options_are_refused_at_load(log, frame, options, said):
         ({"startingTimestamp": "300"}, "STREAMLOG_NO_OFFSET_FOR_TIMESTAMP"),
     ],
 )
-def test_what_only_the_query_shows_is_refused_when_it_runs(log, frame, options, said):
+def test_errors_that_need_the_log_are_reported_when_the_query_runs(log, frame, options, said):
     df = frame(**options)
     with pytest.raises(Exception, match=said):
         df.collect()
 
 
-def test_a_schema_of_the_users_is_refused(spark, log, log_dir):
+def test_a_user_defined_schema_is_refused(spark, log, log_dir):
     df = spark.read.format("streamlog").schema("value string").option("subscribe", "t").load(log_dir)
     with pytest.raises(Exception, match="STREAMLOG_FIXED_SCHEMA"):
         df.collect()
 
 
-def test_a_directory_that_is_not_there_is_refused_and_not_made(spark, tmp_path):
+def test_a_missing_directory_is_refused_and_not_created(spark, tmp_path):
     missing = tmp_path / "missing"
     df = spark.read.format("streamlog").option("subscribe", "t").load(str(missing))
     with pytest.raises(Exception, match="STREAMLOG_NO_SUCH_LOG"):
@@ -202,7 +202,7 @@ def test_a_directory_that_is_not_there_is_refused_and_not_made(spark, tmp_path):
     assert not missing.exists()
 
 
-def test_idle_workers_of_a_session_let_a_broker_start_within_seconds(spark, log_dir):
+def test_a_broker_can_start_seconds_after_a_sessions_workers_are_idle(spark, log_dir):
     spark.range(3).selectExpr("CAST(id AS STRING) AS value").write.format("streamlog").option("topic", "t").mode(
         "append"
     ).save(log_dir)

@@ -19,12 +19,12 @@ def pyspark_of_a_process(*path):
     return Path(found.stdout.strip())
 
 
-def test_a_process_that_spark_gives_its_zip_takes_the_zip_without_the_folder_and_the_installed_one_with_it():
+def test_with_the_folder_a_python_process_uses_the_installed_pyspark_instead_of_the_zip():
     assert ZIP in pyspark_of_a_process(ZIP).parents
     assert pyspark_of_a_process(ZIP, FOLDER) == Path(pyspark.__file__)
 
 
-def test_a_zip_of_another_spark_is_taken_whatever_is_installed(tmp_path):
+def test_the_zip_of_another_spark_version_is_used_even_with_the_folder(tmp_path):
     """As of a Spark that was not installed by pip, whose PySpark may be another version or the only one."""
     other = Path(shutil.copy(ZIP, tmp_path / "pyspark.zip"))
     assert other in pyspark_of_a_process(other, FOLDER).parents

@@ -134,7 +134,7 @@ class PageRun:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if examples_of(page) and page != README], ids=page_id)
-def test_the_examples_of_a_page_run_one_after_the_other(page, request, data):
+def test_the_examples_of_each_page_run_in_order(page, request, data):
     if page.name != "command-line.md":  # which makes the topic itself
         make_flights(data)
     run = PageRun(request, data)

@@ -71,9 +71,7 @@ def test_a_repeated_micro_batch_is_not_written_again(spark, log_dir, checkpoint,
     assert decided(log_dir, f"streamlog-sink-{query_id_of(checkpoint)}") == [1]
 
 
-def test_a_stream_that_fails_leaves_no_transaction_open_though_its_other_task_was_killed(
-    spark, log_dir, checkpoint, source
-):
+def test_a_failed_stream_leaves_no_transaction_open_even_if_a_task_was_killed(spark, log_dir, checkpoint, source):
     def rows(batches):
         import time
 
@@ -105,7 +103,7 @@ def test_a_stream_that_fails_leaves_no_transaction_open_though_its_other_task_wa
     assert ended == {TransactionState.COMPLETE_ABORT}, "there was one to end"
 
 
-def test_nor_where_planning_cannot_know_the_query(spark, log_dir, tmp_path, source):
+def test_a_failed_stream_leaves_no_transaction_open_without_a_known_query(spark, log_dir, tmp_path, source):
     spark.conf.set(CHECKPOINT_CONF, str(tmp_path / "checkpoints"))
     source((1, "a"))
     try:
@@ -118,7 +116,7 @@ def test_nor_where_planning_cannot_know_the_query(spark, log_dir, tmp_path, sour
     assert stored_values(log_dir, "t") == [b"1"]
 
 
-def test_a_failed_micro_batch_shows_nothing_and_the_next_start_ends_what_it_left(spark, log_dir, checkpoint, source):
+def test_the_next_start_ends_the_transactions_of_a_failed_micro_batch(spark, log_dir, checkpoint, source):
     source((1, "t"), (2, None))
     rows = spark.readStream.schema(SCHEMA).json(source.folder)
     fails = rows.repartition(2, "number").select(F.col("word").alias("topic"), F.lit("v").alias("value"))
@@ -132,7 +130,7 @@ def test_a_failed_micro_batch_shows_nothing_and_the_next_start_ends_what_it_left
     assert open_transactions(log_dir) == []
 
 
-def test_the_next_start_ends_what_a_killed_run_left_open(spark, log_dir, checkpoint, source):
+def test_the_next_start_ends_the_open_transactions_of_a_killed_run(spark, log_dir, checkpoint, source):
     source((1, "a"))
     run(values_of(spark, source), log_dir, checkpoint)
     leave_open(log_dir, f"{query_id_of(checkpoint)}-7-0")
@@ -147,7 +145,7 @@ def leave_open(log_dir, transactional_id):
         begin(cluster, transactional_id, TopicPartition("t", 0), timeout_ms=900_000)
 
 
-def test_a_checkpoint_that_was_put_back_is_refused(spark, log_dir, checkpoint, source):
+def test_an_older_copy_of_the_checkpoint_is_refused(spark, log_dir, checkpoint, source):
     for number in (1, 2):
         source((number, "a"))
         run(values_of(spark, source), log_dir, checkpoint)
@@ -165,7 +163,7 @@ def test_a_checkpoint_that_was_put_back_is_refused(spark, log_dir, checkpoint, s
 # -- batch writes --
 
 
-def test_a_job_that_fails_shows_nothing_and_holds_nobody_back(spark, log_dir):
+def test_a_failed_job_is_not_readable_and_blocks_no_reader(spark, log_dir):
     rows = spark.range(0, 1000, 1, 2).selectExpr("if(id = 999, null, 't') as topic", "cast(id as string) as value")
     with pytest.raises(PySparkException, match="KAFKA_NULL_TOPIC_IN_DATA"):
         rows.write.format("streamlog").mode("append").save(log_dir)
@@ -175,7 +173,7 @@ def test_a_job_that_fails_shows_nothing_and_holds_nobody_back(spark, log_dir):
     assert stored_values(log_dir, "t") == [b"after"]
 
 
-def test_a_version_is_written_once_and_an_older_one_not_at_all(spark, log_dir):
+def test_a_txn_version_is_written_once_and_an_older_one_never(spark, log_dir):
     for version, value in ((3, "three"), (3, "again"), (2, "two"), (5, "five")):
         save(a_frame(spark, value), log_dir, txnAppId="orders", txnVersion=version)
     save(a_frame(spark, "other"), log_dir, txnAppId="other", txnVersion=0)
@@ -183,7 +181,7 @@ def test_a_version_is_written_once_and_an_older_one_not_at_all(spark, log_dir):
     assert decided(log_dir, "streamlog-sink-orders/t") == [5]
 
 
-def test_foreach_batch_with_a_pair_is_not_written_again_in_any_of_its_topics(spark, log_dir, checkpoint, source):
+def test_foreach_batch_with_txn_app_id_is_written_once_to_each_topic(spark, log_dir, checkpoint, source):
     def write(frame, batch_id):
         for topic in ("t", "u"):
             save(frame, log_dir, topic=topic, txnAppId="each", txnVersion=batch_id)
@@ -197,7 +195,7 @@ def test_foreach_batch_with_a_pair_is_not_written_again_in_any_of_its_topics(spa
     assert stored_values(log_dir, "t") == stored_values(log_dir, "u") == [b"1"]
 
 
-def test_a_transaction_that_times_out_fails_the_job_and_names_the_setting(spark, log_dir):
+def test_a_transaction_that_times_out_fails_the_job_and_names_the_option(spark, log_dir):
     def wait_in_the_second_task(batches):
         import time
 

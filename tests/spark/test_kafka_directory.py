@@ -28,7 +28,7 @@ def as_a_consumer_sees(row):
         ("read_uncommitted", {"maxRecordsPerPartition": "400"}),
     ],
 )
-def test_a_batch_query_gives_what_kafkas_consumer_saw(spark, golden, isolation, split):
+def test_a_batch_query_returns_the_records_of_kafkas_consumer(spark, golden, isolation, split):
     options = {"subscribePattern": "^[a-z-]+$", "includeHeaders": "true", "kafka.isolation.level": isolation}
     frame = spark.read.format("streamlog").options(**options, **split).load(str(golden / "log"))
     found = {}
@@ -42,7 +42,7 @@ def test_a_batch_query_gives_what_kafkas_consumer_saw(spark, golden, isolation, 
     assert found == expected
 
 
-def test_a_stream_reads_it_in_small_batches(spark, golden, tmp_path):
+def test_a_stream_reads_kafkas_directory_in_small_batches(spark, golden, tmp_path):
     options = {"subscribe": "transactions,compacted,trimmed", "maxOffsetsPerTrigger": "100"}
     driver = StreamDriver(spark, str(golden / "log"), tmp_path, options, columns=("topic AS value",))
     values = driver.run_available_now()

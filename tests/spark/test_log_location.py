@@ -27,7 +27,7 @@ def copy(spark, source, target, checkpoint):
     query.awaitTermination()
 
 
-def test_a_file_url_is_the_path_in_it_to_save_load_and_start(spark, log_dir, tmp_path):
+def test_save_load_and_start_accept_a_file_url(spark, log_dir, tmp_path):
     write(spark, f"file://{log_dir}")
     assert stored_values(log_dir, "t") == [b"one"]
     assert reader(spark).load(f"file://{log_dir}").count() == 1
@@ -37,7 +37,7 @@ def test_a_file_url_is_the_path_in_it_to_save_load_and_start(spark, log_dir, tmp
 
 
 @pytest.mark.parametrize("location", ["hdfs://host/log", "file://host/log"])
-def test_a_url_of_somewhere_else_is_refused_by_name_and_makes_no_folder(
+def test_an_unsupported_url_is_refused_by_name_and_creates_no_directory(
     spark, log_dir, tmp_path, monkeypatch, location
 ):
     write(spark, log_dir)

@@ -22,19 +22,19 @@ print("found", found.collect())
 """
 
 
-def test_the_module_that_pyspark_looks_for_holds_the_data_source():
+def test_the_module_that_pyspark_imports_contains_the_data_source():
     assert issubclass(pyspark_streamlog.DefaultSource, DataSource)
     assert pyspark_streamlog.DefaultSource.name() == "streamlog"
 
 
-def test_a_new_session_of_the_same_program_finds_it_too(spark, log_dir):
+def test_a_new_session_of_the_same_program_also_finds_the_data_source(spark, log_dir):
     session = spark.newSession()
     session.sql("select 'v' as value").write.format("streamlog").option("topic", "t").mode("append").save(log_dir)
     assert stored_values(log_dir, "t") == [b"v"]
 
 
 @pytest.mark.long  # The server of `test_connect` imports nothing of ours, too.
-def test_a_program_that_imports_nothing_of_ours_writes_and_reads(spark, log_dir):
+def test_a_program_without_our_imports_writes_and_reads(spark, log_dir):
     import os
 
     program = subprocess.run(

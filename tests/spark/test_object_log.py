@@ -95,7 +95,7 @@ def shown_plan(frame):
 # -- batch --
 
 
-def test_what_a_batch_wrote_is_read_back_column_by_column(spark, place):
+def test_rows_of_a_batch_are_read_back_column_by_column(spark, place):
     rows = [("a", "1", 0, [("h", bytearray(b"x")), ("h", None)]), ("b", "2", 1, None), (None, None, 1, None)]
     schema = f"{ROWS}, headers array<struct<key:string,value:binary>>"
     written = spark.createDataFrame(rows, schema).coalesce(1)
@@ -118,7 +118,7 @@ def test_a_job_of_several_tasks_and_topics_is_one_commit(spark, place, tmp_path)
         assert sorted(map(int, place.values(f"topic-{number}"))) == list(range(number, 300, 3))
 
 
-def test_a_version_of_an_application_is_written_once(spark, place):
+def test_a_txn_version_is_written_once(spark, place):
     for _ in range(2):
         place.write(numbers(spark, 3), topic="t", txnAppId="nightly", txnVersion=7)
     place.write(numbers(spark, 3, first=10), topic="t", txnAppId="nightly", txnVersion=6)
@@ -127,7 +127,7 @@ def test_a_version_of_an_application_is_written_once(spark, place):
     assert place.values() == ["0", "1", "2", "3"]
 
 
-def test_at_least_once_writes_too(spark, place, tmp_path):
+def test_at_least_once_delivery_writes_all_rows(spark, place, tmp_path):
     place.write(numbers(spark, 50, tasks=2), topic="t", delivery="at-least-once")
     assert sorted(map(int, place.values())) == list(range(50))
     place.copy(tmp_path / "checkpoint", write={"topic": "copy", "delivery": "at-least-once"})
@@ -162,7 +162,7 @@ def test_a_query_commits_its_progress_to_its_group(spark, place, tmp_path):
 # -- where a query starts, and what it need not read --
 
 
-def test_a_query_starts_some_offsets_before_the_end_or_some_time_ago(spark, place):
+def test_a_query_can_start_offsets_before_the_end_or_a_duration_ago(spark, place):
     old = spark.sql("SELECT 'old' AS value, current_timestamp() - INTERVAL 2 HOURS AS timestamp")
     place.write(old, topic="t")
     place.write(numbers(spark, 3), topic="t")
@@ -183,7 +183,7 @@ def test_filters_give_the_same_rows_as_reading_everything(spark, place):
     assert sorted((r.partition, r.offset) for r in found) == expected
 
 
-def test_json_values_are_typed_columns(spark, place):
+def test_json_values_are_read_as_typed_columns(spark, place):
     schema = "id BIGINT, word STRING"
     frame = spark.sql("SELECT named_struct('id', 7L, 'word', 'seven') AS value")
     place.write(frame, topic="t", valueFormat="json")
@@ -195,14 +195,14 @@ def test_json_values_are_typed_columns(spark, place):
 # -- refusals --
 
 
-def test_a_missing_log_is_refused_by_its_url_and_nothing_is_made(place, tmp_path):
+def test_a_missing_log_is_refused_with_its_url_and_not_created(place, tmp_path):
     message = refusal(place.read().collect)
     assert "STREAMLOG_NO_SUCH_LOG" in message
     assert place.url in message
     assert not (tmp_path / "shared" / "log" / "streamlog.json").exists()
 
 
-def test_a_wrong_option_is_refused_by_name_and_with_the_right_one(spark, place):
+def test_a_misspelled_option_is_refused_with_the_nearest_name(spark, place):
     place.options["object.timeout.msec"] = "5"
     assert "Did you mean object.timeout.ms?" in refusal(lambda: place.write(numbers(spark, 1), topic="t"))
     place.options = {"object.region": "eu-west-1"}
@@ -223,7 +223,7 @@ def test_a_missing_bucket_is_refused_with_its_name_and_without_the_secret(spark,
         assert SECRET_KEY not in message
 
 
-def test_a_store_that_does_not_answer_is_named_with_the_option_to_look_at(spark, s3_place):
+def test_an_unreachable_store_is_reported_with_the_option_to_check(spark, s3_place):
     s3_place.options |= {"object.endpoint": "http://127.0.0.1:1", "object.max.retries": "0"}
     message = refusal(s3_place.read().collect)
     assert "cannot be reached" in message

@@ -70,7 +70,7 @@ CONDITIONS = {
 """What a query asks, what of it is pushed down, and the least share of the bytes that need not be read then."""
 
 
-def test_rows_are_the_same_with_filters_pushed_down_and_bytes_are_skipped(spark, log_dir, pushing):
+def test_pushed_filters_skip_bytes_and_do_not_change_the_rows(spark, log_dir, pushing):
     found = [offsets(load(spark, log_dir, pushFilters="always").where(condition)) for condition in CONDITIONS]
     everything = load(spark, log_dir).select("partition", "offset", *map(expr, CONDITIONS)).collect()
     assert len(everything) == RECORDS
@@ -84,14 +84,14 @@ def test_rows_are_the_same_with_filters_pushed_down_and_bytes_are_skipped(spark,
         assert 1 > shares[filters] >= share, filters
 
 
-def test_a_frame_that_is_used_twice_has_all_its_rows_each_time(spark, log_dir, pushing):
+def test_a_dataframe_that_is_used_twice_has_all_its_rows_each_time(spark, log_dir, pushing):
     # Spark 4.1 to 4.3 reads the second query by the plan of the first: that is why `auto` waits for a later one.
     frame = load(spark, log_dir)
     both = frame.where("partition = 0").union(frame.where("partition = 1"))
     assert both.count() == frame.count() == RECORDS
 
 
-def test_a_plan_that_was_narrowed_sees_what_comes_later(spark, tmp_path, pushing):
+def test_a_plan_with_pushed_filters_sees_later_records(spark, tmp_path, pushing):
     path = str(tmp_path / "log")
     with open_embedded(path, create=True) as cluster:
         cluster.create_topic("t", configs={"internal.segment.bytes": "200"})
@@ -104,5 +104,5 @@ def test_a_plan_that_was_narrowed_sees_what_comes_later(spark, tmp_path, pushing
         assert sorted(row.offset for row in frame.collect()) == [2, 4]
 
 
-def test_without_the_setting_a_query_is_read_whole_and_does_not_fail(spark, log_dir):
+def test_without_sparks_setting_no_filters_are_pushed_and_the_query_succeeds(spark, log_dir):
     assert load(spark, log_dir, pushFilters="always").where("partition = 0").count() == RECORDS / 2

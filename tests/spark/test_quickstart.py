@@ -25,7 +25,7 @@ def run_quickstart(folder, **environment):
 
 
 @pytest.mark.skipif(missing_java_advice() is not None, reason=str(missing_java_advice()))
-def test_the_quickstart_agrees_with_the_csv_and_leaves_its_log_where_it_says(tmp_path):
+def test_the_quickstart_equals_the_csv_and_keeps_its_log_at_the_printed_path(tmp_path):
     # What Spark does with a query stays as it is by default, here at least; the JVM need not be one that lives long.
     jvm = {"spark.driver.extraJavaOptions": SHORT_LIVED["spark.driver.extraJavaOptions"]}
     result = run_quickstart(tmp_path / "run", **short_lived(tmp_path / "conf", jvm))
@@ -36,7 +36,7 @@ def test_the_quickstart_agrees_with_the_csv_and_leaves_its_log_where_it_says(tmp
     assert (tmp_path / "run" / "log" / "flights-0").is_dir()
 
 
-def test_the_quickstart_does_not_touch_a_folder_with_something_else_in_it(tmp_path):
+def test_the_quickstart_does_not_change_a_directory_with_other_files(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     result = run_quickstart(tmp_path)
     assert result.returncode == 1

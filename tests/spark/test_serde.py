@@ -90,7 +90,7 @@ def test_corrupt_values_are_shown_dropped_or_fail_the_query(spark, log_dir):
         load(spark, log_dir, **given, **fail).collect()
 
 
-def test_a_typed_stream_goes_from_one_format_to_another_and_ends_schemas_meet(spark, nested, log_dir, tmp_path):
+def test_a_typed_stream_converts_between_formats_with_a_registry(spark, nested, log_dir, tmp_path):
     registry = str(tmp_path / "registry.json")
     avro = {"valueFormat": "avro", "valueFormat.registry.file": registry, "keyFormat": "int"}
     save(nested.selectExpr("key", "named_struct('id', value.id) as value"), log_dir, topic="t", **avro)
@@ -143,13 +143,13 @@ def test_a_null_struct_is_a_tombstone(spark, log_dir):
         ({"valueFormat": "avro", "valueFormat.schema": '"int"'}, "value of the type string cannot be written as int"),
     ],
 )
-def test_a_wrong_column_or_option_is_refused_before_the_job_runs(spark, log_dir, options, words):
+def test_an_invalid_column_or_option_is_refused_before_the_job_runs(spark, log_dir, options, words):
     with pytest.raises(PySparkException) as caught:
         save(spark.sql("select 'x' as value"), log_dir, topic="t", **options)
     assert words in str(caught.value)
 
 
-def test_a_row_that_does_not_fit_fails_the_write_and_nothing_is_readable(spark, log_dir):
+def test_a_row_that_does_not_fit_fails_the_write_without_readable_rows(spark, log_dir):
     enum = '{"type":"enum","name":"e","symbols":["A"]}'
     with pytest.raises(PySparkException, match=r"cannot be written as avro in row 1 .*'B', which enum e"):
         save(spark.sql("select explode(array('A', 'B')) as value"), log_dir, topic="t",
@@ -163,7 +163,7 @@ def load_if_there(spark, log_dir):
     )
 
 
-def test_a_users_schema_is_refused_with_a_format_too(spark, nested, log_dir):
+def test_a_user_defined_schema_is_also_refused_with_a_format(spark, nested, log_dir):
     save(nested.selectExpr("key", "'{}' as value"), log_dir, topic="t", keyFormat="int")
     with pytest.raises(PySparkException, match="STREAMLOG_FIXED_SCHEMA"):
         spark.read.format("streamlog").options(subscribe="t", keyFormat="int").schema("key string").load(
@@ -171,7 +171,7 @@ def test_a_users_schema_is_refused_with_a_format_too(spark, nested, log_dir):
         ).collect()
 
 
-def test_column_functions_for_avro(spark, nested):
+def test_avro_column_functions_round_trip(spark, nested):
     schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": ["long", "null"]}]}
     text = json.dumps(schema)
     frame = nested.select(
@@ -189,7 +189,7 @@ def test_column_functions_for_avro(spark, nested):
     assert found.v.new == "?"
 
 
-def test_column_functions_for_protobuf_and_numbers_and_json(spark):
+def test_protobuf_number_and_json_column_functions_round_trip(spark):
     message = message_class("house.All")(numbers=[1, 2], that="x")
     message.at.seconds = 1_700_000_000
     frame = spark.createDataFrame(

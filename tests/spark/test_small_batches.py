@@ -33,7 +33,7 @@ def rows_of(spark, log_dir, folder, options, columns):
     return sorted(map(str, spark.table(folder.name).collect())), sum(one.numInputRows for one in query.recentProgress)
 
 
-def test_one_task_takes_the_rows_of_a_small_batch_and_as_many_as_ever_those_of_others(spark, log, log_dir, tmp_path):
+def test_a_small_batch_has_one_task_and_other_batches_have_their_usual_tasks(spark, log, log_dir, tmp_path):
     for partition in (0, 1):
         append_values(log, "t", "a", "b", partition=partition)
     columns = ("spark_partition_id() AS task", "partition")
@@ -57,7 +57,7 @@ FORMATS = {
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_the_same_rows_come_either_way(spark, log, log_dir, tmp_path, name):
+def test_small_batches_and_tasks_return_the_same_rows(spark, log, log_dir, tmp_path, name):
     json_text = (
         b'{"a": 1, "b": [{"c": "x", "d": 1.25}], "e": "2026-01-01", "m": {"k": 0.5}, "t": "2026-01-01T00:00:00Z"}'
     )
@@ -78,7 +78,7 @@ def test_the_same_rows_come_either_way(spark, log, log_dir, tmp_path, name):
 
 
 @pytest.mark.parametrize("options", [ON_DRIVER, IN_TASKS], ids=["driver", "tasks"])
-def test_a_batch_that_was_planned_and_not_finished_is_read_again(log, stream, options):
+def test_an_unfinished_small_batch_is_read_again(log, stream, options):
     append_values(log, "t", "a", "b")
     append_values(log, "t", "c", partition=1)
     driver = stream(**options).start()

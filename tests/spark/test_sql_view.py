@@ -30,7 +30,7 @@ def test_a_view_reads_the_topic_with_kafkas_columns(spark, view):
     assert (row.n, row.total) == (10, 45)
 
 
-def test_a_view_sees_what_was_written_after_it_was_made(spark, log_dir, view):
+def test_a_view_sees_rows_written_after_its_creation(spark, log_dir, view):
     spark.sql("select 'more' as value").write.format("streamlog").option("topic", "numbers").mode("append").save(
         log_dir
     )
@@ -43,7 +43,7 @@ def test_rows_of_a_query_over_a_view_are_written_to_another_topic(spark, log_dir
     assert sorted(stored_values(log_dir, "evens")) == [b"0", b"2", b"4", b"6", b"8"]
 
 
-def test_a_view_with_a_wrong_option_is_refused_by_name(spark, log_dir):
+def test_a_view_with_an_invalid_option_is_refused_by_name(spark, log_dir):
     make_topic(log_dir, "t")
     with pytest.raises(AnalysisException, match="did you mean subscribe"):
         spark.sql(f"CREATE TEMPORARY VIEW v USING streamlog OPTIONS (path '{log_dir}', subscribes 't')")
@@ -77,7 +77,7 @@ def test_insert_into_a_view_writes_to_its_topic(spark, log_dir, made):
     assert stored_records(log_dir, "numbers")[-1]["timestamp"] is not None
 
 
-def test_insert_into_a_typed_view_takes_the_types_of_the_view(spark, made):
+def test_insert_into_a_typed_view_accepts_the_types_of_the_view(spark, made):
     made(
         "CREATE TEMPORARY VIEW v USING streamlog OPTIONS (…)",
         options=VIEW_TO_WRITE + ", keyFormat 'string', valueFormat 'long'",
@@ -86,7 +86,7 @@ def test_insert_into_a_typed_view_takes_the_types_of_the_view(spark, made):
     assert spark.sql("SELECT key, value FROM v WHERE key = 'k'").first() == ("k", 77)
 
 
-def test_insert_into_a_view_without_a_topic_says_what_to_do(spark, view):
+def test_insert_into_a_view_without_a_topic_is_refused_with_advice(spark, view):
     with pytest.raises(AnalysisException, match="set the option topic to the topic to write to"):
         spark.sql("INSERT INTO numbers (value) VALUES (CAST('x' AS BINARY))")
 
@@ -97,26 +97,26 @@ def test_insert_overwrite_is_refused(spark, made):
         spark.sql("INSERT OVERWRITE v (value) VALUES (CAST('x' AS BINARY))")
 
 
-def test_a_table_of_the_catalog_is_refused_when_it_is_made(spark, made):
+def test_a_catalog_table_is_refused_when_it_is_created(spark, made):
     with pytest.raises(AnalysisException, match=CATALOG_TABLE):
         made("CREATE TABLE t1 USING streamlog OPTIONS (…)")
     assert spark.sql("SHOW TABLES").where("tableName = 't1'").count() == 0
 
 
 @pytest.mark.long
-def test_a_table_with_columns_of_its_own_which_spark_makes_without_asking_is_refused_when_it_is_read(spark, made):
+def test_a_catalog_table_with_its_own_columns_is_refused_when_it_is_read(spark, made):
     made("CREATE TABLE t1 (value BINARY) USING streamlog OPTIONS (…)")
     with pytest.raises(AnalysisException, match=CATALOG_TABLE):
         spark.table("t1").collect()
 
 
-def test_a_table_made_from_a_query_is_refused_and_not_made(spark, made):
+def test_create_table_as_select_is_refused_and_creates_no_table(spark, made):
     with pytest.raises(AnalysisException, match="no options arrived: Spark passes none for a table"):
         made("CREATE TABLE t2 USING streamlog OPTIONS (…) AS SELECT '1' AS value")
     assert spark.sql("SHOW TABLES").where("tableName = 't2'").count() == 0
 
 
-def test_what_save_as_table_wrote_is_in_the_log_and_its_table_says_how_to_read_it(spark, log_dir):
+def test_save_as_table_writes_to_the_log_and_reading_its_table_gives_advice(spark, log_dir):
     writer = spark.sql("SELECT 'x' AS value").write.format("streamlog").mode("append")
     writer.options(path=log_dir, topic="saved").saveAsTable("t3")
     try:
@@ -131,7 +131,7 @@ def test_what_save_as_table_wrote_is_in_the_log_and_its_table_says_how_to_read_i
 
 
 @pytest.mark.long
-def test_what_to_table_wrote_is_in_the_log_and_its_table_says_how_to_read_it(spark, log_dir, source, tmp_path):
+def test_to_table_writes_to_the_log_and_reading_its_table_gives_advice(spark, log_dir, source, tmp_path):
     source((1, "a"))
     rows = spark.readStream.schema("number long, word string").json(source.folder).selectExpr("word AS value")
     writer = rows.writeStream.format("streamlog").options(path=log_dir, topic="streamed")

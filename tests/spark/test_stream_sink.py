@@ -35,7 +35,7 @@ def as_value(frame):
     return frame.select(F.col("number").cast("string").alias("value"))
 
 
-def test_append_mode_writes_each_row_once_over_restarts(spark, log_dir, tmp_path, source):
+def test_append_mode_writes_each_row_once_across_restarts(spark, log_dir, tmp_path, source):
     source((1, "a"), (2, "b"))
     run(as_value(stream_of(spark, source)), log_dir, tmp_path, topic="t")
     source((3, "a"))
@@ -73,7 +73,7 @@ def run_each(frame, write, tmp_path):
     query.awaitTermination()
 
 
-def test_foreach_batch_writes_what_update_mode_gives_and_a_repeated_batch_nothing(spark, log_dir, tmp_path, source):
+def test_write_to_writes_update_mode_once_even_if_a_batch_is_repeated(spark, log_dir, tmp_path, source):
     write = write_to(log_dir, topic="t", options={"topic.partitions": 2})
     for rows in ([(1, "a"), (2, "b")], [(3, "a")]):
         source(*rows)
@@ -84,7 +84,7 @@ def test_foreach_batch_writes_what_update_mode_gives_and_a_repeated_batch_nothin
     assert topics_of(log_dir) == {"t": 2}
 
 
-def test_one_stream_goes_to_several_topics_each_once_though_the_batch_fails_between_them(
+def test_one_stream_is_written_once_to_each_of_several_topics_even_if_the_batch_fails_between(
     spark, log_dir, tmp_path, source
 ):
     numbers, words = write_to(log_dir, topic="numbers"), write_to(log_dir, topic="words")
@@ -104,7 +104,7 @@ def test_one_stream_goes_to_several_topics_each_once_though_the_batch_fails_betw
     assert sorted(stored_values(log_dir, "words")) == [b"a", b"b"]
 
 
-def test_the_topic_may_come_from_a_column_and_the_option_goes_before_it(spark, log_dir, tmp_path, source):
+def test_the_topic_is_that_of_the_option_or_else_of_the_column(spark, log_dir, tmp_path, source):
     source((1, "a"), (2, "b"))
     frame = stream_of(spark, source).select(F.col("word").alias("topic"), F.col("number").cast("string").alias("value"))
     run(frame, log_dir, tmp_path, checkpoint="by-column")
@@ -114,7 +114,7 @@ def test_the_topic_may_come_from_a_column_and_the_option_goes_before_it(spark, l
     assert sorted(stored_values(log_dir, "t")) == [b"1", b"2"]
 
 
-def test_progress_counts_the_rows_that_were_written_and_not_those_that_were_read(spark, log_dir, tmp_path, source):
+def test_the_progress_counts_written_rows_and_not_read_rows(spark, log_dir, tmp_path, source):
     source(*[(number, "w") for number in range(321)])
     frame = as_value(stream_of(spark, source).where("pmod(number, 3) = 0").repartition(3))
     progress = run(frame, log_dir, tmp_path, topic="t").lastProgress
@@ -122,7 +122,7 @@ def test_progress_counts_the_rows_that_were_written_and_not_those_that_were_read
     assert len(stored_values(log_dir, "t")) == 107
 
 
-def test_rows_travel_from_topic_to_topic(spark, log_dir, tmp_path, source):
+def test_a_stream_copies_one_topic_to_another(spark, log_dir, tmp_path, source):
     make_topic(log_dir, "in", partition_count=3)
     source(*[(number, "w") for number in range(1000)])
     run(as_value(stream_of(spark, source)), log_dir, tmp_path, topic="in", checkpoint="first")
@@ -144,7 +144,7 @@ def test_rows_travel_from_topic_to_topic(spark, log_dir, tmp_path, source):
     assert sum(p["sink"]["numOutputRows"] for p in query.recentProgress if p["numInputRows"]) == 1000
 
 
-def test_a_repeated_batch_writes_its_rows_again_as_at_least_once_says(spark, log_dir, tmp_path, source):
+def test_with_at_least_once_a_repeated_batch_writes_its_rows_again(spark, log_dir, tmp_path, source):
     source((1, "a"))
     for _ in range(2):
         run(as_value(stream_of(spark, source)), log_dir, tmp_path, topic="t", delivery="at-least-once")
@@ -152,7 +152,7 @@ def test_a_repeated_batch_writes_its_rows_again_as_at_least_once_says(spark, log
     assert stored_values(log_dir, "t") == [b"1", b"1"]
 
 
-def test_a_null_topic_fails_the_query_with_the_rows_position(spark, log_dir, tmp_path, source):
+def test_a_null_topic_fails_the_query_with_the_position_of_the_row(spark, log_dir, tmp_path, source):
     source((1, None))
     frame = stream_of(spark, source).select(F.col("word").alias("topic"), F.col("number").cast("string").alias("value"))
     message = refusal(frame, log_dir, tmp_path)
@@ -170,21 +170,21 @@ def test_a_null_topic_fails_the_query_with_the_rows_position(spark, log_dir, tmp
         ),
     ],
 )
-def test_wrong_columns_fail_the_query_by_name(spark, log_dir, tmp_path, source, columns, words):
+def test_invalid_columns_fail_the_query_by_name(spark, log_dir, tmp_path, source, columns, words):
     source((1, "a"))
     message = refusal(stream_of(spark, source).selectExpr(*columns), log_dir, tmp_path, topic="t")
     assert "STREAMLOG_INVALID_SINK_COLUMNS" in message
     assert words in message
 
 
-def test_wrong_options_fail_the_query_by_name(spark, log_dir, tmp_path, source):
+def test_invalid_options_fail_the_query_by_name(spark, log_dir, tmp_path, source):
     source((1, "a"))
     frame = as_value(stream_of(spark, source))
     message = refusal(frame, log_dir, tmp_path, topic="t", kafka__key__serializer="x")
     assert "kafka.key.serializer is not supported" in message
 
 
-def test_too_large_a_record_fails_the_query_and_is_written_after_the_limit_was_raised(spark, log_dir, tmp_path, source):
+def test_a_record_above_the_limit_fails_the_query_until_the_limit_is_raised(spark, log_dir, tmp_path, source):
     make_topic(log_dir, "t", configs={"max.message.bytes": "1000"})
     source((1, "x" * 2000))
     frame = stream_of(spark, source).select(F.col("word").alias("value"))

@@ -26,7 +26,7 @@ def numbers(*bounds):
     return [str(n) for n in range(*bounds)]
 
 
-def test_rows_come_as_they_are_written_and_the_checkpoint_is_kafkas(log, stream):
+def test_new_rows_are_read_and_the_checkpoint_has_kafkas_format(log, stream):
     append_values(log, "t", "a", "b")
     driver = stream().start()
     assert driver.process_all() == ["a", "b"]
@@ -40,7 +40,7 @@ def test_rows_come_as_they_are_written_and_the_checkpoint_is_kafkas(log, stream)
     assert progress.sources[0].numInputRows == progress.numInputRows
 
 
-def test_a_restarted_query_goes_on_from_its_checkpoint(log, stream):
+def test_a_restarted_query_continues_from_its_checkpoint(log, stream):
     append_values(log, "t", "a")
     first = stream().start()
     first.process_all()
@@ -49,7 +49,7 @@ def test_a_restarted_query_goes_on_from_its_checkpoint(log, stream):
     assert stream(startingOffsets="latest").start().process_all() == ["", "a", "b", None], "null stays null"
 
 
-def test_a_query_starts_at_latest_by_default_and_a_repeated_first_batch_loses_nothing(log, stream):
+def test_a_query_starts_at_latest_and_a_repeated_first_batch_loses_nothing(log, stream):
     append_values(log, "t", "old")
     options = {"startingOffsets": "latest"}
     driver = stream(**options).start()
@@ -61,7 +61,7 @@ def test_a_query_starts_at_latest_by_default_and_a_repeated_first_batch_loses_no
     assert stream(**options).start().process_all() == ["new"]
 
 
-def test_available_now_takes_what_is_there_in_batches_of_the_maximum(log, stream):
+def test_available_now_reads_existing_records_in_batches_of_the_maximum(log, stream):
     for number in range(15):
         append_values(log, "t", str(number))
     driver = stream(maxOffsetsPerTrigger=5)
@@ -77,7 +77,7 @@ def test_trigger_once_ignores_the_limits(log, stream):
     assert driver.values() == numbers(10)
 
 
-def test_the_minimum_holds_a_batch_back_until_the_delay_is_over(log, stream):
+def test_the_minimum_delays_a_batch_until_the_maximum_delay(log, stream):
     append_values(log, "t", "a")
     driver = stream(minOffsetsPerTrigger=10, maxTriggerDelay="2s").start()
     assert driver.process_all() == ["a"], "the first batch always fires"
@@ -116,7 +116,7 @@ def subscriptions_and_starts():
 
 
 @pytest.mark.parametrize(("options", "start", "expected", "fail_on_data_loss"), subscriptions_and_starts())
-def test_subscriptions_and_starts(log, stream, options, start, expected, fail_on_data_loss):
+def test_subscriptions_and_starts_determine_the_rows(log, stream, options, start, expected, fail_on_data_loss):
     log.create_partitions("t", 2)
     append_values(log, "t", "a0", "a1", timestamps_ms=(100, 200))
     append_values(log, "t", "b0", partition=1, timestamps_ms=(150,))
@@ -126,7 +126,7 @@ def test_subscriptions_and_starts(log, stream, options, start, expected, fail_on
     assert driver.process_all() == expected
 
 
-def test_a_timestamp_that_nothing_matches_is_an_error_or_the_end(log, stream):
+def test_a_timestamp_without_a_matching_record_is_an_error_or_the_end(log, stream):
     append_values(log, "t", "a", timestamps_ms=(100,))
     refused = stream("refused", startingTimestamp=101).start()
     with pytest.raises(Exception, match="STREAMLOG_NO_OFFSET_FOR_TIMESTAMP"):
@@ -137,7 +137,7 @@ def test_a_timestamp_that_nothing_matches_is_an_error_or_the_end(log, stream):
     assert driver.process_all() == ["b"]
 
 
-def test_topics_found_by_a_pattern_come_and_go(log, stream):
+def test_topics_of_a_pattern_can_be_added_and_deleted(log, stream):
     append_values(log, "t", "a")
     driver = stream(subscribePattern=".*", failOnDataLoss="false").start()
     assert driver.process_all() == ["a"]
@@ -149,7 +149,7 @@ def test_topics_found_by_a_pattern_come_and_go(log, stream):
     assert driver.process_all() == ["a", "b", "c"]
 
 
-def test_no_partition_at_all_is_never_recorded(log, stream):
+def test_an_offset_without_partitions_is_never_checkpointed(log, stream):
     append_values(log, "t", "a")
     driver = stream(failOnDataLoss="false", fetchOffset__retryIntervalMs=1).start()
     driver.process_all()
@@ -175,7 +175,7 @@ def recreate(log, *values, partition_count=1):
     append_values(log, "t", *values)
 
 
-def test_a_topic_recreated_while_the_query_runs_fails_it(log, stream):
+def test_a_topic_recreated_during_the_query_fails_it(log, stream):
     append_values(log, "t", "a", "b")
     driver = stream().start()
     driver.process_all()
@@ -192,7 +192,7 @@ def test_with_false_a_topic_recreated_is_read_from_its_start(log, stream):
     assert driver.process_all() == ["a", "b", "n0", "n1"]
 
 
-def test_a_topic_recreated_between_runs_is_seen_by_its_end(log, stream):
+def test_a_topic_recreated_between_runs_is_detected_by_its_end(log, stream):
     append_values(log, "t", "a", "b")
     first = stream().start()
     first.process_all()
@@ -203,7 +203,7 @@ def test_a_topic_recreated_between_runs_is_seen_by_its_end(log, stream):
 
 
 @pytest.mark.parametrize("fail_on_data_loss", ["false", pytest.param("true", marks=pytest.mark.long)])
-def test_a_topic_recreated_between_runs_that_has_grown_past_the_checkpoint(log, stream, fail_on_data_loss):
+def test_a_recreated_topic_that_has_grown_past_the_checkpoint_is_detected(log, stream, fail_on_data_loss):
     append_values(log, "t", "a", "b")
     first = stream()
     first.options["checkpointLocation"] = str(first.checkpoint)
@@ -230,7 +230,7 @@ OFFSETS_SHRUNK = (3, 2, "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_
         pytest.param(*OFFSETS_SHRUNK, "true", marks=pytest.mark.long, id="offsets shrink, failure"),
     ],
 )
-def test_available_now_fails_whatever_fail_on_data_loss_says(
+def test_available_now_fails_regardless_of_fail_on_data_loss(
     spark, log, stream, tmp_path, fail_on_data_loss, partition_count, kept, condition
 ):
     log.create_partitions("t", 3)
@@ -246,7 +246,7 @@ def test_available_now_fails_whatever_fail_on_data_loss_says(
         driver.await_end()
 
 
-def test_a_batch_repeated_under_available_now_does_not_crash_again_and_again(log, stream):
+def test_a_batch_repeated_under_available_now_does_not_fail_repeatedly(log, stream):
     append_values(log, "t", *numbers(5))
     driver = stream(maxOffsetsPerTrigger=5)
     driver.run_available_now()
@@ -275,7 +275,7 @@ def test_read_committed_hides_aborted_records_and_waits_for_open_transactions(lo
     assert uncommitted.process_all() == ["a", "b", "x", "y"]
 
 
-def test_records_deleted_before_they_were_read_are_a_loss(log, stream):
+def test_records_deleted_before_they_are_read_are_a_loss(log, stream):
     append_values(log, "t", "a")
     first = stream().start()
     first.process_all()
@@ -287,7 +287,7 @@ def test_records_deleted_before_they_were_read_are_a_loss(log, stream):
     assert stream(failOnDataLoss="false").start().process_all() == ["a", "d"]
 
 
-def test_min_partitions_split_a_batch_into_tasks_and_a_maximum_of_any_64_bit_value_does_not_overflow(log, stream):
+def test_min_partitions_splits_a_batch_and_a_64_bit_maximum_does_not_overflow(log, stream):
     append_values(log, "t", *numbers(15))
     driver = stream(minPartitions=4, maxOffsetsPerTrigger=2**63 - 1, startingOffsets='{"t":{"0":5}}')
     assert driver.run_available_now() == sorted(numbers(5, 15))
@@ -295,7 +295,7 @@ def test_min_partitions_split_a_batch_into_tasks_and_a_maximum_of_any_64_bit_val
     assert len(files) == 4
 
 
-def test_a_watermark_on_the_timestamp_works(spark, log, log_dir, tmp_path):
+def test_a_watermark_on_the_column_timestamp_works(spark, log, log_dir, tmp_path):
     append_values(log, "t", "a", timestamps_ms=(int(time.time() * 1000),))
     frame = spark.readStream.format("streamlog").option("subscribe", "t").option("startingOffsets", "earliest")
     counts = frame.load(log_dir).withWatermark("timestamp", "10 seconds").groupBy("timestamp").count()
@@ -333,6 +333,6 @@ def test_both_sides_of_a_self_join_read_the_same_offsets(spark, log, log_dir, tm
         ({"startingOffsets": '{"t":{"5":0}}'}, "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED"),
     ],
 )
-def test_bad_options_are_refused(log, stream, options, said):
+def test_invalid_options_are_refused(log, stream, options, said):
     with pytest.raises(Exception, match=said):
         stream(**options).start().await_end()

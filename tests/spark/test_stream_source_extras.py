@@ -41,7 +41,7 @@ def committed(log):
     return {tp: entry.offset for tp, entry in log.fetch_offsets("g").items()}
 
 
-def test_a_start_that_moves_is_kept_by_an_empty_first_batch_also_when_it_is_repeated(log, stream):
+def test_a_relative_start_is_kept_by_an_empty_first_batch_even_if_it_is_repeated(log, stream):
     first = stream(startingOffsets="latest-3").start(once=True)
     first.await_end()
     assert (first.logged_offsets(0), first.values()) == ([{"t": {"0": 17}}], [])
@@ -50,7 +50,7 @@ def test_a_start_that_moves_is_kept_by_an_empty_first_batch_also_when_it_is_repe
     assert stream(startingOffsets="latest-3").run_available_now() == values(17, 21)
 
 
-def test_a_run_starts_minutes_ago_and_a_batch_where_a_group_stands(spark, log, log_dir, stream):
+def test_a_stream_starts_minutes_ago_and_a_batch_at_a_groups_offsets(spark, log, log_dir, stream):
     assert stream(startingOffsets="-150s").run_available_now() == values(17, 20)
     log.commit_offsets("billing", {T0: GroupOffset(offset=18)})
     frame = spark.read.format("streamlog").option("subscribe", "t").option("startingOffsets", "group:billing")
@@ -58,7 +58,7 @@ def test_a_run_starts_minutes_ago_and_a_batch_where_a_group_stands(spark, log, l
     assert sorted(row.value for row in rows) == values(18, 20)
 
 
-def test_batches_are_as_large_as_the_maximum_of_bytes_allows(log, stream):
+def test_batches_are_as_large_as_max_bytes_per_trigger_allows(log, stream):
     one_batch = log.bytes_between(T0, 0, 1)
     driver = stream(maxBytesPerTrigger=8 * one_batch, groupId="g")
     assert driver.run_available_now() == values(20)
@@ -66,7 +66,7 @@ def test_batches_are_as_large_as_the_maximum_of_bytes_allows(log, stream):
     assert committed(log) == {T0: 20}, "all of a run is stored when it ends"
 
 
-def test_progress_shows_in_the_group_within_a_trigger_and_the_pin_of_an_idle_query_is_renewed(log, stream):
+def test_the_group_has_the_progress_within_a_trigger_and_an_idle_query_renews_its_pin(log, stream):
     driver = stream(groupId="g", pinRetention="3s").start()
     driver.process_all()
     await_true(lambda: committed(log) == {T0: 20})
@@ -78,7 +78,7 @@ def test_progress_shows_in_the_group_within_a_trigger_and_the_pin_of_an_idle_que
     assert source.latestOffset == source.endOffset, "which is how far the query is behind: not at all"
 
 
-def test_what_a_stopped_query_needs_is_spared_by_retention_as_long_as_its_pin_is_there(log, stream):
+def test_retention_keeps_the_records_of_a_stopped_query_as_long_as_its_pin_lasts(log, stream):
     log.create_topic("kept", configs={"segment.bytes": str(1024**2), "retention.ms": "1"})
     kept = TopicPartition("kept", 0)
     append_values(log, "kept", "small")
@@ -92,7 +92,7 @@ def test_what_a_stopped_query_needs_is_spared_by_retention_as_long_as_its_pin_is
     assert log.bounds(kept).log_start_offset > 0
 
 
-def test_a_run_ends_behind_an_aborted_tail_and_before_an_open_transaction(log, stream):
+def test_a_run_ends_after_an_aborted_tail_and_before_an_open_transaction(log, stream):
     producer = begin(log, "p", T0)
     write(log, producer, T0, "aborted")
     log.end_transaction(producer, commit=False)
@@ -112,7 +112,7 @@ def test_a_run_ends_behind_an_aborted_tail_and_before_an_open_transaction(log, s
         ({"maxBytesPerTrigger": "lots", "pinRetention": "1d"}, "maxBytesPerTrigger must be a size"),
     ],
 )
-def test_bad_options_are_refused(log, stream, options, said):
+def test_invalid_options_are_refused(log, stream, options, said):
     with pytest.raises(Exception, match=said):
         stream(**options).start().await_end()
 
@@ -124,7 +124,7 @@ def await_true(condition, timeout_seconds=20):
         time.sleep(0.05)
 
 
-def test_a_listener_tells_how_far_a_query_is_behind(spark, log, stream):
+def test_the_lag_listener_reports_how_far_a_query_is_behind(spark, log, stream):
     told = []
     listener = LagListener(told.append)
     spark.streams.addListener(listener)

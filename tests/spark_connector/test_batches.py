@@ -40,7 +40,7 @@ def days(broker):
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_column_of_what_another_producer_wrote_is_read(spark, broker, codec):
+def test_every_column_of_another_producers_records_is_read(spark, broker, codec):
     topic = make_topic(broker, 2)
     records = [
         {"key": f"k{n}", "value": f"{codec} {n}", "headers": [("h", b"1"), ("h", None)], "timestamp": BEGIN_MS + n}
@@ -69,7 +69,7 @@ def _place(row):
     return row["partition"], row["offset"]
 
 
-def test_a_batch_lies_between_offsets_or_times(spark, broker, days):
+def test_a_batch_reads_between_offsets_or_timestamps(spark, broker, days):
     offsets = [json.dumps({days: {"0": first, "1": second}}) for first, second in ((3, -2), (5, 2))]
     rows = read(spark, broker, days, startingOffsets=offsets[0], endingOffsets=offsets[1])
     assert values(rows) == ["0/3", "0/4", "1/0", "1/1"]
@@ -86,13 +86,13 @@ def test_a_batch_lies_between_offsets_or_times(spark, broker, days):
     assert read(spark, broker, days, **late, startingOffsetsByTimestampStrategy="latest") == []
 
 
-def test_more_partitions_of_spark_read_the_same(spark, broker, days):
+def test_min_partitions_does_not_change_the_rows(spark, broker, days):
     assert spark.partition_count(options=options(broker, days, minPartitions=7)) >= 7
     rows = read(spark, broker, days, minPartitions=7)
     assert values(rows) == sorted(f"{number}/{day}" for number in range(2) for day in range(10))
 
 
-def test_topics_are_chosen_by_pattern_or_one_partition_by_name(spark, broker, days):
+def test_topics_are_selected_by_pattern_and_partitions_by_assign(spark, broker, days):
     other = make_topic(broker)
     send(a_producer(broker), other, [b"other"])
     base = {"kafka.bootstrap.servers": broker.bootstrap()}
@@ -127,7 +127,7 @@ def test_records_are_written_with_all_their_columns(spark, broker):
     )
 
 
-def test_keys_choose_partitions_as_for_every_client_of_kafkas(spark, broker):
+def test_keys_choose_the_same_partitions_as_kafkas_producer(spark, broker):
     topic = make_topic(broker, 7)
     records = [{"key": f"key {n}", "value": "spark"} for n in range(100)]
     writing = {"kafka.bootstrap.servers": broker.bootstrap(), "topic": topic, "kafka.compression.type": "zstd"}
@@ -141,7 +141,7 @@ def test_keys_choose_partitions_as_for_every_client_of_kafkas(spark, broker):
     assert places["spark"] == places["other"]
 
 
-def test_who_reads_committed_sees_no_aborted_and_no_open_transaction(spark, broker):
+def test_read_committed_hides_aborted_and_open_transactions(spark, broker):
     topic = make_topic(broker)
     producer = a_producer(broker, transactional__id=broker.name("x"))
     producer.init_transactions(30)
@@ -158,7 +158,7 @@ def test_who_reads_committed_sees_no_aborted_and_no_open_transaction(spark, brok
 
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"])
-def test_a_login_over_tls_reads_and_writes(spark, broker, mechanism):
+def test_a_client_logs_in_over_tls_and_reads_and_writes(spark, broker, mechanism):
     topic = make_topic(broker)
     module = SCRAM.replace("scram.Scram", "plain.Plain") if mechanism == "PLAIN" else SCRAM
     secure = {

@@ -33,7 +33,7 @@ def folder(tmp_path):
     return str(tmp_path / "files")
 
 
-def test_a_stream_takes_all_there_is_and_goes_on_from_its_checkpoint(spark, broker, folder):
+def test_a_stream_reads_existing_records_and_continues_from_its_checkpoint(spark, broker, folder):
     topic = make_topic(broker, 2)
     fill(broker, topic, range(100))
     reading = options(broker, topic, maxOffsetsPerTrigger=30)
@@ -52,7 +52,7 @@ def test_a_stream_takes_all_there_is_and_goes_on_from_its_checkpoint(spark, brok
     assert read_values(spark, folder) == list(range(120))
 
 
-def test_a_stream_begins_at_offsets_or_times(spark, broker, tmp_path):
+def test_a_stream_starts_at_offsets_or_timestamps(spark, broker, tmp_path):
     topic = make_topic(broker, 2)
     records = [
         {"value": f"{number}{day}", "partition": number, "timestamp": BEGIN_MS + day * DAY_MS}
@@ -73,7 +73,7 @@ def test_a_stream_begins_at_offsets_or_times(spark, broker, tmp_path):
         assert read_values(spark, place) == expected
 
 
-def test_a_running_stream_sees_what_comes_and_outlives_its_broker(spark, broker, folder):
+def test_a_running_stream_reads_new_records_and_survives_a_broker_restart(spark, broker, folder):
     topic = make_topic(broker, 2)
     query = f"q-{topic}"
     spark.stream_to_files(options=options(broker, topic, includeHeaders=True), folder=folder, name=query)
@@ -86,7 +86,7 @@ def test_a_running_stream_sees_what_comes_and_outlives_its_broker(spark, broker,
     assert sum(spark.stop(name=query)) == 30
 
 
-def test_new_topics_of_a_pattern_are_found_by_a_stream(spark, broker, folder):
+def test_a_stream_finds_new_topics_of_its_pattern(spark, broker, folder):
     topic = make_topic(broker)
     fill(broker, topic, range(5))
     reading = options(broker, topic, subscribePattern=f"{topic}|no-such-.*")
@@ -95,7 +95,7 @@ def test_new_topics_of_a_pattern_are_found_by_a_stream(spark, broker, folder):
     assert read_values(spark, folder) == list(range(5))
 
 
-def test_lost_data_fails_a_stream_unless_it_may_be_lost(spark, broker, folder):
+def test_data_loss_fails_a_stream_unless_fail_on_data_loss_is_false(spark, broker, folder):
     topic = make_topic(broker)
     fill(broker, topic, range(10))
     reading = options(broker, topic)
@@ -109,7 +109,7 @@ def test_lost_data_fails_a_stream_unless_it_may_be_lost(spark, broker, folder):
     assert read_values(spark, folder) == [*range(10), *range(20, 30)]
 
 
-def test_a_stream_of_committed_records_passes_over_markers_and_aborted_ones(spark, broker, folder):
+def test_a_read_committed_stream_skips_markers_and_aborted_records(spark, broker, folder):
     topic = make_topic(broker)
     producer = a_producer(broker, transactional__id=broker.name("x"))
     producer.init_transactions(30)
@@ -123,7 +123,7 @@ def test_a_stream_of_committed_records_passes_over_markers_and_aborted_ones(spar
 
 
 @pytest.mark.parametrize(("source", "sink"), [("kafka", "kafka"), ("streamlog", "kafka"), ("kafka", "streamlog")])
-def test_a_topic_is_copied_into_another_one(spark, broker, tmp_path, source, sink):
+def test_a_stream_copies_one_topic_to_another(spark, broker, tmp_path, source, sink):
     origin, target = make_topic(broker, 3), make_topic(broker, 3)
     records = [
         {

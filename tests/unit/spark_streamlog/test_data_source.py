@@ -27,13 +27,13 @@ def driver_epochs(options):
         return [one.producer_epoch for one in cluster.list_transactions(prefix=f"{QUERY_ID}-driver")]
 
 
-def test_where_a_micro_batch_is_planned_its_driver_takes_over(options):
+def test_planning_a_micro_batch_takes_over(options):
     for expected in ([0], [1]):
         StreamlogDataSource(options).streamWriter(SCHEMA, overwrite=False)
         assert driver_epochs(options) == expected
 
 
-def test_a_data_source_that_was_handed_over_commits_and_must_not_take_over(options):
+def test_a_pickled_data_source_commits_without_taking_over(options):
     handed_over = pickle.loads(pickle.dumps(StreamlogDataSource(options)))
     handed_over.streamWriter(SCHEMA, overwrite=False)
     assert driver_epochs(options) == []
@@ -52,7 +52,7 @@ print(len(reader.partitions(start, end)), *sys.modules)
 """
 
 
-def test_the_process_that_plans_a_stream_loads_neither_what_reads_nor_sinks_nor_what_tests_use(tmp_path):
+def test_the_planning_process_imports_no_readers_sinks_or_test_modules(tmp_path):
     """A query waits for what it loads, each time that it is started."""
     with open_embedded(tmp_path / "log", create=True) as cluster:
         cluster.create_topic("t", partition_count=2)

@@ -19,7 +19,7 @@ def parameters_of(text):
 
 
 @pytest.mark.parametrize("name", CONDITIONS)
-def test_every_condition_makes_a_message_with_its_name_and_parameters(name):
+def test_every_condition_has_a_message_with_its_name_and_parameters(name):
     condition = CONDITIONS[name]
     parameters = {p: f"<{p}>" for p in parameters_of(condition.message) | parameters_of(condition.advice)}
     text = str(condition_error(name, **parameters))
@@ -27,26 +27,26 @@ def test_every_condition_makes_a_message_with_its_name_and_parameters(name):
     assert all(value in text for value in parameters.values())
 
 
-def test_an_error_survives_pickling_with_its_fields():
+def test_an_error_can_be_pickled_with_its_fields():
     error = condition_error("KAFKA_DATA_LOSS.PARTITIONS_DELETED", partitions="t-0")
     copy = pickle.loads(pickle.dumps(error))
     assert isinstance(copy, StreamlogError)
     assert (str(copy), copy.condition, copy.parameters) == (str(error), error.condition, {"partitions": "t-0"})
 
 
-def test_a_json_example_in_an_advice_reaches_the_reader_as_json():
+def test_a_json_example_in_advice_is_valid_json():
     error = condition_error(
         "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED", option="o", specified_partitions="", assigned_partitions=""
     )
     assert '{"topic":"earliest"}' in str(error)
 
 
-def test_lost_data_fails_and_says_which_option_changes_that():
+def test_data_loss_fails_and_names_the_option_that_changes_it():
     with pytest.raises(StreamlogError, match="Set failOnDataLoss to false"):
         report_data_loss("KAFKA_DATA_LOSS.PARTITIONS_DELETED", fail_on_data_loss=True, partitions="t-0")
 
 
-def test_lost_data_is_a_warning_when_the_query_is_to_go_on(caplog):
+def test_data_loss_is_a_warning_if_the_query_continues(caplog):
     with caplog.at_level(logging.WARNING, logger="spark_streamlog"):
         report_data_loss("KAFKA_DATA_LOSS.PARTITIONS_DELETED", fail_on_data_loss=False, partitions="t-0")
     assert "t-0" in caplog.text
@@ -62,7 +62,7 @@ def test_lost_data_is_a_warning_when_the_query_is_to_go_on(caplog):
         (StreamlogError("other", topic="t"), "STREAMLOG"),
     ],
 )
-def test_error_of_the_log_reaches_the_user_with_a_conditions_name(error, condition):
+def test_an_error_of_the_log_becomes_a_named_condition(error, condition):
     with pytest.raises(ConditionError) as raised, with_conditions():
         raise error
     assert (raised.value.condition, raised.value.parameters) == (condition, {"topic": "t"})
@@ -85,7 +85,7 @@ def test_error_of_the_log_reaches_the_user_with_a_conditions_name(error, conditi
         ("the broker answers INVALID_TIMESTAMP", ["INVALID_TIMESTAMP. Filter or correct such rows"]),
     ],
 )
-def test_a_refused_timestamp_is_told_for_people_and_with_what_to_do(words, times):
+def test_a_refused_timestamp_is_readable_and_has_advice(words, times):
     # It was milliseconds, and nothing to do about them.
     with pytest.raises(ConditionError) as error, with_conditions():
         raise InvalidTimestampError(words)
@@ -95,7 +95,7 @@ def test_a_refused_timestamp_is_told_for_people_and_with_what_to_do(words, times
         assert said in text
 
 
-def test_a_refusal_that_has_a_name_keeps_it():
+def test_an_error_with_a_condition_keeps_it():
     refusal = condition_error("KAFKA_DATA_LOSS.PARTITIONS_DELETED", partitions="t-0")
     with pytest.raises(ConditionError) as error, with_conditions():
         raise refusal

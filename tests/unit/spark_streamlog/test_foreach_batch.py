@@ -38,7 +38,7 @@ class Frame:
         self.saved += 1
 
 
-def test_a_batch_is_appended_with_the_querys_id_and_its_number():
+def test_a_batch_is_appended_with_the_query_id_and_batch_id():
     frame = Frame({"sql.streaming.queryId": QUERY_ID})
     pickle.loads(pickle.dumps(write_to("/log", topic="t", options={"topic.partitions": 2})))(frame, 7)
     assert (frame.mode_given, frame.saved) == ("append", 1)
@@ -48,14 +48,14 @@ def test_a_batch_is_appended_with_the_querys_id_and_its_number():
     }  # fmt: skip
 
 
-def test_a_name_of_ones_own_takes_the_place_of_the_querys_id():
+def test_app_id_replaces_the_query_id():
     frame = Frame()
     write_to(topic="t", app_id="totals", options={"kafka.bootstrap.servers": "a:1"})(frame, 0)
     assert (frame.options_given["txnAppId"], frame.options_given["txnVersion"]) == ("totals", 0)
     assert "path" not in frame.options_given
 
 
-def test_where_spark_does_not_tell_the_query_a_name_is_asked_for_and_nothing_is_written():
+def test_without_a_query_id_from_spark_app_id_is_required():
     frame = Frame()
     with pytest.raises(ConditionError, match="Pass an app_id to write_to") as caught:
         write_to("/log", topic="t")(frame, 0)
@@ -63,7 +63,7 @@ def test_where_spark_does_not_tell_the_query_a_name_is_asked_for_and_nothing_is_
     assert frame.saved == 0
 
 
-def test_at_least_once_needs_no_query():
+def test_at_least_once_needs_no_query_id():
     frame = Frame()
     write_to("/log", topic="t", options={"delivery": "at-least-once"})(frame, 3)
     assert frame.saved == 1
@@ -86,7 +86,7 @@ def test_at_least_once_needs_no_query():
         ),
     ],
 )
-def test_what_cannot_be_had_is_refused_before_a_stream_starts(arguments, words):
+def test_invalid_arguments_are_refused_before_a_stream_starts(arguments, words):
     with pytest.raises(ConditionError) as caught:
         write_to(**arguments)
     assert words in caught.value.message

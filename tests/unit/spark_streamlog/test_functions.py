@@ -33,12 +33,12 @@ def refused(call):
         (functions.to_protobuf, spark_protobuf.to_protobuf),
     ],
 )
-def test_what_spark_takes_we_take_at_the_same_place(ours, sparks):
+def test_parameters_have_the_names_and_order_of_sparks(ours, sparks):
     wanted = list(inspect.signature(sparks).parameters)
     assert list(inspect.signature(ours).parameters)[: len(wanted)] == wanted
 
 
-def test_a_corrupt_value_fails_unless_it_may_be_null():
+def test_a_corrupt_value_fails_or_is_null_in_permissive_mode():
     values = pa.array([b"\0\0\0\1", b"x", None])
     with pytest.raises(ConditionError, match=r"cannot be read as int: int needs 4 bytes, .* mode=PERMISSIVE") as error:
         functions.decoded_column(INT, values)
@@ -47,7 +47,7 @@ def test_a_corrupt_value_fails_unless_it_may_be_null():
     assert functions.decoded_column(permissive, values).to_pylist() == [1, None, None]
 
 
-def test_a_column_that_cannot_be_written_is_refused_by_condition():
+def test_a_column_that_cannot_be_written_raises_a_condition():
     with pytest.raises(ConditionError) as error:
         functions.encoded_column(INT, pa.array(["x"]))
     assert error.value.condition == "STREAMLOG_INVALID_SCHEMA"
@@ -57,7 +57,7 @@ def test_a_column_that_cannot_be_written_is_refused_by_condition():
     assert error.value.condition == "STREAMLOG_CANNOT_SERIALIZE"
 
 
-def test_a_schema_made_of_the_column_is_registered_in_the_task(tmp_path):
+def test_a_derived_schema_is_registered_in_the_task(tmp_path):
     path = str(tmp_path / "registry.json")
     settings = FormatSettings(
         kind=FormatKind.AVRO, wire_format=WireFormat.CONFLUENT, registry=RegistryTarget(path=path), subject="s"
@@ -66,7 +66,7 @@ def test_a_schema_made_of_the_column_is_registered_in_the_task(tmp_path):
     assert FileRegistry(path).latest("s").text == "long"
 
 
-def test_bytes_come_out_as_binary_and_json_as_text():
+def test_bytes_are_binary_and_json_is_text():
     assert functions.encoded_column(INT, pa.array([1], pa.int32())).type == pa.binary()
     rows = pa.array([{"a": 1}])
     assert functions.encoded_column(FormatSettings(kind=FormatKind.JSON), rows).to_pylist() == ['{"a":1}']
@@ -100,16 +100,16 @@ def test_bytes_come_out_as_binary_and_json_as_text():
         (lambda: functions.from_int("v", {"x": "y"}), "x is not an option of the streamlog function from_int"),
     ],
 )
-def test_wrong_options_are_refused_before_there_is_a_column(call, said):
+def test_invalid_options_are_refused_before_a_column_exists(call, said):
     assert said in refused(call)
 
 
-def test_all_complaints_come_at_once():
+def test_all_complaints_are_reported_together():
     text = refused(lambda: functions.from_avro("v", options={"mode": "x", "unheard": "of"}))
     assert "2 option(s) of the streamlog function from_avro" in text
 
 
-def test_with_a_registry_values_are_read_as_the_subjects_latest_or_as_the_argument_says(tmp_path):
+def test_with_a_registry_values_are_read_with_the_latest_or_given_schema(tmp_path):
     path = str(tmp_path / "registry.json")
     FileRegistry(path).register("s", '"int"', "AVRO")
     options = {"registry.file": path, "subject": "s", "mode": "PERMISSIVE"}

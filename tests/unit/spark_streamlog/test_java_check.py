@@ -20,7 +20,7 @@ def put_java(folder, version_line, exit_code=0):
     java.chmod(0o755)
 
 
-def test_no_java_anywhere_gives_one_sentence_that_says_how_to_get_it(no_java):
+def test_without_java_one_sentence_says_how_to_install_it(no_java):
     advice = missing_java_advice()
     assert "no java is on the PATH" in advice
     assert "openjdk-17-jre-headless" in advice
@@ -46,12 +46,12 @@ def test_an_old_java_is_refused_with_its_version(no_java, line, found):
     assert f"is version {found}" in missing_java_advice()
 
 
-def test_a_java_that_does_not_run_is_reported_with_what_it_said(no_java):
+def test_a_java_that_does_not_run_is_reported_with_its_output(no_java):
     put_java(no_java, "cannot find libjvm", exit_code=1)
     assert "cannot find libjvm" in missing_java_advice()
 
 
-def test_without_java_a_program_ends_with_the_sentence_and_no_traceback(no_java):
+def test_without_java_a_program_ends_with_the_sentence_without_a_traceback(no_java):
     program = "from spark_streamlog.java_check import require_java; require_java()"
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, env=dict(os.environ)

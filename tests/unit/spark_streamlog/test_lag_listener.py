@@ -43,7 +43,7 @@ def progress_event(*sources, name="alerts", batch=7):
     )
 
 
-def test_each_source_of_ours_is_told_with_its_query_and_others_are_passed_over():
+def test_each_streamlog_source_is_reported_with_its_query_and_others_are_ignored():
     told = []
     listener = LagListener(told.append)
     listener.onQueryProgress(
@@ -77,13 +77,13 @@ def test_the_newest_lags_are_kept_while_the_query_runs():
     assert listener.latest == {}
 
 
-def test_without_a_function_a_line_is_logged(caplog):
+def test_without_a_callback_a_line_is_logged(caplog):
     with caplog.at_level(logging.INFO, "spark_streamlog"):
         LagListener().onQueryProgress(progress_event(source({"t": {"0": 0}}, {"t": {"0": 9}}), name=None))
     assert caplog.messages == [f"query={QUERY} batch=7 source=streamlog(t) offsets_behind=9 min=9 max=9 avg=9.0"]
 
 
-def test_progress_of_a_query_can_be_asked_by_hand():
+def test_lags_of_a_single_progress_can_be_computed():
     event = progress_event(source({"t": {"0": 1}}, {"t": {"0": 3}}))
     (lag,) = lags_of(event.progress)
     assert lag.offsets.total == 2

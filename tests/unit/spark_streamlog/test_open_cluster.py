@@ -28,7 +28,7 @@ def test_a_log_is_opened_once_per_process(target):
     assert "t" in read.describe_topics()
 
 
-def test_what_was_opened_for_reading_never_makes_a_log(target):
+def test_a_log_opened_for_reading_is_never_created(target):
     open_for_writing(target).create_topic("t")
     read = open_for_reading(target)
     shutil.rmtree(target.path)
@@ -39,19 +39,19 @@ def test_what_was_opened_for_reading_never_makes_a_log(target):
     assert "t" in read.describe_topics()
 
 
-def test_reading_makes_no_directory(target):
+def test_reading_creates_no_directory(target):
     with pytest.raises(ConditionError, match=r"\[STREAMLOG_NO_SUCH_LOG\].* no such directory\. Check the path"):
         open_for_reading(target)
     assert not os.path.exists(target.path)
 
 
-def test_a_directory_that_is_no_log_is_refused(tmp_path):
+def test_a_directory_that_is_not_a_log_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("not a log")
     with pytest.raises(ConditionError, match="STREAMLOG_NO_SUCH_LOG"):
         open_for_reading(LogTarget(path=str(tmp_path)))
 
 
-def test_a_forked_child_opens_its_own(target):
+def test_a_forked_child_opens_its_own_log(target):
     parents = open_for_writing(target)
     parents.create_topic("t")
     child = os.fork()
@@ -61,7 +61,7 @@ def test_a_forked_child_opens_its_own(target):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def test_brokers_are_reached_at_the_first_call_and_once_per_process():
+def test_brokers_are_connected_at_the_first_call_and_once_per_process():
     with ScriptedBroker() as broker:
         broker.topics["t"] = 3
         target = LogTarget(brokers=parse_client_settings({"bootstrap.servers": broker.address}))
@@ -79,7 +79,7 @@ def test_brokers_are_reached_at_the_first_call_and_once_per_process():
     ],
     ids=["embedded", "remote"],
 )
-def test_a_query_loads_the_door_it_goes_through_and_not_the_other(tmp_path, given, other_door):
+def test_a_query_imports_only_the_door_it_uses(tmp_path, given, other_door):
     open_for_writing(LogTarget(path=str(tmp_path / "log"))).create_topic("t")
     named = {name: value.replace("THE LOG", str(tmp_path / "log")) for name, value in given.items()}
     program = f"""

@@ -42,7 +42,7 @@ def calls(clock, released, monkeypatch):
     return calls
 
 
-def test_what_is_open_is_released_some_seconds_after_the_last_call(calls, clock, released):
+def test_open_logs_are_released_some_seconds_after_the_last_call(calls, clock, released):
     with calls.running():
         clock.now = 110
         assert calls.release_if_idle() == 3
@@ -54,7 +54,7 @@ def test_what_is_open_is_released_some_seconds_after_the_last_call(calls, clock,
     assert released == [113]
 
 
-def test_a_call_inside_another_does_not_end_it(calls, clock, released):
+def test_a_nested_call_does_not_end_the_outer_one(calls, clock, released):
     with calls.running():
         with calls.running():
             pass
@@ -63,7 +63,7 @@ def test_a_call_inside_another_does_not_end_it(calls, clock, released):
     assert not released
 
 
-def test_a_call_that_fails_has_ended_too(calls, clock, released):
+def test_a_failed_call_has_ended(calls, clock, released):
     with pytest.raises(ValueError, match="the call failed"), calls.running():
         raise ValueError("the call failed")
     clock.now += 3
@@ -79,7 +79,7 @@ def test_the_process_that_plans_a_stream_is_never_idle(calls, clock, released):
     assert not released
 
 
-def test_what_is_busy_is_asked_again(clock):
+def test_a_busy_log_is_released_later(clock):
     answers = [False, True]
     calls = SparkCalls(idle_seconds=3, now=clock)
     calls.on_idle(lambda: answers.pop(0))
@@ -91,7 +91,7 @@ def test_what_is_busy_is_asked_again(clock):
     assert not answers
 
 
-def test_a_call_that_begins_meanwhile_waits_until_all_is_released(clock):
+def test_a_call_that_begins_during_the_release_waits(clock):
     order, in_release = [], threading.Event()
     go_on = threading.Event()
     calls = SparkCalls(idle_seconds=0, now=clock)
@@ -120,7 +120,7 @@ def test_a_call_that_begins_meanwhile_waits_until_all_is_released(clock):
 
 
 @pytest.mark.parametrize("name", ["SPARK_REUSE_WORKER", "PYTHON_WORKER_FACTORY_PORT"])
-def test_a_worker_of_spark_watches_by_itself_and_a_program_of_the_users_own_does_not(monkeypatch, name):
+def test_a_spark_worker_has_a_watcher_and_a_users_program_has_none(monkeypatch, name):
     for each in list(os.environ):
         if each == "SPARK_REUSE_WORKER" or each.startswith("PYTHON_WORKER_FACTORY_"):
             monkeypatch.delenv(each)
@@ -153,7 +153,7 @@ def short_wait(monkeypatch):
     monkeypatch.setattr("broker_core.log_directory.directory._LOCK_WAIT_SECONDS", 0.0)
 
 
-def test_a_broker_gets_the_directory_of_an_idle_worker_and_gives_it_back(tmp_path, short_wait, monkeypatch):
+def test_a_broker_can_use_the_directory_of_an_idle_worker(tmp_path, short_wait, monkeypatch):
     monkeypatch.setattr(SPARK_CALLS, "_now", lambda: time.monotonic() + 1000)
     monkeypatch.setattr(SPARK_CALLS, "_running_count", 0)
     monkeypatch.setattr(SPARK_CALLS, "_idle_since", 0.0)
@@ -171,7 +171,7 @@ def test_a_broker_gets_the_directory_of_an_idle_worker_and_gives_it_back(tmp_pat
     assert not may_serve(path)
 
 
-def test_a_log_that_was_released_is_refused_while_a_broker_serves_it_and_works_afterwards(tmp_path, short_wait):
+def test_a_released_log_is_refused_while_a_broker_serves_it(tmp_path, short_wait):
     path = tmp_path / "log"
     with open_embedded(path, create=True) as cluster:
         cluster.create_topic("t")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from spark_streamlog.wall_clock import wall_clock_ms
 
 
-def test_it_is_the_machines_clock_in_whole_milliseconds():
+def test_the_wall_clock_has_whole_milliseconds():
     before = datetime.now(UTC).timestamp() * 1000
     now_ms = wall_clock_ms()
     after = datetime.now(UTC).timestamp() * 1000

@@ -33,7 +33,7 @@ def a_cluster_with(identity, decision):
     return cluster
 
 
-def test_the_text_is_short_and_says_only_what_is_not_usual():
+def test_the_metadata_is_short_and_omits_defaults():
     decision = Decision(
         batch=7,
         decided_by=ProducerIdAndEpoch(producer_id=12, producer_epoch=3),
@@ -53,7 +53,7 @@ def test_the_text_is_short_and_says_only_what_is_not_usual():
     st.dictionaries(st.integers(0, 300), st.integers(1, 9), max_size=40),
     st.text("0123456789abcdef", max_size=16),
 )
-def test_what_is_stored_reads_back(batch, driver, attempts, fingerprint):
+def test_a_stored_decision_is_read_back(batch, driver, attempts, fingerprint):
     decided_by = driver and ProducerIdAndEpoch(producer_id=driver[0], producer_epoch=driver[1])
     decision = Decision(
         batch=batch, decided_by=decided_by, task_count=301, attempts=attempts, input_fingerprint=fingerprint
@@ -61,7 +61,7 @@ def test_what_is_stored_reads_back(batch, driver, attempts, fingerprint):
     assert decode_decision(encode_decision(decision)) == decision
 
 
-def test_attempts_that_do_not_fit_are_left_out():
+def test_attempts_that_do_not_fit_are_omitted():
     retried = dict.fromkeys(range(2000), 1)
     stored = encode_decision(Decision(batch=1, task_count=2000, attempts=retried))
     assert len(stored.metadata) < MAX_OFFSET_METADATA_BYTES
@@ -73,7 +73,7 @@ def test_attempts_that_do_not_fit_are_left_out():
     ["", "by hand", "[]", "7", "null", "{}", '{"tasks":null}', '{"tasks":1,"driver":[1]}', '{"tasks":1,"driver":7}',
      '{"tasks":1,"attempts":[1]}', '{"tasks":1,"attempts":{"x":1}}', '{"tasks":Infinity}', "[" * 4000],
 )  # fmt: skip
-def test_metadata_of_somebody_else_leaves_the_offset(metadata):
+def test_foreign_metadata_is_ignored_and_the_offset_used(metadata):
     assert decode_decision(GroupOffset(offset=5, metadata=metadata)) == Decision(batch=5)
 
 
@@ -82,21 +82,21 @@ def test_nothing_is_decided_in_an_empty_log():
     assert find_decision(InMemoryCluster(), QUERY, 0) is None
 
 
-def test_the_decided_batch_is_found_and_the_next_one_is_not():
+def test_the_decided_batch_is_found_and_the_next_batch_is_not_decided():
     cluster = a_cluster_with(QUERY, Decision(batch=4, task_count=2))
     assert find_decision(cluster, QUERY, 4) == Decision(batch=4, task_count=2)
     assert find_decision(cluster, QUERY, 5) is None
     assert find_decision(cluster, QUERY, 50) is None, "batches may have been written at-least-once in between"
 
 
-def test_a_version_that_is_not_above_the_last_one_is_decided():
+def test_a_version_not_above_the_last_one_counts_as_decided():
     cluster = a_cluster_with(APPLICATION, Decision(batch=4))
     assert [find_decision(cluster, APPLICATION, version) is not None for version in (0, 3, 4, 5)] == [
         True, True, True, False,
     ]  # fmt: skip
 
 
-def test_a_querys_batch_behind_the_last_one_is_refused():
+def test_a_querys_batch_before_the_last_one_is_refused():
     cluster = a_cluster_with(QUERY, Decision(batch=4))
     with pytest.raises(ConditionError, match=r"STREAMLOG_BATCH_NOT_NEXT.* batch 3 .*batch 4 is already decided"):
         find_decision(cluster, QUERY, 3)
@@ -120,7 +120,7 @@ def test_a_decision_knows_its_driver():
     assert not Decision(batch=0).is_by(driver)
 
 
-def test_what_others_must_know_to_end_a_decided_batch_is_written_short_and_read_back():
+def test_the_transactions_of_a_decision_are_encoded_compactly_and_read_back():
     decision = Decision(
         batch=3, task_count=7, attempts={2: 1}, turn=1, idle_tasks=frozenset({0, 1, 5}), epochs=(4, 4, 4, 9)
     )
@@ -135,12 +135,12 @@ def test_what_others_must_know_to_end_a_decided_batch_is_written_short_and_read_
     }
 
 
-def test_a_batch_whose_transactions_cannot_all_be_named_is_refused_before_it_is_decided():
+def test_a_batch_whose_transactions_do_not_fit_the_metadata_is_refused_before_the_decision():
     epochs = tuple(range(2000))
     with pytest.raises(ConditionError, match="STREAMLOG_TOO_MANY_TASKS"):
         encode_decision(Decision(batch=1, task_count=2000, epochs=epochs))
 
 
 @pytest.mark.parametrize("metadata", ['{"tasks":1,"idle":"0-99999999999"}', '{"tasks":1,"epochs":"1*99999999999"}'])
-def test_counts_that_somebody_wrote_by_hand_make_nothing_large(metadata):
+def test_hand_written_counts_are_bounded(metadata):
     assert decode_decision(GroupOffset(offset=5, metadata=metadata)) == Decision(batch=5)

@@ -48,7 +48,7 @@ def test_nothing_is_readable_before_the_decision_and_everything_after_it(world):
     assert open_ids(world) == []
 
 
-def test_a_batch_and_a_single_write_are_committed_by_what_is_known_of_them(world):
+def test_commit_decides_a_batch_and_publishes_a_single_write(world):
     sink = world.sink()
     driver = sink.driver.take_over()
     opened = written(sink.write(["a"], batch=4, driver=driver, task=1, attempt=3))
@@ -65,7 +65,7 @@ def test_a_batch_and_a_single_write_are_committed_by_what_is_known_of_them(world
     assert last_decision(world.cluster, single.identity) is None
 
 
-def test_batches_follow_one_another(world):
+def test_consecutive_batches_are_committed(world):
     for batch in range(3):
         world.sink().run_batch(batch, [f"{batch}a", f"{batch}b"], [f"{batch}c"])
     assert world.readable() == ["0a", "0b", "0c", "1a", "1b", "1c", "2a", "2b", "2c"]
@@ -82,14 +82,14 @@ def test_a_repeated_batch_writes_nothing(world):
     assert Step.ALREADY_DECIDED in seen.seen
 
 
-def test_without_the_look_at_the_decision_a_repeated_batch_would_stand_twice(world, monkeypatch):
+def test_without_reading_the_decision_a_repeated_batch_would_be_written_twice(world, monkeypatch):
     world.sink().run_batch(0, ["a"], ["b"])
     monkeypatch.setattr(decision_module, "last_decision", lambda *_: None)
     world.sink().run_batch(0, ["a"], ["b"])
     assert world.readable() == ["a", "b", "a", "b"]
 
 
-def test_a_task_without_rows_opens_nothing_and_its_batch_is_decided_all_the_same(world):
+def test_a_task_without_rows_opens_no_transaction_and_its_batch_is_decided(world):
     sink = world.sink()
     driver = sink.driver.take_over()
     assert sink.write([], batch=0, driver=driver) is None
@@ -98,7 +98,7 @@ def test_a_task_without_rows_opens_nothing_and_its_batch_is_decided_all_the_same
     assert world.cluster.describe_topics([TOPIC]) == {}
 
 
-def test_deciding_a_second_time_is_harmless(world):
+def test_deciding_twice_is_idempotent(world):
     sink = world.sink()
     driver = sink.driver.take_over()
     opened = written(sink.write(["a"], batch=0, driver=driver))
@@ -120,7 +120,7 @@ def test_an_abandoned_batch_shows_nothing_and_can_be_repeated(world):
     assert world.readable() == ["a"]
 
 
-def test_attempts_that_start_after_their_batch_was_abandoned_open_nothing(world):
+def test_attempts_that_start_after_their_batch_was_abandoned_open_no_transaction(world):
     sink = world.sink()
     driver = sink.driver.take_over()
     sink.driver.abandon([], driver=driver)
@@ -129,7 +129,7 @@ def test_attempts_that_start_after_their_batch_was_abandoned_open_nothing(world)
 
 
 @pytest.mark.parametrize("end", ["decide", "abandon", "publish"])
-def test_an_attempt_whose_batch_ends_between_its_look_and_its_first_row_leaves_nothing_open(world, end):
+def test_an_attempt_whose_batch_ends_before_its_first_row_leaves_nothing_open(world, end):
     # Both tasks of a job have started, one fails, and the driver abandons the job within milliseconds.
     world.cluster.create_topic(TOPIC)
     sink = world.sink(single_write_identity(UUID(int=1)) if end == "publish" else None)
@@ -149,7 +149,7 @@ def test_an_attempt_whose_batch_ends_between_its_look_and_its_first_row_leaves_n
 # -- attempts --
 
 
-def test_a_speculative_attempt_does_not_disturb_the_one_that_counts(world):
+def test_a_speculative_attempt_does_not_fence_the_finished_one(world):
     sink = world.sink()
     driver = sink.driver.take_over()
     sink.write(["a"], batch=0, driver=driver, attempt=0)
@@ -159,7 +159,7 @@ def test_a_speculative_attempt_does_not_disturb_the_one_that_counts(world):
     assert open_ids(world) == []
 
 
-def test_a_failed_attempt_aborts_what_it_wrote(world):
+def test_a_failed_attempt_aborts_its_transaction(world):
     sink = world.sink()
     driver = sink.driver.take_over()
 
@@ -171,7 +171,7 @@ def test_a_failed_attempt_aborts_what_it_wrote(world):
     assert open_ids(world) == []
 
 
-def test_a_finished_attempt_that_a_zombie_fenced_is_not_decided(world):
+def test_a_batch_with_a_fenced_attempt_is_not_decided(world):
     # A stage that is run again counts its attempts from 0 again, and one of the first run may still be under way.
     sink = world.sink()
     driver = sink.driver.take_over()
@@ -186,7 +186,7 @@ def test_a_finished_attempt_that_a_zombie_fenced_is_not_decided(world):
     assert world.readable() == ["a"]
 
 
-def test_one_lost_transaction_keeps_all_of_its_batch_back(world):
+def test_one_lost_transaction_keeps_its_whole_batch_unreadable(world):
     sink = world.sink()
     driver = sink.driver.take_over()
     opened = written(*(sink.write([str(task)], batch=0, driver=driver, task=task) for task in range(4)))
@@ -197,7 +197,7 @@ def test_one_lost_transaction_keeps_all_of_its_batch_back(world):
     assert last_decision(world.cluster, sink.identity) is None
 
 
-def test_a_task_that_is_fenced_while_it_writes_says_so(world):
+def test_a_task_fenced_while_writing_reports_it(world):
     sink = world.sink()
     driver = sink.driver.take_over()
 
@@ -212,7 +212,7 @@ def test_a_task_that_is_fenced_while_it_writes_says_so(world):
 # -- timeouts --
 
 
-def test_a_transaction_that_timed_out_names_the_setting(world):
+def test_an_expired_transaction_names_the_timeout_option(world):
     sink = world.sink(timeout_ms=60_000)
     driver = sink.driver.take_over()
     opened = written(sink.write(["a"], batch=0, driver=driver))
@@ -224,7 +224,7 @@ def test_a_transaction_that_timed_out_names_the_setting(world):
     assert world.readable() == []
 
 
-def test_a_task_that_times_out_while_it_writes_names_the_setting(world):
+def test_a_task_that_times_out_while_writing_names_the_timeout_option(world):
     sink = world.sink(timeout_ms=60_000)
     driver = sink.driver.take_over()
 
@@ -246,7 +246,7 @@ def test_a_millisecond_before_the_timeout_the_batch_is_decided(world):
     assert world.readable() == ["a"]
 
 
-def test_a_dead_query_holds_readers_back_no_longer_than_its_timeout(world):
+def test_a_dead_query_blocks_readers_no_longer_than_its_timeout(world):
     world.cluster.create_topic(TOPIC)
     with steps(kill_at=Step.TASK_FLUSHED), pytest.raises(SinkKilled):
         world.sink(timeout_ms=60_000).run_batch(0, ["a"])
@@ -288,7 +288,7 @@ def failing_world():
     return made
 
 
-def test_error_with_the_markers_of_a_decided_batch_is_no_failure(failing_world, caplog):
+def test_an_error_when_writing_the_markers_of_a_decided_batch_is_only_a_warning(failing_world, caplog):
     sink = failing_world.sink()
     driver = sink.driver.take_over()
     opened = written(sink.write(["a"], batch=0, driver=driver))
@@ -298,7 +298,7 @@ def test_error_with_the_markers_of_a_decided_batch_is_no_failure(failing_world, 
     assert failing_world.readable() == ["a"]
 
 
-def test_what_is_decided_and_could_not_be_ended_is_no_leftover(caplog):
+def test_a_decided_transaction_that_could_not_be_ended_is_not_aborted_as_a_leftover(caplog):
     """At brokers, where the tasks' transactions are ended one by one behind the decision."""
     world = one_by_one_world()
     sink = world.sink()
@@ -322,7 +322,7 @@ def test_what_is_decided_and_could_not_be_ended_is_no_leftover(caplog):
     assert open_ids(world) == []
 
 
-def test_error_before_the_decision_is_one(failing_world):
+def test_an_error_before_the_decision_fails_the_batch(failing_world):
     sink = failing_world.sink()
     driver = sink.driver.take_over()
     opened = written(sink.write(["a"], batch=0, driver=driver))
@@ -332,7 +332,7 @@ def test_error_before_the_decision_is_one(failing_world):
     assert failing_world.readable() == []
 
 
-def test_error_with_leftovers_does_not_make_a_decided_batch_fail(failing_world, caplog):
+def test_an_error_when_ending_leftovers_does_not_fail_a_decided_batch(failing_world, caplog):
     sink = failing_world.sink()
     driver = sink.driver.take_over()
     sink.write(["a"], batch=0, driver=driver, attempt=0)
@@ -342,7 +342,7 @@ def test_error_with_leftovers_does_not_make_a_decided_batch_fail(failing_world, 
     assert "its other open transactions stay open until they time out: no space left" in caplog.text
 
 
-def test_a_published_write_does_not_fail_any_more(failing_world, caplog):
+def test_an_error_after_publishing_does_not_fail_the_write(failing_world, caplog):
     sink = failing_world.sink(single_write_identity(UUID(int=1)))
     driver = sink.driver.take_over()
     opened = written(sink.write(["a"], batch=None, driver=driver))
@@ -355,7 +355,7 @@ def test_a_published_write_does_not_fail_any_more(failing_world, caplog):
 # -- leftovers --
 
 
-def test_the_next_run_ends_what_a_dead_one_left_open_at_once(world):
+def test_the_next_run_ends_the_open_transactions_of_a_dead_one_when_planning(world):
     with steps(kill_at=Step.COMMITTING), pytest.raises(SinkKilled):
         world.sink().run_batch(0, ["a"], ["b"])
     assert len(open_ids(world)) == 2
@@ -365,7 +365,7 @@ def test_the_next_run_ends_what_a_dead_one_left_open_at_once(world):
     assert seen.seen.count(Step.LEFTOVER_ENDED) == 2
 
 
-def test_without_planning_the_decision_ends_what_a_dead_run_left_open(world):
+def test_without_planning_the_decision_ends_the_open_transactions_of_a_dead_run(world):
     sink = world.sink()
     sink.write(["a"], batch=0, driver=None, task=5)
     sink.run_batch(0, ["a"], knows_query=False)
@@ -394,7 +394,7 @@ class OvertakenCluster:
 
 
 @pytest.mark.parametrize("call", ["take_over", "decide", "decide again", "publish", "abandon"])
-def test_a_driver_that_is_overtaken_on_its_way_to_the_leftovers_leaves_them_to_the_newer_one(world, call):
+def test_a_driver_fenced_before_it_ends_leftovers_leaves_them_to_the_newer_one(world, call):
     """What it lists are the transactions of the newer driver's tasks, under the very names of its own."""
     identity = single_write_identity(UUID(int=1)) if call == "publish" else None
     older, newer = world.sink(identity), world.sink(identity)
@@ -438,7 +438,7 @@ def test_the_newer_driver_fences_the_older_one(world):
     assert world.readable() == ["a"]
 
 
-def test_an_older_driver_that_comes_too_late_does_not_take_the_batch_for_its_own(world):
+def test_a_late_older_driver_does_not_claim_the_batch(world):
     sink = world.sink()
     old_driver = sink.driver.take_over()
     opened = written(sink.write(["a"], batch=0, driver=old_driver))
@@ -448,7 +448,7 @@ def test_an_older_driver_that_comes_too_late_does_not_take_the_batch_for_its_own
     assert world.readable() == ["a"]
 
 
-def test_where_planning_does_not_know_the_query_the_first_decision_wins(world):
+def test_if_planning_does_not_know_the_query_the_first_decision_wins(world):
     first, second = world.sink(), world.sink()
     first_opened = written(first.write(["a"], batch=0, driver=None, attempt=0))
     second_opened = written(second.write(["a"], batch=0, driver=None, attempt=1))
@@ -479,7 +479,7 @@ def test_a_copied_checkpoint_with_another_input_is_refused(world):
 # -- applications and single writes --
 
 
-def test_a_version_writes_once_and_an_older_one_nothing(world):
+def test_a_version_is_written_once_and_an_older_one_never(world):
     sink = world.sink(application_identity("orders", topic=TOPIC))
     sink.run_batch(5, ["five"])
     sink.run_batch(5, ["again"])
@@ -497,7 +497,7 @@ def test_an_application_does_not_touch_the_transactions_of_one_with_a_similar_na
     assert sorted(world.readable()) == ["a", "other"]
 
 
-def test_a_single_write_is_readable_whole_when_it_is_published(world):
+def test_a_single_write_is_completely_readable_when_it_is_published(world):
     sink = world.sink(single_write_identity(UUID(int=1)))
     driver = sink.driver.take_over()
     opened = written(*(sink.write([str(task)], batch=None, driver=driver, task=task) for task in range(3)))
@@ -508,7 +508,7 @@ def test_a_single_write_is_readable_whole_when_it_is_published(world):
     assert world.readable() == ["0", "1", "2"]
 
 
-def test_a_single_write_shows_nothing_when_one_transaction_is_lost(world):
+def test_a_single_write_is_not_readable_if_one_transaction_is_lost(world):
     sink = world.sink(single_write_identity(UUID(int=1)))
     driver = sink.driver.take_over()
     opened = written(*(sink.write([str(task)], batch=None, driver=driver, task=task) for task in range(3)))
@@ -520,7 +520,7 @@ def test_a_single_write_shows_nothing_when_one_transaction_is_lost(world):
 
 
 @pytest.mark.parametrize("end", ["publish", "abandon"])
-def test_an_attempt_that_starts_after_the_end_of_a_single_write_opens_nothing(world, end):
+def test_an_attempt_that_starts_after_a_single_write_ended_opens_no_transaction(world, end):
     sink = world.sink(single_write_identity(UUID(int=1)))
     driver = sink.driver.take_over()
     getattr(sink.driver, end)([], driver=driver)
@@ -528,7 +528,7 @@ def test_an_attempt_that_starts_after_the_end_of_a_single_write_opens_nothing(wo
     assert open_ids(world) == []
 
 
-def test_rows_of_a_task_keep_their_order_over_rounds_and_batches(world):
+def test_rows_of_a_task_keep_their_order_across_rounds_and_batches(world):
     world.cluster.create_topic(TOPIC, partition_count=2)
     for batch in range(3):
         world.sink().run_batch(batch, [f"{batch}{number}" for number in range(9)])

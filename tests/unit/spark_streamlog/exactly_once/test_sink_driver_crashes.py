@@ -96,7 +96,7 @@ def run_phases(world):
 
 
 @pytest.mark.parametrize("step", Step, ids=lambda step: step.value)
-def test_a_kill_at_any_step_neither_loses_nor_doubles_rows(step):
+def test_a_kill_at_any_step_neither_loses_nor_duplicates_rows(step):
     for nth in range(1, 4):
         if step is not Step.DECIDED_ENDED:  # only where they are not ended together
             kill_and_repeat(in_memory_world(), step, nth=nth)
@@ -104,14 +104,14 @@ def test_a_kill_at_any_step_neither_loses_nor_doubles_rows(step):
 
 
 @pytest.mark.parametrize("step", [Step.TASK_FLUSHED, Step.DECISION_WRITTEN, Step.DECIDED], ids=lambda step: step.value)
-def test_a_kill_in_a_directory_neither_loses_nor_doubles_rows(embedded_world, step):
+def test_a_kill_with_a_directory_neither_loses_nor_duplicates_rows(embedded_world, step):
     kill_and_repeat(embedded_world, step, nth=1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("nth", range(1, 11))
 @pytest.mark.parametrize("step", Step, ids=lambda step: step.value)
-def test_a_kill_at_any_step_and_time_neither_loses_nor_doubles_rows(world, step, nth):
+def test_a_kill_at_any_step_and_time_neither_loses_nor_duplicates_rows(world, step, nth):
     kill_and_repeat(world, step, nth=nth)
 
 
@@ -124,7 +124,7 @@ def kill_and_repeat(world, step, *, nth):
     assert not world.cluster.list_transactions(states=(TransactionState.ONGOING,))
 
 
-def test_the_phases_pass_every_step():
+def test_the_tested_phases_reach_every_step():
     with steps() as seen:
         run_phases(in_memory_world())
     assert set(seen.seen) == set(Step) - {Step.DECIDED_ENDED}
@@ -133,7 +133,7 @@ def test_the_phases_pass_every_step():
     assert set(seen.seen) == set(Step)
 
 
-def test_without_finishing_what_a_dead_driver_had_decided_its_rows_would_be_lost(monkeypatch):
+def test_without_finishing_a_dead_drivers_decision_its_rows_would_be_lost(monkeypatch):
     world = one_by_one_world()
     monkeypatch.setattr(SinkDriver, "_finish_decided", lambda driver: None)
     monkeypatch.setattr(SinkDriver, "_decided_ids", lambda driver: frozenset())
@@ -155,7 +155,7 @@ def a_world_whose_driver_died_after_the_decision():
 
 
 @pytest.mark.parametrize("knows_query", [True, False])
-def test_the_next_driver_commits_what_a_dead_one_had_decided(knows_query):
+def test_the_next_driver_commits_the_transactions_that_a_dead_one_decided(knows_query):
     world = a_world_whose_driver_died_after_the_decision()
     world.sink().run_batch(0, *BATCHES[0], knows_query=knows_query)
     assert sorted(world.readable()) == rows_of(0)
@@ -163,13 +163,13 @@ def test_the_next_driver_commits_what_a_dead_one_had_decided(knows_query):
     assert sorted(world.readable()) == rows_of(0, 1)
 
 
-def test_a_later_batch_finishes_the_one_before_it_where_planning_does_not_know_the_query():
+def test_a_later_batch_finishes_the_previous_one_if_planning_does_not_know_the_query():
     world = a_world_whose_driver_died_after_the_decision()
     world.sink().run_batch(1, *BATCHES[1], knows_query=False)
     assert sorted(world.readable()) == rows_of(0, 1)
 
 
-def test_a_decided_transaction_that_timed_out_is_reported_at_each_start_and_never_skipped():
+def test_a_decided_transaction_that_timed_out_is_reported_at_each_start():
     world = a_world_whose_driver_died_after_the_decision()
     world.pass_time(MAX_TRANSACTION_TIMEOUT_MS + 1)
     for _ in range(2):
@@ -181,7 +181,7 @@ def test_a_decided_transaction_that_timed_out_is_reported_at_each_start_and_neve
     assert sorted(world.readable()) == rows_of(0)
 
 
-def test_what_an_aborted_batch_leaves_behind_does_not_touch_a_decided_one():
+def test_leftovers_of_an_aborted_batch_do_not_affect_a_decided_one():
     world = a_world_whose_driver_died_after_the_decision()
     sink = world.sink()
     sink.driver.abandon([], driver=None)
@@ -191,7 +191,7 @@ def test_what_an_aborted_batch_leaves_behind_does_not_touch_a_decided_one():
 
 @pytest.mark.parametrize("is_driver_known", [True, False])
 @pytest.mark.parametrize("ended_count", [1, 2, 3])
-def test_an_abort_behind_a_commit_that_died_between_two_ends_leaves_what_is_decided(is_driver_known, ended_count):
+def test_an_abort_after_a_commit_that_died_halfway_keeps_decided_transactions(is_driver_known, ended_count):
     world = one_by_one_world()
     tasks = [["a"], ["b"], ["c"]]
     sink = world.sink()
@@ -205,7 +205,7 @@ def test_an_abort_behind_a_commit_that_died_between_two_ends_leaves_what_is_deci
     assert sorted(world.readable()) == ["a", "b", "c"]
 
 
-def test_an_abort_of_a_batch_that_is_not_decided_ends_its_transactions_where_no_driver_is_known():
+def test_an_abort_without_a_known_driver_ends_the_transactions_of_an_undecided_batch():
     world = one_by_one_world()
     sink = world.sink()
     opened = written(sink.write(["a"], batch=0, driver=None))
@@ -214,7 +214,7 @@ def test_an_abort_of_a_batch_that_is_not_decided_ends_its_transactions_where_no_
     assert world.readable() == []
 
 
-def test_a_commit_that_is_repeated_by_the_same_driver_ends_what_the_first_one_left_open():
+def test_a_repeated_commit_of_the_same_driver_ends_the_remaining_transactions():
     world = one_by_one_world()
     sink = world.sink()
     driver = sink.driver.take_over()

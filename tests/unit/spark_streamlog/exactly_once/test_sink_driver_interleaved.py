@@ -219,20 +219,18 @@ a_schedule = given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.boole
 
 @a_schedule
 @settings(max_examples=40)
-def test_whatever_the_order_decided_rows_are_there_once_and_others_never(
-    seed, knows_query, spark_notices, ends_together
-):
+def test_in_any_interleaving_only_decided_rows_exist_once(seed, knows_query, spark_notices, ends_together):
     simulate(seed, knows_query, spark_notices, ends_together)
 
 
 @pytest.mark.long
 @a_schedule
 @settings(max_examples=3000)
-def test_the_same_in_very_many_orders(seed, knows_query, spark_notices, ends_together):
+def test_in_many_interleavings_only_decided_rows_exist_once(seed, knows_query, spark_notices, ends_together):
     simulate(seed, knows_query, spark_notices, ends_together)
 
 
-def test_without_the_look_at_the_decision_some_order_doubles_rows(monkeypatch):
+def test_without_reading_the_decision_some_interleaving_duplicates_rows(monkeypatch):
     monkeypatch.setattr(decision_module, "last_decision", lambda *_: None)
     with pytest.raises(AssertionError):
         for seed in range(100):

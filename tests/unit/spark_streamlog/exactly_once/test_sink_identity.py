@@ -15,7 +15,7 @@ from spark_streamlog.exactly_once.sink_identity import (
 QUERY_ID = "73186b39-922e-4208-9ce5-ca7bd052e63b"
 
 
-def test_a_querys_names_hold_its_id():
+def test_the_ids_of_a_query_contain_its_query_id():
     query = query_identity(QUERY_ID)
     assert query.driver_id == f"{QUERY_ID}-driver"
     assert query.task_id(3, 1) == f"{QUERY_ID}-3-1"
@@ -28,7 +28,7 @@ def test_a_query_id_is_a_uuid():
         query_identity("orders")
 
 
-def test_an_applications_names_show_what_it_is_called():
+def test_the_ids_of_an_application_contain_its_name():
     orders = application_identity("orders sync", topic="orders")
     assert orders.decision_group == "streamlog-sink-orders%20sync/orders"
     assert orders.driver_id == f"{orders.prefix}orders%20sync/orders-driver"
@@ -36,13 +36,13 @@ def test_an_applications_names_show_what_it_is_called():
     assert not orders.batches_come_in_order
 
 
-def test_one_application_has_another_identity_for_each_topic():
+def test_an_application_has_a_separate_identity_per_topic():
     identities = [application_identity("a", topic=topic) for topic in (None, "t", "u")]
     assert len({one.prefix for one in identities}) == 3
     assert len({one.decision_group for one in identities}) == 3
 
 
-def test_a_single_write_decides_nothing_for_later():
+def test_a_single_write_has_no_decision_group():
     write = single_write_identity(UUID(int=1))
     assert write.decision_group is None
     assert write.driver_id == "streamlog-write-00000000-0000-0000-0000-000000000001-driver"
@@ -55,7 +55,7 @@ slots = st.integers(0, 2000)
 
 
 @given(applications, applications, slots, slots)
-def test_no_application_has_names_under_anothers_prefix(one, other, task, attempt):
+def test_no_application_has_ids_under_the_prefix_of_another(one, other, task, attempt):
     left, right = application_identity(one[0], topic=one[1]), application_identity(other[0], topic=other[1])
     for name in (right.driver_id, right.task_id(task, attempt)):
         assert name.startswith(left.prefix) == (one == other)
@@ -63,7 +63,7 @@ def test_no_application_has_names_under_anothers_prefix(one, other, task, attemp
 
 
 @given(applications, st.uuids(), st.uuids())
-def test_no_kind_of_sink_has_names_under_anothers_prefix(application, query_id, write_id):
+def test_no_kind_of_sink_has_ids_under_the_prefix_of_another(application, query_id, write_id):
     sinks = [
         application_identity(application[0], topic=application[1]),
         query_identity(str(query_id)),
@@ -74,6 +74,6 @@ def test_no_kind_of_sink_has_names_under_anothers_prefix(application, query_id, 
         assert [other for other in sinks if other.task_id(0, 0).startswith(one.prefix)] == [one]
 
 
-def test_tasks_and_attempts_are_told_apart():
+def test_tasks_and_attempts_have_different_ids():
     query = query_identity(QUERY_ID)
     assert len({query.task_id(task, attempt) for task in range(20) for attempt in range(20)}) == 400

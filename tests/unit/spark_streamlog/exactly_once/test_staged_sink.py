@@ -46,14 +46,14 @@ def facts(batch, fingerprint=""):
     return BatchFacts(batch=batch, task_count=2, input_fingerprint=fingerprint)
 
 
-def test_all_tasks_become_readable_at_once_and_not_before_the_decision(log):
+def test_all_tasks_become_readable_together_with_the_decision(log):
     staged = [staged_by(log, QUERY, 0), staged_by(log, QUERY, 0, task=1, partition=T1)]
     assert ends(log) == [0, 0]
     StagedDriver(log, QUERY).commit(facts(0), staged)
     assert ends(log) == [2, 2]
 
 
-def test_a_batch_that_is_decided_again_is_not_written_again_and_its_tasks_skip(log):
+def test_a_repeated_batch_is_not_written_again_and_its_tasks_skip(log):
     driver = StagedDriver(log, QUERY)
     driver.commit(facts(0, "f"), [staged_by(log, QUERY, 0)])
     assert not StagedTask(log, QUERY, task=0, attempt=1).may_write(0)
@@ -89,7 +89,7 @@ def test_a_task_of_an_older_batch_of_a_query_is_refused(log):
         StagedTask(log, QUERY, task=0, attempt=0).may_write(4)
 
 
-def test_an_older_version_of_an_application_writes_nothing(log):
+def test_an_older_version_of_an_application_is_not_written(log):
     driver = StagedDriver(log, APPLICATION)
     driver.commit(facts(5), [staged_by(log, APPLICATION, 5)])
     assert not StagedTask(log, APPLICATION, task=0, attempt=0).may_write(4)
@@ -97,7 +97,7 @@ def test_an_older_version_of_an_application_writes_nothing(log):
     assert ends(log) == [2, 0]
 
 
-def test_a_failed_task_leaves_nothing_to_read(log):
+def test_a_failed_task_leaves_no_readable_rows(log):
     attempt = StagedTask(log, QUERY, task=0, attempt=0)
     with pytest.raises(ZeroDivisionError), attempt.writing():
         attempt.target.append(T0, bytearray(a_batch(records=2)))
@@ -111,7 +111,7 @@ def test_a_task_without_rows_has_nothing_to_commit(log):
         assert attempt.finish() is None
 
 
-def test_a_single_write_is_published_once_even_if_that_is_repeated(log):
+def test_a_single_write_is_published_once_even_if_the_commit_is_repeated(log):
     identity = single_write_identity(UUID(int=7))
     staged = staged_by(log, identity, None, records=3)
     driver = StagedDriver(log, identity)
@@ -121,7 +121,7 @@ def test_a_single_write_is_published_once_even_if_that_is_repeated(log):
     assert ends(log) == [3, 0]
 
 
-def test_an_abandoned_batch_leaves_nothing_and_may_be_written_later(log):
+def test_an_abandoned_batch_is_not_readable_and_can_be_written_later(log):
     staged = staged_by(log, QUERY, 0)
     StagedDriver(log, QUERY).abandon([staged])
     assert ends(log) == [0, 0]

@@ -35,18 +35,18 @@ def described(world, transaction):
     return found.get(transaction.transactional_id)
 
 
-def test_task_and_attempt_are_in_the_transactional_id(world):
+def test_the_transactional_id_contains_task_and_attempt(world):
     assert a_transaction(world).transactional_id == f"{QUERY_ID}-3-1"
 
 
-def test_a_look_opens_nothing(world):
+def test_may_write_opens_no_transaction(world):
     transaction = a_transaction(world)
     assert transaction.may_write(0, None)
     assert transaction.opened is None
     assert described(world, transaction) is None
 
 
-def test_the_transaction_is_open_from_its_first_partitions_on_with_the_timeout_asked_for(world):
+def test_the_transaction_opens_with_its_first_partitions_and_the_given_timeout(world):
     world.cluster.create_topic(TOPIC)
     transaction = a_transaction(world)
     producer = transaction.begin()
@@ -61,7 +61,7 @@ def test_the_transaction_is_open_from_its_first_partitions_on_with_the_timeout_a
     assert (opened.opened_at_ms, opened.timeout_ms) == (world.clock.now_ms(), 60_000)
 
 
-def test_a_later_producer_of_the_same_id_is_not_taken_for_this_one(world):
+def test_a_later_producer_with_the_same_id_is_not_mistaken_for_this_one(world):
     world.cluster.create_topic(TOPIC)
     first, second = a_transaction(world), a_transaction(world)
     producer = first.begin()
@@ -72,7 +72,7 @@ def test_a_later_producer_of_the_same_id_is_not_taken_for_this_one(world):
     assert not is_open(None, producer)
 
 
-def test_a_failed_attempt_ends_its_own_transaction_and_its_failure_is_told(world):
+def test_a_failed_attempt_aborts_its_transaction_and_raises_its_error(world):
     world.cluster.create_topic(TOPIC)
     transaction = a_transaction(world)
     with steps() as seen, pytest.raises(ZeroDivisionError), transaction.writing():
@@ -83,7 +83,7 @@ def test_a_failed_attempt_ends_its_own_transaction_and_its_failure_is_told(world
     assert seen.seen[-1] is Step.TASK_GAVE_UP
 
 
-def test_a_killed_attempt_cleans_nothing_up(world):
+def test_a_killed_attempt_does_not_end_its_transaction(world):
     world.cluster.create_topic(TOPIC)
     transaction = a_transaction(world)
     with pytest.raises(SinkKilled), transaction.writing():
@@ -93,7 +93,7 @@ def test_a_killed_attempt_cleans_nothing_up(world):
     assert described(world, transaction).state is TransactionState.ONGOING
 
 
-def test_what_made_the_attempt_fail_is_told_also_when_the_log_cannot_be_written_any_more():
+def test_the_error_of_the_attempt_is_raised_even_if_the_abort_fails():
     class ClusterOnFullDisk(InMemoryCluster):
         def end_transaction(self, producer, **how):
             raise StorageError("no space left")
@@ -108,12 +108,12 @@ def test_what_made_the_attempt_fail_is_told_also_when_the_log_cannot_be_written_
         raise ZeroDivisionError
 
 
-def test_error_before_anything_is_open_keeps_its_name(world):
+def test_an_error_before_the_transaction_opens_keeps_its_type(world):
     with pytest.raises(ProducerFencedError), a_transaction(world).writing():
         raise ProducerFencedError("not of this transaction")
 
 
-def test_a_fenced_attempt_says_who_has_the_transaction_now(world):
+def test_a_fenced_attempt_names_the_current_state_and_epoch(world):
     world.cluster.create_topic(TOPIC)
     transaction = a_transaction(world)
     with pytest.raises(ConditionError, match="STREAMLOG_TRANSACTION_FENCED") as caught, transaction.writing():

@@ -58,7 +58,7 @@ def test_without_a_format_columns_stay_binary():
 
 
 @pytest.mark.parametrize("word", ["string", "short", "int", "long", "float", "double", "json"])
-def test_formats_that_need_nothing_more(word):
+def test_a_primitive_format_needs_no_other_option(word):
     formats = source({"keyFormat": word.upper(), "VALUEFORMAT": word})
     assert formats.key == formats.value
     assert formats.key.kind is FormatKind(word)
@@ -66,27 +66,27 @@ def test_formats_that_need_nothing_more(word):
     assert sink({"valueFormat": word}).value.kind is FormatKind(word)
 
 
-def test_modes_are_a_sides_own():
+def test_each_side_has_its_own_mode():
     formats = source(
         {"keyFormat": "int", "keyFormat.mode": "FailFast", "valueFormat": "int", "valueFormat.mode": "dropmalformed"}
     )
     assert (formats.key.mode, formats.value.mode) == (CorruptMode.FAIL_FAST, CorruptMode.DROP_MALFORMED)
 
 
-def test_json_takes_a_schema_as_text_or_from_a_file(tmp_path):
+def test_json_accepts_a_schema_as_text_or_as_a_file(tmp_path):
     (tmp_path / "schema.ddl").write_text("\ufeffa INT")
     assert source({"valueFormat": "json", "valueFormat.schema": "a INT"}).value.schema_text == "a INT"
     formats = source({"valueFormat": "json", "valueFormat.schema.file": str(tmp_path / "schema.ddl")})
     assert formats.value.schema_text == "a INT"
 
 
-def test_plain_avro_has_the_schema_that_values_were_written_with():
+def test_plain_avro_is_read_with_the_writers_schema():
     formats = source({"valueFormat": "avro", "valueFormat.schema": RECORD, "valueFormat.avroSchema": RECORD})
     assert formats.value.wire_format is WireFormat.PLAIN
     assert formats.value.reader_schema_text == RECORD
 
 
-def test_a_registry_means_the_wire_format_and_gives_the_schema_of_the_topics_subject(registry):
+def test_a_registry_implies_the_wire_format_and_provides_the_schema_of_the_topics_subject(registry):
     found = source({"valueFormat": "avro", "valueFormat.registry.file": registry}).value
     assert found.wire_format is WireFormat.CONFLUENT
     assert json.loads(found.schema_text) == json.loads(RECORD)
@@ -95,7 +95,7 @@ def test_a_registry_means_the_wire_format_and_gives_the_schema_of_the_topics_sub
     assert source(given, topic=None).value.schema_text == "int"
 
 
-def test_a_registrys_address_is_kept_without_asking_it_when_a_schema_is_given():
+def test_a_given_schema_needs_no_request_to_the_registry():
     given = {
         "keyFormat": "avro",
         "keyFormat.registry.url": " http://one:8081 , https://two/sr",
@@ -108,7 +108,7 @@ def test_a_registrys_address_is_kept_without_asking_it_when_a_schema_is_given():
     assert (target.user_info, target.timeout_seconds) == ("me:secret", 0.25)
 
 
-def test_protobuf_takes_a_descriptor_file_and_a_message(descriptor):
+def test_protobuf_needs_a_descriptor_file_and_a_message(descriptor):
     given = {
         "valueFormat": "protobuf",
         "valueFormat.descriptor.file": descriptor,
@@ -122,7 +122,7 @@ def test_protobuf_takes_a_descriptor_file_and_a_message(descriptor):
     assert found.wire_format is WireFormat.CONFLUENT
 
 
-def test_what_only_the_other_end_uses_is_passed_over(registry):
+def test_settings_that_only_the_other_side_uses_are_ignored(registry):
     shared = {
         "valueFormat": "avro",
         "valueFormat.registry.file": registry,
@@ -135,7 +135,7 @@ def test_what_only_the_other_end_uses_is_passed_over(registry):
     assert (found.subject, found.registers, found.record_name) == ("t-value", False, "R")
 
 
-def test_reading_is_the_same_whatever_only_writing_needs(registry):
+def test_settings_for_writing_do_not_change_reading(registry):
     plain = source({"valueFormat": "avro", "valueFormat.registry.file": registry})
     more = {"valueFormat.autoRegister": "false", "valueFormat.schema.id": "9", "valueFormat.subject": "t-value"}
     assert source({"valueFormat": "avro", "valueFormat.registry.file": registry, **more}) == plain
@@ -222,11 +222,11 @@ def test_reading_is_the_same_whatever_only_writing_needs(registry):
     ],
     ids=lambda found: str(found)[:60],
 )
-def test_what_is_wrong_is_said_by_its_name(given, said):
+def test_each_complaint_names_its_setting(given, said):
     assert said in refused(given)
 
 
-def test_all_complaints_come_at_once():
+def test_all_complaints_are_reported_together():
     text = refused(
         {
             "keyFormat": "int",
@@ -252,7 +252,7 @@ def test_all_complaints_come_at_once():
         ("text", "is not valid: JSONDecodeError"),
     ],
 )
-def test_error_with_a_registrys_file_is_said_as_that_and_under_its_option(tmp_path, monkeypatch, name, kind, said):
+def test_an_error_of_the_registry_file_is_reported_under_its_option(tmp_path, monkeypatch, name, kind, said):
     # A file that does not exist was said to have no subject, under the option subject.
     path = tmp_path / kind
     if kind == "folder":
@@ -271,7 +271,7 @@ def no_access(path, mode):
     raise PermissionError(errno.EACCES, "Permission denied", path)
 
 
-def test_a_registrys_file_that_is_to_be_made_need_not_be_there_for_a_sink_nor_for_a_source_with_a_schema(tmp_path):
+def test_a_sink_and_a_source_with_a_schema_accept_a_missing_registry_file(tmp_path):
     given = {"valueFormat": "avro", "valueFormat.registry.file": str(tmp_path / "later.json")}
     assert sink(given).value.registry.path == given["valueFormat.registry.file"]
     assert source(given | {"valueFormat.schema": RECORD}).value.schema_text == RECORD
@@ -279,13 +279,13 @@ def test_a_registrys_file_that_is_to_be_made_need_not_be_there_for_a_sink_nor_fo
     assert "later.json does not exist, and neither does its directory" in refused(nowhere, side=sink)
 
 
-def test_a_subject_must_be_given_where_no_single_topic_has_one(registry):
+def test_a_subject_is_required_unless_the_query_has_a_single_topic(registry):
     given = {"valueFormat": "avro", "valueFormat.registry.file": registry}
     assert "valueFormat.schema and valueFormat.subject are missing" in refused(given, topic=None)
     assert "valueFormat.subject is missing" in refused(given, side=sink, topic=None)
 
 
-def test_a_subject_of_another_kind_is_refused(registry):
+def test_a_subject_of_another_schema_type_is_refused(registry):
     FileRegistry(registry).register("t-value", "x", "PROTOBUF")
     assert "holds a schema of type PROTOBUF, not AVRO" in refused(
         {"valueFormat": "avro", "valueFormat.registry.file": registry}
@@ -307,11 +307,11 @@ def test_a_subject_of_another_kind_is_refused(registry):
         ),
     ],
 )
-def test_what_a_sink_cannot_write_is_refused_before_its_columns_are_known(given, said):
+def test_a_sink_refuses_invalid_settings_before_its_columns_are_known(given, said):
     assert said in refused(given, side=sink)
 
 
-def test_a_password_stands_in_no_complaint(registry):
+def test_no_complaint_contains_a_password(registry):
     given = {
         "valueFormat": "avro",
         "valueFormat.registry.url": "ftp://me:secret@host/x",
@@ -320,7 +320,7 @@ def test_a_password_stands_in_no_complaint(registry):
     assert "secret" not in refused(given)
 
 
-def test_files_have_a_bound(tmp_path):
+def test_the_size_of_a_schema_file_is_bounded(tmp_path):
     (tmp_path / "large").write_bytes(b" " * (MAX_SCHEMA_BYTES - 5) + b"a INT")
     given = {"valueFormat": "json", "valueFormat.schema.file": str(tmp_path / "large")}
     assert source(given).value.schema_text.strip() == "a INT"
@@ -330,6 +330,6 @@ def test_files_have_a_bound(tmp_path):
     assert "not UTF-8 text" in refused(given)
 
 
-def test_every_setting_stands_in_the_modules_description():
+def test_the_module_documents_every_setting():
     described = format_options.__doc__
     assert [name for name in SETTINGS if name not in PROTOBUF_FLAGS and f".{name}" not in described] == []

@@ -116,9 +116,7 @@ def value_of(name, place):
 
 @pytest.mark.parametrize(("parse", "used", "fulfilled", "refused"), SIDES)
 @pytest.mark.parametrize("place", [DIRECTORY, BROKERS], ids=["directory", "brokers"])
-def test_every_setting_of_kafkas_clients_is_used_or_ignored_by_name_or_refused_by_name(
-    parse, used, fulfilled, refused, place
-):
+def test_each_setting_of_kafkas_clients_is_used_or_ignored_or_refused_by_name(parse, used, fulfilled, refused, place):
     is_remote = place is BROKERS
     elsewhere = {"delivery.timeout.ms"} if is_remote and parse is parse_sink else set()
     connection = CONNECTION.keys() | FULFILLED_AT_BROKERS if is_remote else {"bootstrap.servers"}
@@ -134,7 +132,7 @@ def test_every_setting_of_kafkas_clients_is_used_or_ignored_by_name_or_refused_b
 
 @pytest.mark.parametrize(("parse", "used", "fulfilled", "refused"), SIDES)
 @pytest.mark.parametrize("place", [DIRECTORY, BROKERS], ids=["directory", "brokers"])
-def test_every_setting_that_is_used_has_its_effect(parse, used, fulfilled, refused, place):
+def test_every_used_setting_has_its_effect(parse, used, fulfilled, refused, place):
     for name, (value, holds) in used.items():
         options = parse(**with_value(name, value, place))
         assert options.ignored == (), name
@@ -144,9 +142,7 @@ def test_every_setting_that_is_used_has_its_effect(parse, used, fulfilled, refus
 
 
 @pytest.mark.parametrize(("parse", "used", "fulfilled", "refused"), SIDES)
-def test_every_setting_of_the_connection_has_its_effect_at_brokers_and_is_ignored_in_a_directory(
-    parse, used, fulfilled, refused
-):
+def test_connection_settings_take_effect_at_brokers_and_are_ignored_for_a_directory(parse, used, fulfilled, refused):
     for name, (value, others, holds) in CONNECTION.items():
         given = {key: other for key, other in (BROKERS | others).items() if other is not None}
         options = parse(**with_value(name, value, given))
@@ -156,30 +152,30 @@ def test_every_setting_of_the_connection_has_its_effect_at_brokers_and_is_ignore
             assert parse(**with_value(name, value, DIRECTORY)).ignored == (f"kafka.{name}",)
 
 
-def test_how_long_an_append_may_take_is_for_who_writes():
+def test_the_delivery_timeout_is_only_for_the_sink():
     given = with_value("delivery.timeout.ms", "7", BROKERS)
     assert parse_sink(**given).target.brokers.delivery_timeout_ms == 7
     assert parse_source(**given).ignored == ("kafka.delivery.timeout.ms",)
 
 
-def test_a_level_has_its_effect_with_its_codec():
+def test_a_compression_level_takes_effect_with_its_codec():
     for codec in ("gzip", "lz4", "zstd"):
         given = {"kafka.compression.type": codec, f"kafka.compression.{codec}.level": "7"}
         assert parse_sink(**DIRECTORY, **given).producer.compression_level == 7
 
 
-def test_what_weaker_acknowledgements_ask_for_is_ignored():
+def test_weaker_acknowledgements_are_ignored():
     for acks in ("0", "1"):
         assert parse_sink(**with_value("acks", acks, DIRECTORY)).ignored == ("kafka.acks",)
     assert parse_sink(**with_value("acks", "-1", DIRECTORY)).ignored == ()
 
 
-def test_a_transactions_timeout_is_ignored_where_there_is_none():
+def test_the_transaction_timeout_is_ignored_without_transactions():
     options = parse_sink(**DIRECTORY, delivery="at-least-once", **{"kafka.transaction.timeout.ms": "7"})
     assert options.ignored == ("kafka.transaction.timeout.ms",)
 
 
-def test_options_of_sparks_connector_without_a_meaning_here_are_ignored():
+def test_options_of_sparks_connector_that_have_no_meaning_here_are_ignored():
     assert parse_source(**DIRECTORY, groupIdPrefix="p", **{"kafkaConsumer.pollTimeoutMs": "7"}).ignored == (
         "groupIdPrefix",
         "kafkaConsumer.pollTimeoutMs",
@@ -205,14 +201,14 @@ def known_names(parse, given):
     return {name for name in names if not name.startswith(("kafka.", "keyFormat", "valueFormat"))}
 
 
-def test_the_options_that_the_other_side_ignores_are_all_that_source_and_sink_have():
+def test_each_side_ignores_all_options_of_the_other_side():
     source = known_names(parse_read_options, {"path": "/log", "subscribe": "t"})
     assert source - {"checkpointLocation"} == {*OF_SOURCE, "path", "paths"}
     sink = known_names(parse_write_options, {"path": "/log", "topic": "t"})
     assert sink - {"checkpointLocation"} == {*OF_SINK, "path", "paths"}
 
 
-def test_one_set_of_options_may_serve_source_and_sink():
+def test_one_set_of_options_works_for_source_and_sink():
     given = DIRECTORY | {
         "subscribe": "t", "startingOffsets": "earliest", "includeHeaders": "true",
         "topic": "t", "topic.partitions": "2", "topic.config.retention.ms": "-1", "delivery": "at-least-once",
@@ -222,14 +218,14 @@ def test_one_set_of_options_may_serve_source_and_sink():
     assert parse_write_options(given, QueryKind.STREAM).ignored == ("includeHeaders", "startingOffsets", "subscribe")
 
 
-def test_a_topic_alone_does_not_say_what_to_read_nor_a_subscription_alone_where_to_write():
+def test_the_source_needs_subscribe_and_the_sink_needs_topic():
     with pytest.raises(ConditionError, match="topic is for writing: set subscribe to the topics to read"):
         parse_read_options(DIRECTORY | {"topic": "t"}, QueryKind.STREAM)
     with pytest.raises(ConditionError, match="subscribe is for reading"):
         parse_write_options(DIRECTORY | {"subscribe": "t"}, QueryKind.STREAM)
 
 
-def test_a_metadata_table_ignores_what_source_and_sink_ignore():
+def test_a_metadata_table_ignores_the_same_options_as_source_and_sink():
     options = parse_table_options({"path": "/log", "table": "topics", "kafka.check.crcs": "true"})
     assert options.ignored == ("kafka.check.crcs",)
 
@@ -256,7 +252,7 @@ def test_the_known_settings_are_those_of_kafkas_clients():
     assert not {"INT", "LONG", "SHORT", "BOOLEAN"} & {CLIENT_SETTINGS.get(name) for name in TEXTS}
 
 
-def test_one_warning_names_them_all_and_comes_once(caplog):
+def test_one_warning_names_all_ignored_options(caplog):
     warn_of_ignored.cache_clear()
     with caplog.at_level(logging.WARNING, logger="spark_streamlog"):
         for _ in range(3):
@@ -290,7 +286,7 @@ def attributes_read_by(*packages):
         (SaslSettings, "broker_core/model/client_settings.py"),
     ],
 )
-def test_every_field_that_an_option_becomes_is_read_by_somebody(kind, parser):
+def test_every_option_field_is_read_by_some_code(kind, parser):
     readers = attributes_read_by("broker_core", "spark_streamlog")
     unread = [field.name for field in dataclasses.fields(kind) if not readers.get(field.name, set()) - {parser}]
     assert unread == []

@@ -36,12 +36,12 @@ def refused(kind=BATCH, **given):
     return str(error.value)
 
 
-def test_a_batch_query_takes_everything_and_a_stream_what_is_new():
+def test_a_batch_query_starts_at_earliest_and_a_stream_at_latest():
     assert limits() == (Earliest(), Latest())
     assert limits(STREAM) == (Latest(), Latest())
 
 
-def test_the_global_timestamp_wins_over_timestamps_and_those_over_offsets():
+def test_a_global_timestamp_precedes_timestamps_which_precede_offsets():
     by_partition = {"startingOffsetsByTimestamp": '{"t":{"0":5}}', "startingOffsets": "latest"}
     assert start(STREAM, **by_partition, startingTimestamp="7") == GlobalTimestamp(
         option="startingTimestamp", timestamp_ms=7
@@ -54,7 +54,7 @@ def test_the_global_timestamp_wins_over_timestamps_and_those_over_offsets():
     )
 
 
-def test_offsets_keep_the_case_of_topics_and_words_do_not_matter():
+def test_topic_names_are_case_sensitive_and_earliest_and_latest_are_not():
     limit = start(startingOffsets='{"Topic":{"0":5}}')
     assert isinstance(limit, OffsetsByPartition)
     assert limit.by_partition == {TopicPartition("Topic", 0): 5}
@@ -70,7 +70,7 @@ def test_offsets_keep_the_case_of_topics_and_words_do_not_matter():
         ('{"t":{"3":-1,"2":-1,"1":-1,"0":-1}}', "-1 for t-0, t-1, t-2 and 1 more"),
     ],
 )
-def test_a_batch_query_cannot_start_at_latest_and_is_told_where_it_says_so_and_what_to_give_instead(value, where):
+def test_a_batch_query_refuses_latest_as_start_with_the_place_and_the_alternatives(value, where):
     complaint = refused(startingOffsets=value)
     assert f"startingOffsets cannot be latest in a batch query ({where}): " in complaint
     assert all(instead in complaint for instead in ("set earliest", "latest-1000 or -10m", "use readStream"))
@@ -82,7 +82,7 @@ def test_a_batch_query_cannot_start_at_latest_and_is_told_where_it_says_so_and_w
     ("value", "where"),
     [("earliest", "for all partitions"), ('{"t":{"0":-2}}', "-2 for t-0"), ('{"t":"earliest"}', "-2 for topic t")],
 )
-def test_no_query_can_end_at_earliest_and_is_told_where_it_says_so_and_what_to_give_instead(value, where):
+def test_a_batch_query_refuses_earliest_as_end_with_the_place_and_the_alternatives(value, where):
     complaint = refused(endingOffsets=value)
     assert f"endingOffsets cannot be earliest ({where}): no record is before it. " in complaint
     assert "set latest or the offsets to end before" in complaint
@@ -105,12 +105,12 @@ def test_a_stream_has_no_end(given):
         ("group:Billing", CommittedByGroup(group_id="Billing")),
     ],
 )
-def test_relative_starts_in_every_kind_of_query(kind, value, limit):
+def test_batch_and_stream_accept_relative_starts(kind, value, limit):
     assert start(kind, startingOffsets=value) == limit
 
 
 @pytest.mark.parametrize("value", ["-10m", "latest-1000", "group:g"])
-def test_no_query_ends_at_a_relative_place(value):
+def test_an_end_cannot_be_relative(value):
     text = refused(endingOffsets=value)
     assert f"endingOffsets: {value!r} is only for startingOffsets" in text
 
@@ -133,7 +133,7 @@ def test_no_query_ends_at_a_relative_place(value):
         ({"startingOffsets": "x" * 5000}, "is not earliest"),
     ],
 )
-def test_what_is_no_place_is_refused_by_the_options_name(given, said):
+def test_an_invalid_limit_is_refused_with_the_name_of_its_option(given, said):
     text = refused(**given)
     assert said in text
     assert len(text) < 500

@@ -29,7 +29,7 @@ def refused(kind=BATCH, **given):
     return str(error.value)
 
 
-def test_defaults_of_a_batch_query():
+def test_a_batch_query_has_sparks_defaults():
     options = parse()
     assert (options.starting, options.ending) == (Earliest(), Latest())
     assert options.fail_on_data_loss
@@ -44,12 +44,12 @@ def test_a_streaming_query_starts_at_latest():
     assert parse(STREAM).starting == Latest()
 
 
-def test_options_travel_to_tasks():
+def test_read_options_can_be_pickled():
     options = parse(startingOffsets='{"t":{"0":5}}')
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_topics_are_trimmed_and_blanks_dropped():
+def test_topic_names_are_trimmed_and_empty_ones_dropped():
     assert parse(subscribe=" a , ,B,").subscription == SubscribeTopics(topics=frozenset({"a", "B"}))
     assert parse(subscribePattern=" a.* ").subscription == SubscribePattern(pattern="a.*")
     expected = AssignPartitions(partitions=frozenset({TopicPartition("a", 0), TopicPartition("a", 1)}))
@@ -68,11 +68,11 @@ def test_topics_are_trimmed_and_blanks_dropped():
         ({"assign": "a"}, "assign: it is not JSON"),
     ],
 )
-def test_what_is_read_must_be_said_once_and_well(given, said):
+def test_a_subscription_must_be_valid_and_unique(given, said):
     assert said in refused(**given)
 
 
-def test_what_is_read_must_be_said():
+def test_a_subscription_is_required():
     with pytest.raises(ConditionError, match="exactly one of subscribe"):
         parse_read_options({"path": "/log"}, BATCH)
 
@@ -98,7 +98,7 @@ def test_what_is_read_must_be_said():
         ({"kafka__bootstrap__servers": "h:1"}, "path names a directory and kafka.bootstrap.servers names brokers"),
     ],
 )
-def test_bad_options_are_refused(given, said):
+def test_invalid_options_are_refused(given, said):
     assert said in refused(**given)
 
 
@@ -125,7 +125,7 @@ def test_limits_per_trigger_are_ignored_in_a_batch_query_with_a_warning(caplog):
 @pytest.mark.parametrize(
     ("value", "count"), [("1", 1), ("64MB", 64 * 1024**2), ("10k", 10_240), ("9223372036854775807", 2**63 - 1)]
 )
-def test_a_maximum_of_bytes_takes_sparks_sizes(value, count):
+def test_max_bytes_per_trigger_has_sparks_size_units(value, count):
     assert parse(STREAM, maxBytesPerTrigger=value).max_bytes_per_trigger == count
     assert parse(STREAM).max_bytes_per_trigger is None
 
@@ -133,7 +133,7 @@ def test_a_maximum_of_bytes_takes_sparks_sizes(value, count):
 # -- the consumer group --
 
 
-def test_a_stream_may_store_its_progress_in_a_group_and_pin_what_it_needs():
+def test_a_stream_can_store_its_progress_in_a_group_and_pin_retention():
     options = parse(STREAM, groupId=" Billing ", pinRetention="7d")
     assert (options.group_id, options.pin_retention_ms) == ("Billing", 7 * 24 * 3600 * 1000)
     options = parse(STREAM, groupId="g")
@@ -157,19 +157,19 @@ def test_a_stream_may_store_its_progress_in_a_group_and_pin_what_it_needs():
         ),
     ],
 )
-def test_a_group_or_pin_that_cannot_be_is_refused(given, said):
+def test_an_invalid_group_or_pin_is_refused(given, said):
     text = refused(STREAM, **given)
     assert said in text
     assert "1 option(s)" in text
 
 
-def test_a_batch_query_refuses_to_promise_stored_progress():
+def test_a_batch_query_refuses_group_id_and_pin_retention():
     text = refused(groupId="g", pinRetention="1d")
     assert "groupId is for streaming queries: a batch query stores no progress (use startingOffsets=group:<id>" in text
     assert "pinRetention is for streaming queries" in text
 
 
-def test_a_retry_interval_of_nothing_is_kept():
+def test_a_retry_interval_of_zero_is_accepted():
     assert parse(fetchOffset__retryIntervalMs="0").fetch_offset_retry_interval_ms == 0
     assert parse().fetch_offset_retry_interval_ms == 1000
 
@@ -179,7 +179,7 @@ def test_a_consumer_setting_that_is_not_a_number_is_refused_by_name():
         parse(**{"kafka.fetch.max.bytes": "many"})
 
 
-def test_filters_are_pushed_when_that_is_safe_unless_the_query_says_otherwise():
+def test_push_filters_defaults_to_auto():
     assert parse().push_filters is PushFilters.AUTO
     assert parse(pushFilters=" Always ").push_filters is PushFilters.ALWAYS
     assert parse(pushFilters="never").push_filters is PushFilters.NEVER

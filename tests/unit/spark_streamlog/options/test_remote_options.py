@@ -22,7 +22,7 @@ def target_of(given):
     return target
 
 
-def test_brokers_take_the_place_of_a_path():
+def test_brokers_replace_the_path():
     target = target_of({"kafka.bootstrap.servers": "a:1,b:2", "KAFKA.REQUEST.TIMEOUT.MS": "5"})
     assert target.path == ""
     assert target.brokers.bootstrap_servers == (BrokerAddress(host="a", port=1), BrokerAddress(host="b", port=2))
@@ -30,14 +30,14 @@ def test_brokers_take_the_place_of_a_path():
     assert str(target) == "a:1,b:2"
 
 
-def test_a_login_travels_with_the_target_and_is_not_shown():
+def test_a_login_is_part_of_the_target_but_not_of_its_text():
     target = target_of(SASL)
     assert target.brokers.sasl.password == "topsecret"
     assert "topsecret" not in repr(target) + str(target)
     assert pickle.loads(pickle.dumps(target)) == target
 
 
-def test_complaints_name_the_options_as_they_are_given():
+def test_complaints_name_options_with_the_prefix_kafka():
     with pytest.raises(ConditionError) as caught:
         target_of(
             {"kafka.bootstrap.servers": "a", "kafka.security.protocol": "SSL", "kafka.ssl.truststore.type": "JKS"}
@@ -47,18 +47,18 @@ def test_complaints_name_the_options_as_they_are_given():
     assert "kafka.kafka." not in caught.value.message
 
 
-def test_a_secret_is_in_no_complaint():
+def test_no_complaint_contains_a_secret():
     with pytest.raises(ConditionError) as caught:
         target_of(SASL | {"kafka.sasl.mechanism": "PLAIN"})
     assert "topsecret" not in str(caught.value)
 
 
-def test_a_query_of_a_directory_keeps_the_settings_of_the_kafka_query_that_it_was():
+def test_a_directory_query_accepts_the_connection_settings_of_a_kafka_query():
     given = {name: value for name, value in SASL.items() if name != "kafka.bootstrap.servers"}
     assert target_of({"path": "/log"} | given) == LogTarget(path="/log")
 
 
-def test_a_setting_that_no_client_has_is_refused_with_the_nearest():
+def test_an_unknown_client_setting_is_refused_with_the_nearest_known_name():
     with pytest.raises(
         ConditionError, match=r"kafka.sasl.mechanisms is not an option.*did you mean kafka.sasl.mechanism"
     ):

@@ -9,18 +9,18 @@ from spark_streamlog.options.table_options import parse_table_options
 from spark_streamlog.tables.table_schema import MetadataTable
 
 
-def test_the_option_is_found_whatever_its_case():
+def test_the_option_table_is_case_insensitive():
     assert asks_for_table({"TABLE": "lag"})
     assert not asks_for_table({"subscribe": "table"})
 
 
 @pytest.mark.parametrize("table", MetadataTable)
-def test_each_table_is_known_by_its_name(table):
+def test_each_metadata_table_is_selected_by_its_name(table):
     parsed = parse_table_options({"path": "/data/log", "table": table.value.upper()})
     assert (parsed.scan.table, parsed.target.path) == (table, "/data/log")
 
 
-def test_topics_and_a_group_narrow_the_table():
+def test_subscribe_and_group_id_filter_the_table():
     parsed = parse_table_options({"path": "/x", "table": "lag", "subscribe": "a, b,", "groupId": "G"})
     assert (parsed.scan.topics, parsed.scan.groups) == ({"a", "b"}, {"G"})
 
@@ -36,6 +36,6 @@ def test_topics_and_a_group_narrow_the_table():
         ({"table": "topics", "startingOffsets": "earliest"}, "startingoffsets is not an option"),
     ],
 )
-def test_what_does_not_fit_is_refused_by_name(options, complaint):
+def test_an_option_that_does_not_fit_the_table_is_refused_by_name(options, complaint):
     with pytest.raises((ConditionError, StreamlogError), match=complaint):
         parse_table_options({"path": "/x", **options})

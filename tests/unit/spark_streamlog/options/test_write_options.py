@@ -28,7 +28,7 @@ def refusal(options, kind=QueryKind.BATCH):
     return str(caught.value)
 
 
-def test_a_path_is_enough():
+def test_a_path_is_the_only_required_option():
     options = parsed()
     assert str(options.target) == "/data/log"
     assert options.topic is None
@@ -40,33 +40,33 @@ def test_a_path_is_enough():
     assert options.producer.max_batch_bytes == DEFAULT_WRITE_BATCH_BYTES
 
 
-def test_option_names_ignore_case_and_values_keep_it():
+def test_option_names_are_case_insensitive_and_values_keep_their_case():
     options = parse_write_options({"PATH": "/Data", "Topic": "Orders", "TOPIC.partitions": "3"}, QueryKind.STREAM)
     assert (str(options.target), options.topic, options.new_topics.partition_count) == ("/Data", "Orders", 3)
 
 
-def test_options_travel_to_the_tasks():
+def test_write_options_can_be_pickled():
     options = parsed(topic="t")
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_what_spark_and_a_source_may_add_is_passed_over():
+def test_options_of_spark_and_of_the_source_are_ignored():
     parsed(checkpointLocation="/c", queryName="q", includeHeaders="true")
 
 
-def test_only_a_streams_checkpoint_is_looked_at():
+def test_only_a_stream_uses_the_checkpoint_location():
     assert parsed(QueryKind.STREAM, checkpointLocation="/c").checkpoint_location == "/c"
     assert parsed(QueryKind.BATCH, checkpointLocation="/c").checkpoint_location is None
 
 
 @pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once", " At-Least-Once "])
-def test_the_delivery_is_chosen_and_a_timeout_may_stay(delivery):
+def test_at_least_once_delivery_accepts_a_transaction_timeout(delivery):
     options = parsed(delivery=delivery, **{"kafka.transaction.timeout.ms": "86400000"})
     assert options.delivery.value == delivery.strip().lower()
     assert options.transaction_timeout_ms == 86_400_000
 
 
-def test_an_application_and_its_version_are_deltas_pair():
+def test_txn_app_id_and_txn_version_identify_a_write_as_in_delta():
     options = parsed(txnAppId="Orders", txnVersion=str(2**63 - 1))
     assert options.application == ApplicationVersion(app_id="Orders", version=2**63 - 1)
     assert parsed(txnAppId="x" * MAX_APPLICATION_ID_CHARACTERS, txnVersion="0").application is not None
@@ -83,23 +83,23 @@ def test_an_application_and_its_version_are_deltas_pair():
         ({"delivery": "at-least-once"}, "txnAppId and txnVersion need delivery=exactly-once"),
     ],
 )
-def test_a_pair_that_cannot_be_kept_is_refused(given, words):
+def test_an_invalid_txn_app_id_or_txn_version_is_refused(given, words):
     message = refusal({"txnAppId": "orders", "txnVersion": "1", **given})
     assert words in message
     assert "1 option(s)" in message
 
 
-def test_a_stream_has_no_application():
+def test_a_stream_refuses_txn_app_id_and_txn_version():
     message = refusal({"txnAppId": "orders", "txnVersion": "1"}, QueryKind.STREAM)
     assert "txnAppId and txnVersion are for batch writes" in message
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_the_codec_is_one_of_kafkas(codec):
+def test_the_compression_type_is_one_of_kafkas(codec):
     assert parsed(**{"kafka.compression.type": codec}).producer.compression is CompressionType[codec.upper()]
 
 
-def test_a_level_goes_with_its_codec():
+def test_the_compression_level_is_that_of_the_codec():
     options = {
         "kafka.compression.type": "zstd",
         "kafka.compression.zstd.level": "7",
@@ -109,7 +109,7 @@ def test_a_level_goes_with_its_codec():
     assert parsed(**{"kafka.compression.zstd.level": "7"}).producer.compression_level is None
 
 
-def test_batch_and_request_sizes_are_taken():
+def test_batch_and_request_sizes_are_producer_settings():
     producer = parsed(**{"kafka.batch.size": "16384", "kafka.max.request.size": "2000000"}).producer
     assert (producer.max_batch_bytes, producer.max_request_bytes) == (16384, 2_000_000)
     assert parsed(**{"kafka.batch.size": "0"}).producer.max_batch_bytes == 1  # Kafka's word for: do not batch
@@ -123,7 +123,7 @@ def test_batch_and_request_sizes_are_taken():
         ("delivery", "At-Least-Once"), ("kafka.max.in.flight.requests.per.connection", "5"),
     ],
 )  # fmt: skip
-def test_settings_that_are_fulfilled_anyway_are_accepted(name, value):
+def test_settings_that_the_sink_always_fulfils_are_accepted(name, value):
     parsed(**{name: value})
 
 
@@ -167,27 +167,27 @@ def test_settings_that_are_fulfilled_anyway_are_accepted(name, value):
         ("assign", '{"t":[0]}', "assign is for reading"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_had_is_refused_by_name(name, value, words):
+def test_an_unsupported_option_is_refused_by_name(name, value, words):
     assert words in refusal({name: value})
 
 
-def test_what_a_missing_topic_is_made_with():
+def test_topic_options_define_how_a_missing_topic_is_created():
     given = {"topic.create": "TRUE", "topic.partitions": "3", "Topic.Config.Retention.MS": "-1"}
     assert parsed(**given).new_topics == NewTopics(
         creation=TopicCreation.ALWAYS, partition_count=3, configs={"retention.ms": "-1"}
     )
 
 
-def test_what_a_topic_would_be_made_with_is_ignored_where_none_is_made():
+def test_topic_options_are_ignored_if_topics_are_never_created():
     options = parsed(**{"topic.create": "false", "topic.partitions": "3", "topic.config.retention.ms": "-1"})
     assert options.new_topics.creation is TopicCreation.NEVER
     assert options.ignored == ("topic.config.retention.ms", "topic.partitions")
 
 
-def test_all_complaints_come_at_once():
+def test_all_complaints_are_reported_together():
     message = refusal({"kafka.acks": "2", "kafka.value.serializer": "x", "topik": "t"})
     assert message.startswith("[STREAMLOG_INVALID_OPTIONS] 3 option(s)")
 
 
-def test_the_largest_partition_count_is_taken():
+def test_the_largest_partition_count_is_accepted():
     assert parsed(**{"topic.partitions": str(MAX_PARTITION_COUNT)}).new_topics.partition_count == MAX_PARTITION_COUNT

@@ -63,26 +63,26 @@ def at_zero(log):
         (100, [[100] * 4, [0, 0]], [1, 2]),
     ],
 )
-def test_whole_batches_are_dealt_out_by_weight(max_bytes, weights, expected):
+def test_whole_batches_are_shared_in_proportion_to_bytes(max_bytes, weights, expected):
     log = BatchesOfBytes(*weights)
     assert batches_taken(log, max_bytes, at_zero(log))[0] == expected
 
 
-def test_a_range_that_begins_inside_a_batch_pays_for_the_whole_of_it():
+def test_a_range_that_begins_inside_a_batch_counts_the_whole_batch():
     log = BatchesOfBytes([100, 100, 100])
     begin = {TopicPartition("t", 0): 15}
     assert limit_bytes(199, begin, log.ends, log).ends == {TopicPartition("t", 0): 20}
     assert limit_bytes(200, begin, log.ends, log).ends == {TopicPartition("t", 0): 30}
 
 
-def test_partitions_without_a_begin_or_without_news_keep_their_latest():
+def test_partitions_without_a_begin_or_new_records_keep_their_latest():
     log = BatchesOfBytes([100] * 5, [100], [100])
     latest = log.ends
     begin = {TopicPartition("t", 0): 0, TopicPartition("t", 1): 50}
     assert limit_bytes(100, begin, latest, log).ends == latest | {TopicPartition("t", 0): 10}
 
 
-def test_a_small_partition_beside_a_large_one_comes_first_the_next_time():
+def test_a_small_partition_beside_a_large_one_comes_first_in_the_next_batch():
     log = BatchesOfBytes([100] * 1000, [100])
     small = TopicPartition("t", 1)
     taken, shares = batches_taken(log, 1, at_zero(log))
@@ -90,7 +90,7 @@ def test_a_small_partition_beside_a_large_one_comes_first_the_next_time():
     assert batches_taken(log, 1, shares.ends, shares.overdue)[0] == [0, 1]
 
 
-def test_those_that_wait_take_half_of_the_maximum_before_the_others():
+def test_overdue_partitions_get_half_of_the_maximum_first():
     log = BatchesOfBytes([100] * 1000, *([100] for _ in range(20)))
     small = tuple(TopicPartition("t", number) for number in range(1, 21))
     taken, shares = batches_taken(log, 1000, at_zero(log), small)
@@ -98,7 +98,7 @@ def test_those_that_wait_take_half_of_the_maximum_before_the_others():
     assert shares.overdue == small[5:]
 
 
-def test_a_partition_that_waits_and_has_no_news_any_more_is_forgotten():
+def test_an_overdue_partition_without_new_records_is_forgotten():
     log = BatchesOfBytes([100] * 5, [100])
     gone = TopicPartition("u", 7)
     _, shares = batches_taken(log, 100, at_zero(log), (gone,))
@@ -109,7 +109,7 @@ LOGS = st.lists(st.lists(st.integers(1, 1000), max_size=8), min_size=1, max_size
 
 
 @given(weights=LOGS, max_bytes=st.integers(1, 3000))
-def test_every_batch_of_the_log_comes_once_within_the_maximum_and_nobody_waits_for_long(weights, max_bytes):
+def test_every_batch_is_read_once_within_the_maximum_and_no_partition_starves(weights, max_bytes):
     log = BatchesOfBytes(*weights)
     begin, overdue = at_zero(log), ()
     waited = dict.fromkeys(begin, 0)

@@ -55,7 +55,7 @@ def is_tidy(ranges):
 
 @settings(max_examples=200)
 @given(filters_on("offset", small), st.tuples(st.integers(0, 20), st.integers(0, 20)))
-def test_the_ranges_of_offset_filters_hold_what_passes_and_but_for_unequal_nothing_else(filters, whole):
+def test_offset_filters_give_exactly_the_matching_ranges_except_for_unequal(filters, whole):
     ranges = offset_ranges(filters, whole)
     assert is_tidy(ranges)
     passing = {offset for offset in range(*whole) if all(passes(one, offset) for one in filters)}
@@ -73,7 +73,7 @@ def test_offsets_of_any_size_are_compared_as_numbers(operator, value):
 
 
 @given(filters_on("partition", st.integers(0, 4)), filters_on("topic", st.sampled_from(["a", "b", "é", "z"])))
-def test_a_partition_is_read_when_its_topic_and_number_pass(by_number, by_topic):
+def test_a_partition_is_read_if_its_topic_and_number_match(by_number, by_topic):
     for topic in ("a", "b", "é"):
         for number in range(4):
             expected = all(passes(one, number) for one in by_number) and all(passes(one, topic) for one in by_topic)
@@ -85,7 +85,7 @@ whole_ms_in_us = st.integers(-5, 5).map(lambda ms: ms * 1000)
 
 
 @given(filters_on("timestamp", whole_ms_in_us | st.integers(-5_000, 5_000)))
-def test_no_record_that_passes_is_below_the_least_timestamp(filters):
+def test_no_matching_record_is_below_the_least_timestamp(filters):
     filters = [one for one in filters if one.values]
     least = least_timestamp_ms(filters)
     passing = [ms for ms in MILLISECONDS if all(passes(one, ms * 1000) for one in filters)]
@@ -93,7 +93,7 @@ def test_no_record_that_passes_is_below_the_least_timestamp(filters):
 
 
 @given(filters_on("timestamp", whole_ms_in_us))
-def test_the_least_timestamp_is_the_first_that_passes_the_strictest_of_the_filters_that_bound_it(filters):
+def test_the_least_timestamp_is_that_of_the_strictest_filter(filters):
     filters = [one for one in filters if one.values]
     firsts = [
         min(ms for ms in MILLISECONDS if passes(one, ms * 1000))
@@ -107,7 +107,7 @@ def test_the_least_timestamp_is_the_first_that_passes_the_strictest_of_the_filte
     ("operator", "value_us", "least_ms"),
     [(">=", 1000, 1), (">=", 1001, 2), (">=", 999, 1), (">", 999, 1), (">", 1000, 2), ("=", 5000, 5), ("<", 7, None)],
 )
-def test_a_bound_in_microseconds_is_one_in_milliseconds(operator, value_us, least_ms):
+def test_a_bound_in_microseconds_is_rounded_to_milliseconds(operator, value_us, least_ms):
     assert least_timestamp_ms([a_filter("timestamp", operator, value_us)]) == least_ms
 
 
@@ -117,19 +117,19 @@ def test_an_empty_list_excludes_every_offset_and_key():
     assert not admits([a_filter("partition", "in")], TopicPartition("t", 0))
 
 
-def test_keys_are_sets_of_which_one_must_be_there():
+def test_key_filters_are_sets_of_which_one_key_must_occur():
     filters = [a_filter("key", "=", b"a"), a_filter("key", "in", b"a", b"b"), a_filter("key", "is null")]
     assert key_sets(filters) == ({b"a"}, {b"a", b"b"}, {None})
 
 
-def test_a_list_of_keys_at_the_bound_is_looked_for_and_a_longer_one_is_not():
+def test_a_list_of_keys_is_used_up_to_the_bound():
     keys = [b"%d" % n for n in range(MAX_KEY_COUNT + 1)]
     assert len(key_sets([a_filter("key", "in", *keys[1:])])) == 1
     assert key_sets([a_filter("key", "in", *keys)]) == ()
 
 
 @given(some_ranges, some_ranges, st.tuples(small, small))
-def test_ranges_are_sets_of_offsets(first, second, cut):
+def test_range_operations_equal_set_operations_on_offsets(first, second, cut):
     assert members(intersection(first, second)) == members(first) & members(second)
     assert members(union([*first, *second])) == members(first) | members(second)
     assert members(without(first, cut)) == members(first) - set(range(*cut))
@@ -138,7 +138,7 @@ def test_ranges_are_sets_of_offsets(first, second, cut):
 
 
 @given(some_ranges, st.integers(1, 4))
-def test_too_many_ranges_are_joined_over_their_smallest_gaps(ranges, count):
+def test_too_many_ranges_are_joined_across_their_smallest_gaps(ranges, count):
     joined = coalesced(ranges, count)
     assert len(joined) == min(len(ranges), count)
     assert members(joined) >= members(ranges)
@@ -147,14 +147,14 @@ def test_too_many_ranges_are_joined_over_their_smallest_gaps(ranges, count):
     assert sorted(left, reverse=True) == gaps[: len(left)]
 
 
-def test_offsets_of_a_long_list_are_few_ranges():
+def test_a_long_list_of_offsets_becomes_few_ranges():
     one = a_filter("offset", "in", *range(0, 4 * MAX_RANGE_COUNT, 2))
     assert len(offset_ranges([one], (0, MAX_OFFSET))) == MAX_RANGE_COUNT
     one = a_filter("offset", "in", *range(0, 2 * MAX_RANGE_COUNT, 2))
     assert len(offset_ranges([one], (0, MAX_OFFSET))) == MAX_RANGE_COUNT
 
 
-def test_filters_are_shown_without_keys():
+def test_the_text_of_filters_contains_no_keys():
     filters = [a_filter("partition", "=", 3), a_filter("key", "in", b"ab", b"c"), a_filter("key", "is null")]
     assert shown(filters) == "partition = 3 and key in (?, ?) and key is null"
     assert shown([a_filter("topic", "in", "a", "b"), a_filter("key", "=", b"x")]) == "topic in ('a', 'b') and key = ?"

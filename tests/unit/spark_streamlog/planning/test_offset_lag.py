@@ -14,7 +14,7 @@ from spark_streamlog.planning.offset_lag import OffsetLag, offset_lag
         (at(t_0=9), at(t_0=4), (0, 0, 0.0, 0)),
     ],
 )
-def test_the_lag_is_over_the_partitions_that_have_a_latest_offset(end, latest, expected):
+def test_the_lag_covers_the_partitions_with_a_latest_offset(end, latest, expected):
     minimum, maximum, average, total = expected
     assert offset_lag(end, latest) == OffsetLag(minimum=minimum, maximum=maximum, average=average, total=total)
 

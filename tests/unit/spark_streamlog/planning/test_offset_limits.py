@@ -36,17 +36,17 @@ def places(limit, *assigned, is_start=True):
     return places_of(limit, set(assigned), is_start=is_start, now_ms=1_000_000)
 
 
-def test_words_go_to_every_partition():
+def test_earliest_and_latest_apply_to_every_partition():
     assert places(Earliest(), A0, B0).offsets == {A0: EARLIEST, B0: EARLIEST}
     assert places(Latest(), A0, B0).offsets == {A0: LATEST, B0: LATEST}
 
 
-def test_one_timestamp_goes_to_every_partition():
+def test_one_timestamp_applies_to_every_partition():
     found = places(GlobalTimestamp(option="startingTimestamp", timestamp_ms=5), A0, B0)
     assert (found.offsets, found.timestamps) == ({}, {A0: 5, B0: 5})
 
 
-def test_offsets_by_partition_and_whole_topics_together():
+def test_offsets_by_partition_and_by_topic_can_be_combined():
     assert places(offsets('{"a":{"0":3,"1":-2},"b":"latest"}'), A0, A1, B0).offsets == {A0: 3, A1: EARLIEST, B0: LATEST}
 
 
@@ -60,7 +60,7 @@ def test_offsets_must_name_exactly_the_assigned_partitions(text):
     assert "Assigned: a-0, a-1" in str(refusal.value)
 
 
-def test_a_mismatch_of_the_end_is_named_as_one():
+def test_a_mismatch_of_the_end_has_its_own_condition():
     with pytest.raises(ConditionError, match="KAFKA_END_OFFSET_DOES_NOT_MATCH_ASSIGNED"):
         places(offsets('{"a":{"0":3}}'), A0, A1, is_start=False)
 
@@ -88,7 +88,7 @@ def test_a_timestamp_without_a_record_is_an_error_or_the_end():
         ('{"a":{"0":3}}', '{"a":{"0":2}}', "UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"),
     ],
 )
-def test_a_start_that_cannot_fit_its_end_is_refused_before_the_log_is_asked(start, end, condition):
+def test_a_start_above_its_end_is_refused_before_any_request(start, end, condition):
     with pytest.raises(ConditionError, match=condition):
         check_start_against_end(offsets(start), offsets(end))
 
@@ -109,24 +109,24 @@ def test_timestamps_in_the_wrong_order_are_refused():
         (timestamps('{"a":{"0":3}}'), offsets('{"b":{"0":2}}')),
     ],
 )
-def test_what_only_the_log_can_judge_is_let_through(start, end):
+def test_limits_that_only_the_log_can_compare_are_accepted(start, end):
     check_start_against_end(start, end)
 
 
 # -- relative starts --
 
 
-def test_a_start_before_now_is_an_instant_for_every_partition_and_never_before_1970():
+def test_a_start_before_now_is_one_timestamp_and_never_before_1970():
     assert places(BeforeNow(duration_ms=600), A0, B0).timestamps == {A0: 999_400, B0: 999_400}
     assert places(BeforeNow(duration_ms=2_000_000), A0).timestamps == {A0: 0}
 
 
-def test_a_start_before_now_without_a_record_since_is_the_end_whatever_the_strategy_for_timestamps():
+def test_a_start_before_now_without_newer_records_is_the_end():
     found = settle_timestamps(BeforeNow(duration_ms=600), {A0: 400, A1: 400}, {A0: 7, A1: None}, latest_if_none=False)
     assert found == {A0: 7, A1: LATEST}
 
 
-def test_a_start_before_the_end_is_a_count_for_every_partition():
+def test_a_start_before_the_end_is_a_count_per_partition():
     assert places(BeforeEnd(offset_count=1000), A0, B0).counts_below_end == {A0: 1000, B0: 1000}
 
 
@@ -139,7 +139,7 @@ def test_a_count_before_the_end_stays_within_the_log(count, log_start, log_end, 
     assert settle_counts_below_end({A0: count}, {A0: log_start}, {A0: log_end}) == {A0: offset}
 
 
-def test_a_start_at_a_group_asks_for_the_group():
+def test_a_start_at_a_group_names_the_group():
     found = places(CommittedByGroup(group_id="g"), A0, B0)
     assert (found.group_id, found.offsets, found.timestamps) == ("g", {}, {})
     assert places(Latest(), A0).group_id is None
@@ -154,12 +154,12 @@ def test_a_partition_that_the_group_has_no_offset_for_starts_at_earliest():
     ("assigned", "committed", "is_group_known"),
     [([A0], {}, False), ([A0, A1], {B0: 5}, True), ([], {}, False)],
 )
-def test_a_group_without_an_offset_in_what_is_read_is_refused_by_name(assigned, committed, is_group_known):
+def test_a_group_without_committed_offsets_is_refused_by_name(assigned, committed, is_group_known):
     with pytest.raises(ConditionError, match=r"STREAMLOG_GROUP_WITHOUT_OFFSETS.*group:billing"):
         settle_committed("billing", assigned, committed, is_group_known=is_group_known)
 
 
-def test_a_group_that_is_known_may_wait_for_the_first_topic_of_a_pattern():
+def test_a_known_group_is_accepted_before_a_pattern_finds_its_first_topic():
     assert settle_committed("g", [], {}, is_group_known=True) == {}
 
 
@@ -171,5 +171,5 @@ def test_a_group_that_is_known_may_wait_for_the_first_topic_of_a_pattern():
         (offsets('{"a":{"0":3}}'), False), (timestamps('{"a":{"0":3}}'), False),
     ],
 )  # fmt: skip
-def test_which_limits_name_other_offsets_a_moment_later(limit, moves):
+def test_limits_relative_to_now_or_the_end_move_with_time(limit, moves):
     assert moves_with_time(limit) is moves

@@ -63,7 +63,7 @@ def ranges(text):
         ("more pieces than offsets", 100, None, "a 0-3", "a 0-1, a 1-2, a 2-3"),
     ],
 )  # fmt: skip
-def test_ranges_are_split(what, min_partitions, max_records, given_ranges, expected):
+def test_ranges_are_split_as_the_options_require(what, min_partitions, max_records, given_ranges, expected):
     assert split_ranges(
         ranges(given_ranges), min_partitions=min_partitions, max_records_per_partition=max_records
     ) == ranges(expected), what

@@ -4,7 +4,7 @@ from broker_core.model.identifiers import TopicPartition
 from spark_streamlog.planning.partition_json import offsets_from_json, partitions_from_json, timestamps_from_json
 
 
-def test_partitions_to_assign():
+def test_assigned_partitions_are_parsed():
     assert partitions_from_json('{"a":[0,2],"B":[1]}') == {
         TopicPartition("a", 0),
         TopicPartition("a", 2),
@@ -12,13 +12,13 @@ def test_partitions_to_assign():
     }
 
 
-def test_offsets_by_partition_and_by_topic():
+def test_offsets_by_partition_and_by_topic_are_parsed():
     limit = offsets_from_json('{"a":{"0":23,"1":-1},"b":"Earliest","c":"latest"}', option="startingOffsets")
     assert limit.by_partition == {TopicPartition("a", 0): 23, TopicPartition("a", 1): -1}
     assert limit.by_topic == {"b": -2, "c": -1}
 
 
-def test_timestamps():
+def test_timestamps_by_partition_are_parsed():
     limit = timestamps_from_json('{"a":{"0":0,"1":9223372036854775807}}', option="o")
     assert limit.by_partition == {TopicPartition("a", 0): 0, TopicPartition("a", 1): 2**63 - 1}
 
@@ -44,7 +44,7 @@ def test_timestamps():
         ('{"a":{"0":9223372036854775808}}', "the offset of a-0 is 9223372036854775808"),
     ],
 )
-def test_a_malformed_value_is_refused_with_the_part_that_is_wrong(text, said):
+def test_a_malformed_value_is_refused_with_the_wrong_part(text, said):
     with pytest.raises(ValueError) as refusal:
         offsets_from_json(text, option="startingOffsets")
     assert said in str(refusal.value)

@@ -10,16 +10,16 @@ from spark_streamlog.planning.quantity import duration_ms, size_bytes
         ("1d", 86_400_000), ("1999us", 1), ("0", 0), ("00007s", 7_000),
     ],
 )  # fmt: skip
-def test_durations(text, milliseconds):
+def test_durations_have_sparks_units(text, milliseconds):
     assert duration_ms(text) == milliseconds
 
 
 @pytest.mark.parametrize("text", ["", "s", "-5s", "1.5s", "5 weeks", "5mb", "٣s", "9" * 20, "9" * 5000])
-def test_what_is_no_duration(text):
+def test_an_invalid_duration_is_none(text):
     assert duration_ms(text) is None
 
 
-def test_a_duration_without_its_unit_is_none_where_one_is_needed():
+def test_a_duration_without_a_required_unit_is_none():
     assert duration_ms("250", needs_unit=True) is None
     assert duration_ms("250ms", needs_unit=True) == 250
 
@@ -32,10 +32,10 @@ def test_a_duration_without_its_unit_is_none_where_one_is_needed():
         ("9223372036854775807", 2**63 - 1),
     ],
 )  # fmt: skip
-def test_sizes_in_sparks_units(text, count):
+def test_sizes_have_sparks_units(text, count):
     assert size_bytes(text) == count
 
 
 @pytest.mark.parametrize("text", ["", "mb", "-1", "1.5m", "10 megabytes", "10s", "1e6", "0x10", "9" * 20])
-def test_what_is_no_size(text):
+def test_an_invalid_size_is_none(text):
     assert size_bytes(text) is None

@@ -28,7 +28,7 @@ def vector(*offsets):
         (10, (0, 20), (100, 5), (10, 5)),
     ],
 )
-def test_the_limit_is_dealt_out_by_size(limit, begin, latest, expected):
+def test_the_limit_is_shared_in_proportion_to_size(limit, begin, latest, expected):
     assert limit_offsets(limit, vector(*begin), vector(*latest)) == vector(*expected)
 
 
@@ -40,7 +40,7 @@ def test_a_partition_without_a_begin_keeps_its_latest():
     limit=st.integers(1, MAX_LONG),
     bounds=st.lists(st.tuples(st.integers(0, MAX_LONG), st.integers(0, MAX_LONG)).map(sorted), min_size=1, max_size=6),
 )
-def test_every_partition_with_news_moves_on_and_none_past_its_end(limit, bounds):
+def test_every_partition_with_new_records_advances_and_none_past_its_end(limit, bounds):
     begin, latest = vector(*(b for b, _ in bounds)), vector(*(e for _, e in bounds))
     ends = limit_offsets(limit, begin, latest)
     for tp, end in ends.items():
@@ -58,7 +58,7 @@ def test_repeated_batches_reach_the_end():
     assert batches <= math.ceil(113 / 8)
 
 
-def test_new_offsets_are_counted_from_where_each_partition_begins():
+def test_new_offsets_are_counted_from_the_begin_of_each_partition():
     assert new_offset_count(vector(5, 10), vector(8, 3)) == 3
 
 
@@ -73,7 +73,7 @@ def test_new_offsets_are_counted_from_where_each_partition_begins():
         (0, NEVER_MS, 0, False),
     ],
 )
-def test_a_batch_waits_for_the_minimum_or_the_delay(new_count, last_batch_ms, now_ms, waits):
+def test_a_batch_waits_for_the_minimum_or_the_maximum_delay(new_count, last_batch_ms, now_ms, waits):
     assert (
         must_wait(new_count=new_count, min_offsets=15, last_batch_ms=last_batch_ms, now_ms=now_ms, max_delay_ms=5_000)
         is waits

@@ -11,14 +11,14 @@ from spark_streamlog.planning.stream_offset import from_checkpoint, to_checkpoin
 partitions = st.builds(TopicPartition, st.text(min_size=1, max_size=5), st.integers(0, 20))
 
 
-def test_it_is_the_json_of_sparks_kafka_connector():
+def test_the_json_equals_that_of_sparks_kafka_connector():
     offsets = {TopicPartition("b", 0): 7, TopicPartition("a", 10): 2, TopicPartition("a", 2): 23}
     text = json.dumps(to_checkpoint(offsets), separators=(",", ":"))
     assert text == '{"a":{"2":23,"10":2},"b":{"0":7}}'
 
 
 @given(st.dictionaries(partitions, st.integers(0, 2**63 - 1)))
-def test_offsets_survive_the_checkpoint(offsets):
+def test_offsets_round_trip_through_the_checkpoint(offsets):
     assert from_checkpoint(json.loads(json.dumps(to_checkpoint(offsets)))) == offsets
 
 
@@ -48,7 +48,7 @@ def test_the_same_offsets_give_the_same_text(offsets, random):
         ({"t": {"0": 1.5}}, "The offset of t-0 is 1.5"),
     ],
 )
-def test_another_sources_offset_is_refused(document, said):
+def test_an_offset_of_another_source_is_refused(document, said):
     with pytest.raises(ConditionError, match="STREAMLOG_INVALID_CHECKPOINT_OFFSET") as refusal:
         from_checkpoint(document)
     assert said in str(refusal.value)

@@ -41,11 +41,11 @@ def test_all_partitions_of_named_topics_are_read_and_names_keep_their_case():
         ("nothing", []),
     ],
 )
-def test_a_pattern_is_unanchored_and_never_finds_internal_topics(pattern, expected):
+def test_a_pattern_is_unanchored_and_never_matches_internal_topics(pattern, expected):
     assert names(assigned_partitions(SubscribePattern(pattern=pattern), THERE)) == expected
 
 
-def test_an_internal_topic_can_be_named():
+def test_an_internal_topic_can_be_subscribed_by_name():
     assert names(assigned_partitions(SubscribeTopics(topics=frozenset({"__events"})), THERE)) == ["__events-0"]
 
 
@@ -54,14 +54,14 @@ def test_only_assigned_partitions_are_read():
     assert names(assigned_partitions(assign, THERE)) == ["Events-0", "events-1"]
 
 
-def test_what_does_not_exist_is_named():
+def test_missing_topics_and_partitions_are_named():
     assert missing_names(SubscribeTopics(topics=frozenset({"events", "nope"})), THERE) == ["nope"]
     assign = AssignPartitions(partitions=frozenset({TopicPartition("events", 2), TopicPartition("nope", 0)}))
     assert missing_names(assign, THERE) == ["events-2", "nope-0"]
     assert missing_names(SubscribePattern(pattern="nope"), THERE) == []
 
 
-def test_a_pattern_needs_all_topics_and_the_others_only_theirs():
+def test_a_pattern_describes_all_topics_and_other_subscriptions_only_theirs():
     assert topics_to_describe(SubscribePattern(pattern="x")) is None
     assert set(topics_to_describe(SubscribeTopics(topics=frozenset({"a"})))) == {"a"}
     assert set(topics_to_describe(AssignPartitions(partitions=frozenset({TopicPartition("a", 3)})))) == {"a"}

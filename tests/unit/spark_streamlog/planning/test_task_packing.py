@@ -17,12 +17,12 @@ from spark_streamlog.planning.task_packing import TASK_BYTES, pack, task_count
         ([7], 1, [[0]]),
     ],
 )
-def test_ranges_share_tasks(sizes, count, expected):
+def test_small_ranges_share_tasks(sizes, count, expected):
     assert pack(sizes, count) == expected
 
 
 @given(st.lists(st.integers(0, 2**40), max_size=60), st.integers(1, 20))
-def test_every_range_is_in_one_task_in_order_and_no_task_is_needlessly_heavy(sizes, count):
+def test_each_range_is_in_one_task_in_order_and_tasks_are_balanced(sizes, count):
     tasks = pack(sizes, count)
     assert sorted(place for task in tasks for place in task) == list(range(len(sizes)))
     assert all(task == sorted(task) and task for task in tasks)
@@ -38,5 +38,5 @@ def test_every_range_is_in_one_task_in_order_and_no_task_is_needlessly_heavy(siz
     ("total", "at_least", "expected"),
     [(0, 8, 8), (TASK_BYTES * 8, 8, 8), (TASK_BYTES * 8 + 1, 8, 9), (TASK_BYTES * 1000, 8, 1000)],
 )
-def test_there_are_as_many_tasks_as_their_bytes_are_worth(total, at_least, expected):
+def test_the_task_count_follows_from_the_bytes(total, at_least, expected):
     assert task_count(total, at_least=at_least) == expected

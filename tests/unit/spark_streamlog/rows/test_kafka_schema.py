@@ -28,13 +28,13 @@ def spark_schema(**given):
 
 
 @pytest.mark.parametrize("include_headers", [False, True])
-def test_it_is_the_schema_of_sparks_kafka_source(include_headers):
+def test_the_schema_equals_that_of_sparks_kafka_source(include_headers):
     found = spark_schema(include_headers=include_headers)
     assert found.fields[:7] == [KEY, VALUE, *REST]
     assert [(f.name, f.dataType.simpleString()) for f in found.fields[7:]] == [("headers", HEADERS)] * include_headers
 
 
-def test_a_format_changes_its_column_and_adds_one_for_reasons():
+def test_a_permissive_format_changes_its_column_and_adds_the_column_corrupt():
     found = spark_schema(include_headers=True, formats=RecordFormats(key=STRICT_DOUBLE, value=JSON))
     assert found["key"].dataType == DoubleType()
     assert found["value"].dataType.simpleString() == "struct<a:int,b:array<struct<c:timestamp,d:map<string,date>>>>"
@@ -42,6 +42,6 @@ def test_a_format_changes_its_column_and_adds_one_for_reasons():
     assert found["_corrupt"].dataType == StringType()
 
 
-def test_without_a_permissive_format_there_are_no_reasons():
+def test_without_a_permissive_format_there_is_no_column_corrupt():
     found = spark_schema(include_headers=False, formats=RecordFormats(key=STRICT_DOUBLE))
     assert found.fields == [StructField("key", DoubleType()), VALUE, *REST]

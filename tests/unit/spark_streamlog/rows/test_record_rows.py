@@ -13,7 +13,7 @@ def decoded(records, *, include_headers=False):
     return decode(build_batch(records), from_offset=0, columns=columns).record_batch
 
 
-def test_rows_have_the_kafka_columns_in_their_order():
+def test_rows_have_kafkas_columns_in_order():
     rows = RecordRows(TopicPartition("events", 3), include_headers=False)
     batch = rows.to_rows(decoded([Record(key=b"k", value=b"v", timestamp_ms=1_500), Record(timestamp_ms=1_501)]))
     assert batch.schema.equals(arrow_schema(include_headers=False))
@@ -23,7 +23,7 @@ def test_rows_have_the_kafka_columns_in_their_order():
     assert (second["key"], second["value"], second["offset"]) == (None, None, 1)
 
 
-def test_headers_keep_repeated_keys_in_order_and_none_is_null():
+def test_headers_keep_repeated_keys_in_order_and_a_record_without_headers_has_null():
     records = [Record(timestamp_ms=0, headers=(("a", b"1"), ("b", None), ("a", b""))), Record(timestamp_ms=0)]
     rows = RecordRows(TopicPartition("events", 0), include_headers=True)
     batch = rows.to_rows(decoded(records, include_headers=True))
@@ -34,7 +34,7 @@ def test_headers_keep_repeated_keys_in_order_and_none_is_null():
     ]
 
 
-def test_the_constant_columns_are_built_once_and_sliced():
+def test_constant_columns_are_built_once_and_sliced():
     rows = RecordRows(TopicPartition("events", 0), include_headers=False)
     long = rows.to_rows(decoded([Record(timestamp_ms=0)] * 50))
     short = rows.to_rows(decoded([Record(timestamp_ms=0)] * 7))
@@ -42,7 +42,7 @@ def test_the_constant_columns_are_built_once_and_sliced():
     assert short.column("topic").buffers()[2].address == long.column("topic").buffers()[2].address
 
 
-def test_a_batch_survives_arrows_stream_format():
+def test_rows_round_trip_through_arrows_stream_format():
     rows = RecordRows(TopicPartition("events", 0), include_headers=False)
     rows.to_rows(decoded([Record(timestamp_ms=0)] * 50))
     batch = rows.to_rows(decoded([Record(value=b"x", timestamp_ms=0)] * 3))

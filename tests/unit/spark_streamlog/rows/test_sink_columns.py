@@ -33,13 +33,13 @@ def refusal(schema, topic_option="t"):
 
 
 @pytest.mark.parametrize("kind", [StringType(), BinaryType(), StringType("UNICODE_CI")])
-def test_a_value_alone_is_enough_with_the_option_topic(kind):
+def test_value_is_the_only_required_column_with_the_option_topic(kind):
     columns = sink_columns(a_schema(value=kind), topic_option="t")
     assert columns.record_columns == ("value",)
     assert not columns.has_topic
 
 
-def test_all_columns_are_taken_and_others_are_ignored():
+def test_known_columns_are_used_and_others_ignored():
     schema = a_schema(
         offset=LongType(), headers=ArrayType(HEADER), key=StringType(), value=BinaryType(), topic=StringType(),
         partition=IntegerType(), timestamp=TimestampType(), timestampType=IntegerType(),
@@ -49,7 +49,7 @@ def test_all_columns_are_taken_and_others_are_ignored():
     assert columns.has_topic
 
 
-def test_nullability_makes_no_difference():
+def test_the_nullability_of_columns_is_ignored():
     pair = StructType([StructField("key", StringType(), False), StructField("value", BinaryType(), False)])
     schema = StructType(
         [StructField("value", StringType(), False), StructField("headers", ArrayType(pair, False), False)]
@@ -68,7 +68,7 @@ def test_a_missing_topic_is_refused_in_sparks_words():
     assert "topic option required when no 'topic' attribute is present" in message
 
 
-def test_names_are_matched_exactly():
+def test_column_names_are_case_sensitive():
     assert "required attribute 'value' not found" in refusal(a_schema(Value=StringType()))
 
 
@@ -85,21 +85,21 @@ def test_names_are_matched_exactly():
         ("timestamp", TimestampNTZType(), "timestamp attribute unsupported type timestamp_ntz"),
     ],
 )
-def test_a_wrong_type_is_refused_with_the_columns_name(name, kind, words):
+def test_a_wrong_type_is_refused_with_the_name_of_the_column(name, kind, words):
     types = {"value": StringType(), "topic": StringType()} | {name: kind}
     assert words in refusal(a_schema(**types), topic_option=None)
 
 
-def test_the_type_of_a_column_topic_is_not_looked_at_when_the_option_wins():
+def test_the_type_of_a_column_topic_is_not_checked_with_the_option_topic():
     assert sink_columns(a_schema(value=StringType(), topic=IntegerType()), topic_option="t").has_topic is False
 
 
-def test_a_column_that_stands_twice_is_refused():
+def test_a_duplicate_column_is_refused():
     schema = StructType([StructField("value", StringType()), StructField("value", StringType())])
     assert "column 'value' appears twice" in refusal(schema)
 
 
-def test_all_complaints_come_at_once():
+def test_all_complaints_are_reported_together():
     message = refusal(a_schema(key=LongType(), partition=StringType()), topic_option=None)
     for words in ("'value' not found", "topic option required", "key attribute", "partition attribute"):
         assert words in message
@@ -123,31 +123,31 @@ LONG = FormatSettings(kind=FormatKind.LONG)
 JSON = FormatSettings(kind=FormatKind.JSON)
 
 
-def test_a_column_with_a_format_has_the_formats_type():
+def test_a_column_with_a_format_accepts_the_formats_type():
     pair = StructType([StructField("a", TimestampType())])
     key, value = typed(a_schema(key=IntegerType(), value=pair), key=LONG, value=JSON)
     assert (key.name, key.settings, str(key.arrow_type)) == ("key", LONG, "int32")
     assert (value.name, str(value.arrow_type)) == ("value", "struct<a: timestamp[us, tz=UTC]>")
 
 
-def test_a_side_without_its_column_or_without_a_format_is_as_ever():
+def test_a_side_without_column_or_format_is_unchanged():
     assert typed(a_schema(value=StringType()), key=LONG) == ()
     assert "key attribute unsupported type int" in typed_refusal(
         a_schema(key=IntegerType(), value=LongType()), value=LONG
     )
 
 
-def test_a_type_that_the_format_cannot_write_is_refused_with_the_columns_name():
+def test_a_type_that_the_format_cannot_write_is_refused_with_the_name_of_the_column():
     message = typed_refusal(a_schema(key=StringType(), value=IntegerType()), key=LONG, value=JSON)
     assert "key attribute unsupported type string for keyFormat=long: string cannot be written as long" in message
     assert "value attribute unsupported type int for valueFormat=json: int32 cannot be written as JSON" in message
 
 
-def test_a_missing_value_is_refused_with_a_format_too():
+def test_a_missing_value_is_also_refused_with_a_format():
     assert "required attribute 'value' not found" in typed_refusal(a_schema(key=LongType()), value=JSON)
 
 
-def test_schemas_are_registered_when_all_is_well_and_only_while_planning(tmp_path):
+def test_a_schema_is_registered_only_during_planning_and_without_complaints(tmp_path):
     path = tmp_path / "registry.json"
     avro = FormatSettings(
         kind=FormatKind.AVRO,
@@ -163,7 +163,7 @@ def test_schemas_are_registered_when_all_is_well_and_only_while_planning(tmp_pat
     assert path.exists()
 
 
-def test_a_registry_that_fails_is_named_as_a_condition(tmp_path):
+def test_a_registry_error_becomes_a_condition(tmp_path):
     (tmp_path / "registry.json").write_text("nonsense")
     avro = FormatSettings(
         kind=FormatKind.AVRO, wire_format=WireFormat.CONFLUENT, subject="t-value",

@@ -18,7 +18,7 @@ def split(rows, batch):
     return [(topic, records.to_pydict()) for topic, records in rows.by_topic(batch)]
 
 
-def test_the_option_topic_takes_all_rows_and_text_stays_text():
+def test_the_option_topic_applies_to_all_rows():
     batch = pa.RecordBatch.from_pydict({"value": ["a", "b"], "topic": ["x", None]})
     ((topic, records),) = rows_of("value", topic_option="t").by_topic(batch)
     assert topic == "t"
@@ -30,7 +30,7 @@ def test_each_topic_gets_its_rows_in_order():
     assert split(rows_of("value"), batch) == [("b", {"value": ["0", "2", "4"]}), ("a", {"value": ["1", "3"]})]
 
 
-def test_one_topic_in_the_column_costs_no_copy():
+def test_a_batch_with_one_topic_is_not_copied():
     batch = pa.RecordBatch.from_pydict({"topic": ["a", "a"], "value": ["0", "1"]})
     ((_, records),) = rows_of("value").by_topic(batch)
     assert records.column("value").buffers()[2].address == batch.column("value").buffers()[2].address
@@ -51,7 +51,7 @@ def test_a_time_before_1970_is_refused_with_the_rows_position():
         split(rows_of("value", "timestamp", topic_option="t"), batch)
 
 
-def test_an_empty_batch_gives_nothing_and_rows_are_counted():
+def test_an_empty_batch_has_no_topics_and_rows_are_counted():
     rows = rows_of("value", topic_option="t")
     assert split(rows, pa.RecordBatch.from_pydict({"value": pa.array([], pa.string())})) == []
     split(rows, pa.RecordBatch.from_pydict({"value": ["a", "b"]}))
@@ -79,13 +79,13 @@ def test_columns_with_a_format_become_bytes_and_null_stays_null():
     assert records.to_pydict() == {"value": [b"\0" * 7 + b"\5", None], "key": ["k", None]}
 
 
-def test_columns_in_another_zone_or_width_are_taken():
+def test_timestamps_in_other_zones_and_large_types_are_accepted():
     batch = pa.RecordBatch.from_pydict({"value": pa.array([5], pa.int32()), "key": [b"k"]})
     ((_, records),) = typed_rows(value=FormatKind.LONG).by_topic(batch)
     assert records.column("value").to_pylist() == [b"\0" * 7 + b"\5"]
 
 
-def test_a_row_that_its_format_cannot_hold_is_refused_with_its_position_in_the_task():
+def test_a_row_that_does_not_fit_its_format_is_refused_with_its_position_in_the_task():
     kind = pa.struct([pa.field("a", pa.int32())])
     rows = typed_rows(value=FormatKind.AVRO)
     good = pa.RecordBatch.from_arrays([pa.array([{"a": 1}] * 10, kind), pa.nulls(10, pa.string())], ["value", "key"])

@@ -33,7 +33,7 @@ def rows(key_mode, value_mode):
     return batch
 
 
-def test_what_cannot_be_read_is_null_and_the_reason_says_where():
+def test_permissive_mode_returns_null_and_a_reason_with_the_offset():
     batch = rows(CorruptMode.PERMISSIVE, CorruptMode.PERMISSIVE)
     assert batch.column("key").to_pylist() == [2, None, None, 5]
     assert batch.column("value").to_pylist() == ["a", None, None, None]
@@ -53,20 +53,20 @@ def test_a_side_without_a_format_stays_binary():
     assert batch.column("_corrupt").null_count == 2
 
 
-def test_malformed_rows_are_dropped_whole():
+def test_drop_malformed_mode_drops_the_whole_row():
     batch = rows(CorruptMode.DROP_MALFORMED, CorruptMode.DROP_MALFORMED)
     assert batch.column("offset").to_pylist() == [40, 42]
     assert batch.column("topic").to_pylist() == ["events"] * 2
 
 
-def test_each_side_has_its_mode():
+def test_each_side_has_its_own_mode():
     batch = rows(CorruptMode.DROP_MALFORMED, CorruptMode.PERMISSIVE)
     assert batch.column("offset").to_pylist() == [40, 42, 43]
     assert batch.column("_corrupt").to_pylist()[:2] == [None, None]
     assert "value of events-3 at offset 43" in batch.column("_corrupt")[2].as_py()
 
 
-def test_fail_fast_names_topic_partition_offset_and_reason():
+def test_fail_fast_mode_names_topic_partition_offset_and_reason():
     with pytest.raises(ConditionError) as error:
         rows(CorruptMode.PERMISSIVE, CorruptMode.FAIL_FAST)
     assert error.value.condition == "STREAMLOG_CORRUPT_VALUE"
@@ -76,7 +76,7 @@ def test_fail_fast_names_topic_partition_offset_and_reason():
     )
 
 
-def test_healthy_rows_of_a_permissive_format_have_a_null_reason():
+def test_valid_rows_of_a_permissive_format_have_a_null_reason():
     formats = RecordFormats(key=FormatSettings(kind=FormatKind.INT))
     columns = columns_to_decode(include_headers=False)
     decoded = decode(build_batch(RECORDS[:1]), from_offset=0, columns=columns).record_batch

@@ -8,7 +8,7 @@ def column_of(schema):
     return column_for(parse_avro_schema(schema))
 
 
-def test_what_a_corrupt_value_added_is_rolled_back():
+def test_truncate_rolls_back_what_a_corrupt_value_added():
     node = parse_avro_schema('{"type":"array","items":{"type":"map","values":"int"}}')
     column = column_for(node)
     inner: MapColumn = column.items
@@ -31,7 +31,7 @@ def test_what_a_corrupt_value_added_is_rolled_back():
     assert array.to_pylist() == [[[("k", 1), ("k", 2)]], None]
 
 
-def test_a_taken_column_begins_anew():
+def test_take_leaves_the_column_empty():
     column = column_of('{"type":"record","name":"r","fields":[{"name":"a","type":["null","int"]}]}')
     column.add_null()
     assert column.take().to_pylist() == [None]

@@ -7,7 +7,7 @@ from spark_streamlog.serde.avro_compatibility import incompatibility
 from spark_streamlog.serde.serde_errors import InvalidSchemaError
 
 
-def test_every_answer_is_the_one_of_javas_avro():
+def test_every_result_equals_that_of_javas_avro():
     pairs = recorded_pairs()
     assert len(pairs) > len(BY_HAND)
     assert {pair["is_compatible"] for pair in pairs} == {True, False}
@@ -34,21 +34,21 @@ def test_every_answer_is_the_one_of_javas_avro():
         ({"type": "array", "items": "int"}, {"type": "array", "items": "long"}, "at items: long cannot be read as int"),
     ],
 )  # fmt: skip
-def test_the_reason_says_where(reader, writer, reason):
+def test_the_reason_names_the_place(reader, writer, reason):
     assert reason in incompatibility(json.dumps(reader), json.dumps(writer))
 
 
-def test_a_type_may_stand_without_quotes():
+def test_a_primitive_type_needs_no_quotes():
     assert incompatibility("long", "int") is None
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"type": "record"}', '{"type": "array", "items": "Nothing"}', "[" * 5000])
-def test_what_is_no_schema_is_refused(text):
+def test_a_text_that_is_not_a_schema_is_refused(text):
     with pytest.raises(InvalidSchemaError, match="the Avro schema"):
         incompatibility(text, "int")
 
 
-def test_a_schema_without_end_in_it_is_refused():
+def test_an_endless_schema_is_refused():
     deep = "int"
     for _ in range(150):
         deep = {"type": "array", "items": deep}

@@ -62,7 +62,7 @@ def fault(schema, value):
 
 @settings(max_examples=100)
 @given(schemas_and_values())
-def test_what_fastavro_writes_is_read(case):
+def test_values_written_by_fastavro_are_read(case):
     schema, rows = case
     contents = iter(written(schema, *(for_fastavro(schema, row[0]) for row in rows if row)))
     found = decode(schema, *(next(contents) if row else None for row in rows))
@@ -72,7 +72,7 @@ def test_what_fastavro_writes_is_read(case):
 
 @settings(max_examples=60)
 @given(schemas_and_values(), st.data())
-def test_broken_values_harm_neither_their_neighbours_nor_the_column(case, data):
+def test_corrupt_values_do_not_affect_other_rows(case, data):
     schema, rows = case
     contents = written(schema, *(for_fastavro(schema, row[0]) for row in rows if row))
     broken = []
@@ -88,7 +88,7 @@ def test_broken_values_harm_neither_their_neighbours_nor_the_column(case, data):
     assert found.column.to_pylist()[::2] == expected
 
 
-def test_every_field_of_a_value():
+def test_every_type_of_field_is_decoded():
     (content,) = written(RECORD, ROW)
     (row,) = decode(RECORD, content).column.to_pylist()
     assert row == {
@@ -97,7 +97,7 @@ def test_every_field_of_a_value():
     }
 
 
-def test_a_value_cut_off_anywhere_or_with_more_behind_it_is_corrupt():
+def test_a_truncated_value_or_one_with_extra_bytes_is_corrupt():
     (content,) = written(RECORD, ROW)
     values = [content[:size] for size in range(len(content))]
     found = decode(RECORD, content, *values, content)
@@ -145,15 +145,15 @@ LONG = varint(2**40)
         (RECORD, b"\2", "field s: the data ends in the middle of the value"),
     ],
 )
-def test_hostile_bytes_are_corrupt_with_the_reason(schema, value, reason):
+def test_hostile_bytes_are_corrupt_with_a_reason(schema, value, reason):
     assert reason in fault(schema, value)
 
 
-def test_blocks_that_say_their_size_are_read():
+def test_blocks_with_a_declared_size_are_read():
     assert decode({"type": "array", "items": "int"}, b"\3\4\2\4\1\2\6\0").column.to_pylist() == [[1, 2, 3]]
 
 
-def test_huge_claims_take_no_memory():
+def test_huge_declared_lengths_allocate_no_memory():
     array = {"type": "array", "items": {"type": "array", "items": "long"}}
     hostile = [
         varint(2**62),
@@ -172,7 +172,7 @@ def test_huge_claims_take_no_memory():
     tracemalloc.stop()
 
 
-def test_many_corrupt_values_leave_nothing_behind():
+def test_many_corrupt_values_leave_no_rows_behind():
     (content,) = written(RECORD, ROW)
     reader = decoder(RECORD)
     values = pa.array([content[:20], content] * 500)
@@ -221,7 +221,7 @@ def wire_decoder(registry, reader=V2):
     return AvroDecoder(reader=parse_avro_schema(as_text(reader)), registry=CachedRegistry(registry))
 
 
-def test_each_value_is_read_by_the_schema_of_its_id():
+def test_each_value_is_read_with_the_schema_of_its_id():
     registry = Registry(_1=V1, _2=V2)
     old, new = written(V1, {"a": 5}), written(V2, {"a": 2**40, "b": "x"})
     values = pa.array([framed(1, old[0]), framed(2, new[0]), None, framed(1, old[0])])
@@ -231,7 +231,7 @@ def test_each_value_is_read_by_the_schema_of_its_id():
     assert registry.asked == [1, 2]
 
 
-def test_ids_that_are_unknown_or_do_not_fit_make_their_values_corrupt():
+def test_values_whose_schema_id_is_unknown_or_does_not_resolve_are_corrupt():
     registry = Registry(
         _1=V1, _3="string", _4={"type": "nope"}, _5=RegisteredSchema(schema_id=5, schema_type="PROTOBUF", text="")
     )
@@ -259,7 +259,7 @@ def test_ids_that_are_unknown_or_do_not_fit_make_their_values_corrupt():
         assert said in reason
 
 
-def test_a_registry_that_does_not_answer_fails_the_task_and_corrupts_no_later_batch():
+def test_a_registry_that_does_not_answer_fails_the_task_and_not_later_batches():
     registry = Registry(_1=V1)
     reader = wire_decoder(registry)
     good = framed(1, written(V1, {"a": 5})[0])
@@ -268,7 +268,7 @@ def test_a_registry_that_does_not_answer_fails_the_task_and_corrupts_no_later_ba
     assert reader.decode(pa.array([good])).column.to_pylist() == [{"b": "?", "a": 5}]
 
 
-def test_an_id_that_gets_known_is_read_from_then_on():
+def test_an_id_that_is_registered_later_is_read_from_then_on():
     registry = Registry()
     now = [0.0]
     reader = AvroDecoder(reader=parse_avro_schema(as_text(V2)), registry=CachedRegistry(registry, now=lambda: now[0]))

@@ -25,7 +25,7 @@ RECORD = {
         (RECORD, {"a": 1}, {"a": 1, "b": "q"}),
     ],
 )  # fmt: skip
-def test_a_default_is_what_fastavro_writes_for_its_value(schema, default, value):
+def test_default_bytes_equal_what_fastavro_writes(schema, default, value):
     assert default_bytes(parse_avro_schema(as_text(schema)), default) == written(schema, value)[0]
 
 

@@ -31,13 +31,13 @@ BY_SPARK = (
 )
 
 
-def test_a_schema_is_sparks_own():
+def test_the_derived_schema_equals_spark_avros():
     arrow_type = parse_spark_type(DDL)
     assert derive_schema(arrow_type, name="Rec", namespace="ns.x") == json.loads(BY_SPARK)
     assert parse_avro_schema(json.dumps(derive_schema(arrow_type))).kind == "record"
 
 
-def test_the_outermost_record_has_sparks_name_and_required_fields_no_null():
+def test_the_outermost_record_is_named_as_in_spark_and_required_fields_are_not_nullable():
     arrow_type = pa.struct([pa.field("a", pa.int32(), nullable=False), pa.field("n", pa.null())])
     assert derive_schema(arrow_type) == {
         "type": "record",
@@ -46,18 +46,18 @@ def test_the_outermost_record_has_sparks_name_and_required_fields_no_null():
     }
 
 
-def test_values_that_are_no_structs():
+def test_a_column_that_is_not_a_struct_gets_a_schema():
     assert derive_schema(pa.int32()) == "int"
     assert derive_schema(pa.decimal128(3, 1))["namespace"] == "topLevelRecord"
     assert derive_schema(pa.list_(pa.string())) == {"type": "array", "items": ["string", "null"]}
 
 
-def test_a_column_is_read_as_the_type_that_it_was_written_from():
+def test_a_column_round_trips_through_its_derived_schema():
     arrow_type = parse_spark_type(DDL.replace("tinyint", "int").replace("smallint", "int"))
     assert parse_avro_schema(json.dumps(derive_schema(arrow_type))).arrow_type == arrow_type
 
 
 @pytest.mark.parametrize("arrow_type", [pa.duration("us"), pa.map_(pa.int32(), pa.int32())])
-def test_types_without_a_form_in_avro_are_refused(arrow_type):
+def test_types_that_avro_cannot_represent_are_refused(arrow_type):
     with pytest.raises(InvalidSchemaError):
         derive_schema(arrow_type)

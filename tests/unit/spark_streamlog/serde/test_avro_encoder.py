@@ -21,7 +21,7 @@ def encoder(schema, arrow_type=None, **more):
 
 @settings(max_examples=100)
 @given(schemas_and_values())
-def test_what_is_written_is_read_back(case):
+def test_written_values_are_read_back(case):
     schema, rows = case
     node = parse_avro_schema(as_text(schema))
     if "null" in (schema, *(schema if isinstance(schema, list) else [])):
@@ -46,7 +46,7 @@ def has_number_union(schema):
     return any(map(has_number_union, inside))
 
 
-def test_slices_with_nulls_are_written_as_themselves():
+def test_slices_with_nulls_are_written_correctly():
     schema = {
         "type": "record",
         "name": "r",
@@ -85,7 +85,7 @@ def test_slices_with_nulls_are_written_as_themselves():
     assert write(whole.take([7, 0, 1])).to_pylist() == [expected[6], None, expected[0]]
 
 
-def test_a_schema_id_stands_before_each_value():
+def test_each_value_is_prefixed_with_the_schema_id():
     assert encoder("int", schema_id=258).encode(pa.array([5, None], pa.int32())).to_pylist() == [b"\0\0\0\1\2\n", None]
 
 
@@ -119,7 +119,7 @@ def test_a_schema_id_stands_before_each_value():
         ),
     ],
 )
-def test_a_row_that_does_not_fit_is_named(schema, column, reason):
+def test_the_error_names_the_row_that_does_not_fit(schema, column, reason):
     if pa.types.is_struct(column.type) and "member0" in str(column.type):
         arrow_type = pa.struct([("member0", pa.int32()), ("member1", pa.string())])
         column = column.cast(arrow_type)
@@ -129,7 +129,7 @@ def test_a_row_that_does_not_fit_is_named(schema, column, reason):
     assert reason in error.value.fields["reason"]
 
 
-def test_fastavro_reads_logical_types_as_they_were():
+def test_fastavro_reads_the_written_logical_types():
     import datetime
     from decimal import Decimal
 

@@ -29,7 +29,7 @@ def read(schema, content, reader=None):
         ({"type": "long", "logicalType": "local-timestamp-millis"}, -((2**63 - 1) // 1000), (2**63 - 1) // 1000),
     ],
 )
-def test_whole_numbers_have_bounds(schema, lowest, highest):
+def test_whole_numbers_are_bounded(schema, lowest, highest):
     assert read(schema, varint(lowest)) == lowest
     assert read(schema, varint(highest)) == highest
     for number in (lowest - 1, highest + 1):
@@ -37,7 +37,7 @@ def test_whole_numbers_have_bounds(schema, lowest, highest):
             read(schema, varint(number))
 
 
-def test_a_number_is_held_to_the_writers_type_too():
+def test_a_number_must_fit_the_writers_type_too():
     assert read("int", varint(5), "long") == 5
     for reader in ("long", "double"):
         with pytest.raises(Unreadable, match="is not between"):
@@ -45,7 +45,7 @@ def test_a_number_is_held_to_the_writers_type_too():
     assert read("long", varint(-(2**63))) == -(2**63)
 
 
-def test_decimals_have_as_many_digits_as_they_say():
+def test_decimals_must_fit_their_precision():
     for kind in ({"type": "bytes"}, {"type": "fixed", "name": "f", "size": 5}):
         schema = {**kind, "logicalType": "decimal", "precision": 9}
         for number in (999_999_999, -999_999_999, 0):
@@ -57,7 +57,7 @@ def test_decimals_have_as_many_digits_as_they_say():
                 read(schema, content if "size" in kind else varint(5) + content)
 
 
-def test_text_is_utf8_also_where_bytes_are_read_as_text():
+def test_text_must_be_utf8_even_if_bytes_are_read_as_text():
     assert read("bytes", varint(2) + "é".encode(), "string") == "é".encode()
     for schema, reader in (("string", "string"), ("string", "bytes"), ("bytes", "string")):
         with pytest.raises(Unreadable, match="not UTF-8"):

@@ -24,7 +24,7 @@ def write(schema, array):
 @example(Decimal("0.127"))
 @example(Decimal("0.128"))
 @example(Decimal(0))
-def test_decimals_are_the_shortest_twos_complement_and_fastavro_reads_them(number):
+def test_decimals_are_the_shortest_twos_complement(number):
     """As Java's BigInteger.toByteArray makes them. fastavro itself writes a byte more than needed for some, as -128."""
     schema = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 3}
     (content,) = write(schema, pa.array([number], pa.decimal128(38, 3)))
@@ -37,11 +37,11 @@ def test_decimals_are_the_shortest_twos_complement_and_fastavro_reads_them(numbe
     assert write(fixed, pa.array([number], pa.decimal128(38, 3))) == written(fixed, number)
 
 
-def test_a_nullable_column_of_nothing_is_nothing():
+def test_a_column_of_nulls_is_written_without_bytes():
     assert write("null", pa.nulls(2)) == [b"", b""]
 
 
-def test_what_only_a_value_shows_is_said():
+def test_a_value_that_does_not_fit_is_refused_with_a_reason():
     with pytest.raises(Unwritable, match="'B', which enum e does not have"):
         write({"type": "enum", "name": "e", "symbols": ["A"]}, pa.array(["A", "B"]))
     with pytest.raises(Unwritable, match="has 3 bytes, and fixed f has 2"):

@@ -66,7 +66,7 @@ SAME_AS_FASTAVRO = [
 
 
 @pytest.mark.parametrize(("writer", "reader", "row"), SAME_AS_FASTAVRO, ids=str)
-def test_evolution_is_fastavros(writer, reader, row):
+def test_schema_evolution_equals_fastavros(writer, reader, row):
     found = resolve(writer, reader, row)
     (content,) = written(writer, row)
     expected = fastavro.schemaless_reader(
@@ -110,7 +110,7 @@ def test_evolution_is_fastavros(writer, reader, row):
         ),
     ],
 )
-def test_evolution_by_the_specification(writer, reader, row, expected):
+def test_schema_evolution_follows_the_specification(writer, reader, row, expected):
     content = b"\2\x0f" if isinstance(row, bytes) and len(row) == 1 else written(writer, row)[0]
     decoder = AvroDecoder(writer=parse_avro_schema(as_text(writer)), reader=parse_avro_schema(as_text(reader)))
     found = decoder.decode(pa.array([content]))
@@ -132,7 +132,7 @@ def test_evolution_by_the_specification(writer, reader, row, expected):
         ),
     ],
 )
-def test_what_only_a_value_shows_is_a_fault_of_its_row(writer, reader, row, reason):
+def test_a_value_that_does_not_resolve_is_a_fault_of_its_row(writer, reader, row, reason):
     found = resolve(writer, reader, row)
     assert reason in found.faults[0]
 
@@ -168,13 +168,13 @@ def test_what_only_a_value_shows_is_a_fault_of_its_row(writer, reader, row, reas
         ("string", {"type": "bytes", "logicalType": "decimal", "precision": 4}, "can only be read from the same type"),
     ],
 )
-def test_schemas_that_do_not_go_together_are_refused_at_once(writer, reader, said):
+def test_schemas_that_do_not_resolve_are_refused_immediately(writer, reader, said):
     with pytest.raises(InvalidSchemaError) as error:
         AvroDecoder(writer=parse_avro_schema(as_text(writer)), reader=parse_avro_schema(as_text(reader)))
     assert said in error.value.message
 
 
-def test_a_field_that_is_dropped_is_still_checked_and_leaves_nothing_behind():
+def test_a_dropped_field_is_still_checked_and_not_kept():
     writer = record(field("gone", {"type": "array", "items": "string"}), field("a", "int"))
     reader = record(field("a", "int"))
     decoder = AvroDecoder(writer=parse_avro_schema(as_text(writer)), reader=parse_avro_schema(as_text(reader)))
@@ -185,7 +185,7 @@ def test_a_field_that_is_dropped_is_still_checked_and_leaves_nothing_behind():
         assert found.faults == {1: "field gone: not UTF-8: invalid start byte at byte 0"}
 
 
-def test_defaults_of_every_type():
+def test_defaults_of_every_type_are_filled_in():
     defaults = [
         ("null", None, None),
         ("boolean", True, True),

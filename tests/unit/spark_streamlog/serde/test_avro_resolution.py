@@ -27,7 +27,7 @@ def enum(name, **more):
 
 @pytest.mark.parametrize("writer", PRIMITIVES)
 @pytest.mark.parametrize("reader", PRIMITIVES)
-def test_every_pair_of_primitives(writer, reader):
+def test_every_pair_of_primitives_resolves_by_the_specification(writer, reader):
     if writer == reader or (writer, reader) in PROMOTED:
         check_resolves(node(writer), node(reader))
     else:
@@ -50,7 +50,7 @@ def test_every_pair_of_primitives(writer, reader):
         ({"type": "int", "logicalType": "date"}, {"type": "long", "logicalType": "timestamp-millis"}, False),
     ],
 )
-def test_names_and_logical_types(writer, reader, fits):
+def test_names_and_logical_types_must_match(writer, reader, fits):
     if fits:
         check_resolves(node(writer), node(reader))
     else:
@@ -73,5 +73,5 @@ def test_names_and_logical_types(writer, reader, fits):
         ({"type": "array", "items": "int"}, ["string", {"type": "array", "items": "string"}], 1),
     ],
 )
-def test_the_branch_that_takes_a_type(writer, branches, place):
+def test_the_branch_is_chosen_by_type_then_name_then_promotion(writer, branches, place):
     assert best_branch(node(writer), node(branches).branches) == place

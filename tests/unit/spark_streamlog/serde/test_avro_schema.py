@@ -90,7 +90,7 @@ def test_references_define_what_the_schema_uses():
         parse_avro_schema('["null","x.E"]')
 
 
-def test_a_record_within_itself_is_refused_by_name():
+def test_a_recursive_record_is_refused_by_name():
     schema = (
         '{"type":"record","name":"a.Node","fields":[{"name":"list","type":{"type":"array","items":["null","a.Node"]}}]}'
     )
@@ -103,7 +103,7 @@ def test_a_record_within_itself_is_refused_by_name():
     ["null", fixed(0), {"type": "record", "name": "e", "fields": []},
      {"type": "record", "name": "e", "fields": [{"name": "n", "type": "null"}]}],
 )  # fmt: skip
-def test_arrays_of_what_takes_no_bytes_are_refused(item):
+def test_arrays_of_items_without_bytes_are_refused(item):
     with pytest.raises(InvalidSchemaError, match="take no bytes"):
         parse_avro_schema(json.dumps({"type": "array", "items": item}))
 
@@ -136,7 +136,7 @@ def test_arrays_of_what_takes_no_bytes_are_refused(item):
         ('{"type":"fixed","name":"f","size":2,"logicalType":"decimal","precision":10}', "doesn't fit"),
     ],
 )
-def test_what_is_wrong_is_said(text, said):
+def test_the_error_says_what_is_wrong(text, said):
     with pytest.raises(InvalidSchemaError) as error:
         parse_avro_schema(text)
     assert said in error.value.message
@@ -146,7 +146,7 @@ def test_a_bare_name_of_a_primitive_is_a_schema():
     assert parse_avro_schema(" string ").arrow_type == parse_avro_schema('"string"').arrow_type == pa.string()
 
 
-def test_depth_is_bounded():
+def test_the_depth_of_a_schema_is_bounded():
     def nested(depth):
         return '{"type":"array","items":' * depth + '"int"' + "}" * depth
 
@@ -156,7 +156,7 @@ def test_depth_is_bounded():
             parse_avro_schema(nested(depth))
 
 
-def test_names_that_multiply_are_bounded():
+def test_the_expanded_size_of_a_schema_is_bounded():
     definition = '{"type":"record","name":"r0","fields":[{"name":"x","type":"int"}]}'
     references = [definition]
     for level in range(1, 40):

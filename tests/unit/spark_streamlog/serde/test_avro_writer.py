@@ -21,18 +21,18 @@ def struct(**columns):
     return pa.StructArray.from_arrays([pa.array(*column) for column in columns.values()], names=list(columns))
 
 
-def test_fields_go_by_name_as_they_are_or_in_any_case():
+def test_fields_match_by_exact_name_or_by_name_in_any_case():
     for names in (("b", "a"), ("B", "A")):
         column = pa.StructArray.from_arrays([pa.array(["x"]), pa.array([1], pa.int32())], names=names)
         assert write(RECORD, column) == [bytes.fromhex("020278")]  # by spark-avro
 
 
-def test_a_nullable_field_that_the_struct_lacks_is_null():
+def test_a_nullable_field_missing_from_the_struct_is_null():
     schema = {**RECORD, "fields": [RECORD["fields"][0], {"name": "b", "type": ["null", "string"]}]}
     assert write(schema, struct(a=([1], pa.int32()))) == [bytes.fromhex("0200")]  # by spark-avro
 
 
-def test_a_time_in_a_plain_long_is_in_milliseconds():
+def test_a_timestamp_in_a_plain_long_is_in_milliseconds():
     column = pa.array([datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)], pa.timestamp("us", "UTC"))
     assert write("long", column) == [bytes.fromhex("80d08fa59863")]  # by spark-avro
 
@@ -61,7 +61,7 @@ def test_times_before_1970_are_floored():
         ),
     ],
 )
-def test_columns_that_are_taken(schema, column, expected):
+def test_columns_that_fit_are_accepted(schema, column, expected):
     if pa.types.is_null(column.type):
         node = parse_avro_schema(as_text({"type": "record", "name": "r", "fields": [{"name": "n", "type": schema}]}))
         column = pa.StructArray.from_arrays([column], names=["n"])
@@ -96,6 +96,6 @@ def test_columns_that_are_taken(schema, column, expected):
         ({"type": "array", "items": RECORD}, pa.list_(pa.struct([("a", pa.int64()), ("b", pa.string())])), "element.a"),
     ],
 )
-def test_columns_that_are_refused(schema, arrow_type, said):
+def test_columns_that_do_not_fit_are_refused(schema, arrow_type, said):
     with pytest.raises(InvalidSchemaError, match=said):
         AvroEncoder(parse_avro_schema(as_text(schema)), arrow_type)

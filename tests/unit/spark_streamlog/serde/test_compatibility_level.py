@@ -28,7 +28,7 @@ CHANGES = [
 
 @pytest.mark.parametrize(("versions", "new", "taken_by"), CHANGES)
 @pytest.mark.parametrize("level", CompatibilityLevel)
-def test_a_level_takes_the_changes_that_its_definition_takes(level, versions, new, taken_by):
+def test_each_level_allows_the_changes_of_its_definition(level, versions, new, taken_by):
     numbered = [(number, json.dumps(version)) for number, version in enumerate(versions, 1)]
     is_taken = broken_promise(level, json.dumps(new), numbered) is None
     assert is_taken == (level.value in taken_by | {"NONE"})
@@ -42,5 +42,5 @@ def test_the_reason_names_the_version_and_the_direction():
     assert forward.startswith("version 7 cannot read values written with it (at b: the writer does not have the field")
 
 
-def test_backward_is_what_is_asked_unless_told_otherwise():
+def test_the_default_level_is_backward():
     assert DEFAULT_LEVEL is CompatibilityLevel.BACKWARD

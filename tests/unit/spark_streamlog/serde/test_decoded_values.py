@@ -10,7 +10,7 @@ def even(value):
     return int(value[0])
 
 
-def test_a_healthy_column_is_one_step_and_a_bad_row_costs_few():
+def test_a_valid_column_costs_one_bulk_step_and_a_corrupt_row_a_few():
     steps = []
 
     def bulk(values):
@@ -42,13 +42,13 @@ def test_small_pieces_are_not_halved():
     assert steps == [SMALL_PIECE_ROWS]
 
 
-def test_a_reason_is_bounded_and_says_the_path():
+def test_a_reason_is_bounded_and_contains_the_path():
     error = Unreadable("x" * 1000).within("inner").within("outer")
     assert str(error).startswith("field outer.inner: xxx")
     assert len(str(error)) == MAX_REASON_CHARACTERS
     assert str(Unreadable("x" * MAX_REASON_CHARACTERS)) == "x" * MAX_REASON_CHARACTERS
 
 
-def test_bytes_come_as_narrow_binary():
+def test_binary_and_text_arrays_become_narrow_binary():
     for array in (pa.array(["a"]), pa.array([b"a"], pa.large_binary()), pa.chunked_array([[b"a"]])):
         assert binary_array(array).equals(pa.array([b"a"]))

@@ -18,7 +18,7 @@ def test_null_rows_stay_null_and_are_not_written():
     assert encode_rows(pa.array([], pa.int64()), write).type == pa.binary()
 
 
-def test_the_first_row_that_fails_is_named():
+def test_the_error_names_the_first_row_that_fails():
     with pytest.raises(CannotSerializeError, match="thirteen") as error:
         encode_rows(pa.array([0, 1, None, 13, 13])[1:], write)
     assert error.value.fields == {"row": 2, "reason": "thirteen"}

@@ -39,7 +39,7 @@ def test_a_file_written_by_hand_is_read(path):
     assert registry.find_id("a-value", ' [ "null", "int" ]', "AVRO") == 9
 
 
-def test_registering_gives_ids_and_versions_as_confluents_registry_does(path):
+def test_registering_assigns_ids_and_versions_as_confluents_registry_does(path):
     registry = FileRegistry(path)
     assert registry.register("a", INT, "AVRO") == 1
     assert registry.register("a", LONG, "AVRO") == 2
@@ -52,7 +52,7 @@ def test_registering_gives_ids_and_versions_as_confluents_registry_does(path):
     assert versions == [("a", 1, 1), ("a", 2, 2), ("b", 1, 2)]
 
 
-def test_what_another_process_registers_is_seen(path):
+def test_schemas_registered_by_another_process_are_seen(path):
     reader, writer = FileRegistry(path), FileRegistry(path)
     with pytest.raises(UnknownSchemaError, match="no schema id 1"):
         reader.schema_by_id(1)
@@ -62,7 +62,7 @@ def test_what_another_process_registers_is_seen(path):
     assert reader.latest("a").schema_id == 2
 
 
-def test_what_is_asked_of_a_file_that_does_not_exist_is_answered_with_that(path):
+def test_a_lookup_in_a_missing_file_says_that_the_file_does_not_exist(path):
     for ask in (
         lambda: FileRegistry(path).schema_by_id(1),
         lambda: FileRegistry(path).latest("a"),
@@ -72,7 +72,7 @@ def test_what_is_asked_of_a_file_that_does_not_exist_is_answered_with_that(path)
             ask()
 
 
-def test_unknown_subjects_and_schemas_are_said(path):
+def test_an_unknown_subject_or_schema_is_reported(path):
     registry = FileRegistry(path)
     registry.register("a", INT, "AVRO")
     with pytest.raises(UnknownSchemaError, match="no subject 'b'"):
@@ -96,7 +96,7 @@ def test_unknown_subjects_and_schemas_are_said(path):
         "[" * 100_000,
     ],
 )
-def test_a_file_that_is_none_is_an_error_of_the_query(path, content):
+def test_a_file_that_is_not_a_registry_fails_the_query(path, content):
     with open(path, "w") as file:
         file.write(content)
     with pytest.raises(SchemaRegistryError, match="is not valid") as error:
@@ -108,13 +108,13 @@ def test_a_file_that_is_none_is_an_error_of_the_query(path, content):
     "document",
     [{"compatibility": "SOMETIMES"}, {"subjects": {"a": {"compatibility": "backward"}}}, {"subjects": {"a": "FULL"}}],
 )
-def test_a_level_that_is_none_is_said(path, document):
+def test_an_invalid_compatibility_level_is_reported(path, document):
     write_file(path, **document)
     with pytest.raises(SchemaRegistryError, match="is not valid"):
         FileRegistry(path).latest("a")
 
 
-def test_a_place_that_cannot_be_written_is_said(tmp_path):
+def test_a_file_that_cannot_be_written_is_reported(tmp_path):
     with pytest.raises(SchemaRegistryError, match="cannot be locked"):
         FileRegistry(str(tmp_path / "no" / "registry.json")).register("a", INT, "AVRO")
     with pytest.raises(SchemaRegistryError, match="cannot be read"):
@@ -126,7 +126,7 @@ def register_many(path, name, count):
         FileRegistry(path).register(name, json.dumps({"type": "fixed", "name": f"F{number}", "size": number}), "AVRO")
 
 
-def test_processes_that_register_at_once_lose_nothing(path):
+def test_concurrent_registrations_are_not_lost(path):
     write_file(path, compatibility="NONE")
     context = multiprocessing.get_context("fork")
     workers = [context.Process(target=register_many, args=(path, name, 8)) for name in "abc"]
@@ -140,7 +140,7 @@ def test_processes_that_register_at_once_lose_nothing(path):
     assert sorted((e["subject"], e["version"]) for e in entries) == [(n, v) for n in "abc" for v in range(1, 9)]
 
 
-def test_a_schema_that_cannot_read_the_latest_version_is_refused_and_nothing_is_written(path):
+def test_a_schema_that_cannot_read_the_latest_version_is_refused_and_not_written(path):
     registry = FileRegistry(path)
     registry.register("a", LONG, "AVRO")
     with pytest.raises(SchemaRegistryError) as caught:
@@ -153,7 +153,7 @@ def test_a_schema_that_cannot_read_the_latest_version_is_refused_and_nothing_is_
     assert registry.register("b", INT, "AVRO") == 2  # another subject
 
 
-def test_the_level_is_the_subjects_or_the_files_and_stays_in_the_file(path):
+def test_the_level_is_that_of_the_subject_or_of_the_file_and_is_kept(path):
     write_file(path, compatibility="FULL", subjects={"a": {"compatibility": "NONE"}, "c": {}}, remark="kept")
     for subject, is_taken in (("a", True), ("b", False), ("c", False)):
         FileRegistry(path).register(subject, INT, "AVRO")
@@ -168,7 +168,7 @@ def test_the_level_is_the_subjects_or_the_files_and_stays_in_the_file(path):
     assert document["subjects"]["a"] == {"compatibility": "NONE"}
 
 
-def test_what_a_subject_has_already_is_not_compared_again(path):
+def test_a_schema_that_the_subject_already_has_is_not_compared_again(path):
     entries = [
         {"id": number, "subject": "a", "version": number, "schema": text}
         for number, text in ((1, INT), (2, '"string"'))
@@ -177,14 +177,14 @@ def test_what_a_subject_has_already_is_not_compared_again(path):
     assert FileRegistry(path).register("a", INT, "AVRO") == 1
 
 
-def test_a_subject_of_another_type_takes_no_avro_schema(path):
+def test_a_subject_of_another_type_refuses_an_avro_schema(path):
     entry = {"id": 1, "subject": "a", "version": 1, "schemaType": "PROTOBUF", "schema": 'syntax = "proto3";'}
     write_file(path, schemas=[entry])
     with pytest.raises(SchemaRegistryError, match="version 1 is of type PROTOBUF, not AVRO"):
         FileRegistry(path).register("a", INT, "AVRO")
 
 
-def test_a_version_that_is_no_schema_is_said_and_not_passed_over(path):
+def test_an_invalid_version_in_the_file_is_reported_and_not_ignored(path):
     write_file(path, schemas=[{"id": 1, "subject": "a", "version": 1, "schema": {"type": "nothing"}}])
     with pytest.raises(SchemaRegistryError, match="it cannot be compared with the existing versions"):
         FileRegistry(path).register("a", INT, "AVRO")

@@ -48,7 +48,7 @@ def encoded(name, column):
 
 
 @pytest.mark.parametrize("name", BY_KAFKA)
-def test_bytes_are_those_of_kafkas_serializers(name):
+def test_bytes_equal_those_of_kafkas_serializers(name):
     numbers = list(BY_KAFKA[name])
     column = pa.array(numbers, FIXED_WIDTHS[name].arrow_type)
     values = encoded(name, column)
@@ -56,7 +56,7 @@ def test_bytes_are_those_of_kafkas_serializers(name):
     assert decoded(name, values).column.equals(column)
 
 
-def test_not_a_number_is_javas():
+def test_nan_has_javas_bytes():
     assert encoded("float", pa.array([math.nan], pa.float32()))[0].as_py().hex() == "7fc00000"
     assert encoded("double", pa.array([math.nan]))[0].as_py().hex() == "7ff8000000000000"
 
@@ -64,7 +64,7 @@ def test_not_a_number_is_javas():
 @settings(max_examples=30)
 @given(st.data())
 @pytest.mark.parametrize("name", PACKED)
-def test_any_slice_with_nulls_round_trips_as_struct_packs_it(name, data):
+def test_any_slice_with_nulls_round_trips_and_equals_pythons_struct(name, data):
     numbers = data.draw(st.lists(st.none() | NUMBERS[name], max_size=20))
     start = data.draw(st.integers(0, len(numbers)))
     column = pa.array([None, *numbers], FIXED_WIDTHS[name].arrow_type)[1 + start :]
@@ -77,7 +77,7 @@ def test_any_slice_with_nulls_round_trips_as_struct_packs_it(name, data):
     assert found.faults == {}
 
 
-def test_another_length_is_corrupt_and_its_row_is_kept():
+def test_a_value_of_another_length_is_corrupt_and_its_row_is_kept():
     found = decoded("int", pa.array([b"\0\0\0\1", b"", None, b"\0\0\0", b"\0\0\0\0\0", b"\0\0\0\2"]))
     assert found.column.to_pylist() == [1, None, None, None, None, 2]
     assert found.faults == {
@@ -87,14 +87,14 @@ def test_another_length_is_corrupt_and_its_row_is_kept():
     }
 
 
-def test_null_rows_that_hide_bytes_are_null():
+def test_null_rows_with_hidden_bytes_are_null():
     offsets = pa.array([0, 4, 9, 13], pa.int32()).buffers()[1]
     validity = pa.array([True, False, True]).buffers()[1]
     values = pa.Array.from_buffers(pa.binary(), 3, [validity, offsets, pa.py_buffer(b"\0\0\0\1zzzzz\0\0\0\2")])
     assert decoded("int", values).column.to_pylist() == [1, None, 2]
 
 
-def test_large_and_empty_columns():
+def test_large_and_empty_columns_are_decoded():
     assert decoded("long", pa.array([b"\0" * 8], pa.large_binary())).column.to_pylist() == [0]
     assert decoded("long", pa.array([], pa.binary())).column.to_pylist() == []
     assert encoded("long", pa.array([], pa.int64())).to_pylist() == []

@@ -63,7 +63,7 @@ def registry(server, *urls, **more):
     return found
 
 
-def test_a_schema_by_id(server):
+def test_a_schema_is_found_by_id(server):
     server.answers["/schemas/ids/7"] = 200, {"schema": '"int"'}
     server.answers["/schemas/ids/8"] = 200, {"schema": "x", "schemaType": "PROTOBUF"}
     found = registry(server).schema_by_id(7)
@@ -71,13 +71,13 @@ def test_a_schema_by_id(server):
     assert registry(server).schema_by_id(8).schema_type == "PROTOBUF"
 
 
-def test_the_latest_version_of_a_subject_with_any_name(server):
+def test_the_latest_version_of_a_subject_with_any_name_is_found(server):
     server.answers["/subjects/a%2Fb%20c-value/versions/latest"] = 200, {"id": 5, "version": 2, "schema": '"long"'}
     found = registry(server).latest("a/b c-value")
     assert (found.schema_id, found.text) == (5, '"long"')
 
 
-def test_looking_up_and_registering(server):
+def test_schemas_are_looked_up_and_registered(server):
     server.answers["/subjects/s"] = 200, {"subject": "s", "id": 3, "version": 1, "schema": '"int"'}
     server.answers["/subjects/s/versions"] = 200, {"id": 4}
     assert registry(server).find_id("s", '"int"', "AVRO") == 3
@@ -88,7 +88,7 @@ def test_looking_up_and_registering(server):
     ]
 
 
-def test_references_come_before_what_uses_them(server):
+def test_references_precede_the_schemas_that_use_them(server):
     one = {"name": "A", "subject": "a", "version": 1}
     two = {"name": "B", "subject": "b", "version": 2}
     server.answers["/schemas/ids/1"] = 200, {"schema": "uses B and A", "references": [two, one]}
@@ -97,7 +97,7 @@ def test_references_come_before_what_uses_them(server):
     assert registry(server).schema_by_id(1).references == ("A", "B uses A")
 
 
-def test_references_in_a_circle_end(server):
+def test_circular_references_end(server):
     circle = {"name": "A", "subject": "a", "version": 1}
     server.answers["/schemas/ids/1"] = 200, {"schema": "x", "references": [circle]}
     server.answers["/subjects/a/versions/1"] = 200, {"id": 1, "schema": "A", "references": [circle]}
@@ -113,7 +113,7 @@ def test_user_and_password_are_sent_from_the_setting_or_the_url(server):
     assert sent == ["me:p:w", "you:p@ss"]
 
 
-def test_what_is_not_there_is_unknown(server):
+def test_a_missing_schema_or_subject_is_unknown(server):
     server.answers["/schemas/ids/9"] = 404, {"error_code": 40403, "message": "Schema 9 not found"}
     with pytest.raises(UnknownSchemaError, match=r"Schema 9 not found \(error code 40403\) \(GET http://127"):
         registry(server).schema_by_id(9)
@@ -140,7 +140,7 @@ def test_what_is_not_there_is_unknown(server):
         (200, b"[" * 100_000, "the answer does not come from a schema registry"),
     ],
 )
-def test_refusals_and_nonsense_are_errors_of_the_query(server, status, content, said):
+def test_refusals_and_invalid_answers_fail_the_query(server, status, content, said):
     server.answers["/schemas/ids/1"] = status, content
     with pytest.raises(SchemaRegistryError, match=said) as error:
         registry(server).schema_by_id(1)
@@ -149,20 +149,20 @@ def test_refusals_and_nonsense_are_errors_of_the_query(server, status, content, 
 
 
 @pytest.mark.parametrize("number", ["5", True, -1, 2**31, None])
-def test_an_id_that_is_none_is_refused(server, number):
+def test_an_answer_without_a_valid_id_is_refused(server, number):
     server.answers["/subjects/s/versions"] = 200, {"id": number}
     with pytest.raises(SchemaRegistryError, match="without a schema id"):
         registry(server).register("s", '"int"', "AVRO")
 
 
-def test_what_may_pass_is_tried_again(server):
+def test_a_transient_error_is_retried(server):
     server.answers["/schemas/ids/1"] = 0, [(503, {}), (429, {}), (200, {"schema": '"int"'})]
     client = registry(server)
     assert client.schema_by_id(1).text == '"int"'
     assert len(server.requests) == len(client.pauses) + 1 == ATTEMPT_COUNT
 
 
-def test_what_does_not_pass_is_said_with_the_address_and_without_the_password(server):
+def test_a_lasting_error_names_the_address_without_the_password(server):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"http://me:secret@127.0.0.1:{taken.getsockname()[1]}"
@@ -182,13 +182,13 @@ def test_the_next_address_is_tried_when_one_is_down(server):
     assert client.pauses == []
 
 
-def test_a_silent_server_is_given_up(server):
+def test_a_silent_server_times_out(server):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         client = registry(server, f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_seconds=0.05)
         with pytest.raises(SchemaRegistryError, match="timed out"):
             client.schema_by_id(1)
 
 
-def test_only_http_is_spoken():
+def test_only_http_urls_are_accepted():
     with pytest.raises(SchemaRegistryError, match="http or https"):
         HttpRegistry(RegistryTarget(urls=("file:///etc/passwd",)))

@@ -45,18 +45,18 @@ def check_against_twin(values):
     assert repr(found.column.to_pylist()) == repr(expected.column.to_pylist())
 
 
-def test_a_healthy_batch_is_read_in_bulk(monkeypatch):
+def test_a_valid_batch_is_read_in_bulk(monkeypatch):
     monkeypatch.setattr(JsonDecoder, "_one", None)
     found = JsonDecoder(SCHEMA).decode(pa.array([GOOD, None, b"null", b'{"a":null,"zz":[{}]}'] * 100))
     assert found.column.equals(by_twin([GOOD, None, b"null", b"{}"] * 100).column)
 
 
 @pytest.mark.parametrize("value", CUNNING, ids=repr)
-def test_each_cunning_text_alone(value):
+def test_each_hostile_text_is_decided_as_by_the_slow_twin(value):
     check_against_twin([value])
 
 
-def test_cunning_texts_among_healthy_ones_change_no_neighbour():
+def test_hostile_texts_do_not_affect_other_rows():
     values = [GOOD] * 3000
     for place, value in enumerate(CUNNING):
         values[place * 50 + 7] = value
@@ -79,13 +79,13 @@ def without_infinity(document):
 
 @settings(max_examples=40)
 @given(st.lists(JSON.map(without_infinity) | st.sampled_from([GOOD, *CUNNING]) | st.binary(max_size=8), max_size=12))
-def test_bulk_and_twin_agree(values):
+def test_the_bulk_reader_and_the_slow_twin_agree(values):
     check_against_twin(values)
 
 
 @settings(max_examples=40)
 @given(st.lists(JSON.map(without_infinity) | st.sampled_from(CUNNING) | st.binary(max_size=8), max_size=12))
-def test_texts_without_a_schema_are_judged_as_by_the_twin(values):
+def test_texts_without_a_schema_are_decided_as_by_the_slow_twin(values):
     found = JsonTextDecoder().decode(pa.array(values, pa.binary()))
     for row, value in enumerate(values):
         try:
@@ -97,7 +97,7 @@ def test_texts_without_a_schema_are_judged_as_by_the_twin(values):
         assert found.column[row].as_py() == expected
 
 
-def test_every_split_of_a_document_over_two_values_is_found():
+def test_a_document_split_over_two_values_is_always_detected():
     text = b'{"a":1,"n":{"x":2,"y":["p","q"]},"q":{"r":[1,2]}}'
     for place in range(1, len(text)):
         check_against_twin([text[:place], text[place:], GOOD])
@@ -114,13 +114,13 @@ def test_every_split_of_a_document_over_two_values_is_found():
         ("string", b'"a,b"', "a,b"),
     ],
 )
-def test_types_that_only_the_twin_reads_and_roots_that_are_no_objects(ddl, value, expected):
+def test_types_that_only_the_slow_twin_reads_and_roots_that_are_not_objects(ddl, value, expected):
     found = JsonDecoder(parse_spark_type(ddl)).decode(pa.array([value, b"{", None]))
     assert found.column.to_pylist() == [expected, None, None]
     assert list(found.faults) == [1]
 
 
-def test_depth_neither_crashes_nor_takes_long():
+def test_deep_nesting_neither_crashes_nor_is_slow():
     for opening, closing in ((b"[", b"]"), (b'{"a":', b"}"), (b"[[],", b"]")):
         for depth in (63, 65, 100_000):
             value = b'{"q":' + opening * depth + b"1" + closing * depth + b',"b":"x"}'
@@ -128,7 +128,7 @@ def test_depth_neither_crashes_nor_takes_long():
             JsonTextDecoder().decode(pa.array([value]))
 
 
-def test_a_slice_of_a_column_is_read_as_itself():
+def test_a_slice_of_a_column_is_read_correctly():
     values = pa.array([b"{", GOOD, GOOD, b"}"])[1:3]
     assert JsonDecoder(SCHEMA).decode(values).column.equals(by_twin([GOOD, GOOD]).column)
 
@@ -138,6 +138,6 @@ def test_no_values_give_an_empty_column():
     assert len(JsonTextDecoder().decode(pa.array([], pa.binary())).column) == 0
 
 
-def test_the_wrapper_holds_what_the_module_says():
+def test_every_value_is_wrapped_on_a_line_of_its_own():
     assert json_decoder._adds_members(pa.array(['{"a":{}},"w":{}']))
     assert not json_decoder._adds_members(pa.array(['{"a":{"x":[{},{}]},"w":"},\\"q\\":"}', '"a,b"', "[1,2]", "5"]))

@@ -48,13 +48,13 @@ def texts(ddl, rows):
         ('`x y"` INT', {'x y"': 1}, '{"x y\\"":1}'),
     ],
 )  # fmt: skip
-def test_each_type(ddl, row, expected):
+def test_each_type_has_its_json_form(ddl, row, expected):
     assert texts(ddl, [row]) == [expected]
 
 
 @settings(max_examples=50)
 @given(st.lists(st.none() | st.text(), max_size=8))
-def test_any_text_is_read_back_as_itself(values):
+def test_any_text_round_trips(values):
     rows = [{"s": value, "l": [value]} for value in values]
     for row, text in zip(rows, texts("s STRING, l ARRAY<STRING>", rows), strict=True):
         assert json.loads(text) == ({"l": [None]} if row["s"] is None else row)
@@ -62,11 +62,11 @@ def test_any_text_is_read_back_as_itself(values):
 
 @settings(max_examples=50)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=8))
-def test_any_number_is_read_back_as_itself(values):
+def test_any_number_round_trips(values):
     assert [json.loads(text)["d"] for text in texts("d DOUBLE", [{"d": value} for value in values])] == values
 
 
-def test_a_slice_is_written_as_itself():
+def test_a_slice_is_written_correctly():
     ddl = "a ARRAY<INT>, m MAP<STRING, INT>, s STRUCT<x: INT>"
     rows = [{"a": [n] * n, "m": [(str(k), k) for k in range(n)], "s": {"x": n} if n % 2 else None} for n in range(6)]
     rows[3] = None
@@ -79,7 +79,7 @@ def test_a_slice_is_written_as_itself():
     assert json.loads(expected[5]) == {"a": [5] * 5, "m": {str(k): k for k in range(5)}, "s": {"x": 5}}
 
 
-def test_entries_of_slices_with_nulls():
+def test_map_entries_of_slices_with_nulls_are_found():
     maps = pa.array([[("a", 1)], None, [("b", 2), ("c", 3)], []], pa.map_(pa.string(), pa.int64()))
     for rows in (maps, maps[1:], maps[1:2], maps[:0]):
         keys, items = map_entries(rows)
@@ -88,24 +88,24 @@ def test_entries_of_slices_with_nulls():
         assert entry_counts(rows).to_pylist() == [len(row or []) for row in rows.to_pylist()]
 
 
-def test_base64_is_pythons():
+def test_base64_equals_pythons():
     (text,) = texts("b BINARY", [{"b": bytes(range(256))}])
     assert base64.b64decode(json.loads(text)["b"]) == bytes(range(256))
 
 
 @pytest.mark.parametrize("arrow_type", [pa.int32(), pa.binary(), pa.timestamp("us")])
-def test_only_structs_maps_and_arrays_become_json(arrow_type):
+def test_only_structs_maps_and_arrays_can_be_written_as_json(arrow_type):
     with pytest.raises(InvalidSchemaError, match="cannot be written as JSON"):
         JsonEncoder(arrow_type)
 
 
 @pytest.mark.parametrize("arrow_type", [pa.map_(pa.int32(), pa.int32()), pa.list_(pa.duration("us"))])
-def test_types_without_a_form_are_refused(arrow_type):
+def test_types_that_json_cannot_represent_are_refused(arrow_type):
     with pytest.raises(InvalidSchemaError):
         JsonEncoder(arrow_type)
 
 
-def test_text_is_taken_for_json_and_checked():
+def test_text_is_treated_as_json_and_checked():
     column = pa.array(['{"a":1}', None, "[1]", ' "x" '])
     assert JsonTextEncoder().encode(column) is column
     with pytest.raises(CannotSerializeError, match="not JSON") as error:

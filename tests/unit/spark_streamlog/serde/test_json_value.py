@@ -58,7 +58,7 @@ def read(type_text, value):
         ("a INT", b"null", None),
     ],
 )
-def test_what_fits(type_text, value, expected):
+def test_a_json_value_that_fits_its_type_is_converted(type_text, value, expected):
     assert read(type_text, value) == expected
 
 
@@ -106,7 +106,7 @@ def test_what_fits(type_text, value, expected):
         ("a INT", b"[" * 200_000, "nested too deep"),
     ],
 )
-def test_what_does_not_fit_is_corrupt_with_the_reason(type_text, value, reason):
+def test_a_json_value_that_does_not_fit_is_corrupt_with_a_reason(type_text, value, reason):
     if reason:
         with pytest.raises(Unreadable) as error:
             read(type_text, value)
@@ -124,6 +124,6 @@ def test_a_text_without_a_schema_is_only_checked():
 
 
 @pytest.mark.parametrize("arrow_type", [pa.duration("us"), pa.map_(pa.int32(), pa.int32()), pa.time64("ns"), pa.null()])
-def test_types_without_a_form_in_json_are_refused(arrow_type):
+def test_types_that_json_cannot_represent_are_refused(arrow_type):
     with pytest.raises(InvalidSchemaError):
         converter(arrow_type)

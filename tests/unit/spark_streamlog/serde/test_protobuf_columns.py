@@ -22,7 +22,7 @@ def gather():
     return message_gatherer(tree, NO_PROTOBUF_OPTIONS)
 
 
-def test_missing_messages_are_null_rows_with_empty_lists_beneath(gather, message):
+def test_missing_messages_are_null_rows_with_empty_lists(gather, message):
     array = gather([None, message(numbers=[1]), None])
     array.validate(full=True)
     assert array.is_null().to_pylist() == [True, False, True]
@@ -30,7 +30,7 @@ def test_missing_messages_are_null_rows_with_empty_lists_beneath(gather, message
     assert gather([]).type == array.type
 
 
-def test_the_field_that_does_not_fit_is_named(gather, message):
+def test_the_error_names_the_field_that_does_not_fit(gather, message):
     late = message()
     late.took.seconds = -(2**61)
     with pytest.raises(Unreadable, match=r"field took: -2305843009213693952 seconds"):
@@ -38,7 +38,7 @@ def test_the_field_that_does_not_fit_is_named(gather, message):
 
 
 @pytest.mark.parametrize(("nanos", "micros"), [(999, 0), (1000, 1), (-999, 0), (-1000, -1), (-1999, -1)])
-def test_nanoseconds_are_cut_off_towards_zero_as_in_java(gather, message, nanos, micros):
+def test_nanoseconds_are_truncated_towards_zero_as_in_java(gather, message, nanos, micros):
     one = message()
     one.took.nanos = nanos
     assert gather([one]).field("took").cast(pa.int64()).to_pylist() == [micros]

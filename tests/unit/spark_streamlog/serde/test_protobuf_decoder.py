@@ -43,7 +43,7 @@ def test_a_field_that_is_not_set_is_null_as_in_spark():
     assert {value for value in row.values() if value != []} == {None}
 
 
-def test_zeros_have_no_presence_in_proto3_unless_asked_for():
+def test_proto3_zeros_are_null_unless_defaults_are_emitted():
     zeros = Scalars(f_int32=0, f_string="", f_bool=False, f_double=0.0)
     assert set(rows("Scalars", zeros)[0].values()) == {None}
     (row,) = rows("Scalars", zeros, emits_defaults=True)
@@ -52,7 +52,7 @@ def test_zeros_have_no_presence_in_proto3_unless_asked_for():
     assert (row["optional"], row["that"], row["this"], row["inner"], row["color"]) == (0, "", None, None, "BLACK")
 
 
-def test_everything_that_is_not_a_scalar():
+def test_lists_maps_enums_times_and_messages_are_decoded():
     message = All(color=1, colors=[0, 1, 5], numbers=[1, -2], counts={-5: 1}, this=3, optional=0)
     message.inner.x = 4
     message.inners.add(names=["a", ""])
@@ -73,14 +73,14 @@ def test_everything_that_is_not_a_scalar():
     assert rows("All", message, unwraps_wrappers=True)[0]["maybe"] == 0
 
 
-def test_proto2_gives_defaults_and_presence():
+def test_proto2_fields_have_defaults_and_presence():
     (row,) = rows("Old", Old(id=0))
     assert row == {"id": 0, "name": None, "size": 7, "kind": None}
     (row,) = rows("Old", Old(id=1, name="", size=0, kind=2))
     assert row == {"id": 1, "name": "", "size": 0, "kind": "TWO"}
 
 
-def test_unsigned_numbers_keep_their_bits_or_grow():
+def test_unsigned_numbers_keep_their_bits_or_are_upcast():
     message = Scalars(f_uint32=2**32 - 1, f_uint64=2**64 - 1, f_fixed32=2**31, f_fixed64=2**63)
     (row,) = rows("Scalars", message)
     assert [row[name] for name in ("f_uint32", "f_uint64", "f_fixed32", "f_fixed64")] == [-1, -1, -(2**31), -(2**63)]
@@ -100,7 +100,7 @@ VALUES = {
 
 @settings(max_examples=60)
 @given(st.lists(st.none() | st.fixed_dictionaries({}, optional=VALUES), max_size=4))
-def test_any_scalars(given_rows):
+def test_any_scalars_round_trip(given_rows):
     found = rows("Scalars", *(None if row is None else Scalars(**row) for row in given_rows))
     expected = [
         None if row is None else {name: row.get(name) if row.get(name) else None for name in SCALARS}
@@ -111,7 +111,7 @@ def test_any_scalars(given_rows):
 
 @settings(max_examples=100)
 @given(st.lists(st.binary(max_size=20), max_size=6))
-def test_any_bytes_give_a_column_and_reasons(values):
+def test_any_bytes_give_a_column_and_reasons_for_corrupt_rows(values):
     good = All(color=1, numbers=[5]).SerializeToString()
     found = decode("All", *values, good)
     assert len(found.column) == len(values) + 1
@@ -133,25 +133,25 @@ def test_any_bytes_give_a_column_and_reasons(values):
         ("All", b"\x42\x0b\x08" + b"\xff" * 8 + b"\x3f\x10\x00"[:2], "not a house.All"),
     ],
 )
-def test_what_is_no_message_is_corrupt(message, value, reason):
+def test_bytes_that_are_not_a_message_are_corrupt(message, value, reason):
     found = decode(message, value)
     assert reason in found.faults[0]
     assert found.column.to_pylist() == [None]
 
 
-def test_fields_that_the_descriptor_lacks_are_passed_over():
+def test_fields_that_the_descriptor_lacks_are_ignored():
     assert (
         rows("Scalars", Scalars(f_int32=5))[0]
         == decode("Scalars", Scalars(f_int32=5).SerializeToString() + b"\xf8\x3f\1").column[0].as_py()
     )
 
 
-def test_packed_and_unpacked_numbers_are_the_same():
+def test_packed_and_unpacked_numbers_are_equal():
     packed, unpacked = b"\x2a\x02\x01\x02", b"\x28\x01\x28\x02"
     assert [row["numbers"] for row in decode("All", packed, unpacked).column.to_pylist()] == [[1, 2], [1, 2]]
 
 
-def test_times_beyond_microseconds_are_corrupt_and_harm_no_neighbour():
+def test_times_beyond_microseconds_are_corrupt_and_do_not_affect_other_rows():
     late, fine = All(), All()
     late.at.seconds = 2**62
     fine.at.seconds = 253402300799
@@ -162,7 +162,7 @@ def test_times_beyond_microseconds_are_corrupt_and_harm_no_neighbour():
     assert found.column[2].as_py()["at"] == datetime.datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
-def test_depth_and_repetition_are_bounded_by_the_runtime():
+def test_the_runtime_bounds_depth():
     deep = b""
     for _ in range(300):
         deep = b"\x0a" + struct.pack("B", len(deep) & 0x7F | 0x80) + struct.pack("B", len(deep) >> 7) + deep
@@ -170,7 +170,7 @@ def test_depth_and_repetition_are_bounded_by_the_runtime():
     assert sorted(found.faults) == [0, 1]
 
 
-def test_the_wire_format_names_the_message_by_its_place():
+def test_message_indexes_must_identify_the_expected_message():
     content = All(this=5).SerializeToString()
     values = [header(7) + message_indexes(path) + content for path in ((1,), (0,), (1, 0), (44,))]
     found = decode("All", *values, header(7), b"\1", None, is_wire_format=True)

@@ -11,18 +11,18 @@ def a_set(*files):
     return descriptor_pb2.FileDescriptorSet(file=files).SerializeToString()
 
 
-def test_a_message_is_found_by_its_full_name_or_by_its_last_one():
+def test_a_message_is_found_by_its_full_name_or_its_last_name():
     for name in ("house.All", ".house.All", "All"):
         assert message_descriptor(DESCRIPTOR_SET, name).full_name == "house.All"
     assert message_descriptor(DESCRIPTOR_SET, "house.All.Inner").full_name == "house.All.Inner"
 
 
-def test_a_name_that_several_have_must_be_given_in_full():
+def test_an_ambiguous_name_must_be_given_in_full():
     with pytest.raises(InvalidSchemaError, match=r"'Inner' exists more than once.*house\.All\.Inner, house\.Inner"):
         message_descriptor(DESCRIPTOR_SET, "Inner")
 
 
-def test_a_missing_message_is_refused_with_those_that_there_are():
+def test_a_missing_message_is_refused_with_the_existing_names():
     with pytest.raises(InvalidSchemaError, match=r"'Nobody' is not in the descriptor set; .*house\.All, .*old\.Old"):
         message_descriptor(DESCRIPTOR_SET, "Nobody")
 
@@ -44,7 +44,7 @@ def test_googles_files_may_be_missing_and_the_order_does_not_matter():
     ],
     ids=["empty", "noise", "no files", "too large"],
 )
-def test_what_is_no_descriptor_set_is_refused(content, said):
+def test_a_file_that_is_not_a_descriptor_set_is_refused(content, said):
     with pytest.raises(InvalidSchemaError, match=said):
         message_descriptor(content, "M")
 
@@ -57,7 +57,7 @@ def test_missing_imports_are_named():
             message_descriptor(a_set(file), "Old")
 
 
-def test_imports_in_a_circle_and_unresolved_types_are_refused():
+def test_circular_imports_and_unresolved_types_are_refused():
     one, two = (descriptor_pb2.FileDescriptorProto(name=f"{n}.proto", package=n, syntax="proto3") for n in "pq")
     one.dependency.append("q.proto")
     two.dependency.append("p.proto")

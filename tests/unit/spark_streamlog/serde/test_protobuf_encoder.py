@@ -28,7 +28,7 @@ def encode(message, rows, *fields):
     return encoder(message, arrow_type).encode(pa.array(rows, arrow_type)).to_pylist()
 
 
-def test_everything_is_read_by_googles_runtime():
+def test_googles_runtime_reads_every_written_type():
     expected = All(color=1, colors=[0, 1], numbers=[1, -2], counts={5: 1}, that="", optional=0)
     expected.inner.x = 4
     expected.inners.add(names=["a"])
@@ -56,7 +56,7 @@ def test_everything_is_read_by_googles_runtime():
     assert values[1:] == [None, b""]
 
 
-def test_narrower_types_enums_by_number_and_wrappers_from_plain_values():
+def test_narrower_types_enum_numbers_and_plain_values_for_wrappers_are_written():
     (value,) = encode(
         "All",
         [{"color": 1, "maybe": 3, "OPTIONAL": 5}],
@@ -74,7 +74,7 @@ def _with_wrapper(message, value):
     return message
 
 
-def test_unsigned_numbers_from_bits_and_from_wider_types():
+def test_unsigned_numbers_are_written_from_bits_and_from_wider_types():
     fields = [
         ("f_uint32", pa.int32()),
         ("f_uint64", pa.int64()),
@@ -133,7 +133,7 @@ def test_rows_and_slices_round_trip(rows, start):
             assert sorted(found["by_name"], key=str) == sorted(expected["by_name"] or [], key=str)
 
 
-def test_a_schema_id_and_the_messages_place_stand_before_each_value():
+def test_each_value_is_prefixed_with_the_schema_id_and_message_indexes():
     arrow_type = pa.struct([("x", pa.int32())])
     values = encoder("house.All.Inner", arrow_type, schema_id=5).encode(pa.array([{"x": 1}], arrow_type))
     assert values.to_pylist() == [b"\0\0\0\0\5" + b"\4\2\0" + b"\x08\1"]
@@ -163,7 +163,7 @@ def test_a_schema_id_and_the_messages_place_stand_before_each_value():
         ("Old", ("id", pa.int32()), [1, 2, None], "id is null, but it is required"),
     ],
 )
-def test_a_row_that_does_not_fit_is_named(message, field, rows, reason):
+def test_the_error_names_the_row_that_does_not_fit(message, field, rows, reason):
     with pytest.raises(CannotSerializeError) as error:
         encode(message, [{field[0]: row} for row in rows], field)
     assert error.value.fields["row"] == 2

@@ -25,19 +25,19 @@ TAKEN = {
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_which_columns_a_field_takes(name):
+def test_each_field_accepts_the_columns_that_fit(name):
     assert {word for word, kind in TYPES.items() if scalar_writer(SCALARS[name], kind, name)} == TAKEN[name]
 
 
 @pytest.mark.parametrize(
     ("name", "number", "bits"), [("f_uint32", -1, 2**32 - 1), ("f_fixed32", -(2**31), 2**31), ("f_uint32", 5, 5)]
 )
-def test_unsigned_numbers_are_the_bits_of_signed_ones(name, number, bits):
+def test_unsigned_numbers_have_the_bits_of_signed_ones(name, number, bits):
     write = scalar_writer(SCALARS[name], pa.int32(), name)
     assert write(pa.array([number, None], pa.int32())) == [bits, None]
 
 
-def test_enums_by_name_and_by_number():
+def test_enums_are_written_by_name_and_by_number():
     assert scalar_writer(ALL["color"], pa.string(), "color")(pa.array(["RED", None])) == [1, None]
     assert scalar_writer(ALL["color"], pa.int32(), "color")(pa.array([1], pa.int32())) == [1]
     assert scalar_writer(ALL["color"], pa.int64(), "color") is None
@@ -49,7 +49,7 @@ def test_enums_by_name_and_by_number():
     ("micros", "parts"),
     [(0, (0, 0)), (-1, (-1, 999_999_000)), (1_500_000, (1, 500_000_000)), (-1_500_000, (-2, 500_000_000))],
 )
-def test_a_timestamps_nanoseconds_count_forward(micros, parts):
+def test_nanoseconds_of_a_timestamp_before_1970_count_forward(micros, parts):
     write = time_writer(ALL["at"].message_type, pa.timestamp("us", "UTC"))
     (found,) = write(pa.array([micros], pa.timestamp("us", "UTC")))
     assert (found.seconds, found.nanos) == parts
@@ -58,13 +58,13 @@ def test_a_timestamps_nanoseconds_count_forward(micros, parts):
 @pytest.mark.parametrize(
     ("micros", "parts"), [(-1, (0, -1000)), (-1_500_000, (-1, -500_000_000)), (-2_000_000, (-2, 0)), (5, (0, 5000))]
 )
-def test_both_parts_of_a_duration_have_its_sign(micros, parts):
+def test_both_parts_of_a_duration_have_the_same_sign(micros, parts):
     write = time_writer(ALL["took"].message_type, pa.duration("us"))
     (found, null) = write(pa.array([micros, None], pa.duration("us")))
     assert (found.seconds, found.nanos, null) == (*parts, None)
 
 
-def test_times_are_for_their_messages_only():
+def test_times_are_only_written_to_their_messages():
     assert time_writer(ALL["took"].message_type, pa.timestamp("us", "UTC")) is None
     assert time_writer(ALL["inner"].message_type, pa.timestamp("us", "UTC")) is None
     assert is_wrapper(ALL["maybe"].message_type)

@@ -17,7 +17,7 @@ def spark_type(message, **options):
     return found.simpleString()
 
 
-def test_scalars():
+def test_scalars_have_spark_protobufs_types():
     assert spark_type("Scalars") == (
         "struct<f_double:double,f_float:float,f_int64:bigint,f_uint64:bigint,f_int32:int,f_fixed64:bigint,f_fixed32:int,"
         "f_bool:boolean,f_string:string,f_bytes:binary,f_uint32:int,f_sfixed32:int,f_sfixed64:bigint,f_sint32:int,"
@@ -25,7 +25,7 @@ def test_scalars():
     )
 
 
-def test_everything_else():
+def test_lists_maps_enums_times_and_messages_have_spark_protobufs_types():
     inner = "struct<x:int,names:array<string>>"
     assert spark_type("All") == (
         f"struct<color:string,colors:array<string>,inner:{inner},inners:array<{inner}>,numbers:array<int>,"
@@ -36,7 +36,7 @@ def test_everything_else():
     assert spark_type("Old") == "struct<id:int,name:string,size:int,kind:string>"
 
 
-def test_options_change_the_types_as_spark_protobufs_do():
+def test_options_change_the_types_as_in_spark_protobuf():
     upcast = spark_type("Scalars", upcasts_unsigned=True)
     assert "f_uint64:decimal(20,0)" in upcast
     assert "f_uint32:bigint" in upcast
@@ -45,12 +45,12 @@ def test_options_change_the_types_as_spark_protobufs_do():
     assert "maybe:int" in spark_type("All", unwraps_wrappers=True)
 
 
-def test_a_message_within_itself_is_refused_by_name():
+def test_a_recursive_message_is_refused_by_name():
     with pytest.raises(InvalidSchemaError, match=r"message house\.Node contains itself, at children"):
         spark_type("Node")
 
 
-def test_a_message_without_fields_is_refused_and_left_out_where_it_is_one():
+def test_a_message_without_fields_is_refused_and_a_field_of_one_is_left_out():
     with pytest.raises(InvalidSchemaError, match=r"house\.Empty has no fields"):
         spark_type("Empty")
     assert "empty" not in spark_type("All")

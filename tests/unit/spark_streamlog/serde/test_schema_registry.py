@@ -37,13 +37,13 @@ def cached(clock):
     return CachedRegistry(registry, now=lambda: clock[0]), registry.asked
 
 
-def test_an_id_is_asked_for_once(cached):
+def test_a_known_id_is_requested_once(cached):
     registry, asked = cached
     assert registry.schema_by_id(2) == registry.schema_by_id(2)
     assert asked == [2]
 
 
-def test_an_unknown_id_is_asked_for_again_after_a_while(cached, clock):
+def test_an_unknown_id_is_requested_again_after_a_minute(cached, clock):
     registry, asked = cached
     for _ in range(3):
         with pytest.raises(UnknownSchemaError, match="1 is odd"):
@@ -55,7 +55,7 @@ def test_an_unknown_id_is_asked_for_again_after_a_while(cached, clock):
     assert asked == [1, 1]
 
 
-def test_asking_in_vain_has_a_bound_and_then_is_an_error_of_the_query(cached, clock):
+def test_too_many_unknown_ids_fail_the_query(cached, clock):
     registry, asked = cached
     for number in range(MAX_UNKNOWN_SCHEMA_IDS):
         with pytest.raises(UnknownSchemaError):
@@ -70,7 +70,7 @@ def test_asking_in_vain_has_a_bound_and_then_is_an_error_of_the_query(cached, cl
     assert registry.schema_by_id(4).schema_id == 4
 
 
-def test_what_is_kept_has_a_bound(cached):
+def test_the_cache_of_schemas_is_bounded(cached):
     registry, asked = cached
     for number in range(MAX_CACHED_SCHEMAS + 1):
         registry.schema_by_id(2 * number)
@@ -78,7 +78,7 @@ def test_what_is_kept_has_a_bound(cached):
     assert len(asked) == MAX_CACHED_SCHEMAS + 1
 
 
-def test_a_password_stands_in_no_text():
+def test_no_text_contains_a_password():
     target = RegistryTarget(urls=("https://me:secret@registry:8081/x",), user_info="you:hidden")
     for text in (str(target), repr(target)):
         assert "secret" not in text
@@ -88,6 +88,6 @@ def test_a_password_stands_in_no_text():
     assert shown_url("no url at all") == "://no url at all"
 
 
-def test_targets_travel_and_one_registry_is_opened_for_each():
+def test_a_target_can_be_pickled_and_has_one_registry_per_process():
     target = RegistryTarget(path="/nowhere/registry.json")
     assert open_registry(pickle.loads(pickle.dumps(target))) is open_registry(target)

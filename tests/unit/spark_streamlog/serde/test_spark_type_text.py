@@ -36,7 +36,7 @@ DDL = (
 )
 
 
-def test_ddl_and_json_give_sparks_arrow_type():
+def test_ddl_and_json_give_the_arrow_type_that_spark_uses():
     assert parse_spark_type(DDL) == ARROW
     assert parse_spark_type(EVERYTHING.json()) == ARROW
     assert parse_spark_type(EVERYTHING.simpleString().replace("x y`z", "`x y``z`")) == ARROW
@@ -57,7 +57,7 @@ def test_ddl_and_json_give_sparks_arrow_type():
         ("timestamp_ltz", pa.timestamp("us", "UTC")),
     ],
 )
-def test_single_types_and_columns(text, expected):
+def test_a_text_is_a_single_type_or_columns(text, expected):
     assert parse_spark_type(text) == expected
 
 
@@ -84,13 +84,13 @@ def test_single_types_and_columns(text, expected):
         ('{"type":"array","elementType":"void"}', "'void' is not a known type"),
     ],
 )
-def test_what_is_wrong_is_said(text, said):
+def test_the_error_says_what_is_wrong(text, said):
     with pytest.raises(InvalidSchemaError) as error:
         parse_spark_type(text)
     assert said in error.value.message
 
 
-def test_depth_is_bounded():
+def test_the_depth_of_a_type_is_bounded():
     def nested(depth):
         return "array<" * depth + "int" + ">" * depth
 

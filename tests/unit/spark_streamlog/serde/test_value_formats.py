@@ -63,13 +63,13 @@ def test_every_format_reads_what_it_writes(kind, column, more):
     assert decoder.decode(values).column.equals(column)
 
 
-def test_settings_travel_and_decoders_are_kept_by_them():
+def test_settings_can_be_pickled_and_decoders_are_cached_by_them():
     known = settings(FormatKind.PROTOBUF, descriptor_set=DESCRIPTOR_SET, message="house.All")
     assert decoder_for(pickle.loads(pickle.dumps(known))) is decoder_for(known)
     assert "descriptor_set" not in repr(known)
 
 
-def test_the_corrupt_column_is_there_when_a_side_is_permissive():
+def test_the_column_corrupt_exists_if_a_side_is_permissive():
     permissive = settings(FormatKind.INT)
     strict = settings(FormatKind.INT, mode=CorruptMode.FAIL_FAST)
     assert NO_FORMATS.items() == []
@@ -87,7 +87,7 @@ def test_a_sink_registers_the_schema_of_its_column(path):
     assert values.to_pylist() == [b"\0\0\0\0\1\0\n"]
 
 
-def test_a_given_schema_is_registered_only_when_the_column_can_be_written_so(path):
+def test_a_given_schema_is_registered_only_if_it_fits_the_column(path):
     wanted = in_registry(path, schema_text='{"type":"record","name":"r","fields":[{"name":"b","type":"int"}]}')
     with pytest.raises(InvalidSchemaError, match="it has no field b"):
         with_schema_id(wanted, ROW)
@@ -96,7 +96,7 @@ def test_a_given_schema_is_registered_only_when_the_column_can_be_written_so(pat
     assert with_schema_id(wanted, pa.struct([("b", pa.int32())])).schema_id == 1
 
 
-def test_without_registering_the_schema_must_be_there(path):
+def test_without_auto_register_the_schema_must_exist(path):
     text = json.dumps(DERIVED)
     with pytest.raises(InvalidSchemaError, match="autoRegister is false"):
         with_schema_id(in_registry(path, registers=False, schema_text=text), ROW)
@@ -112,7 +112,7 @@ def test_without_registering_the_schema_must_be_there(path):
         with_schema_id(in_registry(path, registers=False), pa.int32())
 
 
-def test_protobuf_takes_the_latest_id_of_its_subject(path):
+def test_protobuf_uses_the_latest_id_of_its_subject(path):
     FileRegistry(path).register("t-value", 'syntax = "proto3";', "PROTOBUF")
     FileRegistry(path).register("other", '"int"', "AVRO")
     known = settings(
@@ -125,7 +125,7 @@ def test_protobuf_takes_the_latest_id_of_its_subject(path):
         with_schema_id(wrong, None)
 
 
-def test_plain_formats_need_no_id():
+def test_plain_formats_need_no_schema_id():
     known = settings(FormatKind.AVRO)
     assert with_schema_id(known, ROW) is known
     given = settings(FormatKind.AVRO, wire_format=WireFormat.CONFLUENT, schema_id=5, schema_text='"int"')

@@ -19,7 +19,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_newest_driver_of_a_query_is_known_to_the_application(folder):
+def test_the_newest_driver_of_a_query_is_stored_for_the_application(folder):
     assert noted_driver(QUERY_ID) is None
     note_driver(QUERY_ID, a_driver(1))
     note_driver(QUERY_ID, a_driver(2))
@@ -28,19 +28,19 @@ def test_the_newest_driver_of_a_query_is_known_to_the_application(folder):
     assert [path.name for path in folder.iterdir()] == [f"streamlog-driver-{QUERY_ID}.json"]
 
 
-def test_another_application_knows_nothing_of_it(folder, tmp_path_factory, monkeypatch):
+def test_another_application_does_not_see_it(folder, tmp_path_factory, monkeypatch):
     note_driver(QUERY_ID, a_driver(1))
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path_factory.mktemp("other")))
     assert noted_driver(QUERY_ID) is None
 
 
-def test_without_a_folder_of_the_application_nothing_is_noted(monkeypatch):
+def test_without_a_local_directory_of_the_application_nothing_is_stored(monkeypatch):
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     note_driver(QUERY_ID, a_driver(1))
     assert noted_driver(QUERY_ID) is None
 
 
-def test_a_folder_that_cannot_be_written_keeps_no_query_from_running(monkeypatch, caplog):
+def test_a_directory_that_cannot_be_written_does_not_fail_the_query(monkeypatch, caplog):
     monkeypatch.setenv("SPARK_LOCAL_DIRS", "/nowhere/at/all")
     note_driver(QUERY_ID, a_driver(1))
     assert QUERY_ID in caplog.text
@@ -48,6 +48,6 @@ def test_a_folder_that_cannot_be_written_keeps_no_query_from_running(monkeypatch
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"transactional_id": "a", "producer_id": "x"}', "null"])
-def test_a_damaged_note_is_none(folder, content):
+def test_a_damaged_file_is_ignored(folder, content):
     (folder / f"streamlog-driver-{QUERY_ID}.json").write_text(content)
     assert noted_driver(QUERY_ID) is None

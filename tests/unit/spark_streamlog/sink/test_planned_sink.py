@@ -34,7 +34,7 @@ def transactional_ids(tmp_path):
         return {one.transactional_id: one.state for one in cluster.list_transactions()}
 
 
-def test_a_write_without_a_pair_has_an_identity_of_its_own(tmp_path):
+def test_a_write_without_txn_app_id_has_a_unique_identity(tmp_path):
     first, second = (plan_batch_write(options(tmp_path)).sink for _ in range(2))
     assert first.identity != second.identity
     assert first.batch is None
@@ -43,21 +43,21 @@ def test_a_write_without_a_pair_has_an_identity_of_its_own(tmp_path):
     }  # the drivers are known; no task has opened anything
 
 
-def test_a_write_with_a_pair_belongs_to_its_application_and_topic(tmp_path):
+def test_a_write_with_txn_app_id_belongs_to_its_application_and_topic(tmp_path):
     planned = plan_batch_write(options(tmp_path, txnAppId="orders", txnVersion="7")).sink
     assert planned.identity == application_identity("orders", topic="t")
     assert planned.batch == 7
     assert planned.driver.transactional_id == planned.identity.driver_id
 
 
-def test_a_micro_batch_is_taken_over_where_the_checkpoint_names_its_query(tmp_path, checkpoint):
+def test_planning_a_micro_batch_takes_over_if_the_checkpoint_names_the_query(tmp_path, checkpoint):
     planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint)).sink
     assert planned.identity == query_identity(QUERY_ID)
     following = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint)).sink
     assert following.driver.producer_epoch > planned.driver.producer_epoch
 
 
-def test_where_the_query_is_not_known_only_the_log_is_planned(tmp_path):
+def test_without_a_known_query_only_the_log_is_planned(tmp_path):
     for given in ({"checkpointLocation": "hdfs://h/c"}, {}):
         planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, **given))
         assert planned.sink is None
@@ -74,20 +74,20 @@ def test_at_least_once_plans_only_the_log(tmp_path, checkpoint):
     assert transactional_ids(tmp_path) == {}
 
 
-def test_a_task_adds_its_batch_to_what_was_planned(tmp_path, checkpoint):
+def test_a_task_adds_its_batch_id_to_the_plan(tmp_path, checkpoint):
     planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint)).sink
     sink = sink_of_micro_batch(pickle.loads(pickle.dumps(planned)), query_id=QUERY_ID, batch_id=3)
     assert (sink.identity, sink.driver, sink.batch) == (planned.identity, planned.driver, 3)
 
 
-def test_a_plan_for_another_query_is_passed_over(tmp_path, checkpoint):
+def test_a_plan_for_another_query_is_ignored(tmp_path, checkpoint):
     planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint)).sink
     sink = sink_of_micro_batch(planned, query_id=OTHER_ID, batch_id=3)
     assert (sink.identity, sink.driver) == (query_identity(OTHER_ID), None)
     assert sink_of_micro_batch(None, query_id=OTHER_ID, batch_id=3) == sink
 
 
-def test_a_log_that_cannot_be_written_is_refused_when_the_write_is_planned(tmp_path):
+def test_a_read_only_log_is_refused_when_the_write_is_planned(tmp_path):
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "somebody's file").write_text("")
     with pytest.raises(ConditionError, match="STREAMLOG_DIRECTORY_"):

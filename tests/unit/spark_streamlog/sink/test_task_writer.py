@@ -53,7 +53,7 @@ def topics_at(log):
 @pytest.mark.parametrize("delivery", DELIVERIES)
 @pytest.mark.parametrize("kind", ["batch", "stream"])
 @pytest.mark.parametrize("found", ["nothing", "an empty directory"])
-def test_a_task_that_finds_no_log_refuses_and_makes_none(planned, log, kind, delivery, found):
+def test_a_task_that_finds_no_log_fails_and_creates_none(planned, log, kind, delivery, found):
     writer = planned(kind, delivery)
     shutil.rmtree(log)
     if found == "an empty directory":
@@ -67,7 +67,7 @@ def test_a_task_that_finds_no_log_refuses_and_makes_none(planned, log, kind, del
 
 @pytest.mark.parametrize("delivery", DELIVERIES)
 @pytest.mark.parametrize("kind", ["batch", "stream"])
-def test_a_task_that_finds_another_log_refuses_and_writes_nothing_into_it(planned, log, kind, delivery):
+def test_a_task_that_finds_another_log_fails_and_writes_nothing(planned, log, kind, delivery):
     writer = planned(kind, delivery)
     shutil.rmtree(log)
     with open_embedded(log, create=True) as namesake:
@@ -98,12 +98,12 @@ class TaskOfBatchZero:
         return {"sql.streaming.queryId": QUERY_ID, "streaming.sql.batchId": "0"}[name]
 
 
-def test_a_task_that_has_the_log_writes(planned, log):
+def test_a_task_that_finds_the_planned_log_writes(planned, log):
     in_a_task(planned("batch", "at-least-once"))
     assert topics_at(log) == {"t"}
 
 
-def test_a_task_of_a_batch_that_is_decided_drains_its_rows_and_writes_none(planned, log, monkeypatch):
+def test_a_task_of_a_decided_batch_drains_its_rows_and_writes_none(planned, log, monkeypatch):
     monkeypatch.setattr("spark_streamlog.sink.stream_writer.TaskContext", TaskOfBatchZero)
     for _ in range(2):
         writer = planned("stream", "exactly-once")
@@ -119,7 +119,7 @@ def test_a_task_of_a_batch_that_is_decided_drains_its_rows_and_writes_none(plann
 
 
 @pytest.mark.parametrize(("delivery", "seen"), [("at-least-once", [0, 0, 6, 6, 10]), ("exactly-once", [0] * 5)])
-def test_rows_that_come_slowly_are_readable_while_the_task_runs(planned, log, monkeypatch, delivery, seen):
+def test_slow_rows_are_readable_while_the_task_runs(planned, log, monkeypatch, delivery, seen):
     # They waited for the end of the task, or for 8 MiB.
     now_s = [0.0]
     monkeypatch.setattr("spark_streamlog.sink.task_writer.time.monotonic", lambda: now_s[0])

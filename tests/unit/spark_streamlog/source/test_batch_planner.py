@@ -27,12 +27,12 @@ def as_text(planned):
     return [f"{p.topic_partition} {p.from_offset}:{p.until_offset}" for p in planned]
 
 
-def test_everything_is_read_by_default_with_both_ends_left_open(cluster):
+def test_by_default_all_is_read_with_both_ends_open(cluster):
     assert as_text(plan(cluster)) == ["t-0 -2:-1", "t-1 -2:-1"]
     assert batch_values(cluster) == ["a0", "a1", "a2", "b0", "b1"]
 
 
-def test_a_plan_that_runs_again_sees_new_data_also_in_a_partition_that_was_empty(cluster):
+def test_a_plan_that_runs_again_sees_new_data_even_in_an_empty_partition(cluster):
     cluster.create_topic("u", partition_count=1)
     options = read_options(subscribe="t,u")
     planned = plan_batch(OffsetReader(cluster, options), options)
@@ -49,14 +49,14 @@ def test_a_fixed_end_stays_fixed(cluster):
     assert read_all(cluster, planned, options) == ["a0", "a1"]
 
 
-def test_only_the_outer_ends_of_a_split_partition_are_left_open(cluster):
+def test_only_the_outer_ends_of_a_split_partition_are_open(cluster):
     assert as_text(plan(cluster, maxRecordsPerPartition=1)) == [
         "t-0 -2:1", "t-0 1:2", "t-0 2:-1", "t-1 -2:1", "t-1 1:-1",
     ]  # fmt: skip
     assert batch_values(cluster, minPartitions=5) == ["a0", "a1", "a2", "b0", "b1"]
 
 
-def test_only_a_range_with_offsets_of_its_own_is_bound_to_the_topic(cluster):
+def test_only_a_range_with_fixed_offsets_is_bound_to_the_topic_id(cluster):
     topic_id = cluster.describe_topics()["t"].topic_id
     assert {p.topic_id for p in plan(cluster)} == {None}
     assert {p.topic_id for p in plan(cluster, maxRecordsPerPartition=1)} == {topic_id}
@@ -79,7 +79,7 @@ def test_only_a_range_with_offsets_of_its_own_is_bound_to_the_topic(cluster):
         ({"subscribePattern": "nothing"}, []),
     ],
 )
-def test_starts_and_ends(cluster, given, expected):
+def test_starting_and_ending_limits_are_resolved(cluster, given, expected):
     assert batch_values(cluster, **given) == expected
 
 
@@ -87,12 +87,12 @@ def test_starts_and_ends(cluster, given, expected):
     ("start", "expected"),
     [("latest-1", ["a2", "b1"]), ("latest-2", ["a1", "a2", "b0", "b1"]), ("group:g", ["a2", "b0", "b1"]), ("-1s", [])],
 )
-def test_relative_starts(cluster, start, expected):
+def test_relative_starts_are_resolved(cluster, start, expected):
     cluster.commit_offsets("g", {TopicPartition("t", 0): GroupOffset(offset=2)})
     assert batch_values(cluster, startingOffsets=start) == expected
 
 
-def test_a_relative_start_stays_where_it_was_planned_and_the_end_stays_open(cluster):
+def test_a_relative_start_is_fixed_when_planned_and_the_end_stays_open(cluster):
     options = read_options(startingOffsets="latest-1")
     planned = plan_batch(OffsetReader(cluster, options), options)
     assert as_text(planned) == ["t-0 2:-1", "t-1 1:-1"]
@@ -100,7 +100,7 @@ def test_a_relative_start_stays_where_it_was_planned_and_the_end_stays_open(clus
     assert read_all(cluster, planned, options) == ["a2", "a3", "b1"]
 
 
-def test_a_group_that_stands_out_of_the_log_is_judged_as_given_offsets_are(cluster):
+def test_a_group_offset_outside_of_the_log_is_treated_like_a_given_offset(cluster):
     cluster.commit_offsets("g", {TopicPartition("t", 0): GroupOffset(offset=1)})
     cluster.commit_offsets("ahead", {TopicPartition("t", 0): GroupOffset(offset=9)})
     cluster.delete_records(TopicPartition("t", 0), 2)
@@ -111,7 +111,7 @@ def test_a_group_that_stands_out_of_the_log_is_judged_as_given_offsets_are(clust
         batch_values(cluster, startingOffsets="group:ahead")
 
 
-def test_a_start_behind_an_open_transaction_has_nothing_to_read_yet(cluster):
+def test_a_start_after_an_open_transaction_has_no_rows_yet(cluster):
     cluster.add("t", "open", producer_id=1)
     cluster.add("t", "behind")
     options = read_options(startingOffsets='{"t":{"0":4,"1":-2}}')
@@ -121,7 +121,7 @@ def test_a_start_behind_an_open_transaction_has_nothing_to_read_yet(cluster):
     assert sorted(read_all(cluster, planned, options)) == ["b0", "b1", "behind"]
 
 
-def test_a_starting_timestamp_that_nothing_matches_is_an_error(cluster):
+def test_a_starting_timestamp_without_a_matching_record_is_refused(cluster):
     with pytest.raises(ConditionError, match=r"STREAMLOG_NO_OFFSET_FOR_TIMESTAMP.*t-1.*startingTimestamp"):
         batch_values(cluster, startingTimestamp=300)
 
@@ -147,13 +147,13 @@ def test_a_resolved_start_above_the_resolved_end_is_refused(cluster, given):
         ({"assign": '{"t":[0,5]}'}, "assign names topics or partitions that do not exist in /log: t-5"),
     ],
 )
-def test_what_does_not_exist_is_refused_by_name(cluster, given, said):
+def test_missing_topics_and_partitions_are_refused_by_name(cluster, given, said):
     with pytest.raises(ConditionError, match="STREAMLOG_UNKNOWN_TOPICS") as refusal:
         batch_values(cluster, **given)
     assert said in str(refusal.value)
 
 
-def test_a_topic_that_vanishes_while_planning_is_asked_about_again(cluster):
+def test_planning_retries_if_a_topic_is_deleted_meanwhile(cluster):
     cluster.create_topic("u")
     asked = []
     list_offsets = cluster.list_offsets

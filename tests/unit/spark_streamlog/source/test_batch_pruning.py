@@ -104,7 +104,7 @@ some_options = st.fixed_dictionaries(
 
 @settings(max_examples=100, deadline=None)
 @given(batches, batches, batches, st.lists(some_filter, max_size=4), some_options, st.data())
-def test_rows_with_filters_pushed_are_those_without_now_and_when_the_plan_runs_again(
+def test_pushed_filters_do_not_change_the_rows_even_when_the_plan_runs_again(
     first, second, later, filters, given_options, data
 ):
     cluster = InMemoryCluster()
@@ -153,7 +153,7 @@ real_filter = st.one_of(
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(real_filter, max_size=3), st.sampled_from([{}, {"minPartitions": 7}, {"maxRecordsPerPartition": 11}]))
-def test_of_a_real_log_the_rows_are_the_same_and_what_is_skipped_is_counted(log, filters, given_options):
+def test_with_a_real_log_rows_are_equal_and_skipped_bytes_are_counted(log, filters, given_options):
     options = read_options(**given_options)
     plan = plan_pruned(log, options, filters)
     tasks = list(itertools.chain.from_iterable(plan.tasks))
@@ -190,14 +190,14 @@ def test_each_kind_of_filter_skips_bytes(log, filters, at_least):
 @pytest.mark.parametrize(
     "filters", [[], [a_filter("timestamp", "<", 500_000)], [a_filter("offset", ">=", 0)], [a_filter("offset", "<>", 3)]]
 )
-def test_a_filter_that_excludes_nothing_for_sure_skips_nothing(log, filters):
+def test_a_filter_that_excludes_nothing_skips_nothing(log, filters):
     plan = plan_pruned(log, read_options(), filters)
     assert plan.report.bytes_skipped == 0
     assert [task[0].from_offset for task in plan.tasks] == [EARLIEST, EARLIEST]
     assert [task[-1].until_offset for task in plan.tasks] == [LATEST, LATEST]
 
 
-def test_the_report_is_one_line(log):
+def test_the_pruning_report_is_one_line(log):
     report = plan_pruned(log, read_options(), [a_filter("partition", "=", 0), a_filter("key", "=", b"secret")]).report
     assert str(report) == (
         f"topic=t bytes_total={report.bytes_total} bytes_skipped={report.bytes_skipped}"
@@ -205,13 +205,13 @@ def test_the_report_is_one_line(log):
     )
 
 
-def test_a_partition_is_one_task_however_many_ranges_are_left_of_it(log):
+def test_a_partition_is_one_task_regardless_of_its_remaining_ranges(log):
     plan = plan_pruned(log, read_options(), [a_filter("offset", "in", *range(0, 60, 4))])
     assert [len(task) for task in plan.tasks] == [15, 15]
     assert {one.topic_partition.partition for one in plan.tasks[0]} == {0}
 
 
-def test_min_partitions_share_out_what_is_left(log):
+def test_min_partitions_divide_the_remaining_ranges(log):
     whole = plan_pruned(log, read_options(minPartitions=8), [a_filter("partition", "=", 1)])
     assert len(whole.tasks) >= 8
     several = plan_pruned(log, read_options(minPartitions=4), [a_filter("offset", "in", *range(0, 60, 2))])
@@ -220,12 +220,12 @@ def test_min_partitions_share_out_what_is_left(log):
     assert len(few.tasks) == 4
 
 
-def test_max_records_bound_a_task(log):
+def test_max_records_per_partition_bounds_a_task(log):
     plan = plan_pruned(log, read_options(maxRecordsPerPartition=10), [a_filter("offset", "in", *range(0, 60, 2))])
     assert [len(task) for task in plan.tasks] == [10, 10, 10] * 2
 
 
-def test_a_small_range_asks_for_its_own_bytes_only(log):
+def test_a_small_range_fetches_only_its_own_bytes(log):
     [first, *_], _ = plan_pruned(log, read_options(), [a_filter("offset", "in", 3, 40)]).tasks
     assert first.size_bytes == log.bytes_between(TopicPartition("t", 0), 3, 4) < 300
 
@@ -237,7 +237,7 @@ def planned_on_three_batches(cluster, *filters, **given_options):
     return options, pruned(cluster, options, filters)
 
 
-def test_records_that_retention_took_before_the_task_ran_are_not_missed():
+def test_records_deleted_by_retention_before_the_task_ran_are_not_a_loss():
     cluster = InMemoryCluster()
     options, planned = planned_on_three_batches(cluster, a_filter("key", "=", b"a"))
     assert [(one.from_offset, one.until_offset) for one in planned] == [(EARLIEST, 3), (6, LATEST)]
@@ -245,7 +245,7 @@ def test_records_that_retention_took_before_the_task_ran_are_not_missed():
     assert [row["offset"] for row in rows_of(cluster, planned, options)] == [7, 8]
 
 
-def test_records_that_were_gone_from_an_offset_that_was_asked_for_are_missed():
+def test_records_missing_from_a_requested_offset_are_a_loss():
     cluster = InMemoryCluster()
     given_options = {"startingOffsets": '{"t":{"0":1}}'}
     options, planned = planned_on_three_batches(cluster, a_filter("timestamp", ">=", 3_000), **given_options)
@@ -255,7 +255,7 @@ def test_records_that_were_gone_from_an_offset_that_was_asked_for_are_missed():
 
 
 @pytest.mark.parametrize("one", [a_filter("timestamp", ">=", 9_000), a_filter("key", "=", b"a")])
-def test_an_offset_below_the_log_start_is_missed_though_filters_are_pushed(one):
+def test_an_offset_below_the_log_start_is_a_loss_even_with_pushed_filters(one):
     cluster = InMemoryCluster()
     cluster.create_topic("t")
     a_log(cluster, [[(b"a", 1)] * 3, [(b"b", 2)] * 3, [(b"a", 3)] * 3])
@@ -265,7 +265,7 @@ def test_an_offset_below_the_log_start_is_missed_though_filters_are_pushed(one):
         rows_of(cluster, pruned(cluster, options, [one]), options)
 
 
-def test_damage_fails_who_reads_it_and_no_plan(tmp_path):
+def test_a_corrupt_batch_fails_its_task_and_not_the_planning(tmp_path):
     with EmbeddedCluster(tmp_path / "log", create=True) as cluster:
         cluster._maintenance.stop()
         cluster.create_topic("t", configs={"internal.segment.bytes": "300", "retention.ms": "-1"})
@@ -283,7 +283,7 @@ def test_damage_fails_who_reads_it_and_no_plan(tmp_path):
         assert [row["offset"] for row in rows_of(cluster, by_key, options) if row["key"] == b"11"] == [22, 23]
 
 
-def test_without_a_filter_the_tasks_are_those_of_a_plan_without_filters():
+def test_without_filters_the_pruned_plan_equals_the_plain_one():
     cluster = InMemoryCluster()
     cluster.create_topic("t", partition_count=3)
     a_log(cluster, [[(b"a", 1)] * 5])

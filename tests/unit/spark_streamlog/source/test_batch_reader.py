@@ -35,7 +35,7 @@ def has_push_filters(reader):
     return getattr(reader.pushFilters, "__func__", None) is not DataSourceReader.pushFilters
 
 
-def test_a_reader_with_filters_reads_less_and_hands_all_filters_back(path):
+def test_a_reader_with_filters_reads_less_and_returns_all_filters_to_spark(path):
     reader = FilteringBatchReader(read_options(path=path))
     filters = [EqualTo(("partition",), 1), IsNotNull(("partition",))]
     assert list(reader.pushFilters(filters)) == filters
@@ -52,7 +52,7 @@ def test_without_filters_both_readers_read_everything(path):
     assert rows_of(reader) == expected
 
 
-def test_a_query_is_one_line_in_the_log(path, caplog):
+def test_a_query_logs_one_line(path, caplog):
     reader = FilteringBatchReader(read_options(path=path))
     reader.pushFilters([EqualTo(("partition",), 1)])
     with caplog.at_level(logging.INFO, "spark_streamlog"):
@@ -61,12 +61,12 @@ def test_a_query_is_one_line_in_the_log(path, caplog):
     assert "topic=t bytes_total=" in caplog.text
 
 
-def test_a_partition_without_a_value_has_no_rows(path):
+def test_an_empty_input_partition_has_no_rows(path):
     assert list(StreamlogBatchReader(read_options(path=path)).read(types.SimpleNamespace(value=None))) == []
 
 
 @pytest.mark.parametrize("wish", ["auto", "always", "never"])
-def test_only_where_spark_pushes_filters_down_a_reader_takes_them(monkeypatch, wish):
+def test_a_reader_accepts_filters_only_in_the_process_that_pushes_them(monkeypatch, wish):
     # plan_data_source_read refuses a reader that has pushFilters while the setting is off.
     options = read_options(pushFilters=wish)
     assert not has_push_filters(batch_reader_for(options))
@@ -77,7 +77,7 @@ def test_only_where_spark_pushes_filters_down_a_reader_takes_them(monkeypatch, w
         assert has_push_filters(batch_reader_for(options)) == expected
 
 
-def test_a_query_whose_filters_narrow_nothing_says_why(monkeypatch, caplog):
+def test_a_query_whose_filters_are_not_used_logs_why(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, PUSHING_PROCESS, types.ModuleType(PUSHING_PROCESS))
     monkeypatch.setattr(batch_reader, "keeps_plans_apart", lambda: False)
     with caplog.at_level(logging.INFO, "spark_streamlog"):
@@ -85,7 +85,7 @@ def test_a_query_whose_filters_narrow_nothing_says_why(monkeypatch, caplog):
     assert "pushFilters is never and Spark does not keep the plans of one DataFrame apart" in caplog.text
 
 
-def test_where_spark_collects_logs_the_line_is_not_left_out(monkeypatch, path):
+def test_the_line_is_logged_even_where_spark_captures_the_logs(monkeypatch, path):
     logger = logging.getLogger("spark_streamlog")
     before = logger.level
     try:

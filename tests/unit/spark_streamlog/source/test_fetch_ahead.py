@@ -31,7 +31,7 @@ def log():
     log.may_answer.set()
 
 
-def test_what_was_begun_runs_while_its_caller_goes_on(log):
+def test_a_fetch_runs_while_its_caller_continues(log):
     ahead = FetchAhead(log.fetch)
     ahead.begin(7)
     assert log.was_asked.wait(SECONDS)
@@ -41,13 +41,13 @@ def test_what_was_begun_runs_while_its_caller_goes_on(log):
     assert (offset, thread is threading.current_thread(), thread.daemon) == (7, False, True)
 
 
-def test_without_a_beginning_it_is_fetched_when_it_is_taken(log):
+def test_without_a_begun_fetch_take_fetches(log):
     log.may_answer.set()
     assert FetchAhead(log.fetch).take(3) == "records at 3"
     assert log.asked == [(3, threading.current_thread())]
 
 
-def test_an_answer_is_taken_once(log):
+def test_an_answer_is_returned_once(log):
     log.may_answer.set()
     ahead = FetchAhead(log.fetch)
     ahead.begin(1)
@@ -55,14 +55,14 @@ def test_an_answer_is_taken_once(log):
     assert [offset for offset, _ in log.asked] == [1, 1]
 
 
-def test_another_offset_than_the_one_begun_is_fetched_anew(log):
+def test_taking_another_offset_fetches_again(log):
     log.may_answer.set()
     ahead = FetchAhead(log.fetch)
     ahead.begin(1)
     assert ahead.take(5) == "records at 5"
 
 
-def test_what_the_fetch_raised_is_raised_where_it_is_taken(log):
+def test_an_error_of_the_fetch_is_raised_by_take(log):
     log.may_answer.set()
     ahead = FetchAhead(log.fetch)
     ahead.begin(-1)
@@ -71,7 +71,7 @@ def test_what_the_fetch_raised_is_raised_where_it_is_taken(log):
     assert ahead.take(2) == "records at 2"
 
 
-def test_what_nobody_takes_holds_nobody_back(log):
+def test_a_fetch_that_is_not_taken_does_not_block_the_process(log):
     ahead = FetchAhead(log.fetch)
     ahead.begin(1)
     assert log.was_asked.wait(SECONDS)

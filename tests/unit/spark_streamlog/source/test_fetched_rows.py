@@ -38,7 +38,7 @@ def add(cluster, *records, compression=CompressionType.NONE):
 
 
 @pytest.mark.parametrize("compression", [CompressionType.NONE, CompressionType.GZIP])
-def test_a_timestamp_that_spark_cannot_hold_is_named_with_its_place(cluster, compression):
+def test_a_timestamp_that_does_not_fit_is_reported_with_topic_partition_and_offset(cluster, compression):
     add(cluster, ("a", 1), ("b", 2))
     add(cluster, ("c", 3), ("d", TOO_LATE_MS), ("e", 4), compression=compression)
     place = r"topic t partition 0 at offset 3 cannot be read: timestamp 9223372036854776 ms at offset 3 is out of"
@@ -48,7 +48,7 @@ def test_a_timestamp_that_spark_cannot_hold_is_named_with_its_place(cluster, com
 
 @pytest.mark.parametrize("compression", [CompressionType.NONE, CompressionType.GZIP])
 @pytest.mark.parametrize("bad", [0, 1, 2])
-def test_skipping_leaves_out_such_records_and_no_other(cluster, caplog, compression, bad):
+def test_skip_mode_skips_only_unreadable_records(cluster, caplog, compression, bad):
     add(cluster, ("a", 1), ("b", 2))
     records = [("c", 3), ("d", 3), ("e", 3)]
     records[bad] = (records[bad][0], -TOO_LATE_MS)
@@ -62,7 +62,7 @@ def test_skipping_leaves_out_such_records_and_no_other(cluster, caplog, compress
     assert f"3 record(s) of topic t partition 0 were skipped, the first at offset {2 + bad}: timestamp -922" in said
 
 
-def test_a_bad_record_outside_of_the_range_is_nobodys_business(cluster):
+def test_an_unreadable_record_outside_of_the_range_is_ignored(cluster):
     add(cluster, ("a", TOO_LATE_MS), ("b", 1), ("c", 2), ("d", TOO_LATE_MS))
     given = {"startingOffsets": '{"t":{"0":1}}', "endingOffsets": '{"t":{"0":3}}'}
     assert batch_values(cluster, **given) == ["b", "c"]
@@ -99,7 +99,7 @@ def read(buffer, until, **given):
 
 @pytest.mark.parametrize("compression", [CompressionType.NONE, CompressionType.GZIP])
 @pytest.mark.parametrize("bad", [0, 1, 2])
-def test_a_batch_whose_bytes_are_not_what_they_should_be_is_skipped_as_a_whole(caplog, compression, bad):
+def test_a_corrupt_batch_is_skipped_as_a_whole(caplog, compression, bad):
     buffer, until = buffer_of(*three_batches(compression))
     position = sum(len(batch) for batch, _ in three_batches(compression)[: bad + 1]) - 1
     buffer = buffer[:position] + bytes([buffer[position] ^ 0x55]) + buffer[position + 1 :]
@@ -111,7 +111,7 @@ def test_a_batch_whose_bytes_are_not_what_they_should_be_is_skipped_as_a_whole(c
     assert "2 record(s) of topic t partition 0 were skipped" in caplog.text
 
 
-def test_a_batch_whose_end_cannot_be_told_is_never_skipped():
+def test_a_batch_with_an_unknown_end_is_never_skipped():
     buffer, until = buffer_of(*three_batches(CompressionType.NONE))
     start = len(three_batches(CompressionType.NONE)[0][0])
     magic = start + 16
@@ -120,7 +120,7 @@ def test_a_batch_whose_end_cannot_be_told_is_never_skipped():
         read(buffer, until, onUnreadableRecord="skip")
 
 
-def test_records_of_aborted_transactions_stay_hidden_behind_a_skipped_record(cluster):
+def test_records_of_aborted_transactions_stay_hidden_after_a_skipped_record(cluster):
     add(cluster, ("a", 1))
     cluster.add("t", "x0", "x1", producer_id=1)
     add(cluster, ("b", TOO_LATE_MS), ("c", 2))
@@ -132,6 +132,6 @@ def test_records_of_aborted_transactions_stay_hidden_behind_a_skipped_record(clu
     assert batch_values(cluster, onUnreadableRecord="skip") == ["a", "c", "e", "y"]
 
 
-def test_the_option_takes_two_words():
+def test_on_unreadable_record_is_fail_or_skip():
     with pytest.raises(ConditionError, match="onUnreadableRecord must be one of fail, skip, not 'null'"):
         read_options(onUnreadableRecord="null")

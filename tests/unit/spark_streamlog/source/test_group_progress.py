@@ -61,7 +61,7 @@ def test_offsets_are_stored_once_each():
     assert one.cluster.fetch_offsets("g")[T0].metadata == ""
 
 
-def test_what_was_deleted_meanwhile_is_left_out():
+def test_deleted_partitions_are_left_out():
     one = Progress()
     one.store(t_0=5, t_9=1, gone_0=7)
     assert one.offsets == at(t_0=5)
@@ -70,7 +70,7 @@ def test_what_was_deleted_meanwhile_is_left_out():
 
 
 @pytest.mark.parametrize("error", [DiskFullError("no space"), OSError("gone")])
-def test_a_failure_is_said_once_and_tried_again_after_a_while(caplog, error):
+def test_a_failure_is_logged_once_and_retried_later(caplog, error):
     one = Progress()
     one.error = error
     with caplog.at_level(logging.WARNING, logger="spark_streamlog"):
@@ -89,7 +89,7 @@ def test_a_failure_is_said_once_and_tried_again_after_a_while(caplog, error):
 # -- pins --
 
 
-def test_a_pin_is_renewed_when_a_third_of_its_lease_is_over():
+def test_a_pin_is_renewed_after_a_third_of_its_lease():
     one = Progress(pinRetention="60s")
     one.store(t_0=5)
     assert one.pin_end_ms == 1_000_000 + TTL_MS
@@ -109,7 +109,7 @@ def test_a_pin_moves_with_the_progress():
     assert (one.offsets, one.pin_end_ms) == (at(t_0=6), 1_000_001 + TTL_MS)
 
 
-def test_a_clock_that_was_set_back_does_not_put_off_a_renewal():
+def test_a_clock_set_back_does_not_delay_a_renewal():
     one = Progress(pinRetention="60s")
     one.store(t_0=5)
     one.now_ms -= 500_000
@@ -117,14 +117,14 @@ def test_a_clock_that_was_set_back_does_not_put_off_a_renewal():
     assert one.pin_end_ms == 500_000 + TTL_MS
 
 
-def test_a_first_pin_that_cannot_be_made_fails_the_query():
+def test_a_first_pin_that_cannot_be_stored_fails_the_query():
     one = Progress(pinRetention="60s")
     one.error = StorageError("the directory is read-only")
     with pytest.raises(ConditionError, match=r"STREAMLOG_PIN_LOST.*group g: the directory is read-only"):
         one.store(t_0=5)
 
 
-def test_a_pin_that_cannot_be_renewed_fails_the_query_when_its_lease_has_ended_and_not_before(caplog):
+def test_a_pin_that_cannot_be_renewed_fails_the_query_when_its_lease_ends(caplog):
     one = Progress(pinRetention="60s")
     one.store(t_0=5)
     one.error = StorageError("no")
@@ -136,7 +136,7 @@ def test_a_pin_that_cannot_be_renewed_fails_the_query_when_its_lease_has_ended_a
         one.store(t_0=6)
 
 
-def test_a_short_lease_is_tried_again_soon():
+def test_a_short_lease_is_retried_soon():
     one = Progress(pinRetention="3s")
     one.store(t_0=5)
     one.error = StorageError("no")

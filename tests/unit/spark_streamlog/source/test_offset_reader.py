@@ -38,27 +38,27 @@ def test_the_assignment_has_the_ids_of_its_topics(cluster):
     assert found.topic_ids == {"t": cluster.describe_topics()["t"].topic_id}
 
 
-def test_a_first_assignment_names_what_is_missing_and_what_is_there(cluster):
+def test_a_first_assignment_names_missing_and_existing_topics(cluster):
     cluster.create_topic("__internal", is_internal=True)
     with pytest.raises(ConditionError, match=r"STREAMLOG_UNKNOWN_TOPICS.*: T\. Existing topics: t\."):
         reader(cluster, subscribe="T,t").first_assignment()
 
 
-def test_many_topics_are_not_all_listed_in_a_refusal(cluster):
+def test_a_refusal_lists_only_some_of_many_topics(cluster):
     for number in range(30):
         cluster.create_topic(f"topic{number:02}")
     with pytest.raises(ConditionError, match="and 11 more"):
         reader(cluster, subscribe="T").first_assignment()
 
 
-def test_words_stay_open_and_timestamps_are_looked_up(cluster):
+def test_earliest_and_latest_stay_unresolved_and_timestamps_are_looked_up(cluster):
     partitions = at(t_0=0, t_1=0).keys()
     limit = GlobalTimestamp(option="endingTimestamp", timestamp_ms=15)
     assert reader(cluster).unresolved(Earliest(), partitions, is_start=True) == at(t_0=EARLIEST, t_1=EARLIEST)
     assert reader(cluster).unresolved(limit, partitions, is_start=False) == at(t_0=1, t_1=LATEST)
 
 
-def test_what_is_relative_to_now_the_end_or_a_group_is_looked_up(cluster):
+def test_starts_relative_to_now_the_end_or_a_group_are_looked_up(cluster):
     partitions = at(t_0=0, t_1=0).keys()
     cluster.commit_offsets("g", {TopicPartition("t", 0): GroupOffset(offset=2)})
 
@@ -71,31 +71,31 @@ def test_what_is_relative_to_now_the_end_or_a_group_is_looked_up(cluster):
     assert starts(CommittedByGroup(group_id="g")) == at(t_0=2, t_1=EARLIEST)
 
 
-def test_words_are_resolved_and_offsets_stay(cluster):
+def test_earliest_and_latest_are_resolved_and_offsets_unchanged(cluster):
     cluster.delete_records(TopicPartition("t", 0), 1)
     assert reader(cluster).resolved(at(t_0=EARLIEST, t_1=LATEST)) == at(t_0=1, t_1=0)
     assert reader(cluster).resolved(at(t_0=LATEST, t_1=77)) == at(t_0=3, t_1=77)
     assert reader(cluster).resolved({}) == {}
 
 
-def test_the_end_is_that_of_the_isolation_level(cluster):
+def test_the_end_depends_on_the_isolation_level(cluster):
     cluster.add("t", "open", producer_id=5)
     assert reader(cluster).resolved(at(t_0=LATEST)) == at(t_0=3)
     assert reader(cluster, kafka__isolation__level="read_uncommitted").resolved(at(t_0=LATEST)) == at(t_0=4)
 
 
-def test_earliest_leaves_out_what_is_gone(cluster):
+def test_earliest_leaves_out_deleted_partitions(cluster):
     assert reader(cluster).earliest(at(t_0=0, t_9=0).keys()) == at(t_0=0)
 
 
-def test_offsets_below_the_known_ones_are_asked_again_as_often_as_the_option_says(cluster):
+def test_offsets_below_the_known_ones_are_requested_again_up_to_num_retries(cluster):
     sleeps = []
     found = reader(cluster, sleeps, fetchOffset__numRetries=4, fetchOffset__retryIntervalMs=250).latest(at(t_0=99))
     assert found.offsets == at(t_0=3, t_1=0)
     assert sleeps == [0.25] * 3
 
 
-def test_a_known_offset_behind_an_open_transaction_is_an_end_that_is_asked_for_once(cluster):
+def test_a_known_offset_after_an_open_transaction_is_requested_once(cluster):
     cluster.add("t", "open", producer_id=5)
     cluster.add("t", "behind")
     sleeps = []
@@ -106,7 +106,7 @@ def test_a_known_offset_behind_an_open_transaction_is_an_end_that_is_asked_for_o
     assert uncommitted.latest(at(t_0=6)).offsets == at(t_0=5, t_1=0)
 
 
-def test_what_cannot_be_measured_weighs_nothing(cluster):
+def test_a_range_that_cannot_be_measured_counts_no_bytes(cluster):
     one = reader(cluster)
     t0, gone = TopicPartition("t", 0), TopicPartition("gone", 0)
     assert one.bytes_between(t0, 0, 3) == cluster.bytes_between(t0, 0, 3) > 0
@@ -115,13 +115,13 @@ def test_what_cannot_be_measured_weighs_nothing(cluster):
     assert one.find_offset_within_bytes(gone, 0, 7, 1) == 7
 
 
-def test_offsets_at_or_above_the_known_ones_are_asked_once(cluster):
+def test_offsets_at_or_above_the_known_ones_are_requested_once(cluster):
     sleeps = []
     reader(cluster, sleeps).latest(at(t_0=3, t_1=0))
     assert sleeps == []
 
 
-def test_a_topic_that_stays_unknown_is_an_error_in_the_end(cluster):
+def test_a_topic_that_stays_unknown_fails_finally(cluster):
     sleeps = []
 
     def ask():

@@ -48,13 +48,13 @@ def test_comparisons_of_numbers_keep_their_operator(pushed, operator):
     assert of(pushed(("partition",), 0)) == [("partition", operator, (0,))]
 
 
-def test_lists_lose_their_nulls():
+def test_lists_are_used_without_their_nulls():
     assert of(In(("partition",), [1, None, 2])) == [("partition", "in", (1, 2))]
     assert of(In(("topic",), ("a", "b"))) == [("topic", "in", ("a", "b"))]
     assert of(In(("offset",), [None])) == [("offset", "in", ())]
 
 
-def test_unequal_is_kept_and_other_negations_are_not():
+def test_unequal_is_used_and_other_negations_are_not():
     assert of(Not(EqualTo(("partition",), 1))) == [("partition", "<>", (1,))]
     for negated in (In(("partition",), [1]), IsNull(("key",)), EqualNullSafe(("partition",), 1)):
         assert of(Not(negated)) == []
@@ -70,11 +70,11 @@ def test_unequal_is_kept_and_other_negations_are_not():
         EqualTo(("timestamp",), datetime(2024, 1, 1)), EqualTo(("headers",), []),
     ],
 )  # fmt: skip
-def test_what_could_be_wrong_is_left_to_spark(pushed):
+def test_uncertain_filters_are_left_to_spark(pushed):
     assert of(pushed) == []
 
 
-def test_a_timestamp_is_microseconds_whatever_its_zone():
+def test_a_timestamp_becomes_microseconds_in_any_zone():
     instant = datetime(2024, 3, 31, 12, 0, 0, 123_456, tzinfo=ZoneInfo("Europe/Berlin"))
     expected = int(instant.replace(microsecond=0).timestamp()) * 10**6 + 123_456
     assert of(GreaterThan(("timestamp",), instant)) == [("timestamp", ">", (expected,))]
@@ -82,7 +82,7 @@ def test_a_timestamp_is_microseconds_whatever_its_zone():
     assert of(LessThan(("timestamp",), early)) == [("timestamp", "<", (-1,))]
 
 
-def test_keys_are_their_bytes():
+def test_binary_keys_are_compared_as_bytes():
     assert of(EqualTo(("key",), b"ab")) == of(EqualTo(("key",), bytearray(b"ab"))) == [("key", "=", (b"ab",))]
     assert of(In(("key",), [b"", None, b"c"])) == [("key", "in", (b"", b"c"))]
     assert of(IsNull(("key",))) == [("key", "is null", ())]
@@ -96,7 +96,7 @@ def test_keys_are_their_bytes():
         (FormatKind.SHORT, -2, b"\xff\xfe"),
     ],
 )  # fmt: skip
-def test_a_typed_key_is_what_kafkas_serializer_makes_of_it(key_format, value, in_the_log):
+def test_a_typed_key_is_serialized_as_by_kafka(key_format, value, in_the_log):
     assert of(EqualTo(("key",), value), key_format) == [("key", "=", (in_the_log,))]
     assert of(In(("key",), [value]), key_format) == [("key", "in", (in_the_log,))]
 
@@ -109,15 +109,15 @@ def test_a_typed_key_is_what_kafkas_serializer_makes_of_it(key_format, value, in
         (FormatKind.AVRO, 1), (FormatKind.PROTOBUF, b""),
     ],
 )  # fmt: skip
-def test_a_typed_key_with_no_or_several_forms_in_the_log_is_left_to_spark(key_format, value):
+def test_a_typed_key_without_a_unique_form_is_left_to_spark(key_format, value):
     assert of(EqualTo(("key",), value), key_format) == []
 
 
-def test_a_typed_key_that_is_null_may_be_one_that_could_not_be_read():
+def test_a_null_typed_key_may_be_a_corrupt_one():
     assert of(IsNull(("key",)), FormatKind.STRING) == []
 
 
-def test_all_filters_of_a_query_are_taken_together():
+def test_all_filters_of_a_query_are_combined():
     pushed = [IsNotNull(("key",)), EqualTo(("key",), b"a"), GreaterThan(("offset",), 3)]
     assert column_filters(pushed, None) == [
         ColumnFilter(column="key", operator="=", values=(b"a",)),
@@ -125,7 +125,7 @@ def test_all_filters_of_a_query_are_taken_together():
     ]
 
 
-def test_the_process_is_told_by_the_module_that_it_runs(monkeypatch):
+def test_the_pushing_process_is_identified_by_its_module(monkeypatch):
     assert not is_pushing_process()
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, PUSHING_PROCESS, types.ModuleType(PUSHING_PROCESS))
@@ -137,7 +137,7 @@ def test_the_process_is_told_by_the_module_that_it_runs(monkeypatch):
     assert is_pushing_process()
 
 
-def test_auto_waits_for_a_spark_that_keeps_plans_apart(monkeypatch):
+def test_auto_needs_a_spark_that_keeps_plans_apart(monkeypatch):
     assert [may_push(wish) for wish in PushFilters] == [keeps_plans_apart(), True, False]
     monkeypatch.setattr(DataSourceReader, "pushLimit", lambda self, limit: False, raising=False)
     assert keeps_plans_apart()

@@ -45,7 +45,7 @@ def fill(cluster, count, per_batch=3):
 
 @pytest.mark.parametrize("compression", CompressionType)
 @pytest.mark.parametrize("window", [(0, 9), (1, 9), (4, 5), (2, 7), (8, 9), (5, 5)])
-def test_a_range_begins_and_ends_in_the_middle_of_batches(cluster, window, compression):
+def test_a_range_can_begin_and_end_inside_batches(cluster, window, compression):
     for first in (0, 3, 6):
         cluster.add("t", *map(str, range(first, first + 3)), compression=compression)
     assert read(cluster, *window) == [str(n) for n in range(*window)]
@@ -56,7 +56,7 @@ def test_ranges_split_anywhere_give_every_record_once(cluster):
     assert batch_values(cluster, maxRecordsPerPartition=3) == [str(n) for n in range(20)]
 
 
-def test_large_batches_are_given_out_in_bounded_pieces(cluster, monkeypatch):
+def test_large_batches_are_returned_in_bounded_pieces(cluster, monkeypatch):
     monkeypatch.setattr(fetched_rows, "MAX_BATCH_ROWS", 4)
     fill(cluster, 30, per_batch=10)
     batches = list(read_range(cluster, planned(cluster, 2, 29), read_options()))
@@ -74,7 +74,7 @@ def test_large_batches_are_given_out_in_bounded_pieces(cluster, monkeypatch):
     ],
     ids=["no data in the whole range", "first offset not data", "last offset not data", "a gap inside"],
 )
-def test_gaps_of_compaction_are_no_loss(cluster, removed, expected):
+def test_gaps_of_compaction_are_not_a_loss(cluster, removed, expected):
     fill(cluster, 9)
     cluster.compact_away("t", *removed)
     assert read(cluster, 0, 9) == expected
@@ -108,14 +108,14 @@ def test_read_committed_ends_below_the_first_open_transaction(cluster):
     assert batch_values(cluster, kafka__isolation__level="read_uncommitted") == ["a", "open", "behind"]
 
 
-def test_a_range_of_markers_and_aborted_records_only_gives_no_rows(cluster):
+def test_a_range_of_markers_and_aborted_records_has_no_rows(cluster):
     cluster.add("t", "x", "y", producer_id=1)
     cluster.write_marker("t", 1, is_commit=False)
     assert batch_values(cluster) == []
     assert batch_values(cluster, minPartitions=3) == []
 
 
-def test_a_range_that_begins_inside_an_aborted_transaction_hides_the_rest_of_it(cluster):
+def test_a_range_that_begins_inside_an_aborted_transaction_hides_its_rest(cluster):
     cluster.add("t", "x0", "x1", producer_id=1)
     cluster.add("t", "x2", producer_id=1)
     cluster.write_marker("t", 1, is_commit=False)
@@ -124,7 +124,7 @@ def test_a_range_that_begins_inside_an_aborted_transaction_hides_the_rest_of_it(
     assert read(cluster, 1, 6) == ["after"]
 
 
-def test_aborted_transactions_are_followed_over_several_fetches(cluster, monkeypatch):
+def test_aborted_transactions_are_tracked_across_fetches(cluster, monkeypatch):
     monkeypatch.setattr(range_reader, "FETCH_BYTES", 1)
     for number in range(5):
         cluster.add("t", f"x{number}", producer_id=1)
@@ -151,7 +151,7 @@ def at_fetch(cluster, number, change):
     return called
 
 
-def test_a_start_below_the_log_start_is_lost_and_with_false_the_rest_is_read(cluster):
+def test_a_start_below_the_log_start_is_a_loss_and_with_false_the_rest_is_read(cluster):
     fill(cluster, 9)
     cluster.delete_records(T0, 6)
     with pytest.raises(ConditionError, match=COULD_NOT_READ + r".*\[2, 6\) of t-0.*contains \[6, 9\)"):
@@ -159,13 +159,13 @@ def test_a_start_below_the_log_start_is_lost_and_with_false_the_rest_is_read(clu
     assert read(cluster, 2, 8, failOnDataLoss=False) == ["6", "7"]
 
 
-def test_a_log_start_inside_a_batch_hides_what_lies_below_it(cluster):
+def test_a_log_start_inside_a_batch_hides_the_records_below_it(cluster):
     fill(cluster, 9)
     cluster.delete_records(T0, 4)
     assert read(cluster, 2, 9, failOnDataLoss=False) == ["4", "5", "6", "7", "8"]
 
 
-def test_a_whole_range_below_the_log_start_gives_nothing_outside_of_it(cluster):
+def test_a_range_below_the_log_start_returns_no_rows_above_it(cluster):
     fill(cluster, 9)
     cluster.delete_records(T0, 6)
     assert read(cluster, 1, 5, failOnDataLoss=False) == []
@@ -173,7 +173,7 @@ def test_a_whole_range_below_the_log_start_gives_nothing_outside_of_it(cluster):
         read(cluster, 1, 5)
 
 
-def test_retention_that_races_the_reader_neither_repeats_nor_invents_rows(cluster, monkeypatch):
+def test_retention_during_the_read_neither_repeats_nor_adds_rows(cluster, monkeypatch):
     monkeypatch.setattr(range_reader, "FETCH_BYTES", 1)
     fill(cluster, 12)
     called = at_fetch(cluster, 2, lambda: cluster.delete_records(T0, 7))
@@ -181,7 +181,7 @@ def test_retention_that_races_the_reader_neither_repeats_nor_invents_rows(cluste
     assert called
 
 
-def test_retention_that_races_the_reader_fails_the_query_by_default(cluster, monkeypatch):
+def test_retention_during_the_read_fails_the_query_by_default(cluster, monkeypatch):
     monkeypatch.setattr(range_reader, "FETCH_BYTES", 1)
     fill(cluster, 12)
     called = at_fetch(cluster, 2, lambda: cluster.delete_records(T0, 7))
@@ -190,7 +190,7 @@ def test_retention_that_races_the_reader_fails_the_query_by_default(cluster, mon
     assert called
 
 
-def test_an_end_that_was_set_too_high_is_not_blamed_on_retention_alone(cluster):
+def test_an_end_above_the_log_mentions_ending_offsets(cluster):
     fill(cluster, 3)
     with pytest.raises(
         ConditionError, match=COULD_NOT_READ + r".*\[3, 9\).*endingOffsets is too high or the log was truncated"
@@ -198,7 +198,7 @@ def test_an_end_that_was_set_too_high_is_not_blamed_on_retention_alone(cluster):
         read(cluster, 0, 9)
 
 
-def test_a_log_cut_below_the_planned_end_is_lost(cluster):
+def test_a_log_truncated_below_the_planned_end_is_a_loss(cluster):
     fill(cluster, 9)
     one = planned(cluster, 0, 9)
     cluster.truncate("t", 6)
@@ -209,7 +209,7 @@ def test_a_log_cut_below_the_planned_end_is_lost(cluster):
     assert values_of(read_range(cluster, one, read_options(failOnDataLoss=False))) == []
 
 
-def test_a_deleted_topic_is_lost(cluster):
+def test_a_deleted_topic_is_a_loss(cluster):
     fill(cluster, 9)
     one = planned(cluster, 0, 9)
     cluster.delete_topic("t")
@@ -219,7 +219,7 @@ def test_a_deleted_topic_is_lost(cluster):
 
 
 @pytest.mark.parametrize("fetch_number", [0, 1, 2])
-def test_rows_of_a_topic_recreated_are_never_given_out_for_the_old_one(cluster, monkeypatch, caplog, fetch_number):
+def test_rows_of_a_recreated_topic_are_never_returned_for_the_old_one(cluster, monkeypatch, caplog, fetch_number):
     monkeypatch.setattr(range_reader, "FETCH_BYTES", 1)
     fill(cluster, 9)
     one = planned(cluster, 0, 9)
@@ -248,7 +248,7 @@ def test_a_corrupt_batch_is_reported_and_not_skipped(cluster):
         read(cluster, 0, 9, failOnDataLoss=False)
 
 
-def test_an_offset_that_stays_out_of_reach_does_not_hang(cluster):
+def test_an_offset_that_stays_out_of_range_does_not_hang(cluster):
     fill(cluster, 9)
     asked = []
 
@@ -262,7 +262,7 @@ def test_an_offset_that_stays_out_of_reach_does_not_hang(cluster):
     assert asked == [0] * (range_reader.FETCH_ATTEMPT_COUNT + 1)
 
 
-def test_at_brokers_the_next_fetch_is_begun_before_the_last_one_is_decoded(cluster, monkeypatch):
+def test_with_brokers_the_next_fetch_starts_before_the_last_one_is_decoded(cluster, monkeypatch):
     monkeypatch.setattr(range_reader, "FETCH_BYTES", 1)  # a batch each
     fill(cluster, 12, per_batch=3)
     fetch, asked = cluster.fetch, []
@@ -281,7 +281,7 @@ def test_at_brokers_the_next_fetch_is_begun_before_the_last_one_is_decoded(clust
 
 
 @pytest.mark.parametrize("is_fatal", [True, False])
-def test_records_that_are_removed_behind_the_fetch_that_is_ahead_are_found_missing(cluster, monkeypatch, is_fatal):
+def test_records_deleted_during_a_fetch_ahead_are_a_loss(cluster, monkeypatch, is_fatal):
     monkeypatch.setattr(range_reader, "FETCH_BYTES", 1)
     fill(cluster, 12, per_batch=3)
     settings = {"kafka.bootstrap.servers": "unused:9092", "subscribe": "t", "failOnDataLoss": str(is_fatal)}

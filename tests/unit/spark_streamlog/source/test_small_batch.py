@@ -33,16 +33,16 @@ def read(cluster, planned, **given):
     return None if batches is None else values_of(batches)
 
 
-def test_a_small_batch_is_read_as_its_tasks_would_read_it(cluster):
+def test_a_small_batch_has_the_same_rows_as_its_tasks(cluster):
     assert read(cluster, plan_of(cluster, (1, 3), (0, 1))) == ["b", "c", "d"]
 
 
-def test_a_batch_of_gaps_only_has_no_rows_and_is_read_all_the_same(cluster):
+def test_a_batch_of_gaps_has_no_rows_and_is_handed_over(cluster):
     cluster.compact_away("t", 0)
     assert read(cluster, plan_of(cluster, (0, 3))) == []
 
 
-def test_the_option_says_what_is_small(cluster):
+def test_the_option_small_batch_offsets_is_the_bound(cluster):
     planned = plan_of(cluster, (0, 3), (0, 2))
     assert read(cluster, planned, smallBatchOffsets=5) == ["a", "b", "c", "d", "e"]
     assert read(cluster, planned, smallBatchOffsets=4) is None
@@ -51,7 +51,7 @@ def test_the_option_says_what_is_small(cluster):
 
 
 @pytest.mark.parametrize("given", [{"minPartitions": 2}, {"maxRecordsPerPartition": 2}])
-def test_a_batch_that_the_user_divides_is_left_to_as_many_tasks(cluster, given):
+def test_a_batch_that_the_options_divide_is_left_to_tasks(cluster, given):
     assert read(cluster, plan_of(cluster, (0, 3), (0, 2)), **given) is None
 
 
@@ -65,7 +65,7 @@ def test_few_records_that_are_large_are_left_to_tasks(cluster, monkeypatch):
 
 
 @pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
-def test_a_topic_recreated_is_left_to_tasks_which_report_it(cluster, fail_on_data_loss):
+def test_a_recreated_topic_is_left_to_tasks_which_report_it(cluster, fail_on_data_loss):
     planned = plan_of(cluster, (0, 3))
     cluster.delete_topic("t")
     assert read(cluster, planned, failOnDataLoss=fail_on_data_loss) is None
@@ -81,13 +81,13 @@ def test_a_loss_is_left_to_tasks_which_report_it(cluster):
     assert read(cluster, planned) is None
 
 
-def test_where_offsets_may_go_back_nothing_is_handed_over_because_spark_knows_rows_by_their_offsets_alone(cluster):
+def test_without_fail_on_data_loss_no_rows_are_handed_over(cluster):
     planned = plan_of(cluster, (0, 3))
     assert read(cluster, planned) == ["a", "b", "c"]
     assert read(cluster, planned, failOnDataLoss="false") is None
 
 
-def test_a_batch_of_many_partitions_is_left_to_tasks_which_read_side_by_side(cluster, monkeypatch):
+def test_a_batch_of_many_partitions_is_left_to_parallel_tasks(cluster, monkeypatch):
     planned = plan_of(cluster, (0, 3))
     monkeypatch.setattr(small_batch, "MAX_RANGES", len(planned))
     assert read(cluster, planned) == ["a", "b", "c"]
@@ -95,7 +95,7 @@ def test_a_batch_of_many_partitions_is_left_to_tasks_which_read_side_by_side(clu
     assert read(cluster, planned) is None
 
 
-def test_what_cannot_be_fetched_is_left_to_tasks(cluster, caplog):
+def test_a_failed_fetch_is_left_to_tasks(cluster, caplog):
     class Faulty:
         def __getattr__(self, name):
             return getattr(cluster, name)
@@ -108,12 +108,12 @@ def test_what_cannot_be_fetched_is_left_to_tasks(cluster, caplog):
     assert "the disk is gone" in caplog.text
 
 
-def test_a_plan_whose_topic_is_not_known_is_left_to_tasks(cluster):
+def test_a_plan_with_an_unknown_topic_is_left_to_tasks(cluster):
     (planned,) = plan_of(cluster, (0, 3))
     assert read(cluster, [dataclasses.replace(planned, topic_id=None)]) is None
 
 
-def test_every_batch_of_a_run_can_be_read_where_it_is_planned(cluster):
+def test_every_batch_of_a_run_can_be_read_by_the_planning_process(cluster):
     run = StreamRun(cluster, startingOffsets="earliest", maxOffsetsPerTrigger=2)
     rows, start = [], run.planner.initial_offset()
     while (end := run.planner.latest_offset(start, max_offsets=2, is_limited=True)) != start:

@@ -29,7 +29,7 @@ def recreate(cluster, *values, topic="t", partition_count=1):
 # -- where a query starts --
 
 
-def test_a_query_reads_from_earliest_and_then_what_is_new(cluster):
+def test_a_query_reads_from_earliest_and_then_new_records(cluster):
     cluster.add("t", "a", "b")
     stream = run(cluster)
     assert stream.run_batch() == ["a", "b"]
@@ -52,7 +52,7 @@ def test_a_query_that_starts_at_latest_records_its_start_in_an_empty_first_batch
     assert stream.run_all() == ["new"]
 
 
-def test_the_first_batch_repeated_after_a_crash_loses_nothing_of_a_query_that_starts_at_latest(cluster):
+def test_a_repeated_first_batch_of_a_query_from_latest_loses_nothing(cluster):
     cluster.add("t", "old")
     _, end = run(cluster, startingOffsets="latest").next_end()
     cluster.add("t", "written while the query was down")
@@ -61,7 +61,7 @@ def test_the_first_batch_repeated_after_a_crash_loses_nothing_of_a_query_that_st
     assert stream.run_all() == ["written while the query was down"]
 
 
-def test_the_first_batch_repeated_after_a_crash_takes_a_new_topic_for_later(cluster):
+def test_a_repeated_first_batch_leaves_a_new_topic_to_the_next_batch(cluster):
     cluster.add("t", "a")
     _, end = run(cluster, subscribePattern=".*").next_end()
     cluster.create_topic("u")
@@ -84,7 +84,7 @@ def test_the_first_batch_repeated_after_a_crash_takes_a_new_topic_for_later(clus
         ({"startingTimestamp": 31, "startingOffsetsByTimestampStrategy": "latest"}, []),
     ],
 )
-def test_kinds_of_start(cluster, given, expected):
+def test_every_kind_of_start_is_resolved(cluster, given, expected):
     cluster.add("t", "a", "b", "c", timestamps_ms=(10, 20, 30))
     stream = run(cluster, **given)
     assert stream.run_all() == expected
@@ -97,7 +97,7 @@ def test_a_start_without_a_matching_timestamp_is_refused(cluster):
         run(cluster, startingTimestamp=31).run_batch()
 
 
-def test_a_start_is_used_once_and_then_the_checkpoint_wins(cluster):
+def test_a_start_is_used_once_and_then_the_checkpoint(cluster):
     cluster.add("t", "a", "b", "c")
     assert run(cluster, at(t_0=2)).run_all() == ["c"]
 
@@ -117,7 +117,7 @@ def test_a_new_query_of_a_topic_that_does_not_exist_is_refused_by_name(cluster):
         run(cluster, subscribe="nope").run_batch()
 
 
-def test_a_pattern_may_find_its_first_topic_later(cluster):
+def test_a_pattern_can_find_its_first_topic_later(cluster):
     stream = run(cluster, subscribePattern="later", startingOffsets="latest")
     assert stream.run_batch() == []
     cluster.create_topic("later")
@@ -140,18 +140,18 @@ def test_the_maximum_per_trigger_is_shared_by_size_and_everything_is_read_once(c
 
 
 @pytest.mark.parametrize("limit", [2**63 - 1, 2**62, 1])
-def test_no_limit_overflows(cluster, limit):
+def test_a_limit_of_64_bits_does_not_overflow(cluster, limit):
     cluster.add("t", "a", "b", "c")
     assert run(cluster, maxOffsetsPerTrigger=limit).run_all() == ["a", "b", "c"]
 
 
-def test_limits_do_not_count_where_spark_asks_for_all(cluster):
+def test_limits_are_ignored_if_spark_requests_all_offsets(cluster):
     cluster.add("t", "a", "b", "c")
     stream = run(cluster, minOffsetsPerTrigger=1, maxOffsetsPerTrigger=1)
     assert stream.run_batch(is_limited=False) == ["a", "b", "c"]
 
 
-def test_the_minimum_holds_batches_back_until_the_delay_has_passed(cluster):
+def test_the_minimum_delays_a_batch_until_the_maximum_delay(cluster):
     cluster.add("t", *map(str, range(16)))
     stream = run(cluster, minOffsetsPerTrigger=15, maxTriggerDelay="5s")
     assert len(stream.run_batch()) == 16, "the first batch always fires"
@@ -166,7 +166,7 @@ def test_the_minimum_holds_batches_back_until_the_delay_has_passed(cluster):
     assert stream.run_batch() == ["few"]
 
 
-def test_the_minimum_is_asked_first_and_then_the_maximum(cluster):
+def test_the_minimum_is_checked_before_the_maximum(cluster):
     cluster.create_partitions("t", 3)
     for partition, count in enumerate([21, 11, 1]):
         cluster.add("t", *["x"] * count, partition=partition)
@@ -179,7 +179,7 @@ def test_the_minimum_is_asked_first_and_then_the_maximum(cluster):
     assert len(stream.run_all()) == 33 + 19 - 19 - len(stream.batches[1])
 
 
-def test_offsets_below_a_log_start_that_moved_do_not_use_up_the_maximum(cluster):
+def test_offsets_below_the_log_start_do_not_count_towards_the_maximum(cluster):
     cluster.add("t", "a")
     stream = run(cluster, maxOffsetsPerTrigger=2, failOnDataLoss=False)
     stream.run_all()
@@ -189,7 +189,7 @@ def test_offsets_below_a_log_start_that_moved_do_not_use_up_the_maximum(cluster)
     assert stream.run_batch() == ["98", "99"]
 
 
-def test_min_partitions_split_the_batches_of_a_stream(cluster):
+def test_min_partitions_splits_the_batches_of_a_stream(cluster):
     cluster.add("t", *map(str, range(10)))
     stream = run(cluster, minPartitions=4)
     start, end = stream.next_end()
@@ -205,7 +205,7 @@ def test_planning_an_empty_range_changes_nothing(cluster):
     assert stream.run_all() == ["a"]
 
 
-def test_what_is_there_is_reported_whatever_the_limit(cluster):
+def test_the_reported_latest_offset_ignores_the_limit(cluster):
     cluster.add("t", "a", "b", "c")
     stream = run(cluster, maxOffsetsPerTrigger=1)
     assert stream.planner.reported_latest_offset() is None
@@ -216,7 +216,7 @@ def test_what_is_there_is_reported_whatever_the_limit(cluster):
 # -- partitions that come --
 
 
-def test_a_partition_that_appears_is_read_from_its_start(cluster):
+def test_an_added_partition_is_read_from_its_start(cluster):
     cluster.add("t", "a")
     stream = run(cluster, startingOffsets="latest")
     stream.run_all()
@@ -225,7 +225,7 @@ def test_a_partition_that_appears_is_read_from_its_start(cluster):
     assert stream.run_all() == ["b"]
 
 
-def test_topic_level_offsets_tolerate_a_topic_that_appears_later(cluster):
+def test_offsets_by_topic_accept_a_topic_that_appears_later(cluster):
     cluster.add("t", "a")
     stream = run(cluster, subscribePattern=".*", startingOffsets='{"t":"earliest"}')
     assert stream.run_all() == ["a"]
@@ -234,7 +234,7 @@ def test_topic_level_offsets_tolerate_a_topic_that_appears_later(cluster):
     assert stream.run_all() == ["b"]
 
 
-def test_a_new_partition_that_does_not_start_at_zero_has_lost_records(cluster):
+def test_an_added_partition_that_does_not_start_at_zero_is_a_loss(cluster):
     stream = run(cluster, failOnDataLoss=True)
     stream.run_all()
     cluster.create_partitions("t", 2)
@@ -266,7 +266,7 @@ def test_a_deleted_topic_among_others_is_a_loss_and_with_false_the_others_are_re
 
 
 @pytest.mark.parametrize("narrowed", [{"subscribe": "t"}, {"subscribePattern": "^t"}, {"assign": '{"t":[0]}'}], ids=str)
-def test_a_topic_that_is_not_subscribed_to_any_more_is_not_called_deleted(cluster, narrowed):
+def test_a_topic_that_is_no_longer_subscribed_is_not_called_deleted(cluster, narrowed):
     cluster.create_topic("u")
     cluster.add("t", "a")
     cluster.add("u", "b")
@@ -281,7 +281,7 @@ def test_a_topic_that_is_not_subscribed_to_any_more_is_not_called_deleted(cluste
     assert run(cluster, tolerant.committed, **narrowed).run_all() == []
 
 
-def test_no_partition_at_all_is_never_stored(cluster):
+def test_an_offset_without_partitions_is_never_stored(cluster):
     cluster.add("t", "a")
     stream = run(cluster, failOnDataLoss=False)
     stream.run_all()
@@ -293,7 +293,7 @@ def test_no_partition_at_all_is_never_stored(cluster):
     assert stream.run_all() == ["b"]
 
 
-def test_no_partition_at_all_fails_a_query_that_must_not_lose_data(cluster):
+def test_the_loss_of_all_partitions_fails_the_query_by_default(cluster):
     stream = run(cluster)
     stream.run_batch()
     cluster.delete_topic("t")
@@ -301,7 +301,7 @@ def test_no_partition_at_all_fails_a_query_that_must_not_lose_data(cluster):
         stream.run_batch()
 
 
-def test_offsets_that_go_backwards_for_a_moment_are_asked_again(cluster):
+def test_offsets_that_go_backwards_briefly_are_requested_again(cluster):
     cluster.add("t", "a", "b")
     stream = run(cluster)
     stream.run_all()
@@ -337,7 +337,7 @@ def test_an_end_below_the_start_is_a_loss_and_nothing_is_read_twice(cluster):
 # -- topics recreated --
 
 
-def test_a_topic_recreated_while_the_query_runs_is_a_loss(cluster):
+def test_a_topic_recreated_during_the_query_is_a_loss(cluster):
     cluster.add("t", "a")
     stream = run(cluster)
     stream.run_all()
@@ -369,7 +369,7 @@ def test_with_false_a_topic_recreated_is_read_from_its_start_within_the_limits(c
     assert stream.run_batch() == ["new2", "new3"]
 
 
-def test_an_empty_topic_recreated_starts_from_nothing(cluster):
+def test_an_empty_recreated_topic_starts_at_zero(cluster):
     cluster.add("t", "a", "b")
     stream = run(cluster, failOnDataLoss=False)
     stream.run_all()
@@ -379,7 +379,7 @@ def test_an_empty_topic_recreated_starts_from_nothing(cluster):
     assert stream.run_all() == ["new0"]
 
 
-def test_a_topic_recreated_while_its_batch_is_read_gives_nothing_twice(cluster):
+def test_a_topic_recreated_during_a_batch_repeats_no_rows(cluster):
     cluster.add("t", "a", "b")
     stream = run(cluster, failOnDataLoss=False)
     start, end = stream.next_end()
@@ -390,7 +390,7 @@ def test_a_topic_recreated_while_its_batch_is_read_gives_nothing_twice(cluster):
     assert stream.run_all() == ["new0", "new1"]
 
 
-def test_a_topic_recreated_between_runs_is_seen_by_its_end(cluster):
+def test_a_topic_recreated_between_runs_is_detected_by_its_end(cluster):
     cluster.add("t", "a", "b")
     stream = run(cluster)
     stream.run_all()
@@ -402,7 +402,7 @@ def test_a_topic_recreated_between_runs_is_seen_by_its_end(cluster):
 # -- Trigger.AvailableNow --
 
 
-def test_a_run_ends_at_what_was_there_when_it_began(cluster):
+def test_a_run_with_available_now_ends_at_the_offsets_of_its_start(cluster):
     cluster.add("t", *map(str, range(15)))
     stream = run(cluster, available_now=True, maxOffsetsPerTrigger=5)
     cluster.add("t", "late")
@@ -420,14 +420,14 @@ def test_a_run_from_latest_reads_nothing_and_ends(cluster):
     assert run(cluster, stream.committed, available_now=True).run_all() == ["late"]
 
 
-def test_the_minimum_does_not_keep_a_run_from_its_end(cluster):
+def test_the_minimum_does_not_stop_a_run_with_available_now(cluster):
     cluster.add("t", *map(str, range(7)))
     stream = run(cluster, available_now=True, minOffsetsPerTrigger=3, maxOffsetsPerTrigger=3)
     assert len(stream.run_all()) == 7
 
 
 @pytest.mark.parametrize("fail_on_data_loss", [True, False])
-def test_partitions_lost_in_a_run_fail_it(cluster, fail_on_data_loss):
+def test_partitions_lost_during_a_run_with_available_now_fail_it(cluster, fail_on_data_loss):
     cluster.create_partitions("t", 5)
     cluster.add("t", *map(str, range(15)))
     stream = run(cluster, available_now=True, maxOffsetsPerTrigger=5, failOnDataLoss=fail_on_data_loss)
@@ -438,7 +438,7 @@ def test_partitions_lost_in_a_run_fail_it(cluster, fail_on_data_loss):
 
 
 @pytest.mark.parametrize("fail_on_data_loss", [True, False])
-def test_partitions_shrunk_in_a_run_fail_it(cluster, fail_on_data_loss):
+def test_partitions_that_shrink_during_a_run_with_available_now_fail_it(cluster, fail_on_data_loss):
     cluster.add("t", *map(str, range(5)))
     cluster.add("t", *map(str, range(10)))
     stream = run(cluster, available_now=True, maxOffsetsPerTrigger=5, failOnDataLoss=fail_on_data_loss)
@@ -449,7 +449,7 @@ def test_partitions_shrunk_in_a_run_fail_it(cluster, fail_on_data_loss):
 
 
 @pytest.mark.parametrize("fail_on_data_loss", [True, False])
-def test_a_topic_recreated_in_a_run_fails_it(cluster, fail_on_data_loss):
+def test_a_topic_recreated_during_a_run_with_available_now_fails_it(cluster, fail_on_data_loss):
     cluster.add("t", *map(str, range(15)))
     stream = run(cluster, available_now=True, maxOffsetsPerTrigger=5, failOnDataLoss=fail_on_data_loss)
     stream.run_batch()
@@ -458,7 +458,7 @@ def test_a_topic_recreated_in_a_run_fails_it(cluster, fail_on_data_loss):
         stream.run_batch()
 
 
-def test_a_batch_that_an_earlier_run_left_behind_does_not_fail_the_next_one(cluster):
+def test_an_unfinished_batch_of_an_earlier_run_does_not_fail_the_next_run(cluster):
     cluster.add("t", *map(str, range(15)))
     _, end = run(cluster, available_now=True, maxOffsetsPerTrigger=5).next_end()
     cluster.create_partitions("t", 2)
@@ -468,7 +468,7 @@ def test_a_batch_that_an_earlier_run_left_behind_does_not_fail_the_next_one(clus
     assert sorted(stream.run_all()) == sorted([*map(str, range(5, 15)), "b"])
 
 
-def test_a_partition_deleted_before_the_run_is_judged_by_fail_on_data_loss(cluster):
+def test_for_a_partition_deleted_before_the_run_fail_on_data_loss_decides(cluster):
     cluster.create_topic("u")
     cluster.add("t", "a")
     stream = run(cluster, subscribePattern=".*")

@@ -34,7 +34,7 @@ def values(*batches):
     return [f"{number:02}{letter}" for number in batches for letter in "ab"]
 
 
-def test_a_batch_takes_whole_batches_up_to_the_maximum(cluster, batch_bytes):
+def test_a_micro_batch_has_whole_record_batches_up_to_the_maximum(cluster, batch_bytes):
     stream = run(cluster, maxBytesPerTrigger=4 * batch_bytes, assign='{"t":[0]}')
     assert stream.run_batch() == values(0, 1, 2, 3)
     stream = run(cluster, stream.committed, maxBytesPerTrigger=4 * batch_bytes - 1, assign='{"t":[0]}')
@@ -48,14 +48,14 @@ def test_every_maximum_makes_progress_to_the_end(cluster, batch_bytes, maximum):
     assert len(stream.batches) == (22 if maximum in (1, "1b") else 1)
 
 
-def test_partitions_share_by_their_bytes_and_a_small_one_is_not_starved(cluster, batch_bytes):
+def test_partitions_share_in_proportion_to_bytes_and_small_ones_do_not_starve(cluster, batch_bytes):
     stream = run(cluster, maxBytesPerTrigger=4 * batch_bytes)
     assert [stream.run_batch() for _ in range(2)] == [values(0, 1, 2, 90), values(3, 4, 5, 91)]
     stream = run(cluster, maxBytesPerTrigger=1)
     assert [stream.run_batch() for _ in range(4)] == [values(0), values(90), values(1), values(91)]
 
 
-def test_the_maximum_of_offsets_is_asked_first_and_both_hold(cluster, batch_bytes):
+def test_the_maximums_of_offsets_and_of_bytes_both_hold(cluster, batch_bytes):
     stream = run(cluster, maxOffsetsPerTrigger=3, maxBytesPerTrigger=10 * batch_bytes, assign='{"t":[0]}')
     assert stream.run_batch() == ["00a", "00b", "01a"]
     stream = run(cluster, maxOffsetsPerTrigger=30, maxBytesPerTrigger=2 * batch_bytes, assign='{"t":[0]}')
@@ -64,7 +64,7 @@ def test_the_maximum_of_offsets_is_asked_first_and_both_hold(cluster, batch_byte
     assert stream.run_all() == values(*range(2, 20))
 
 
-def test_the_minimum_of_offsets_is_asked_before_the_maximum_of_bytes(cluster, batch_bytes):
+def test_the_minimum_of_offsets_is_checked_before_the_maximum_of_bytes(cluster, batch_bytes):
     stream = run(
         cluster, minOffsetsPerTrigger=39, maxBytesPerTrigger=batch_bytes, maxTriggerDelay="5s", assign='{"t":[0]}'
     )
@@ -81,12 +81,12 @@ def test_a_run_with_available_now_ends(cluster, batch_bytes):
     assert all(len(batch) <= 6 for batch in stream.batches)
 
 
-def test_where_spark_asks_for_all_the_maximum_does_not_count(cluster, batch_bytes):
+def test_the_maximum_is_ignored_if_spark_requests_all_offsets(cluster, batch_bytes):
     stream = run(cluster, maxBytesPerTrigger=1)
     assert len(stream.run_batch(is_limited=False)) == 44
 
 
-def test_gaps_and_markers_at_the_end_are_passed(cluster, batch_bytes):
+def test_gaps_and_markers_at_the_end_are_skipped(cluster, batch_bytes):
     cluster.add("t", "x", producer_id=1)
     cluster.write_marker("t", 1, is_commit=False)
     cluster.compact_away("t", *range(3, 19))
@@ -96,13 +96,13 @@ def test_gaps_and_markers_at_the_end_are_passed(cluster, batch_bytes):
         assert stream.committed == at(t_0=42)
 
 
-def test_records_that_retention_took_use_up_nothing(cluster, batch_bytes):
+def test_deleted_records_do_not_count_towards_the_maximum(cluster, batch_bytes):
     stream = run(cluster, at(t_0=0, t_1=4), maxBytesPerTrigger=2 * batch_bytes, failOnDataLoss=False)
     cluster.delete_records(T0, 30)
     assert stream.run_batch() == values(15, 16)
 
 
-def test_a_topic_that_vanishes_while_it_is_measured_is_left_to_those_who_read_it(cluster, batch_bytes):
+def test_a_topic_deleted_while_it_is_measured_is_left_to_its_tasks(cluster, batch_bytes):
     cluster.create_topic("u")
     cluster.add("u", "a", "b")
     asked = []

@@ -53,7 +53,7 @@ LIMITS = [
 @pytest.mark.parametrize("limits", LIMITS, ids=lambda limits: next(iter(limits), "no limit"))
 @pytest.mark.parametrize("available_now", [False, True])
 @pytest.mark.parametrize("tail", [aborted_tail, committed_tail, compacted_tail, mixed_tail])
-def test_a_tail_without_visible_records_is_passed_and_the_run_ends(cluster, tail, available_now, limits):
+def test_a_run_skips_a_tail_without_visible_records_and_ends(cluster, tail, available_now, limits):
     cluster.add("t", "a")
     tail(cluster)
     end = cluster.bounds(next(iter(at(t_0=0)))).log_end_offset
@@ -65,14 +65,14 @@ def test_a_tail_without_visible_records_is_passed_and_the_run_ends(cluster, tail
     assert run(cluster, stream.committed, available_now=available_now, **limits).run_all() == ["b"]
 
 
-def test_a_topic_of_nothing_but_aborted_records_gives_nothing_and_ends(cluster):
+def test_a_run_over_only_aborted_records_has_no_rows_and_ends(cluster):
     mixed_tail(cluster)
     assert run(cluster, available_now=True, maxOffsetsPerTrigger=2).run_all() == []
     assert run(cluster, available_now=True, **UNCOMMITTED).run_all() == ["x0", "y0", "x1", "y1", "x2", "y2"]
 
 
 @pytest.mark.parametrize("limits", [{}, {"maxOffsetsPerTrigger": 1}, {"maxBytesPerTrigger": 1}])
-def test_an_open_transaction_holds_a_committed_run_back_and_no_other(cluster, limits):
+def test_an_open_transaction_blocks_only_read_committed_runs(cluster, limits):
     cluster.add("t", "a")
     cluster.add("t", "open", producer_id=1)
     cluster.add("t", "b")
@@ -94,7 +94,7 @@ def test_a_transaction_that_aborts_after_the_run_began_is_left_to_the_next_run(c
 
 
 @pytest.mark.parametrize("limit", range(1, 12))
-def test_batches_that_end_anywhere_inside_transactions_show_each_visible_record_once(cluster, limit):
+def test_batches_that_end_inside_transactions_return_each_visible_record_once(cluster, limit):
     for number in range(4):
         cluster.add("t", f"c{number}", f"d{number}", producer_id=1)
         cluster.add("t", f"x{number}", f"y{number}", producer_id=2)

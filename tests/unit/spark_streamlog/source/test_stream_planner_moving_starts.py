@@ -41,7 +41,7 @@ def numbers(*bounds):
 
 
 @pytest.mark.parametrize(("start", "first"), [("-4s", 5), ("latest-3", 7), ("group:g", 7), ("latest", 10)])
-def test_a_query_reads_from_its_start_on_after_an_empty_first_batch(cluster, start, first):
+def test_a_query_reads_from_its_start_after_an_empty_first_batch(cluster, start, first):
     stream = run(cluster, startingOffsets=start)
     assert stream.next_end() == (at(t_0=first), at(t_0=first))
     stream = run(cluster, startingOffsets=start)
@@ -73,7 +73,7 @@ def test_a_repeated_first_batch_stays_empty_when_the_start_moves_back(cluster, s
     assert stream.run_all() == numbers(end[T0], 10)
 
 
-def test_a_log_cut_below_the_start_before_the_first_batch_is_repeated_is_a_loss_of_the_next_one(cluster):
+def test_a_log_truncated_before_a_repeated_first_batch_is_a_loss_in_the_next_batch(cluster):
     _, end = run(cluster, startingOffsets="latest").next_end()
     cluster.truncate("t", 6)
     stream = run(cluster, startingOffsets="latest")
@@ -83,11 +83,11 @@ def test_a_log_cut_below_the_start_before_the_first_batch_is_repeated_is_a_loss_
 
 
 @pytest.mark.parametrize("start", MOVING)
-def test_a_checkpoint_wins_over_the_start(cluster, start):
+def test_a_checkpoint_takes_precedence_over_the_start(cluster, start):
     assert run(cluster, at(t_0=2), startingOffsets=start).run_all() == numbers(2, 10)
 
 
-def test_a_start_is_asked_once_in_a_run(cluster):
+def test_a_start_is_resolved_once_in_a_run(cluster):
     stream = run(cluster, startingOffsets="-4s")
     began, _ = stream.next_end()
     stream.now_ms += 3_000
@@ -101,7 +101,7 @@ def test_a_run_with_available_now_reads_from_a_moving_start_to_its_end(cluster, 
     assert stream.run_all() == numbers(first, 10)
 
 
-def test_a_partition_that_appears_while_the_query_runs_is_read_from_its_start(cluster):
+def test_a_partition_added_during_the_query_is_read_from_its_start(cluster):
     stream = run(cluster, startingOffsets="latest-3")
     assert stream.run_all() == numbers(7, 10)
     cluster.create_partitions("t", 2)
@@ -109,7 +109,7 @@ def test_a_partition_that_appears_while_the_query_runs_is_read_from_its_start(cl
     assert stream.run_all() == list("abcde")
 
 
-def test_a_restart_that_now_reads_committed_waits_behind_an_open_transaction_and_loses_nothing(cluster):
+def test_a_restart_with_read_committed_waits_for_an_open_transaction_and_loses_nothing(cluster):
     cluster.add("t", "open", producer_id=1)
     cluster.add("t", "behind")
     uncommitted = run(cluster, startingOffsets="latest-1", kafka__isolation__level="read_uncommitted")

@@ -33,7 +33,7 @@ def pinned_until(cluster):
     return pinned_until_ms(cluster.fetch_offsets("g")[T0].metadata)
 
 
-def test_the_start_is_stored_before_the_first_batch_and_each_end_when_spark_asks_for_the_next(cluster):
+def test_the_start_is_stored_first_and_each_end_with_the_next_request(cluster):
     stream = run(cluster, maxOffsetsPerTrigger=2)
     start, _ = stream.next_end()
     assert committed(cluster) == start == at(t_0=0)
@@ -46,14 +46,14 @@ def test_the_start_is_stored_before_the_first_batch_and_each_end_when_spark_asks
     assert committed(cluster) == at(t_0=3)
 
 
-def test_sparks_own_commit_repeats_what_is_known(cluster):
+def test_sparks_commit_stores_nothing_new(cluster):
     stream = run(cluster)
     stream.run_all()
     cluster.before_commit_offsets = lambda: pytest.fail("nothing new")
     stream.planner.commit(at(t_0=3))
 
 
-def test_a_commit_that_was_not_known_before_counts(cluster):
+def test_a_commit_with_new_offsets_is_stored(cluster):
     stream = run(cluster)
     stream.next_end()
     stream.planner.commit(at(t_0=2))
@@ -65,7 +65,7 @@ def test_a_query_without_a_group_stores_nothing(cluster):
     assert cluster.list_groups() == ("other", "streamlog-topics-other")
 
 
-def test_a_batch_that_an_earlier_run_left_behind_is_stored_from_its_start_and_then_its_end(cluster):
+def test_an_unfinished_batch_of_an_earlier_run_is_stored_at_its_start_then_its_end(cluster):
     stream = run(cluster, at(t_0=1), pinRetention="60s")
     start, end = at(t_0=1), at(t_0=3)
     stream.planner.plan(start, end)
@@ -83,14 +83,14 @@ def test_a_repeated_first_batch_whose_start_has_moved_is_not_stored_beyond_its_e
     assert committed(cluster) == end == at(t_0=3)
 
 
-def test_a_query_may_go_on_from_the_group_that_it_reports_to(cluster):
+def test_a_query_can_start_from_the_group_that_stores_its_progress(cluster):
     cluster.commit_offsets("g", {T0: GroupOffset(offset=1)})
     stream = run(cluster, startingOffsets="group:g")
     assert stream.run_all() == ["b", "c"]
     assert committed(cluster) == at(t_0=3)
 
 
-def test_a_partition_that_appears_is_pinned_at_its_start_also_while_the_query_waits_for_more(cluster):
+def test_an_added_partition_is_pinned_at_its_start_even_while_the_query_waits(cluster):
     stream = run(cluster, pinRetention="60s", minOffsetsPerTrigger=10)
     stream.run_all()
     cluster.create_partitions("t", 2)
@@ -99,7 +99,7 @@ def test_a_partition_that_appears_is_pinned_at_its_start_also_while_the_query_wa
     assert committed(cluster) == at(t_0=3, t_1=0)
 
 
-def test_a_topic_recreated_is_stored_from_its_own_start(cluster):
+def test_a_recreated_topic_is_stored_from_its_own_start(cluster):
     stream = run(cluster, failOnDataLoss=False)
     stream.run_all()
     cluster.delete_topic("t")
@@ -113,7 +113,7 @@ def test_a_topic_recreated_is_stored_from_its_own_start(cluster):
     assert committed(cluster) == at(t_0=1)
 
 
-def test_an_idle_query_keeps_its_pin(cluster):
+def test_an_idle_query_renews_its_pin(cluster):
     stream = run(cluster, pinRetention="60s")
     stream.run_all()
     for _ in range(20):
@@ -133,7 +133,7 @@ def test_progress_that_cannot_be_stored_does_not_stop_the_query(cluster):
         run(cluster, pinRetention="60s").run_all()
 
 
-def test_a_topic_deleted_under_a_pin_is_judged_as_a_loss_and_not_as_a_lost_pin(cluster):
+def test_a_topic_deleted_under_a_pin_is_a_loss_and_not_a_lost_pin(cluster):
     cluster.create_topic("u")
     cluster.add("u", "x")
     stream = run(cluster, subscribePattern=".*", pinRetention="60s", failOnDataLoss=False)

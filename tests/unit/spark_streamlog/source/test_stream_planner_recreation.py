@@ -65,7 +65,7 @@ def test_with_false_the_new_topic_is_read_from_its_start(cluster, location, new_
 
 
 @COUNTS
-def test_with_true_it_is_a_loss_at_every_start(cluster, location, new_count):
+def test_with_true_every_start_reports_the_loss(cluster, location, new_count):
     checkpoint = stopped_behind_all(cluster, location, failOnDataLoss=True)
     recreate(cluster, new_count)
     for _ in range(2):
@@ -78,7 +78,7 @@ def test_with_true_it_is_a_loss_at_every_start(cluster, location, new_count):
 
 
 @COUNTS
-def test_a_crash_before_spark_logs_the_first_batch_of_the_new_topic(cluster, location, new_count):
+def test_a_crash_before_spark_logs_the_first_batch_of_the_new_topic_loses_nothing(cluster, location, new_count):
     checkpoint = stopped_behind_all(cluster, location)
     new = recreate(cluster, new_count)
     run(cluster, location, checkpoint).next_end()
@@ -86,7 +86,7 @@ def test_a_crash_before_spark_logs_the_first_batch_of_the_new_topic(cluster, loc
 
 
 @COUNTS
-def test_a_crash_after_spark_has_logged_the_first_batch_of_the_new_topic(cluster, location, new_count):
+def test_a_crash_after_spark_logs_the_first_batch_of_the_new_topic_repeats_nothing(cluster, location, new_count):
     checkpoint = stopped_behind_all(cluster, location)
     new = recreate(cluster, new_count)
     _, end = run(cluster, location, checkpoint).next_end()
@@ -95,7 +95,7 @@ def test_a_crash_after_spark_has_logged_the_first_batch_of_the_new_topic(cluster
 
 
 @COUNTS
-def test_a_batch_that_was_logged_of_the_old_topic_is_lost_and_gives_no_row_of_the_new_one(cluster, location, new_count):
+def test_a_logged_batch_of_the_old_topic_is_lost_and_has_no_row_of_the_new_one(cluster, location, new_count):
     checkpoint = stopped_behind_all(cluster, location)
     cluster.add("t", "logged and not read")
     _, end = run(cluster, location, checkpoint).next_end()
@@ -108,7 +108,7 @@ def test_a_batch_that_was_logged_of_the_old_topic_is_lost_and_gives_no_row_of_th
 
 
 @COUNTS
-def test_a_first_batch_that_was_logged_of_the_old_topic_is_lost(cluster, location, new_count):
+def test_a_logged_first_batch_of_the_old_topic_is_lost(cluster, location, new_count):
     _, end = run(cluster, location).next_end()
     new = recreate(cluster, new_count)
     stream = run(cluster, location)
@@ -127,7 +127,7 @@ def test_a_topic_recreated_twice_is_read_from_the_start_of_the_last_one(cluster,
     assert stream.run_all() == new
 
 
-def test_recreated_again_and_again_each_life_is_read_once(cluster, location):
+def test_a_topic_recreated_repeatedly_is_read_once_each_time(cluster, location):
     checkpoint = stopped_behind_all(cluster, location)
     for count in (3, 3, 1, 4, 3):
         new = recreate(cluster, count)
@@ -153,27 +153,27 @@ def test_of_several_topics_only_the_recreated_one_is_read_from_its_start(cluster
     assert stream.committed == at(t_0=4, t_1=1, u_0=2)
 
 
-def test_a_topic_that_the_query_subscribes_to_later_takes_nothing_away_from_what_is_known(cluster, location):
+def test_a_topic_subscribed_later_does_not_hide_the_known_ids(cluster, location):
     checkpoint = stopped_behind_all(cluster, location)
     cluster.create_topic("u")
     new = recreate(cluster, 4)
     assert run(cluster, location, checkpoint, subscribe="t,u").run_all() == new
 
 
-def test_a_checkpoint_set_back_to_an_older_batch_is_known_too(cluster, location):
+def test_a_checkpoint_set_back_to_an_older_batch_is_also_known(cluster, location):
     stream = run(cluster, location, maxOffsetsPerTrigger=1)
     stream.run_all()
     new = recreate(cluster, 5)
     assert run(cluster, location, at(t_0=2)).run_all() == new
 
 
-def test_a_run_with_available_now_finds_it(cluster, location):
+def test_a_run_with_available_now_detects_it(cluster, location):
     checkpoint = stopped_behind_all(cluster, location)
     new = recreate(cluster, 5)
     assert run(cluster, location, checkpoint, available_now=True).run_all() == new
 
 
-def test_a_log_cut_while_the_query_is_down_gives_nothing_twice(cluster, location):
+def test_a_log_truncated_while_the_query_is_down_repeats_nothing(cluster, location):
     checkpoint = stopped_behind_all(cluster, location)
     cluster.truncate("t", 0)
     cluster.add("t", "z")
@@ -196,7 +196,7 @@ def test_the_first_restart_with_a_checkpoint_of_an_older_version_learns_the_ids(
 
 @pytest.mark.parametrize("new_count", [0, 1, 2])
 @pytest.mark.parametrize("is_logged", [False, True])
-def test_an_end_below_the_start_is_taken_for_a_recreated_topic(cluster, new_count, is_logged):
+def test_an_end_below_the_start_is_treated_as_a_recreated_topic(cluster, new_count, is_logged):
     checkpoint = stopped_behind_all(cluster, None)
     new = recreate(cluster, new_count)
     with pytest.raises(ConditionError, match="PARTITION_OFFSET_CHANGED"):
@@ -208,7 +208,7 @@ def test_an_end_below_the_start_is_taken_for_a_recreated_topic(cluster, new_coun
 
 
 @pytest.mark.parametrize("is_logged", [False, True])
-def test_what_is_only_assumed_is_not_remembered_as_known(cluster, location, is_logged):
+def test_assumed_ids_are_not_stored_as_known(cluster, location, is_logged):
     checkpoint = stopped_behind_all(cluster, None)
     new = recreate(cluster, 2)
     _, end = run(cluster, location, checkpoint).next_end()
@@ -217,7 +217,7 @@ def test_what_is_only_assumed_is_not_remembered_as_known(cluster, location, is_l
     assert values + stream.run_all() == new
 
 
-def test_without_any_memory_a_topic_that_has_grown_past_the_start_is_read_as_the_same(cluster):
+def test_without_stored_ids_a_recreated_topic_above_the_start_is_not_detected(cluster):
     checkpoint = stopped_behind_all(cluster, None)
     recreate(cluster, 5)
     assert run(cluster, None, checkpoint, failOnDataLoss=True).run_all() == ["new3", "new4"]
@@ -229,7 +229,7 @@ def test_without_any_memory_a_topic_that_has_grown_past_the_start_is_read_as_the
 @pytest.mark.parametrize("pin", [{}, {"pinRetention": "7d"}], ids=["plain", "pinned"])
 @pytest.mark.parametrize("is_logged", [False, True])
 @COUNTS
-def test_of_several_topics_the_group_tells_which_was_recreated(cluster, new_count, is_logged, pin):
+def test_the_group_shows_which_of_several_topics_was_recreated(cluster, new_count, is_logged, pin):
     cluster.create_topic("u")
     cluster.add("u", "u0")
     given = {"subscribe": "t,u", "groupId": "g"} | pin
@@ -282,7 +282,7 @@ def test_a_query_that_went_on_without_its_group_is_not_told_of_a_topic_recreated
     assert run(cluster, None, stream.committed, failOnDataLoss=True, groupId="g").run_all() == ["d"]
 
 
-def test_offsets_of_a_group_that_fell_behind_the_checkpoint_say_nothing(cluster):
+def test_group_offsets_older_than_the_checkpoint_are_ignored(cluster):
     cluster.create_topic("u")
     given = {"subscribe": "t,u", "groupId": "g"}
     checkpoint = stopped_behind_all(cluster, None, **given)

@@ -48,11 +48,11 @@ def a_reader(log, **given):
         ({"maxBytesPerTrigger": "1m", "maxOffsetsPerTrigger": "5"}, ReadMaxRows(5)),
     ],
 )
-def test_the_read_limit_says_whether_the_options_limits_count(log, given, limit):
+def test_the_read_limit_decides_whether_the_options_limits_apply(log, given, limit):
     assert a_reader(log, **given).getDefaultReadLimit() == limit
 
 
-def test_a_micro_batch_from_start_to_commit(log):
+def test_a_micro_batch_runs_from_start_to_commit(log):
     one_batch = log.bytes_between(T0, 0, 1)
     reader = a_reader(log, maxBytesPerTrigger=str(3 * one_batch), groupId="g")
     limit = reader.getDefaultReadLimit()
@@ -70,7 +70,7 @@ def test_a_micro_batch_from_start_to_commit(log):
     assert reader.reportLatestOffset() == {"t": {"0": 4}}
 
 
-def test_the_copies_for_tasks_carry_the_options_only(log):
+def test_copies_for_tasks_contain_only_the_options(log):
     reader = a_reader(log, groupId="g")
     reader.initialOffset()
     copy = pickle.loads(pickle.dumps(reader))
@@ -106,7 +106,7 @@ class PlanningProcess:
         return partitions, pa.ipc.open_stream(answer).read_all().column("value").to_pylist()
 
 
-def test_a_small_batch_goes_to_spark_with_its_plan_and_can_be_read_again_by_a_task(log, monkeypatch):
+def test_a_small_batch_is_sent_with_its_plan_and_can_be_read_again_by_a_task(log, monkeypatch):
     log.create_partitions("t", 2)
     append_values(log, "t", "x", partition=1)
     reader = a_reader(log)
@@ -120,7 +120,7 @@ def test_a_small_batch_goes_to_spark_with_its_plan_and_can_be_read_again_by_a_ta
     assert rows == values, "where the rows are lost, a task reads the one partition"
 
 
-def test_a_reader_is_an_ordinary_one_again_after_its_rows_were_taken(log, monkeypatch):
+def test_a_reader_is_an_ordinary_one_again_after_its_rows_are_sent(log, monkeypatch):
     reader = a_reader(log)
     process = PlanningProcess(monkeypatch, reader)
     for _ in range(2):
@@ -130,7 +130,7 @@ def test_a_reader_is_an_ordinary_one_again_after_its_rows_were_taken(log, monkey
         assert not pickle.loads(pickle.dumps(reader))._batches
 
 
-def test_a_batch_that_is_not_small_has_its_tasks_and_no_rows(log, monkeypatch):
+def test_a_large_batch_has_tasks_and_no_rows(log, monkeypatch):
     process = PlanningProcess(monkeypatch, a_reader(log, smallBatchOffsets="1"))
     partitions, values = process.plan({"t": {"0": 0}}, {"t": {"0": 4}})
     assert (len(partitions), values) == (1, None)
@@ -138,5 +138,5 @@ def test_a_batch_that_is_not_small_has_its_tasks_and_no_rows(log, monkeypatch):
     assert values == [b"0"]
 
 
-def test_a_plan_of_nothing_has_no_partitions(log, monkeypatch):
+def test_an_empty_plan_has_no_partitions(log, monkeypatch):
     assert PlanningProcess(monkeypatch, a_reader(log)).plan({"t": {"0": 4}}, {"t": {"0": 4}}) == ([], None)

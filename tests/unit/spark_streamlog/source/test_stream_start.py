@@ -49,11 +49,11 @@ def commit(cluster, group_id, **offsets):
         ("latest-9223372036854775807", at(t_0=0, t_1=0)),
     ],
 )
-def test_where_words_lead(cluster, given, expected):
+def test_earliest_latest_and_relative_starts_are_resolved(cluster, given, expected):
     assert start(cluster, startingOffsets=given).offsets == expected
 
 
-def test_a_count_before_the_end_is_never_below_the_log_start_and_counts_from_the_readable_end(cluster):
+def test_a_count_before_the_end_starts_from_the_readable_end_and_stays_in_the_log(cluster):
     cluster.delete_records(T0, 8)
     assert start(cluster, startingOffsets="latest-3").offsets == at(t_0=8, t_1=0)
     cluster.add("t", *"abcdefgh", producer_id=1)
@@ -66,25 +66,25 @@ def test_a_count_before_the_end_is_never_below_the_log_start_and_counts_from_the
 # -- a group's offsets --
 
 
-def test_a_group_says_where_each_partition_starts(cluster):
+def test_a_groups_offsets_are_the_starts_of_its_partitions(cluster):
     commit(cluster, "g", t_0=4, t_1=1)
     assert start(cluster, startingOffsets="group:g").offsets == at(t_0=4, t_1=1)
 
 
-def test_a_partition_that_the_group_has_no_offset_for_starts_at_earliest_and_that_is_said(cluster, caplog):
+def test_a_partition_without_a_group_offset_starts_at_earliest_with_a_warning(cluster, caplog):
     commit(cluster, "g", t_0=4)
     cluster.delete_records(T1, 1)
     assert start(cluster, startingOffsets="group:g").offsets == at(t_0=4, t_1=1)
     assert "The group g has not committed an offset for t-1: reading starts at earliest there" in caplog.text
 
 
-def test_a_group_that_nobody_knows_is_refused_by_name(cluster):
+def test_an_unknown_group_is_refused_by_name(cluster):
     commit(cluster, "other", t_0=4)
     with pytest.raises(ConditionError, match=r"STREAMLOG_GROUP_WITHOUT_OFFSETS.*group:Other.*t-0, t-1"):
         start(cluster, startingOffsets="group:Other")
 
 
-def test_a_group_that_reads_other_topics_only_is_refused(cluster):
+def test_a_group_that_only_reads_other_topics_is_refused(cluster):
     cluster.create_topic("u")
     commit(cluster, "g", u_0=0)
     with pytest.raises(ConditionError, match="STREAMLOG_GROUP_WITHOUT_OFFSETS"):
@@ -92,7 +92,7 @@ def test_a_group_that_reads_other_topics_only_is_refused(cluster):
 
 
 @pytest.mark.parametrize(("committed", "moved"), [(0, 2), (11, 10)])
-def test_a_groups_offset_out_of_the_log_is_a_loss(cluster, committed, moved):
+def test_a_group_offset_outside_of_the_log_is_a_loss(cluster, committed, moved):
     cluster.delete_records(T0, 2)
     commit(cluster, "g", t_0=committed, t_1=0)
     with pytest.raises(ConditionError, match=rf"START_OFFSET_RESET.*t-0 was to start at offset {committed}"):
@@ -100,7 +100,7 @@ def test_a_groups_offset_out_of_the_log_is_a_loss(cluster, committed, moved):
     assert start(cluster, startingOffsets="group:g", failOnDataLoss=False).offsets == at(t_0=moved, t_1=0)
 
 
-def test_an_offset_behind_an_open_transaction_is_in_the_log_and_no_loss(cluster):
+def test_an_offset_after_an_open_transaction_is_not_a_loss(cluster):
     cluster.add("t", "open", producer_id=1)
     cluster.add("t", "read by a read-uncommitted group")
     commit(cluster, "g", t_0=12, t_1=2)
@@ -131,7 +131,7 @@ def test_a_timestamp_without_a_record_starts_at_an_end_that_moves(cluster):
 # -- Trigger.AvailableNow --
 
 
-def test_a_run_counts_from_the_end_that_was_fixed_when_it_began(cluster):
+def test_a_run_counts_from_the_end_fixed_at_its_start(cluster):
     def change():
         cluster.add("t", *"abc")
         cluster.create_partitions("t", 3)
@@ -142,7 +142,7 @@ def test_a_run_counts_from_the_end_that_was_fixed_when_it_began(cluster):
     assert found.offsets == at(t_0=13, t_1=2, t_2=0)
 
 
-def test_a_run_from_an_instant_does_not_begin_behind_its_end(cluster):
+def test_a_run_from_a_timestamp_does_not_begin_after_its_end(cluster):
     def change():
         cluster.add("t", "now", partition=1, timestamps_ms=(NOW_MS,))
 

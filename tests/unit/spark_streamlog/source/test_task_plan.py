@@ -58,7 +58,7 @@ def everything():
         ({"maxRecordsPerPartition": 2}, 2 * PARTITION_COUNT),
     ],
 )
-def test_small_ranges_share_tasks_unless_the_user_divides_them(cluster, given, expected):
+def test_small_ranges_share_tasks_unless_options_divide_them(cluster, given, expected):
     tasks = batch_tasks(cluster, **given)
     assert len(tasks) == expected
     options = read_options(**given)
@@ -66,7 +66,7 @@ def test_small_ranges_share_tasks_unless_the_user_divides_them(cluster, given, e
     assert sorted(values) == everything()
 
 
-def test_a_stream_shares_tasks_too_and_keeps_the_order_within_a_partition(cluster):
+def test_a_stream_also_shares_tasks_and_keeps_the_order_within_a_partition(cluster):
     stream = StreamRun(cluster, startingOffsets="earliest", maxPartitions=2)
     start, end = stream.next_end()
     tasks = stream.planner.tasks_of(stream.planner.plan(start, end))
@@ -77,7 +77,7 @@ def test_a_stream_shares_tasks_too_and_keeps_the_order_within_a_partition(cluste
         assert [v for v in values if v.startswith(f"{partition}:")] == [f"{partition}:{n}" for n in range(3)]
 
 
-def test_pieces_of_one_partition_in_a_task_are_in_the_order_of_their_offsets(cluster):
+def test_pieces_of_a_partition_in_a_task_are_in_offset_order(cluster):
     tasks = batch_tasks(cluster, minPartitions=80, maxPartitions=80)
     assert sum(len(task) for task in tasks) > PARTITION_COUNT
     for task in tasks:
@@ -85,7 +85,7 @@ def test_pieces_of_one_partition_in_a_task_are_in_the_order_of_their_offsets(clu
         assert places == sorted(places)
 
 
-def test_a_large_range_has_its_task_alone(cluster, monkeypatch):
+def test_a_large_range_has_its_own_task(cluster, monkeypatch):
     monkeypatch.setattr("spark_streamlog.planning.task_packing.TASK_BYTES", 1000)
     for _ in range(40):
         cluster.add("t", "x" * 1000, partition=7)
@@ -94,12 +94,12 @@ def test_a_large_range_has_its_task_alone(cluster, monkeypatch):
     assert len(of_7) == 1
 
 
-def test_with_large_ranges_only_every_range_has_its_task(cluster, monkeypatch):
+def test_with_only_large_ranges_each_has_its_own_task(cluster, monkeypatch):
     monkeypatch.setattr("spark_streamlog.planning.task_packing.TASK_BYTES", 1)
     assert len(batch_tasks(cluster)) == PARTITION_COUNT
 
 
-def test_where_bytes_cannot_be_told_offsets_are_weighed(cluster, monkeypatch):
+def test_without_known_bytes_ranges_are_weighed_by_offsets(cluster, monkeypatch):
     monkeypatch.setattr("spark_streamlog.planning.task_packing.TASK_BYTES", 2 * 3 * 1024)
     brokers = parse_client_settings({"bootstrap.servers": "localhost:1"})
     options = replace(read_options(), target=LogTarget(brokers=brokers))
@@ -108,7 +108,7 @@ def test_where_bytes_cannot_be_told_offsets_are_weighed(cluster, monkeypatch):
     assert len(tasks) == PARTITION_COUNT / 2
 
 
-def test_a_plan_with_filters_shares_tasks_too(cluster):
+def test_a_plan_with_filters_also_shares_tasks(cluster):
     assert len(plan_pruned(cluster, read_options(), []).tasks) == 8
 
 
@@ -121,13 +121,13 @@ def test_a_plan_with_filters_shares_tasks_too(cluster):
     ],
 )
 @pytest.mark.parametrize("kind", [QueryKind.BATCH, QueryKind.STREAM])
-def test_what_cannot_be_kept_is_refused(kind, given, said):
+def test_options_that_cannot_be_combined_are_refused(kind, given, said):
     with pytest.raises(ConditionError, match=said):
         read_options(kind, **given)
 
 
 @pytest.mark.parametrize("kind", [QueryKind.BATCH, QueryKind.STREAM])
-def test_a_wrong_count_is_one_complaint(kind):
+def test_an_invalid_count_is_one_complaint(kind):
     with pytest.raises(ConditionError, match=r"1 option\(s\).*minPartitions must be a whole number"):
         read_options(kind, minPartitions=0)
 
@@ -149,7 +149,7 @@ class SeveralAtOnce(InMemoryCluster):
         }
 
 
-def test_where_one_request_brings_several_ranges_each_is_read_on_from_there(monkeypatch):
+def test_each_range_of_a_shared_request_is_continued_separately(monkeypatch):
     monkeypatch.setattr(range_reader, "SEVERAL_COUNT", 3)
     cluster = SeveralAtOnce()
     cluster.create_topic("t", partition_count=5)

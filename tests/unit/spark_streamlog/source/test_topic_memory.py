@@ -36,7 +36,7 @@ def vector(offset, topic_id, topic="t"):
     return VectorTopics(offsets=at(**{f"{topic}_0": offset}), topic_ids={topic: topic_id})
 
 
-def test_another_process_knows_the_ids_of_each_vector(checkpoint):
+def test_another_process_reads_the_ids_of_each_offset(checkpoint):
     a_memory(checkpoint).remember([vector(3, A), vector(1, B)])
     known = a_memory(f"file:{checkpoint}")
     assert known.ids_at(at(t_0=3)) == {"t": A}
@@ -44,21 +44,21 @@ def test_another_process_knows_the_ids_of_each_vector(checkpoint):
     assert known.ids_at(at(t_0=2)) == {}
 
 
-def test_the_last_word_on_a_vector_counts(checkpoint):
+def test_the_last_ids_stored_for_an_offset_count(checkpoint):
     memory = a_memory(checkpoint)
     memory.remember([vector(3, A)])
     memory.remember([vector(3, B)])
     assert a_memory(checkpoint).ids_at(at(t_0=3)) == {"t": B}
 
 
-def test_as_many_vectors_are_kept_as_a_checkpoint_can_be_set_back_to(checkpoint):
+def test_as_many_offsets_are_kept_as_a_checkpoint_can_be_set_back_to(checkpoint):
     memory = a_memory(checkpoint)
     memory.remember([vector(offset, A) for offset in range(KEPT_VECTORS + 1)])
     assert memory.ids_at(at(t_0=0)) == {}
     assert memory.ids_at(at(t_0=1)) == {"t": A}
 
 
-def test_sources_of_one_query_keep_apart_and_a_wider_subscription_finds_what_was_known(checkpoint):
+def test_sources_of_one_query_are_separate_and_a_wider_subscription_finds_known_ids(checkpoint):
     of_t, of_u = a_memory(checkpoint), a_memory(checkpoint, subscribe="u")
     of_t.remember([vector(3, A)])
     of_u.remember([vector(offset, B, topic="u") for offset in range(KEPT_VECTORS)])
@@ -67,7 +67,7 @@ def test_sources_of_one_query_keep_apart_and_a_wider_subscription_finds_what_was
     assert a_memory(checkpoint, path="/another/log").ids_at(at(t_0=3)) == {}
 
 
-def test_two_processes_that_write_at_once_lose_nothing(checkpoint):
+def test_concurrent_writes_of_two_processes_are_not_lost(checkpoint):
     memories = [a_memory(checkpoint, subscribe=name) for name in "tuvw"]
     threads = [
         threading.Thread(target=lambda m=memory: [m.remember([vector(offset, A)]) for offset in range(20)])
@@ -81,7 +81,7 @@ def test_two_processes_that_write_at_once_lose_nothing(checkpoint):
     assert [len(part["vectors"]) for part in document["sources"].values()] == [20] * 4
 
 
-def test_what_is_stored_already_is_not_written_again(checkpoint):
+def test_ids_that_are_already_stored_are_not_written_again(checkpoint):
     memory = a_memory(checkpoint)
     memory.remember([vector(3, A)])
     before = os.stat(checkpoint / FOLDER / FILE).st_ino
@@ -107,7 +107,7 @@ def test_a_crash_before_the_file_is_replaced_leaves_the_old_one(checkpoint, monk
     assert a_memory(checkpoint).ids_at(at(t_0=5)) == {"t": A}
 
 
-def test_the_file_of_another_query_says_nothing(checkpoint):
+def test_the_file_of_another_query_is_ignored(checkpoint):
     a_memory(checkpoint).remember([vector(3, A)])
     make_checkpoint(checkpoint)
     assert a_memory(checkpoint).ids_at(at(t_0=3)) == {}
@@ -117,7 +117,7 @@ def test_the_file_of_another_query_says_nothing(checkpoint):
     "damaged",
     ["", "{", "[]", '"x"', '{"query":"ID","sources":{"s":{"ids":[{"t":"x"}],"vectors":{"d":0}}}}'],
 )
-def test_a_damaged_file_says_nothing_warns_and_is_replaced(checkpoint, caplog, damaged):
+def test_a_damaged_file_is_ignored_with_a_warning_and_replaced(checkpoint, caplog, damaged):
     query_id = json.loads((checkpoint / "metadata").read_text())["id"]
     (checkpoint / FOLDER).mkdir()
     (checkpoint / FOLDER / FILE).write_text(damaged.replace("ID", query_id))
@@ -128,7 +128,7 @@ def test_a_damaged_file_says_nothing_warns_and_is_replaced(checkpoint, caplog, d
     assert a_memory(checkpoint).ids_at(at(t_0=3)) == {"t": A}
 
 
-def test_a_checkpoint_that_cannot_be_written_is_one_warning(checkpoint, caplog):
+def test_a_checkpoint_that_cannot_be_written_logs_one_warning(checkpoint, caplog):
     (checkpoint / FOLDER).write_text("in the way")
     memory = a_memory(checkpoint)
     for offset in range(3):
@@ -138,25 +138,25 @@ def test_a_checkpoint_that_cannot_be_written_is_one_warning(checkpoint, caplog):
 
 
 @pytest.mark.parametrize("location", ["hdfs://names/checkpoint", "s3a://bucket/checkpoint"])
-def test_a_checkpoint_elsewhere_is_not_used_and_a_warning_says_so(location, caplog):
+def test_a_checkpoint_that_is_not_local_is_not_used_and_logs_a_warning(location, caplog):
     assert a_memory(location) is None
     assert (
         f"checkpointLocation={location}, because it is not a query's checkpoint on a local file system" in caplog.text
     )
 
 
-def test_a_folder_that_is_no_checkpoint_is_not_used(tmp_path, caplog):
+def test_a_directory_that_is_not_a_checkpoint_is_not_used(tmp_path, caplog):
     assert a_memory(tmp_path) is None
     assert "it is not a query's checkpoint" in caplog.text
     assert not os.listdir(tmp_path)
 
 
-def test_a_query_that_is_not_told_its_checkpoint_keeps_nothing(caplog):
+def test_without_the_option_checkpoint_location_nothing_is_stored(caplog):
     assert memory_of(read_options(QueryKind.STREAM)) is None
     assert not caplog.messages
 
 
-def test_a_reader_on_a_directory_finds_a_topic_recreated_since_an_earlier_process(checkpoint, tmp_path):
+def test_a_reader_detects_a_topic_recreated_since_an_earlier_process(checkpoint, tmp_path):
     with open_embedded(tmp_path / "log", create=True) as log:
         log.create_topic("t")
         append_values(log, "t", "a", "b")

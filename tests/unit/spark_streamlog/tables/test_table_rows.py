@@ -34,7 +34,7 @@ def rows(cluster, table, **options):
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-def test_topics_shows_each_topic_with_its_own_settings(cluster):
+def test_topics_has_a_row_per_topic_with_its_settings(cluster):
     found = {row["topic"]: row for row in rows(cluster, MetadataTable.TOPICS)}
     assert (found["a"]["partition_count"], found["b"]["partition_count"]) == (2, 1)
     assert dict(found["a"]["configs"]) == {"retention.ms": "-1"}
@@ -42,7 +42,7 @@ def test_topics_shows_each_topic_with_its_own_settings(cluster):
     assert not found["b"]["is_internal"]
 
 
-def test_segments_shows_every_segment_of_the_topics_asked_for(cluster):
+def test_segments_has_a_row_per_segment_of_the_selected_topics(cluster):
     append_values(cluster, "a", b"x", b"y")
     found = rows(cluster, MetadataTable.SEGMENTS, topics=frozenset({"a"}))
     assert [(r["topic"], r["partition"], r["base_offset"], r["next_offset"]) for r in found] == [
@@ -54,7 +54,7 @@ def test_segments_shows_every_segment_of_the_topics_asked_for(cluster):
     assert found[1]["max_timestamp"] is None
 
 
-def test_batches_shows_each_batch_once_with_its_offsets_and_producer(cluster):
+def test_batches_has_a_row_per_batch_with_offsets_and_producer(cluster):
     append_values(cluster, "a", b"x", b"y")
     append_values(cluster, "a", b"z")
     append_values(cluster, "b", b"other")
@@ -67,7 +67,7 @@ def test_batches_shows_each_batch_once_with_its_offsets_and_producer(cluster):
     assert not any(r["is_control"] or r["is_transactional"] for r in found)
 
 
-def test_batches_begins_at_the_log_start_and_comes_in_pieces(cluster):
+def test_batches_starts_at_the_log_start_and_is_read_in_pieces(cluster):
     for number in range(6):
         append_values(cluster, "a", str(number).encode())
     cluster.delete_records(A0, 4)
@@ -76,7 +76,7 @@ def test_batches_begins_at_the_log_start_and_comes_in_pieces(cluster):
     assert PIECE_ROW_COUNT > 6
 
 
-def test_groups_shows_committed_offsets_and_their_text(cluster):
+def test_groups_has_a_row_per_committed_offset_with_its_metadata(cluster):
     cluster.commit_offsets("g", {A1: GroupOffset(offset=7, metadata="m"), B0: GroupOffset(offset=1)})
     cluster.commit_offsets("h", {B0: GroupOffset(offset=2)})
     found = rows(cluster, MetadataTable.GROUPS)
@@ -90,7 +90,7 @@ def test_groups_shows_committed_offsets_and_their_text(cluster):
     assert [r["group"] for r in only] == ["h"]
 
 
-def test_lag_shows_how_far_each_group_is_behind_in_each_partition(cluster):
+def test_lag_has_a_row_per_group_and_partition(cluster):
     append_values(cluster, "a", b"x", b"y", b"z")
     cluster.commit_offsets("g", {A0: GroupOffset(offset=1)})
     [row] = rows(cluster, MetadataTable.LAG)
@@ -99,7 +99,7 @@ def test_lag_shows_how_far_each_group_is_behind_in_each_partition(cluster):
     assert row["behind_bytes"] > 0
 
 
-def test_a_lag_that_a_partition_does_not_tell_is_null_and_warned_of(caplog):
+def test_an_unknown_lag_is_null_and_logged_as_a_warning(caplog):
     twin = InMemoryCluster()
     twin.create_topic("b")
     twin.commit_offsets("g", {B0: GroupOffset(offset=1)})
@@ -114,7 +114,7 @@ def test_a_lag_that_a_partition_does_not_tell_is_null_and_warned_of(caplog):
     assert "The lag of group g in b-0 is unknown: not for you" in caplog.text
 
 
-def test_transactions_shows_each_transactional_id_with_its_open_partitions(cluster):
+def test_transactions_has_a_row_per_transactional_id_with_open_partitions(cluster):
     producer = init(cluster, "t")
     assert [r["state"] for r in rows(cluster, MetadataTable.TRANSACTIONS)] == ["Empty"]
     cluster.add_partitions_to_transaction(producer, [B0, A1])
@@ -129,13 +129,13 @@ def test_a_table_without_rows_gives_no_batches(cluster):
         assert rows(cluster, table) == []
 
 
-def test_a_topic_that_is_not_there_has_no_rows(cluster):
+def test_a_missing_topic_has_no_rows(cluster):
     assert rows(cluster, MetadataTable.SEGMENTS, topics=frozenset({"nope"})) == []
     gone = TableScan(table=MetadataTable.BATCHES, partition=TopicPartition("nope", 0))
     assert list(read_table(cluster, gone, now_ms=NOW_MS)) == []
 
 
-def test_a_timestamp_beyond_what_a_column_holds_is_shown_as_none():
+def test_a_timestamp_that_does_not_fit_microseconds_is_null():
     twin = InMemoryCluster()
     twin.create_topic("b")
     append_values(twin, "b", b"x", timestamps_ms=[2**62])

@@ -15,7 +15,7 @@ def test_the_ddl_and_the_arrow_schema_name_the_same_columns_in_the_same_order(ta
     assert names == table_arrow_schema(table).names
 
 
-def test_there_are_the_six_tables_that_the_option_names():
+def test_the_option_table_has_six_values():
     assert [table.value for table in MetadataTable] == [
         "topics",
         "segments",

@@ -32,7 +32,7 @@ def another_log_in_place_of(path):
         cluster.create_topic("t")
 
 
-def test_planning_a_write_makes_the_log_that_its_tasks_must_find(target):
+def test_planning_a_write_creates_the_log_that_its_tasks_must_find(target):
     planned = planned_log_to_write(target)
     lines = Path(target.path, "meta.properties").read_text().splitlines()
     properties = dict(line.split("=") for line in lines if "=" in line)
@@ -45,7 +45,7 @@ def test_planning_a_write_makes_the_log_that_its_tasks_must_find(target):
     assert cluster.bounds(TopicPartition("t", 0)).log_end_offset == 1
 
 
-def test_a_task_that_finds_another_log_names_its_host_the_path_and_the_way_out(target):
+def test_a_task_that_finds_another_log_names_host_path_and_remedy(target):
     planned = planned_log_to_write(target)
     another_log_in_place_of(target.path)
     with pytest.raises(ConditionError) as caught:
@@ -58,7 +58,7 @@ def test_a_task_that_finds_another_log_names_its_host_the_path_and_the_way_out(t
 
 
 @pytest.mark.parametrize("what_is_there", ["nothing", "an empty directory", "other files"])
-def test_a_task_makes_no_log_where_it_finds_none(target, what_is_there):
+def test_a_task_that_finds_no_log_creates_none(target, what_is_there):
     planned = planned_log_to_write(target)
     open_planned_log(target, planned)
     shutil.rmtree(target.path)
@@ -72,7 +72,7 @@ def test_a_task_makes_no_log_where_it_finds_none(target, what_is_there):
     assert (os.listdir(target.path) if os.path.exists(target.path) else None) == before
 
 
-def test_a_log_that_vanishes_under_a_task_is_not_made_again_by_its_next_append(target):
+def test_a_log_deleted_under_a_task_is_not_created_again_by_its_next_append(target):
     # The driver's side of the process may make logs, and opened it first.
     open_for_writing(target).create_topic("t")
     cluster = open_planned_log(target, planned_log(target))
@@ -85,7 +85,7 @@ def test_a_log_that_vanishes_under_a_task_is_not_made_again_by_its_next_append(t
     assert not os.path.exists(target.path)
 
 
-def test_of_a_kafka_directory_without_ids_it_is_only_asked_that_a_log_is_there(target):
+def test_a_kafka_directory_without_ids_must_only_exist(target):
     open_for_writing(target).create_topic("t")
     unnamed = PlannedLog(host="driver", log_id="")
     assert "t" in open_planned_log(target, unnamed).describe_topics()
@@ -94,13 +94,13 @@ def test_of_a_kafka_directory_without_ids_it_is_only_asked_that_a_log_is_there(t
         open_planned_log(target, unnamed)
 
 
-def test_brokers_are_the_same_from_everywhere():
+def test_brokers_need_no_check_of_the_log_id():
     target = LogTarget(brokers=parse_client_settings({"bootstrap.servers": "localhost:1"}))
     assert planned_log(target) is planned_log_to_write(target) is None
     open_planned_log(target, None)
 
 
-def test_a_task_of_a_query_reads_no_other_log_than_the_planned_one(target):
+def test_a_task_reads_only_the_planned_log(target):
     cluster = open_for_writing(target)
     cluster.create_topic("t")
     append_values(cluster, "t", "a", "b")

@@ -11,18 +11,18 @@ from pyspark.sql.streaming import python_streaming_source_runner as program
 from spark_streamlog.worker.planning_process import class_in_program, class_that_hands_over
 
 
-def test_the_installed_pyspark_takes_rows_from_the_planning_process():
+def test_the_installed_pyspark_accepts_rows_from_the_planning_process():
     assert class_in_program(program) is _SimpleStreamReaderWrapper, (
         f"PySpark {pyspark.__version__} plans streams in another way: small micro-batches are read by tasks "
         "there, which is right and slow. Look at partitions_func of its python_streaming_source_runner."
     )
 
 
-def test_nothing_is_handed_over_in_any_other_process():
+def test_other_processes_hand_over_no_rows():
     assert class_that_hands_over() is None
 
 
-def test_the_program_is_known_by_its_name(monkeypatch):
+def test_the_program_is_identified_by_its_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", program)
     assert class_that_hands_over() is _SimpleStreamReaderWrapper
 
@@ -59,9 +59,9 @@ class OtherWrapper:
     ],
     ids=lambda changed: ",".join(changed),
 )
-def test_a_program_of_another_shape_gets_no_rows(changed):
+def test_a_changed_program_gets_no_rows(changed):
     assert class_in_program(a_program(**changed)) is None
 
 
-def test_a_program_as_it_is_gets_rows_also_when_copied():
+def test_an_unchanged_copy_of_the_program_gets_rows():
     assert class_in_program(a_program()) is _SimpleStreamReaderWrapper

@@ -37,21 +37,21 @@ class Node:
         Node.gone += 1
 
 
-def test_what_a_worker_has_loaded_is_not_looked_through_after_its_first_task(in_a_task):
+def test_loaded_objects_are_not_scanned_after_the_first_task(in_a_task):
     looked_through = len(gc.get_objects())
     spare_what_is_loaded()
     assert gc.get_freeze_count() > looked_through // 2
     assert len(gc.get_objects()) < looked_through // 2
 
 
-def test_garbage_of_the_first_task_is_collected_before(in_a_task):
+def test_garbage_of_the_first_task_is_collected_before_the_freeze(in_a_task):
     Node.gone = 0
     Node()
     spare_what_is_loaded()
     assert Node.gone == 1
 
 
-def test_garbage_of_later_tasks_is_collected_by_spark_as_ever(in_a_task):
+def test_garbage_of_later_tasks_is_still_collected(in_a_task):
     spare_what_is_loaded()
     spared = gc.get_freeze_count()
     Node.gone = 0
@@ -62,18 +62,18 @@ def test_garbage_of_later_tasks_is_collected_by_spark_as_ever(in_a_task):
     assert Node.gone == 1
 
 
-def test_a_process_that_runs_no_task_is_left_alone():
+def test_a_process_without_tasks_is_not_changed():
     spare_what_is_loaded()
     assert gc.get_freeze_count() == 0
 
 
-def test_a_worker_of_a_single_task_collects_nothing_at_its_end(in_a_task, monkeypatch):
+def test_a_worker_that_is_not_reused_collects_nothing(in_a_task, monkeypatch):
     monkeypatch.delenv("SPARK_REUSE_WORKER")
     spare_what_is_loaded()
     assert gc.get_freeze_count() == 0
 
 
-def test_the_process_that_plans_a_stream_is_spared_once_and_a_program_of_the_users_own_never(monkeypatch):
+def test_the_planning_process_freezes_once_and_a_users_program_never(monkeypatch):
     monkeypatch.setattr(worker_memory, "is_spark_worker", lambda: False)
     spare_what_planning_loaded()
     assert gc.get_freeze_count() == 0

@@ -21,20 +21,20 @@ def option(one, name):
     return one.getsockopt(socket.IPPROTO_TCP, name)
 
 
-def test_a_connection_of_this_process_acknowledges_at_once_and_holds_nothing_back(connection):
+def test_connections_acknowledge_immediately_and_send_without_delay(connection):
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
     assert (option(connection, socket.TCP_QUICKACK), option(connection, socket.TCP_NODELAY)) == (0, 0)
     answer_at_once()
     assert (option(connection, socket.TCP_QUICKACK), option(connection, socket.TCP_NODELAY)) == (1, 1)
 
 
-def test_the_connection_is_as_usable_as_before(connection):
+def test_the_connection_still_works(connection):
     answer_at_once()
     connection.sendall(b"still there")
     assert connection.fileno() >= 0
 
 
-def test_sockets_that_are_not_connected_or_not_tcp_are_passed_over(tmp_path):
+def test_sockets_that_are_not_connected_or_not_tcp_are_ignored(tmp_path):
     with socket.socket() as unconnected, socket.socketpair()[0], socket.socket(type=socket.SOCK_DGRAM) as datagrams:
         answer_at_once()
         assert option(unconnected, socket.TCP_NODELAY) == 0
