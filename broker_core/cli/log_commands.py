@@ -1,4 +1,4 @@
-"""`streamlog log segments | dump | verify | maintain`: inspects and maintains the storage of a log."""
+"""`streamlog log segments | dump | verify | maintain | copy`: inspects, maintains and copies the storage of a log."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from broker_core.cli import copy_command
 from broker_core.cli.batch_dump import read_batch_bytes, write_batch, write_records
 from broker_core.cli.cluster_place import CommandConfig
 from broker_core.cli.error_sentence import UsageError
@@ -47,7 +48,8 @@ from broker_core.storage.verification import Finding
 from broker_core.topic_producer import describe_existing
 
 app = typer.Typer(
-    help="Inspect, verify and maintain the files of a log directory, or the objects of a log on object storage.",
+    help="Inspect, verify and maintain the files of a log directory, or the objects of a log on object storage; copy "
+    "topics from one log to another.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -202,6 +204,9 @@ def maintain(
         show_maintenance(reports)
     if any(report.error is not None for report in reports):
         raise typer.Exit(ERROR)
+
+
+app.command(epilog=copy_command.EXAMPLE)(copy_command.copy)
 
 
 def _stores(path: Path, topic: str | None, only: int | None) -> Iterator[tuple[TopicPartition, ReadablePartition]]:

@@ -29,14 +29,16 @@ class ObjectUrl:
 
 
 @contextmanager
-def open_object_log(url: ObjectUrl, command_config: Path | None, *, create: bool = False) -> Iterator[ObjectCluster]:
+def open_object_log(
+    url: ObjectUrl, command_config: Path | None, *, create: bool = False, maintains: bool = True
+) -> Iterator[ObjectCluster]:
     """The log while the block runs. `command_config` has `object.*` settings; others are ignored with a note."""
     # Imported here, so that --help and a wrong argument are answered at once.
     from broker_core.object_cluster.open_objects import open_objects
 
     given = read_properties(command_config) if command_config is not None else {}
     try:
-        cluster = open_objects(url.text, _object_settings(given, command_config), create=create)
+        cluster = open_objects(url.text, _object_settings(given, command_config), create=create, maintains=maintains)
     except InvalidConfigError as error:
         raise UsageError(error.message) from error
     with cluster:

@@ -36,6 +36,7 @@ from broker_core.embedded.coordinated_methods import CoordinatedMethods
 from broker_core.embedded.lookup_methods import LookupMethods, find_offset
 from broker_core.embedded.maintenance_thread import MaintenanceThread
 from broker_core.embedded.open_log import OpenerServices, OpenLog, OwnLog, open_log
+from broker_core.embedded.placed_methods import PlacedMethods
 from broker_core.embedded.transactions import transactional_writer
 from broker_core.log_directory.directory import DirectoryKind, LogDirectory
 from broker_core.log_directory.fork_guard import watch_for_fork
@@ -77,8 +78,8 @@ def open_embedded(path: str | os.PathLike[str], *, create: bool = False) -> Embe
     return EmbeddedCluster(path, create=create)
 
 
-class EmbeddedCluster(CoordinatedMethods, LookupMethods):
-    """An implementation of `broker_core.cluster.Cluster`, which documents the methods.
+class EmbeddedCluster(CoordinatedMethods, LookupMethods, PlacedMethods):
+    """An implementation of `broker_core.cluster.Cluster`, which documents the methods, and of `PlacedWrites`.
 
     A new topic has `num_partitions` partitions unless `partition_count` is set. `close()` waits for running
     maintenance.

@@ -10,6 +10,8 @@
     │   ├── UnknownPartitionError
     │   ├── InvalidPartitionsError       a partition count that is not positive, or fewer than there are
     │   ├── OffsetOutOfRangeError        below the log start or above the log end
+    │   ├── UnexpectedLogEndError        a copy finds that its target was written to by somebody else
+    │   ├── CopyRefusedError             a topic that can not be copied to this target as asked
     │   ├── RecordTooLargeError          a batch above max.message.bytes, a record above the batch limit
     │   ├── InvalidRecordError           well-formed bytes that the topic refuses (null key when compacted)
     │   │   └── InvalidTimestampError      a timestamp too far from now, or of the wrong type
@@ -132,6 +134,14 @@ class OffsetOutOfRangeError(InvalidRequestError):
     """Fields: `offset`, `log_start_offset`, `log_end_offset`."""
 
     error_code = ErrorCode.offset_out_of_range
+
+
+class UnexpectedLogEndError(InvalidRequestError):
+    """Fields: `partition`, `expected_offset`, `log_end_offset`."""
+
+
+class CopyRefusedError(InvalidRequestError):
+    """Fields: `topic`, and `partition` and `offset` if it is about one."""
 
 
 class RecordTooLargeError(InvalidRequestError):

@@ -8,7 +8,7 @@
 Opening sends no request; the first call does (`image_loader`). Every call looks for new commits first, with one
 request if there are none, except a fetch of known offsets: batches never change.
 
-`broker_core.staged_writes` documents the methods besides `Cluster`.
+`broker_core.staged_writes` and `placed_writes` document the methods besides `Cluster`.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ from broker_core.object_cluster.maintenance_turn import MaintenanceTurn
 from broker_core.object_cluster.object_lookups import ObjectLookups, bounds_of, partition_of
 from broker_core.object_cluster.object_reads import ObjectReads, knows
 from broker_core.object_cluster.object_topics import ObjectTopics
+from broker_core.object_cluster.placed_appends import PlacedAppends
 from broker_core.object_cluster.range_inspection import InspectedRange, RangeInspection
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
 from broker_core.object_cluster.staged_upload import DataUpload, fresh_producer, sealed_pieces
@@ -53,13 +54,14 @@ from broker_core.object_log.commit import MoveLogStart
 from broker_core.object_log.data_range import AppendedRange, DataRange
 from broker_core.object_log.log_image import LogImage
 from broker_core.object_log.object_names import data_path
+from broker_core.placed_writes import PlacedAppend
 from broker_core.record.batch_header import write_placement
 from broker_core.record.batch_reader import iter_headers
 from broker_core.staged_writes import AppVersion, CommitOutcome, FetchPlan, StagedData
 
 
 class ObjectCluster(TransactionsRefused):
-    """`broker_core.cluster.Cluster`, `StagedWrites` and `PlannedReads`. Thread-safe.
+    """`broker_core.cluster.Cluster`, `StagedWrites`, `PlannedReads` and `PlacedWrites`. Thread-safe.
 
     `maintains`: after some of its own commits it does maintenance in a thread.
     """
@@ -73,6 +75,7 @@ class ObjectCluster(TransactionsRefused):
         self._fetcher = BatchFetcher(means)
         self._reads = ObjectReads(means, self._log, self._fetcher)
         self._lookups = ObjectLookups(self._log, self._fetcher, url=means.store.url)
+        self._placed = PlacedAppends(means, self._log)
         self._topics = ObjectTopics(means, self._log, num_partitions=num_partitions)
         self._groups = GroupStore(means, self._log)
         self._maintenance = LogMaintenance(means, self._log, self._fetcher)
@@ -223,6 +226,9 @@ class ObjectCluster(TransactionsRefused):
         return AppendResult(
             base_offset=base_offset, last_offset=next_offset - 1, log_append_time_ms=valid.log_append_time_ms
         )
+
+    def append_placed(self, appends: Sequence[PlacedAppend]) -> None:
+        self._placed.append(appends)
 
     def stage(self) -> DataUpload:
         def find_topic(name: str) -> TopicDescription | None:

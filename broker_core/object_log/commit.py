@@ -18,6 +18,17 @@ class AppendRanges:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SkipOffsets:
+    """The partition, which ends at `from_offset`, ends at `until_offset`: no record is between them. For copies of a
+    log with gaps between its offsets."""
+
+    topic_id: UUID
+    partition: int
+    from_offset: int
+    until_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PutTopic:
     """The new state of a topic: a new one, or one with more partitions or other settings."""
 
@@ -75,7 +86,9 @@ class AdvanceHorizon:
     horizon_ms: int
 
 
-Change = AppendRanges | PutTopic | DeleteTopic | ReplaceRanges | MoveLogStart | PinOffsets | AdvanceHorizon
+Change = (
+    AppendRanges | SkipOffsets | PutTopic | DeleteTopic | ReplaceRanges | MoveLogStart | PinOffsets | AdvanceHorizon
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

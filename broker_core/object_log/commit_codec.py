@@ -26,6 +26,7 @@ from broker_core.object_log.commit import (
     PinOffsets,
     PutTopic,
     ReplaceRanges,
+    SkipOffsets,
 )
 from broker_core.object_log.data_range import AppendedRange, DataRange, PlacedRange
 from broker_core.object_log.json_fields import (
@@ -107,6 +108,14 @@ def _encode_change(change: Change) -> dict[str, Any]:
     match change:
         case AppendRanges():
             return {"kind": "append"} | _encode_appended(change.ranges)
+        case SkipOffsets():
+            return {
+                "kind": "skip",
+                "topic": str(change.topic_id),
+                "partition": change.partition,
+                "from": change.from_offset,
+                "until": change.until_offset,
+            }
         case PutTopic():
             return {
                 "kind": "put_topic",
@@ -226,6 +235,12 @@ def _checked_range(name: str, cells: Sequence[object]) -> DataRange:
 
 _DECODERS: Final[dict[str, Callable[[JsonFields], Change]]] = {
     "append": _decode_appended,
+    "skip": lambda fields: SkipOffsets(
+        topic_id=fields.uuid("topic"),
+        partition=fields.number("partition"),
+        from_offset=fields.number("from"),
+        until_offset=fields.number("until"),
+    ),
     "put_topic": lambda fields: PutTopic(
         name=fields.text("name"),
         topic_id=fields.uuid("id"),

@@ -31,6 +31,7 @@ from broker_core.object_log.commit import (
     PinOffsets,
     PutTopic,
     ReplaceRanges,
+    SkipOffsets,
 )
 from broker_core.object_log.object_names import begun_ms_of, commit_path
 from broker_core.object_log.partition_image import PartitionImage, input_digest
@@ -129,12 +130,15 @@ class LogImage:
         """The base offset of each range that the next commit appends, in order."""
         ends: dict[tuple[UUID, int], int] = {}
         base_offsets = []
-        for one in (one for change in commit.changes if isinstance(change, AppendRanges) for one in change.ranges):
-            place = (one.topic_id, one.partition)
-            partition = self.partition(*place)
-            base_offset = ends.get(place, 0 if partition is None else partition.log_end_offset)
-            base_offsets.append(base_offset)
-            ends[place] = base_offset + one.data.offset_count
+        for change in commit.changes:
+            if isinstance(change, SkipOffsets):
+                ends[(change.topic_id, change.partition)] = change.until_offset
+            for one in change.ranges if isinstance(change, AppendRanges) else ():
+                place = (one.topic_id, one.partition)
+                partition = self.partition(*place)
+                base_offset = ends.get(place, 0 if partition is None else partition.log_end_offset)
+                base_offsets.append(base_offset)
+                ends[place] = base_offset + one.data.offset_count
         return tuple(base_offsets)
 
     # -- the fold --
@@ -164,6 +168,14 @@ class LogImage:
                 for one in change.ranges:
                     self._reference(one.data.object)
                     self._existing(one.topic_id, one.partition).append(one.data)
+            case SkipOffsets():
+                partition = self._existing(change.topic_id, change.partition)
+                if not partition.log_end_offset == change.from_offset < change.until_offset:
+                    raise _Misfit(
+                        f"offsets [{change.from_offset}, {change.until_offset}) cannot be skipped in a partition that"
+                        f" ends at {partition.log_end_offset}"
+                    )
+                partition.log_end_offset = change.until_offset
             case PutTopic():
                 self._put_topic(change)
             case DeleteTopic():

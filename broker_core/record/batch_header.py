@@ -193,6 +193,20 @@ def write_log_append_time(buffer: WritableBytes, position: int, now_ms: int) -> 
     write_timestamps(buffer, position, timestamp_type=TimestampType.LOG_APPEND_TIME, max_timestamp_ms=now_ms)
 
 
+def write_plain_producer(
+    buffer: WritableBytes, position: int, *, producer_id: int = -1, producer_epoch: int = -1, base_sequence: int = -1
+) -> None:
+    """Sets the producer, takes the batch out of any transaction, and updates the CRC, in place.
+
+    Also removes a delete horizon, whose bit only a log's own compaction sets. The batch must be complete.
+    """
+    (attributes,) = _ATTRIBUTES.unpack_from(buffer, position + ATTRIBUTES_POSITION)
+    attributes &= ~(TRANSACTIONAL_BIT | DELETE_HORIZON_BIT)
+    _ATTRIBUTES.pack_into(buffer, position + ATTRIBUTES_POSITION, attributes)
+    _PRODUCER.pack_into(buffer, position + PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
+    write_crc(buffer, position)
+
+
 def write_crc(buffer: WritableBytes, position: int) -> None:
     """Computes the CRC of the whole batch at `position` and writes it, in place."""
     size_bytes = int.from_bytes(memoryview(buffer)[position + 8 : position + 12], "big") + LENGTH_PREFIX_BYTES

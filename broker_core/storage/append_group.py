@@ -20,6 +20,7 @@ from broker_core.cluster import AppendResult
 from broker_core.log.append_plan import AppendPlan
 from broker_core.log.append_request import AppendRequest
 from broker_core.log.leader_epochs import LeaderEpochs
+from broker_core.log.partition_log import RollPlan
 from broker_core.log.producer_snapshot import encode_snapshot
 from broker_core.log.producer_state import ProducerState
 from broker_core.log.sparse_index import TimestampOffset
@@ -246,10 +247,23 @@ def begin_append(
 
 def roll_segment(writer: PartitionWriter, now_ms: int) -> bool:
     """Closes the active segment and begins a new one; False when it is empty."""
-    log = writer.log
-    plan = log.plan_roll()
+    plan = writer.log.plan_roll()
     if plan is None:
         return False
+    _begin_segment(writer, plan, now_ms)
+    return True
+
+
+def begin_segment_at(writer: PartitionWriter, base_offset: int, now_ms: int) -> None:
+    """Begins a new, empty segment there: the log then ends at `base_offset`, which may be above its end now. The gap
+    must be allowed already: see `PartitionWriter.publish_gaps`."""
+    plan = writer.log.plan_roll()
+    closing_time_entry = None if plan is None else plan.closing_time_entry
+    _begin_segment(writer, RollPlan(base_offset=base_offset, closing_time_entry=closing_time_entry), now_ms)
+
+
+def _begin_segment(writer: PartitionWriter, plan: RollPlan, now_ms: int) -> None:
+    log = writer.log
     with translated("rolling", writer.directory):
         tail = UnpublishedTail(writer)
         try:
@@ -262,7 +276,6 @@ def roll_segment(writer: PartitionWriter, now_ms: int) -> bool:
             tail.rollback()
             raise
         tail.release()
-    return True
 
 
 def _after_runs(producers: ProducerState, plan: AppendPlan, slot: int, name: str) -> ProducerState:

@@ -19,6 +19,7 @@ from broker_core.log.producer_state import AppendOrigin, ProducerEntry
 from broker_core.model.exceptions import StorageError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig
+from broker_core.placed_writes import PlacedAppend
 from broker_core.ports import FileSystem
 from broker_core.storage import maintenance
 from broker_core.storage.append_group import (
@@ -47,6 +48,7 @@ from broker_core.storage.partition_bounds import BOUNDS_FILE_NAME
 from broker_core.storage.partition_reader import partition_bounds
 from broker_core.storage.partition_rebuilder import PartitionRebuilder
 from broker_core.storage.partition_writer import PartitionWriter, RememberedProducers
+from broker_core.storage.placed_append import append_placed
 from broker_core.storage.readable_partition import find_topic_id
 from broker_core.storage.segment_names import LOG, FolderListing, segment_path
 from broker_core.storage.storage_errors import translated
@@ -149,6 +151,12 @@ class WritablePartition(PartitionRebuilder):
         them.
         """
         return self._append(batches, now_ms, AppendOrigin.CLIENT)
+
+    def append_placed(self, append: PlacedAppend, *, now_ms: int) -> None:
+        """Appends batches at given offsets, with gaps: see `PlacedWrites`. The partition stays usable after an error,
+        and may have a part of the append, up to a whole batch."""
+        with self._writer.changing():
+            append_placed(self._writer, append, now_ms)
 
     def append_control(self, batches: bytearray, *, now_ms: int, is_synced: bool = True) -> AppendOutcome:
         """Appends batches of a coordinator: end-transaction markers, offset commits, its own log's records.
