@@ -104,6 +104,9 @@ class LogCopy:
             report.advance(copy.partition, picked.until_offset - offset)
             offset = picked.until_offset
         end_offset = sink.end(max(offset, copy.until_offset))
+        if not isinstance(self._target, PlacedWrites):
+            # Without the records below the log start that are in one batch with the first record.
+            record_count = end_offset - copy.target_offset
         return CopiedPartition(
             copy=copy, record_count=record_count, size_bytes=size_bytes, target_end_offset=end_offset
         )

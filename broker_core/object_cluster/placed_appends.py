@@ -1,7 +1,8 @@
 """Appends batches at given offsets, gaps included, to a log on object storage: one object and one commit a call.
 
-A range extends to the next one of its partition, and so includes the missing offsets behind its batches. Missing
-offsets before the first range are skipped by a change of their own.
+The ranges of a partition adjoin, as maintenance needs it to merge them: each includes the missing offsets behind its
+batches, the first one those before them too. A change of its own skips offsets below the log start, and those of a
+partition without any batch.
 """
 
 from __future__ import annotations
@@ -90,7 +91,8 @@ class _Group:
         self._until_offset = appends[-1].until_offset
 
     def pieces(self) -> list[tuple[int, memoryview]]:
-        """(base offset, whole batches) of at most MAX_RANGE_BYTES, or one batch above it."""
+        """(base offset, whole batches) of at most MAX_RANGE_BYTES, or one batch above it. The first one's base offset
+        is where the partition ends before it."""
         found: list[tuple[int, memoryview]] = []
         for one in self._appends:
             view = memoryview(one.batches)
@@ -103,6 +105,9 @@ class _Group:
                 end = position + header.size_bytes
             if end > start:
                 found.append((base_offset, view[start:end]))
+        if found:
+            first_offset, piece = found[0]
+            found[0] = (max(self._from_offset, min(first_offset, self._log_start_offset())), piece)
         return found
 
     def extended(self, ranges: Sequence[PlacedRange]) -> list[PlacedRange]:
@@ -126,7 +131,10 @@ class _Group:
         ]
 
     def log_starts(self, topic_id: UUID, log_start_offset: int) -> list[Change]:
-        wanted = max((one.log_start_offset or 0 for one in self._appends), default=0)
+        wanted = self._log_start_offset()
         if wanted <= log_start_offset:
             return []
         return [MoveLogStart(topic_id=topic_id, partition=self.partition.partition, offset=wanted)]
+
+    def _log_start_offset(self) -> int:
+        return max((one.log_start_offset or 0 for one in self._appends), default=0)

@@ -5,7 +5,14 @@ import pytest
 from support.objects.object_builders import LOG_ID, OTHER_ID, TOPIC_ID, a_commit, a_path, a_range, a_topic, an_append
 
 from broker_core.model.exceptions import CorruptObjectError, ObjectLogFormatError
-from broker_core.object_log.commit import AdvanceHorizon, DeleteTopic, MoveLogStart, PinOffsets, ReplaceRanges
+from broker_core.object_log.commit import (
+    AdvanceHorizon,
+    DeleteTopic,
+    MoveLogStart,
+    PinOffsets,
+    ReplaceRanges,
+    SkipOffsets,
+)
 from broker_core.object_log.commit_codec import decode_commit, encode_commit
 from broker_core.object_log.data_range import PlacedRange
 from broker_core.staged_writes import AppVersion
@@ -28,6 +35,7 @@ EVERYTHING = a_commit(
     MoveLogStart(topic_id=TOPIC_ID, partition=0, offset=5),
     PinOffsets(group_id="gruppe ü", pins=((TOPIC_ID, 0, 4, 99), (TOPIC_ID, 1, 0, 0))),
     AdvanceHorizon(horizon_ms=12),
+    SkipOffsets(topic_id=TOPIC_ID, partition=1, from_offset=40, until_offset=50),
     app=AppVersion(app_id="job", version=3, note="{}"),
 )
 

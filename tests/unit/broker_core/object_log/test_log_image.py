@@ -12,7 +12,14 @@ from support.objects.object_builders import (
 )
 
 from broker_core.model.exceptions import CorruptObjectError
-from broker_core.object_log.commit import AdvanceHorizon, DeleteTopic, MoveLogStart, PinOffsets, ReplaceRanges
+from broker_core.object_log.commit import (
+    AdvanceHorizon,
+    DeleteTopic,
+    MoveLogStart,
+    PinOffsets,
+    ReplaceRanges,
+    SkipOffsets,
+)
 from broker_core.object_log.data_range import PlacedRange
 from broker_core.object_log.partition_image import input_digest
 from broker_core.staged_writes import AppVersion
@@ -48,6 +55,19 @@ def test_base_offsets_are_known_before_the_commit_is_made():
     image = an_image(a_topic(), an_append(a_range(1)))
     commit = a_commit(3, an_append(a_range(2, offsets=4), a_range(3)))
     assert image.base_offsets_of(commit) == (10, 14)
+    skipping = a_commit(3, a_skip(10, 30), an_append(a_range(2, offsets=4), a_range(3)))
+    assert image.base_offsets_of(skipping) == (30, 34)
+
+
+def a_skip(from_offset, until_offset, partition=0):
+    return SkipOffsets(topic_id=TOPIC_ID, partition=partition, from_offset=from_offset, until_offset=until_offset)
+
+
+def test_skipped_offsets_are_a_gap():
+    image = an_image(a_topic(), an_append(a_range(1)), [a_skip(10, 30), an_append(a_range(2))], a_skip(0, 7, 1))
+    assert [(placed.base_offset, placed.end_offset) for placed in partition_of(image).ranges] == [(0, 10), (30, 40)]
+    assert (partition_of(image).log_start_offset, partition_of(image).log_end_offset) == (0, 40)
+    assert (len(partition_of(image, 1).ranges), partition_of(image, 1).log_end_offset) == (0, 7)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +81,9 @@ def test_base_offsets_are_known_before_the_commit_is_made():
         (3, a_topic(topic_id=OTHER_ID), "exists"),
         (3, DeleteTopic(topic_id=OTHER_ID), "no topic"),
         (3, MoveLogStart(topic_id=TOPIC_ID, partition=0, offset=11), "outside"),
+        (3, SkipOffsets(topic_id=TOPIC_ID, partition=0, from_offset=9, until_offset=12), "ends at 10"),
+        (3, SkipOffsets(topic_id=TOPIC_ID, partition=0, from_offset=10, until_offset=10), "ends at 10"),
+        (3, SkipOffsets(topic_id=TOPIC_ID, partition=2, from_offset=0, until_offset=10), "no partition 2"),
     ],
 )
 def test_a_commit_that_does_not_fit_is_refused_and_named(number, change, why):
