@@ -18,6 +18,7 @@ from broker_core.log_copy import copy_sinks, log_copy
 from broker_core.log_copy.log_copy import LogCopy
 from broker_core.model.identifiers import TopicPartition
 from broker_core.record.batch_reader import iter_headers
+from broker_core.storage import placed_append
 
 CHANGES = ("create_topic", "create_partitions", "alter_topic_configs", "commit_offsets", "init_producer")
 
@@ -169,6 +170,27 @@ def test_a_copy_goes_on_after_it_died_in_the_middle_of_changing_files(source, tm
 @pytest.mark.long
 def test_a_copy_goes_on_after_it_died_at_any_operation_on_files(source, tmp_path):
     assert die_in_a_directory(source, tmp_path / "target", itertools.count()) > 100
+
+
+def test_a_copy_that_died_between_the_last_record_and_the_log_start_sets_the_log_start(source, tmp_path, monkeypatch):
+    topic = a_name()
+    partition = TopicPartition(topic, 0)
+    source.create_topic(topic, configs=KEEPS)
+    source.append(partition, a_batch(3))
+    source.delete_records(partition, 2)
+    deaths = []
+
+    def die(writer, offset):
+        deaths.append(offset)
+        raise Killed("before the log start")
+
+    with EmbeddedCluster(tmp_path / "target", create=True) as target:
+        with monkeypatch.context() as patch, pytest.raises(Killed):
+            patch.setattr(placed_append, "delete_records", die)
+            copy_topic(source, target, topic)
+        assert deaths == [2] and bounds_of(target, topic) == [(0, 3)]
+        copy_topic(source, target, topic)
+        assert bounds_of(target, topic) == [(2, 3)]
 
 
 @pytest.mark.parametrize("is_applied", [False, True], ids=["before", "behind"])
