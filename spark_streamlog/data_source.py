@@ -37,13 +37,13 @@ class StreamlogDataSource(DataSource):
     Wrong options are refused at load(), before a query runs.
     """
 
-    _was_handed_over = False
+    _was_unpickled = False
     """Spark creates a new data source to plan the write of a micro-batch, and passes an existing one to commit it.
     The work of planning must not be repeated in the commit.
     """
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_was_handed_over": True}
+        return {**self.__dict__, "_was_unpickled": True}
 
     @classmethod
     def name(cls) -> str:
@@ -96,9 +96,9 @@ class StreamlogDataSource(DataSource):
 
         # Complete mode arrives as overwrite; like the other modes it appends.
         options = parse_write_options(self.options, QueryKind.STREAM)
-        if not self._was_handed_over:
+        if not self._was_unpickled:
             _warn_of_ignored("sink", options.ignored)
-        return StreamlogStreamWriter(options, schema, is_planning=not self._was_handed_over)
+        return StreamlogStreamWriter(options, schema, is_planning=not self._was_unpickled)
 
     def _refuse_catalog_table(self) -> None:
         # load() calls schema() first, which refuses empty options.

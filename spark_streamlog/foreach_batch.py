@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 QUERY_ID_PROPERTY: Final = "sql.streaming.queryId"
 _APP_ID_PREFIX: Final = "foreachBatch-"
-_PAIR: Final = ("txnappid", "txnversion")
+_SET_BY_WRITE_TO: Final = ("txnappid", "txnversion")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,15 +67,15 @@ def write_to(
     """
     given = {"path": path, "topic": topic, **(options or {})}
     named = {name: _text(value) for name, value in given.items() if value is not None}
-    refused = sorted(name for name in named if name.lower() in _PAIR)
+    refused = sorted(name for name in named if name.lower() in _SET_BY_WRITE_TO)
     if refused:
         raise sink_error("STREAMLOG_FOREACH_BATCH_SETS_IDS", names=" and ".join(refused))
-    parsed = parse_write_options(named | _pair_to_check(app_id), QueryKind.BATCH)
+    parsed = parse_write_options(named | _options_to_check(app_id), QueryKind.BATCH)
     is_exactly_once = parsed.delivery is Delivery.EXACTLY_ONCE
     return MicroBatchWriter(options=named, app_id=app_id, is_exactly_once=is_exactly_once)
 
 
-def _pair_to_check(app_id: str | None) -> dict[str, str]:
+def _options_to_check(app_id: str | None) -> dict[str, str]:
     return {} if app_id is None else {"txnAppId": app_id, "txnVersion": "0"}
 
 

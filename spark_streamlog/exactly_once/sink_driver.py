@@ -113,7 +113,7 @@ class SinkDriver:
             self._cluster, self._identity, decision.batch, input_fingerprint=decision.input_fingerprint
         )
         if found is None:
-            with self._named_error(opened, decider):
+            with self._with_named_error(opened, decider):
                 self._cluster.commit_offsets_in_transaction(
                     decider,
                     self._identity.decision_group,
@@ -122,11 +122,11 @@ class SinkDriver:
                 log_step(Step.DECISION_WRITTEN, **ids_of(decider), batch=decision.batch)
                 self._commit_together([decider, *(transaction.producer for transaction in opened)])
             log_step(Step.DECIDED, **ids_of(decider), batch=decision.batch, transactions=len(opened))
-            with self._only_warning():
-                self._abort_leftovers(lambda: self._ends_again(decider, commit=True))
+            with self._log_errors_as_warnings():
+                self._abort_leftovers(lambda: self._end_own_transaction(decider, commit=True))
         elif not found.is_by(decider):
             self._accept_earlier_decision(found, opened, decider)
-            with self._only_warning():
+            with self._log_errors_as_warnings():
                 self._abort_leftovers(lambda: self._is_current(decider))
         else:
             self._finish_decided()  # an earlier call may have failed between two ends
@@ -137,10 +137,10 @@ class SinkDriver:
         log_step(Step.COMMITTING, driver_id=self._identity.driver_id, tasks=len(opened))
         producers = [transaction.producer for transaction in opened]
         if producers:
-            with self._named_error(opened, driver):
+            with self._with_named_error(opened, driver):
                 self._commit_together(producers)
             log_step(Step.DECIDED, driver_id=self._identity.driver_id, transactions=len(opened))
-        with self._only_warning():
+        with self._log_errors_as_warnings():
             # Late attempts find their driver fenced, and open no transaction that only a timeout would end.
             closed = self._fence_older_drivers()
             self._abort_leftovers(lambda: self._is_current(closed))
@@ -153,8 +153,8 @@ class SinkDriver:
         Attempts that are still running find their driver fenced from now on.
         """
         log_step(Step.ABORTING, driver_id=self._identity.driver_id, tasks=len(written))
-        if driver is not None and self._ends_again(driver, commit=False):
-            self._abort_leftovers(lambda: self._ends_again(driver, commit=False))
+        if driver is not None and self._end_own_transaction(driver, commit=False):
+            self._abort_leftovers(lambda: self._end_own_transaction(driver, commit=False))
         else:
             # Another driver's tasks may have transactions under the same prefix.
             self._abort_all(self._undecided([transaction.producer for transaction in written], driver))
@@ -175,7 +175,7 @@ class SinkDriver:
             return False
         return True
 
-    def _ends_again(self, driver: TransactionalProducer, *, commit: bool) -> bool:
+    def _end_own_transaction(self, driver: TransactionalProducer, *, commit: bool) -> bool:
         """Ends the driver's own transaction, or repeats its end, which is harmless until a newer driver takes over.
 
         Even if nothing is open, an abort fences the driver: attempts that it planned cannot open transactions any more.
@@ -239,7 +239,7 @@ class SinkDriver:
         if driver is None:
             self._fence_older_drivers()
         else:
-            self._ends_again(driver, commit=True)
+            self._end_own_transaction(driver, commit=True)
         decided = last_decision(self._cluster, self._identity)
         epochs = {} if decided is None else decided.transactions(self._identity)
         return [one for one in producers if epochs.get(one.transactional_id) != one.producer_epoch]
@@ -330,7 +330,7 @@ class SinkDriver:
         log_step(Step.ALREADY_DECIDED, **ids_of(decider), batch=found.batch)
 
     @contextmanager
-    def _only_warning(self) -> Iterator[None]:
+    def _log_errors_as_warnings(self) -> Iterator[None]:
         """Wraps what follows a decision: a decided batch must not be reported as failed."""
         try:
             yield
@@ -342,7 +342,7 @@ class SinkDriver:
             )
 
     @contextmanager
-    def _named_error(self, opened: Sequence[OpenTransaction], decider: TransactionalProducer) -> Iterator[None]:
+    def _with_named_error(self, opened: Sequence[OpenTransaction], decider: TransactionalProducer) -> Iterator[None]:
         try:
             yield
         except (ProducerError, UnknownTransactionalIdError) as error:

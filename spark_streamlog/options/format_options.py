@@ -174,7 +174,7 @@ def prepared_for_reading(options: OptionReader, prefix: str, settings: FormatSet
             return settings
     # Settings that only writing needs would create two decoders instead of one.
     settings = replace(settings, schema_id=None, subject=None, registers=True)
-    _answered(options, _name(prefix, settings), lambda: decoder_for(settings))
+    _complain_on_error(options, _name(prefix, settings), lambda: decoder_for(settings))
     return settings
 
 
@@ -191,7 +191,7 @@ def prepared_for_writing(options: OptionReader, prefix: str, settings: FormatSet
             options.complain(f"{prefix}subject is missing: it has a default only if the option topic is set")
     if settings.schema_id is not None and settings.kind is FormatKind.AVRO and settings.schema_text is None:
         options.complain(f"{prefix}schema is missing: {prefix}schema.id needs the schema that it is the id of")
-    _answered(options, _name(prefix, settings), lambda: check_schema(settings))
+    _complain_on_error(options, _name(prefix, settings), lambda: check_schema(settings))
 
 
 def _name(prefix: str, settings: FormatSettings) -> str:
@@ -208,7 +208,7 @@ def _with_latest_schema(options: OptionReader, prefix: str, settings: FormatSett
         )
     else:
         registry, subject = open_registry(settings.registry), settings.subject
-        latest = _answered(options, f"{prefix}subject", lambda: registry.latest(subject))
+        latest = _complain_on_error(options, f"{prefix}subject", lambda: registry.latest(subject))
         if latest is not None and latest.schema_type != AVRO:
             options.complain(f"{prefix}subject {subject!r} holds a schema of type {latest.schema_type}, not {AVRO}")
         elif latest is not None:
@@ -247,7 +247,7 @@ def _is_registry_file_sound(
         return True
     complaint_count = len(options.complaints)
     registry = FileRegistry(settings.registry.path)
-    _answered(options, f"{prefix}registry.file", lambda: registry.check(may_be_missing=may_be_missing))
+    _complain_on_error(options, f"{prefix}registry.file", lambda: registry.check(may_be_missing=may_be_missing))
     return len(options.complaints) == complaint_count
 
 
@@ -288,7 +288,7 @@ def _file(options: OptionReader, name: str) -> bytes | None:
     return content
 
 
-def _answered(options: OptionReader, name: str, ask: Callable[[], Answer]) -> Answer | None:
+def _complain_on_error(options: OptionReader, name: str, ask: Callable[[], Answer]) -> Answer | None:
     try:
         return ask()
     except StreamlogError as error:

@@ -30,7 +30,7 @@ def starting_limit(options: OptionReader, kind: QueryKind) -> OffsetLimit:
     """The default is earliest in a batch query, else latest."""
     default: OffsetLimit = Earliest() if kind is QueryKind.BATCH else Latest()
     limit = _limit(options, "starting", default)
-    if kind is QueryKind.BATCH and (where := _stands_at(limit, Latest(), LATEST)):
+    if kind is QueryKind.BATCH and (where := _mentions_of(limit, Latest(), LATEST)):
         options.complain(
             f"startingOffsets cannot be latest in a batch query{where}: a batch query reads the records that exist "
             "when it starts, and none of them are after latest. To read all records, leave startingOffsets out or "
@@ -47,7 +47,7 @@ def ending_limit(options: OptionReader, kind: QueryKind) -> OffsetLimit:
             options.refuse(name, "is not valid in a streaming query: it has no end")
         return Latest()
     limit = _limit(options, "ending", Latest())
-    if where := _stands_at(limit, Earliest(), EARLIEST):
+    if where := _mentions_of(limit, Earliest(), EARLIEST):
         options.complain(
             f"endingOffsets cannot be earliest{where}: no record is before it. Leave endingOffsets out, or set latest"
             " or the offsets to end before"
@@ -76,7 +76,7 @@ def _offsets_of(value: str, name: str, *, is_start: bool) -> OffsetLimit:
     return found or offsets_from_json(value, option=name)
 
 
-def _stands_at(limit: OffsetLimit, whole: OffsetLimit, offset: int) -> str:
+def _mentions_of(limit: OffsetLimit, whole: OffsetLimit, offset: int) -> str:
     """The places of `offset` in the option's value, as part of a sentence; empty if there are none."""
     if not isinstance(limit, OffsetsByPartition):
         return " (for all partitions)" if limit == whole else ""

@@ -91,7 +91,7 @@ def parse_read_options(given: Mapping[str, str], kind: QueryKind) -> ReadOptions
     max_bytes = options.size_bytes("maxBytesPerTrigger", minimum=1)
     _warn_of_limits_in_a_batch(options, kind)
     group_id = _group_id(options, kind)
-    _refuse_what_the_source_owns(options)
+    _refuse_unsupported_options(options)
     parsed = ReadOptions(
         target=target,
         subscription=subscription,
@@ -252,7 +252,7 @@ def _ignored(options: OptionReader) -> tuple[str, ...]:
     return ignored_options(options)
 
 
-def _refuse_what_the_source_owns(options: OptionReader) -> None:
+def _refuse_unsupported_options(options: OptionReader) -> None:
     if all(options.text(name) is None for name in ("subscribe", "subscribePattern", "assign")):
         options.refuse("topic", "is for writing: set subscribe to the topics to read")
     options.refuse(

@@ -82,7 +82,7 @@ def parse_write_options(given: Mapping[str, str], kind: QueryKind) -> WriteOptio
     options = OptionReader(given, role="sink")
     delivery = _delivery(options)
     topic = _topic(options)
-    _refuse_what_the_sink_owns(options, topic)
+    _refuse_unsupported_options(options, topic)
     parsed = WriteOptions(
         target=options.log_target(),
         topic=topic,
@@ -192,7 +192,7 @@ def _ignored(options: OptionReader) -> tuple[str, ...]:
     return ignored_options(options)
 
 
-def _refuse_what_the_sink_owns(options: OptionReader, topic: str | None) -> None:
+def _refuse_unsupported_options(options: OptionReader, topic: str | None) -> None:
     for name in ("subscribe", "subscribePattern", "assign"):
         # Next to `topic` it is an option of the source, and ignored; alone it was meant as the topic.
         if topic is None:

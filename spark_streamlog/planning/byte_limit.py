@@ -57,7 +57,7 @@ def limit_bytes(
     if sum(sizes.values()) <= max_bytes:
         return ByteShares(ends=dict(latest))
     waiting = [tp for tp in overdue if tp in sizes]
-    deal = _Deal(max_bytes, {tp: begin[tp] for tp in sizes}, latest, log)
+    deal = _ByteBudget(max_bytes, {tp: begin[tp] for tp in sizes}, latest, log)
     for tp in waiting:
         deal.take_one_batch(tp, within=deal.left_bytes - max_bytes // 2, is_forced=tp == waiting[0])
     order = [*waiting, *sorted(sizes.keys() - set(waiting))]
@@ -79,7 +79,7 @@ def _shares(max_bytes: int, sizes: Mapping[TopicPartition, int]) -> dict[TopicPa
     return {tp: max_bytes * size // total for tp, size in sizes.items()}
 
 
-class _Deal:
+class _ByteBudget:
     """`ends` moves up from the begin; `left_bytes` is the rest of the maximum, below zero after a forced batch."""
 
     def __init__(

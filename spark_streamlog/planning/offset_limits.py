@@ -122,7 +122,7 @@ def places_of(limit: OffsetLimit, assigned: Collection[TopicPartition], *, is_st
             return Places(offsets=_spread(limit, assigned, is_start))
 
 
-def settle_timestamps(
+def resolve_timestamps(
     limit: OffsetLimit,
     timestamps: Mapping[TopicPartition, int],
     found: Mapping[TopicPartition, int | None],
@@ -147,7 +147,7 @@ def settle_timestamps(
     return settled
 
 
-def settle_counts_below_end(
+def resolve_counts_below_end(
     counts: Mapping[TopicPartition, int],
     log_starts: Mapping[TopicPartition, int],
     log_ends: Mapping[TopicPartition, int],
@@ -156,7 +156,7 @@ def settle_counts_below_end(
     return {tp: max(log_starts[tp], log_ends[tp] - count) for tp, count in counts.items()}
 
 
-def settle_committed(
+def resolve_committed(
     group_id: str,
     assigned: Collection[TopicPartition],
     committed: Mapping[TopicPartition, int],

@@ -32,26 +32,28 @@ class CompatibilityLevel(enum.Enum):
         return self.value.endswith("_TRANSITIVE")
 
     @property
-    def asks_backward(self) -> bool:
+    def requires_backward(self) -> bool:
         return self.value.startswith(("BACKWARD", "FULL"))
 
     @property
-    def asks_forward(self) -> bool:
+    def requires_forward(self) -> bool:
         return self.value.startswith(("FORWARD", "FULL"))
 
 
 DEFAULT_LEVEL: Final = CompatibilityLevel.BACKWARD
 
 
-def broken_promise(level: CompatibilityLevel, new: str, versions: Sequence[tuple[int, str]]) -> str | None:
+def incompatibility_with_versions(
+    level: CompatibilityLevel, new: str, versions: Sequence[tuple[int, str]]
+) -> str | None:
     """The reason why the level does not allow a new Avro schema. None if it may be registered.
 
     `versions`: number and text of the subject's versions, ascending. Raises InvalidSchemaError.
     """
     asked = versions if level.is_transitive else versions[-1:]
     for number, text in reversed(asked):
-        if level.asks_backward and (reason := incompatibility(new, text)) is not None:
+        if level.requires_backward and (reason := incompatibility(new, text)) is not None:
             return f"it cannot read values written with version {number} ({reason})"
-        if level.asks_forward and (reason := incompatibility(text, new)) is not None:
+        if level.requires_forward and (reason := incompatibility(text, new)) is not None:
             return f"version {number} cannot read values written with it ({reason})"
     return None

@@ -20,7 +20,7 @@ def encode_rows(column: Any, write: Callable[[Any], list[bytes]]) -> Any:
     try:
         values = write(dense)
     except Unwritable:
-        raise _first_that_fails(column, write) from None
+        raise _first_failing_row(column, write) from None
     if not column.null_count:
         return pa.array(values, pa.binary())
     following = iter(values)
@@ -28,7 +28,7 @@ def encode_rows(column: Any, write: Callable[[Any], list[bytes]]) -> Any:
     return pa.array(rows, pa.binary())
 
 
-def _first_that_fails(column: Any, write: Callable[[Any], list[bytes]]) -> CannotSerializeError:
+def _first_failing_row(column: Any, write: Callable[[Any], list[bytes]]) -> CannotSerializeError:
     for row in range(len(column)):
         one = column.slice(row, 1)
         try:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from spark_streamlog.serde.compatibility_level import DEFAULT_LEVEL, CompatibilityLevel, broken_promise
+from spark_streamlog.serde.compatibility_level import DEFAULT_LEVEL, CompatibilityLevel, incompatibility_with_versions
 from spark_streamlog.serde.limits import MAX_SCHEMA_BYTES
 from spark_streamlog.serde.schema_registry import AVRO, RegisteredSchema
 from spark_streamlog.serde.serde_errors import InvalidSchemaError, SchemaRegistryError, UnknownSchemaError
@@ -96,7 +96,9 @@ class FileRegistry:
             reason = (
                 f"version {others[-1]['version']} is of type {others[-1]['schemaType']}, not {AVRO}"
                 if others
-                else broken_promise(level, text, [(entry["version"], _schema(entry).text) for entry in ascending])
+                else incompatibility_with_versions(
+                    level, text, [(entry["version"], _schema(entry).text) for entry in ascending]
+                )
             )
         except InvalidSchemaError as error:
             reason = f"it cannot be compared with the existing versions ({error.message})"

@@ -29,7 +29,7 @@ from spark_streamlog.serde.serde_errors import SchemaRegistryError, UnknownSchem
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 ATTEMPT_COUNT: Final = 3
 FIRST_PAUSE_SECONDS: Final = 0.2
-_MAY_PASS: Final = frozenset({408, 429, 500, 502, 503, 504})
+_TRANSIENT_CODES: Final = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -119,7 +119,7 @@ class HttpRegistry:
             with self._opener.open(request, timeout=self._target.timeout_seconds) as response:
                 content = response.read(MAX_SCHEMA_BYTES + 1)
         except urllib.error.HTTPError as refusal:
-            if refusal.code in _MAY_PASS:
+            if refusal.code in _TRANSIENT_CODES:
                 raise
             raise _refusal(refusal, f"{method} {shown_url(address.rstrip('/') + path)}") from None
         return _document(content, f"{method} {shown_url(address.rstrip('/') + path)}")

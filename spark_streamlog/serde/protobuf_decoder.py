@@ -54,19 +54,19 @@ class ProtobufDecoder:
         try:
             column = self._gather(messages)
         except Unreadable:
-            self._drop_what_does_not_fit(messages, 0, len(messages), faults)
+            self._drop_values_that_do_not_fit(messages, 0, len(messages), faults)
             column = self._gather(messages)
         return DecodedValues(column=column, faults=dict(sorted(faults.items())))
 
-    def _drop_what_does_not_fit(self, messages: list[Any], start: int, end: int, faults: dict[int, str]) -> None:
+    def _drop_values_that_do_not_fit(self, messages: list[Any], start: int, end: int, faults: dict[int, str]) -> None:
         """Searches by halves, because a value that does not fit its type is rare."""
         try:
             self._gather(messages[start:end])
         except Unreadable as error:
             if end - start > 1:
                 middle = (start + end) // 2
-                self._drop_what_does_not_fit(messages, start, middle, faults)
-                self._drop_what_does_not_fit(messages, middle, end, faults)
+                self._drop_values_that_do_not_fit(messages, start, middle, faults)
+                self._drop_values_that_do_not_fit(messages, middle, end, faults)
             else:
                 faults[start] = str(error)
                 messages[start] = None

@@ -13,7 +13,7 @@ from typing import Any, Final
 from spark_streamlog.serde.limits import MAX_SCHEMA_BYTES
 from spark_streamlog.serde.serde_errors import InvalidSchemaError
 
-_GOOGLES: Final = "google/protobuf/"
+_GOOGLE_PREFIX: Final = "google/protobuf/"
 
 
 @lru_cache(maxsize=64)
@@ -90,7 +90,7 @@ def _google_file(name: str) -> Any:
 
     module = name.removesuffix(".proto").replace("/", ".") + "_pb2"
     try:
-        if not name.startswith(_GOOGLES) or not name[len(_GOOGLES) :].removesuffix(".proto").isidentifier():
+        if not name.startswith(_GOOGLE_PREFIX) or not name[len(_GOOGLE_PREFIX) :].removesuffix(".proto").isidentifier():
             raise ImportError
         found = descriptor_pb2.FileDescriptorProto()
         import_module(module).DESCRIPTOR.CopyToProto(found)

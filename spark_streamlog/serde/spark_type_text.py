@@ -89,7 +89,7 @@ class _DdlParser:
             if self._peek() == ":":
                 self._next(":")
             fields.append(pa.field(name, self._type(depth=depth + 1)))
-            self._pass_over_properties()
+            self._skip_properties()
             if self._peek() == ",":
                 self._next(",")
             elif self._peek() == end:
@@ -139,7 +139,7 @@ class _DdlParser:
             raise InvalidSchemaError(f"the schema has {text!r} where a number was expected")
         return int(text)
 
-    def _pass_over_properties(self) -> None:
+    def _skip_properties(self) -> None:
         if (self._peek() or "").lower() == "not":
             self._next("NOT")
             self._expect("null")

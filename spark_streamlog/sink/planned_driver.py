@@ -25,7 +25,7 @@ _LOCAL_DIRECTORIES = "SPARK_LOCAL_DIRS"
 logger = logging.getLogger(__name__)
 
 
-def note_driver(query_id: str, driver: TransactionalProducer) -> None:
+def store_driver(query_id: str, driver: TransactionalProducer) -> None:
     """Replaces an earlier note about the query."""
     path = _path_of(query_id)
     if path is None:
@@ -38,7 +38,7 @@ def note_driver(query_id: str, driver: TransactionalProducer) -> None:
         logger.warning("The driver of query %s could not be stored: %s", query_id, error)
 
 
-def noted_driver(query_id: str) -> TransactionalProducer | None:
+def stored_driver(query_id: str) -> TransactionalProducer | None:
     """None: this run of the Spark driver has written no note."""
     path = _path_of(query_id)
     if path is None:

@@ -25,7 +25,7 @@ from spark_streamlog.open_cluster import open_existing
 from spark_streamlog.options.option_reader import LogTarget
 from spark_streamlog.options.write_options import Delivery, WriteOptions
 from spark_streamlog.sink.commit_sides import driver_side
-from spark_streamlog.sink.planned_driver import note_driver
+from spark_streamlog.sink.planned_driver import store_driver
 from spark_streamlog.worker.planned_log import PlannedLog, planned_log_to_write
 
 
@@ -80,7 +80,7 @@ def _sink_of_known_query(options: WriteOptions) -> PlannedSink | None:
     identity = query_identity(query_id)
     driver = sink_driver(options.target, identity).take_over()
     if isinstance(driver, TransactionalProducer):
-        note_driver(query_id, driver)
+        store_driver(query_id, driver)
     return PlannedSink(identity=identity, driver=driver, batch=None)
 
 

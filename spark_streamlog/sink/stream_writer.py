@@ -14,7 +14,7 @@ from spark_streamlog.exactly_once.commit_protocol import BatchFacts
 from spark_streamlog.exactly_once.sink_identity import SinkIdentity, query_identity
 from spark_streamlog.options.write_options import Delivery, WriteOptions
 from spark_streamlog.rows.sink_columns import sink_columns
-from spark_streamlog.sink.planned_driver import noted_driver
+from spark_streamlog.sink.planned_driver import stored_driver
 from spark_streamlog.sink.planned_sink import PlannedSink, plan_micro_batch, sink_driver, sink_of_micro_batch
 from spark_streamlog.sink.task_commit_message import sink_of_messages, written_by
 from spark_streamlog.sink.task_writer import write_at_least_once, write_exactly_once
@@ -60,10 +60,10 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
         A batch without rows is decided too: repeated, it writes nothing even if its query returns rows the next time.
         So an older driver detects at every batch, even an empty one, that it is fenced.
         """
-        whose = self._whose_batch(messages)
-        if whose is None:
+        sink = self._sink_of_batch(messages)
+        if sink is None:
             return
-        identity, driver = whose
+        identity, driver = sink
         facts = BatchFacts(
             batch=batchId,
             task_count=len(messages),
@@ -78,20 +78,20 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
         If the driver that planned the batch is unknown, the transactions may belong to a newer driver and must not be
         ended. Those of killed attempts end at the query's next start, or by their timeout.
         """
-        whose = self._whose_batch(messages)
-        if whose is not None:
-            identity, driver = whose
+        sink = self._sink_of_batch(messages)
+        if sink is not None:
+            identity, driver = sink
             if driver is None and identity.query_id is not None:
-                driver = noted_driver(identity.query_id)
+                driver = stored_driver(identity.query_id)
             sink_driver(self._options.target, identity).abandon(written_by(messages), driver=driver)
 
-    def _whose_batch(self, messages: list[WriterCommitMessage | None]) -> tuple[SinkIdentity, Any] | None:
+    def _sink_of_batch(self, messages: list[WriterCommitMessage | None]) -> tuple[SinkIdentity, Any] | None:
         """The query, and the token of its planning driver. None: at-least-once, or no task has named the query."""
         if self._options.delivery is Delivery.AT_LEAST_ONCE:
             return None
-        told = sink_of_messages(messages)
-        if told is not None:
-            return told.identity, told.driver
+        planned = sink_of_messages(messages)
+        if planned is not None:
+            return planned.identity, planned.driver
         query_id = query_id_of(self._options.checkpoint_location)
         return None if query_id is None else (query_identity(query_id), None)
 

@@ -35,7 +35,7 @@ def plan_batch(offsets: OffsetReader, options: ReadOptions, keep: Keep | None = 
 
     Raises what `OffsetReader.first_assignment` and `unresolved` raise, and RESOLVED_START_OFFSET_GREATER_THAN_….
     """
-    return offsets.asked_again_if_topics_vanish(lambda: _plan(offsets, options, keep))
+    return offsets.retried_if_topics_vanish(lambda: _plan(offsets, options, keep))
 
 
 def _plan(offsets: OffsetReader, options: ReadOptions, keep: Keep | None) -> list[PlannedRange]:

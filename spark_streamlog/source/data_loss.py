@@ -13,11 +13,11 @@ from spark_streamlog.planning.stream_offset import StreamOffset
 from spark_streamlog.source.offset_reader import LatestOffsets, OffsetReader
 
 
-def report_gone(gone: Collection[TopicPartition], offsets: OffsetReader, options: ReadOptions) -> None:
+def report_deleted(gone: Collection[TopicPartition], offsets: OffsetReader, options: ReadOptions) -> None:
     """Partitions that were read before and are missing now: deleted, or no longer subscribed to."""
     if not gone:
         return
-    there = offsets.still_there(gone)
+    there = offsets.existing_partitions(gone)
     if deleted := frozenset(gone) - there:
         report_data_loss(
             "KAFKA_DATA_LOSS.PARTITIONS_DELETED",

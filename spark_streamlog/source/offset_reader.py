@@ -25,9 +25,9 @@ from spark_streamlog.planning.offset_limits import (
     OffsetLimit,
     names_of,
     places_of,
-    settle_committed,
-    settle_counts_below_end,
-    settle_timestamps,
+    resolve_committed,
+    resolve_counts_below_end,
+    resolve_timestamps,
 )
 from spark_streamlog.planning.subscription import assigned_partitions, missing_names, topics_to_describe
 from spark_streamlog.wall_clock import wall_clock_ms
@@ -75,7 +75,7 @@ class OffsetReader:
         partitions = assigned_partitions(subscription, topics)
         return Assignment(partitions=partitions, topic_ids={tp.topic: topics[tp.topic].topic_id for tp in partitions})
 
-    def still_there(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+    def existing_partitions(self, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         """Those that exist, whether the query subscribes to them or not."""
         topics = self._cluster.describe_topics({tp.topic for tp in partitions})
         return frozenset(
@@ -112,7 +112,7 @@ class OffsetReader:
         """
         places = places_of(limit, partitions, is_start=is_start, now_ms=self._now_ms())
         found = self._cluster.list_offsets(places.timestamps, self._options.isolation) if places.timestamps else {}
-        settled = settle_timestamps(
+        settled = resolve_timestamps(
             limit,
             places.timestamps,
             {tp: answer.offset if answer else None for tp, answer in found.items()},
@@ -139,14 +139,14 @@ class OffsetReader:
             present = self.assignment().partitions & frozenset(partitions)
             return self._list_offsets(dict.fromkeys(present, OffsetSpec.EARLIEST))
 
-        return self.asked_again_if_topics_vanish(ask) if partitions else {}
+        return self.retried_if_topics_vanish(ask) if partitions else {}
 
     def latest(self, known: Mapping[TopicPartition, int]) -> LatestOffsets:
         """Retried while partitions of `known` are missing from the answer, or the answer is below them."""
         for attempt in range(self._options.fetch_offset_attempt_count):
             if attempt:
                 self._sleep(self._options.fetch_offset_retry_interval_ms / 1000)
-            answer = self.asked_again_if_topics_vanish(lambda: self._ask_latest(known))
+            answer = self.retried_if_topics_vanish(lambda: self._ask_latest(known))
             if all(answer.offsets.get(tp, -1) >= offset for tp, offset in known.items()):
                 break
         return answer
@@ -180,7 +180,7 @@ class OffsetReader:
         except (UnknownTopicError, UnknownPartitionError, OffsetOutOfRangeError):
             return 0
 
-    def asked_again_if_topics_vanish(self, ask: Callable[[], Answer]) -> Answer:
+    def retried_if_topics_vanish(self, ask: Callable[[], Answer]) -> Answer:
         """A topic that was listed and then unknown is not listed the next time; the last attempt's error stays."""
         attempts_left = self._options.fetch_offset_attempt_count
         while True:
@@ -199,11 +199,11 @@ class OffsetReader:
             return {}
         log_starts = self._list_offsets(dict.fromkeys(counts, OffsetSpec.EARLIEST))
         log_ends = self._list_offsets(dict.fromkeys(counts.keys() - ends.keys(), OffsetSpec.LATEST))
-        return settle_counts_below_end(counts, log_starts, log_ends | dict(ends))
+        return resolve_counts_below_end(counts, log_starts, log_ends | dict(ends))
 
     def _committed(self, group_id: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
         committed = self._cluster.fetch_offsets(group_id)
-        starts = settle_committed(
+        starts = resolve_committed(
             group_id,
             partitions,
             {tp: entry.offset for tp, entry in committed.items()},

@@ -111,7 +111,7 @@ class _RangeReader:
             if fetched is None:
                 wanted = self._next_readable(wanted, until)
             elif not len(fetched.buffer):
-                wanted = self._past_the_gap(fetched, wanted, until)
+                wanted = self._skip_gap(fetched, wanted, until)
             else:
                 self._check_for_loss(fetched, wanted, until)
                 for decoded in self._fetched_rows.decoded(fetched, wanted, until):
@@ -156,7 +156,7 @@ class _RangeReader:
         self._report_unreadable(wanted, next_offset, bounds)
         return next_offset
 
-    def _past_the_gap(self, fetched: FetchedBatches, wanted: int, until: int) -> int:
+    def _skip_gap(self, fetched: FetchedBatches, wanted: int, until: int) -> int:
         if fetched.next_offset > wanted:
             return fetched.next_offset
         # The range was planned up to an offset that was readable then and is missing now.

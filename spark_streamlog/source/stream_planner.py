@@ -44,7 +44,7 @@ from spark_streamlog.planning.offset_range import OffsetRange, split_ranges
 from spark_streamlog.planning.rate_limit import NEVER_MS, limit_offsets, must_wait, new_offset_count
 from spark_streamlog.planning.stream_offset import StreamOffset
 from spark_streamlog.planning.topic_ids import KnownTopics, VectorTopics
-from spark_streamlog.source.data_loss import check_run_end_is_reachable, report_added, report_gone, report_recreated
+from spark_streamlog.source.data_loss import check_run_end_is_reachable, report_added, report_deleted, report_recreated
 from spark_streamlog.source.group_progress import GroupProgress
 from spark_streamlog.source.offset_reader import LatestOffsets, OffsetReader
 from spark_streamlog.source.planned_range import PlannedRange
@@ -92,7 +92,7 @@ class StreamPlanner:
     def initial_offset(self) -> StreamOffset:
         """Raises what `find_stream_start` raises."""
         if self._initial is None:
-            self._initial = self._offsets.asked_again_if_topics_vanish(self._find_initial)
+            self._initial = self._offsets.retried_if_topics_vanish(self._find_initial)
             self._is_first_batch_open = True
         return dict(self._initial)
 
@@ -104,7 +104,7 @@ class StreamPlanner:
         self._latest_seen = latest.offsets
         if not latest.offsets:
             # If "no partition" were stored, everything would be read again once the topics are listed again.
-            report_gone(start.keys(), self._offsets, self._options)
+            report_deleted(start.keys(), self._offsets, self._options)
             return start
         anew = self._recreated_topics(start, latest)
         begin = self._begin(start, latest.offsets, anew, is_limited=is_limited)
@@ -313,7 +313,7 @@ class StreamPlanner:
         is_repeated_first = is_repeated and start == self._initial
         gone = start.keys() - end.keys()
         # A repeated initial offset includes partitions that were created after the first batch was logged.
-        report_gone(gone - present if is_repeated_first else gone, self._offsets, self._options)
+        report_deleted(gone - present if is_repeated_first else gone, self._offsets, self._options)
         added = end.keys() - start.keys()
         from_offsets = self._offsets.earliest(added)
         report_added(added, from_offsets, self._options)

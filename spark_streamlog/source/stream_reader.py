@@ -26,8 +26,8 @@ from spark_streamlog.source.read_task import ReadTask, read_task
 from spark_streamlog.source.small_batch import read_small_batch
 from spark_streamlog.spark_calls import SPARK_CALLS
 from spark_streamlog.worker.planned_log import planned_log
-from spark_streamlog.worker.planning_process import class_that_hands_over
-from spark_streamlog.worker.worker_memory import spare_what_planning_loaded
+from spark_streamlog.worker.planning_process import class_that_passes_rows
+from spark_streamlog.worker.worker_memory import freeze_objects_of_planning
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self._rolled_back_rows()
         planned = self._planner().plan(from_checkpoint(start), from_checkpoint(end))
         log = planned_log(self._options.target)
-        tasks = [tuple(planned)] if self._maybe_hand_over(planned) else self._planner().tasks_of(planned)
+        tasks = [tuple(planned)] if self._maybe_pass_rows(planned) else self._planner().tasks_of(planned)
         if planned:
-            spare_what_planning_loaded()
+            freeze_objects_of_planning()
         return [InputPartition(ReadTask(log=log, ranges=task)) for task in tasks]
 
     @with_conditions()
@@ -101,16 +101,16 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         # The tasks' copies get only the options; the driver's state stays there.
         return {"_options": self._options, "_has_plain_schema": False, "_planner_on_driver": None, "_batches": []}
 
-    def _maybe_hand_over(self, planned: list[PlannedRange]) -> bool:
+    def _maybe_pass_rows(self, planned: list[PlannedRange]) -> bool:
         """Passes the rows to Spark with the plan, if they are few and Spark supports it."""
-        wrapper = class_that_hands_over() if self._has_plain_schema else None
+        wrapper = class_that_passes_rows() if self._has_plain_schema else None
         if wrapper is None:
             return False
         batches = read_small_batch(open_for_reading(self._options.target), planned, self._options)
         if batches is None:
             return False
         self._batches = batches
-        self.__class__ = _reader_that_hands_over(wrapper)  # type: ignore[arg-type]
+        self.__class__ = _reader_that_passes_rows(wrapper)  # type: ignore[arg-type]
         return True
 
     def _rolled_back_rows(self) -> list[pa.RecordBatch]:
@@ -141,16 +141,16 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
 
 @functools.cache
-def _reader_that_hands_over(wrapper: type[Any]) -> type[StreamlogStreamReader]:
+def _reader_that_passes_rows(wrapper: type[Any]) -> type[StreamlogStreamReader]:
     """The class of a reader between a plan with rows and Spark's request for them, which follows at once. At all other
     times it must not have this class: for Spark such a reader has neither limits nor a latest offset to report.
     """
 
-    class HandingOver(StreamlogStreamReader, wrapper):  # type: ignore[misc]
+    class RowPassingReader(StreamlogStreamReader, wrapper):  # type: ignore[misc]
         def getCache(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[pa.RecordBatch]:
             return iter(self._rolled_back_rows())
 
-    return HandingOver
+    return RowPassingReader
 
 
 def _now_ms() -> float:

@@ -22,7 +22,7 @@ _LEAST_TASKS: Final = 8
 Ranges = tuple[PlannedRange, ...]
 
 
-def tasks_side_by_side() -> int:
+def parallel_task_count() -> int:
     """The executors' cores are not known here; the driver's cores are an estimate."""
     return max(_LEAST_TASKS, 2 * (os.cpu_count() or 1))
 
@@ -33,7 +33,7 @@ def share_tasks(tasks: Sequence[Ranges], offsets: OffsetReader, options: ReadOpt
     if count is None:
         if options.min_partitions is not None or options.max_records_per_partition is not None:
             return list(tasks)
-        at_least = tasks_side_by_side()
+        at_least = parallel_task_count()
         if len(tasks) <= at_least:
             return list(tasks)
         sizes_bytes = [_bytes_of(task, offsets, options) for task in tasks]

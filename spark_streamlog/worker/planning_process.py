@@ -33,7 +33,7 @@ _NAMES_OF_PLANNING: Final = {
 """All names that the planning function uses. A function with other names is treated as unknown."""
 
 
-def class_that_hands_over() -> type[Any] | None:
+def class_that_passes_rows() -> type[Any] | None:
     """The class whose instances can pass rows from this process; None in every other process."""
     program = sys.modules.get("__main__")
     if program is None or getattr(program.__spec__, "name", None) != PROGRAM:

@@ -14,29 +14,29 @@ from pyspark import TaskContext
 
 from spark_streamlog.spark_calls import is_spark_worker
 
-_spared_in: int | None = None
+_frozen_in: int | None = None
 """The process that has called `gc.freeze`. Calling `gc.get_freeze_count` instead would take ten milliseconds after each
 task, because it counts the objects one by one."""
 
 
-def spare_what_is_loaded() -> None:
+def freeze_loaded_objects() -> None:
     """Called at the end of a task, and acts once in the life of a reused worker: collects garbage, then excludes all
     live objects from later collections. An excluded object is still freed when its last reference goes, unless it is
     part of a reference cycle."""
     if "SPARK_REUSE_WORKER" in os.environ and TaskContext.get() is not None:
-        _spare_once()
+        _freeze_once()
 
 
-def spare_what_planning_loaded() -> None:
+def freeze_objects_of_planning() -> None:
     """Called when a micro-batch is planned, and acts after the first one, in the process that plans a stream. Otherwise
     Python collects in the middle of a batch of many partitions."""
     if is_spark_worker():
-        _spare_once()
+        _freeze_once()
 
 
-def _spare_once() -> None:
-    global _spared_in
-    if _spared_in != os.getpid():
-        _spared_in = os.getpid()
+def _freeze_once() -> None:
+    global _frozen_in
+    if _frozen_in != os.getpid():
+        _frozen_in = os.getpid()
         gc.collect()
         gc.freeze()

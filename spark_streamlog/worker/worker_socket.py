@@ -26,7 +26,7 @@ _OPEN_FILES: Final = Path("/proc/self/fd")
 _LOOPBACK: Final = ("127.0.0.1", "::1", "::ffff:127.0.0.1")
 
 
-def answer_at_once() -> None:
+def disable_socket_delays() -> None:
     """For all loopback connections of this process: Spark does not say which one is its own. Does nothing where there
     are none, or where the system is not Linux."""
     if not hasattr(socket, "TCP_QUICKACK") or not _OPEN_FILES.is_dir():

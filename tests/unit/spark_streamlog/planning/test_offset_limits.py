@@ -15,9 +15,9 @@ from spark_streamlog.planning.offset_limits import (
     check_start_against_end,
     moves_with_time,
     places_of,
-    settle_committed,
-    settle_counts_below_end,
-    settle_timestamps,
+    resolve_committed,
+    resolve_counts_below_end,
+    resolve_timestamps,
 )
 from spark_streamlog.planning.partition_json import offsets_from_json, timestamps_from_json
 
@@ -75,9 +75,9 @@ def test_timestamps_must_name_exactly_the_assigned_partitions():
 def test_a_timestamp_without_a_record_is_an_error_or_the_end():
     limit = TimestampsByPartition(option="startingOffsetsByTimestamp", by_partition={A0: 10, A1: 20})
     found = {A0: 7, A1: None}
-    assert settle_timestamps(limit, limit.by_partition, found, latest_if_none=True) == {A0: 7, A1: LATEST}
+    assert resolve_timestamps(limit, limit.by_partition, found, latest_if_none=True) == {A0: 7, A1: LATEST}
     with pytest.raises(ConditionError, match="STREAMLOG_NO_OFFSET_FOR_TIMESTAMP") as refusal:
-        settle_timestamps(limit, limit.by_partition, found, latest_if_none=False)
+        resolve_timestamps(limit, limit.by_partition, found, latest_if_none=False)
     assert "No record of a-1 has a timestamp at or after 20" in str(refusal.value)
 
 
@@ -122,7 +122,7 @@ def test_a_start_before_now_is_one_timestamp_and_never_before_1970():
 
 
 def test_a_start_before_now_without_newer_records_is_the_end():
-    found = settle_timestamps(BeforeNow(duration_ms=600), {A0: 400, A1: 400}, {A0: 7, A1: None}, latest_if_none=False)
+    found = resolve_timestamps(BeforeNow(duration_ms=600), {A0: 400, A1: 400}, {A0: 7, A1: None}, latest_if_none=False)
     assert found == {A0: 7, A1: LATEST}
 
 
@@ -136,7 +136,7 @@ def test_a_start_before_the_end_is_a_count_per_partition():
      (2**63 - 1, 0, 2**63 - 1, 0)],
 )  # fmt: skip
 def test_a_count_before_the_end_stays_within_the_log(count, log_start, log_end, offset):
-    assert settle_counts_below_end({A0: count}, {A0: log_start}, {A0: log_end}) == {A0: offset}
+    assert resolve_counts_below_end({A0: count}, {A0: log_start}, {A0: log_end}) == {A0: offset}
 
 
 def test_a_start_at_a_group_names_the_group():
@@ -147,7 +147,7 @@ def test_a_start_at_a_group_names_the_group():
 
 def test_a_partition_that_the_group_has_no_offset_for_starts_at_earliest():
     committed = {A0: 5, TopicPartition("other", 0): 9}
-    assert settle_committed("g", [A0, A1], committed, is_group_known=True) == {A0: 5, A1: EARLIEST}
+    assert resolve_committed("g", [A0, A1], committed, is_group_known=True) == {A0: 5, A1: EARLIEST}
 
 
 @pytest.mark.parametrize(
@@ -156,11 +156,11 @@ def test_a_partition_that_the_group_has_no_offset_for_starts_at_earliest():
 )
 def test_a_group_without_committed_offsets_is_refused_by_name(assigned, committed, is_group_known):
     with pytest.raises(ConditionError, match=r"STREAMLOG_GROUP_WITHOUT_OFFSETS.*group:billing"):
-        settle_committed("billing", assigned, committed, is_group_known=is_group_known)
+        resolve_committed("billing", assigned, committed, is_group_known=is_group_known)
 
 
 def test_a_known_group_is_accepted_before_a_pattern_finds_its_first_topic():
-    assert settle_committed("g", [], {}, is_group_known=True) == {}
+    assert resolve_committed("g", [], {}, is_group_known=True) == {}
 
 
 @pytest.mark.parametrize(

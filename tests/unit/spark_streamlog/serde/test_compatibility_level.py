@@ -3,7 +3,7 @@ import json
 import pytest
 from support.files.avro_compatibility import field, record
 
-from spark_streamlog.serde.compatibility_level import DEFAULT_LEVEL, CompatibilityLevel, broken_promise
+from spark_streamlog.serde.compatibility_level import DEFAULT_LEVEL, CompatibilityLevel, incompatibility_with_versions
 
 A = record(field("a", "int"))
 AB = record(field("a", "int"), field("b", "int"))
@@ -30,15 +30,15 @@ CHANGES = [
 @pytest.mark.parametrize("level", CompatibilityLevel)
 def test_each_level_allows_the_changes_of_its_definition(level, versions, new, taken_by):
     numbered = [(number, json.dumps(version)) for number, version in enumerate(versions, 1)]
-    is_taken = broken_promise(level, json.dumps(new), numbered) is None
+    is_taken = incompatibility_with_versions(level, json.dumps(new), numbered) is None
     assert is_taken == (level.value in taken_by | {"NONE"})
 
 
 def test_the_reason_names_the_version_and_the_direction():
     versions = [(3, json.dumps(A)), (7, json.dumps(AB))]
-    backward = broken_promise(CompatibilityLevel.BACKWARD, json.dumps(STRING_A), versions)
+    backward = incompatibility_with_versions(CompatibilityLevel.BACKWARD, json.dumps(STRING_A), versions)
     assert backward.startswith("it cannot read values written with version 7 (at a: int cannot be read as string)")
-    forward = broken_promise(CompatibilityLevel.FORWARD, json.dumps(A), versions)
+    forward = incompatibility_with_versions(CompatibilityLevel.FORWARD, json.dumps(A), versions)
     assert forward.startswith("version 7 cannot read values written with it (at b: the writer does not have the field")
 
 

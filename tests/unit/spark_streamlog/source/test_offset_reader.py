@@ -128,5 +128,5 @@ def test_a_topic_that_stays_unknown_fails_finally(cluster):
         raise UnknownTopicError("gone")
 
     with pytest.raises(UnknownTopicError):
-        reader(cluster, sleeps).asked_again_if_topics_vanish(ask)
+        reader(cluster, sleeps).retried_if_topics_vanish(ask)
     assert len(sleeps) == 2

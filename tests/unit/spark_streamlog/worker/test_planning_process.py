@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql.datasource_internal import _SimpleStreamReaderWrapper
 from pyspark.sql.streaming import python_streaming_source_runner as program
 
-from spark_streamlog.worker.planning_process import class_in_program, class_that_hands_over
+from spark_streamlog.worker.planning_process import class_in_program, class_that_passes_rows
 
 
 def test_the_installed_pyspark_accepts_rows_from_the_planning_process():
@@ -19,12 +19,12 @@ def test_the_installed_pyspark_accepts_rows_from_the_planning_process():
 
 
 def test_other_processes_hand_over_no_rows():
-    assert class_that_hands_over() is None
+    assert class_that_passes_rows() is None
 
 
 def test_the_program_is_identified_by_its_name(monkeypatch):
     monkeypatch.setitem(sys.modules, "__main__", program)
-    assert class_that_hands_over() is _SimpleStreamReaderWrapper
+    assert class_that_passes_rows() is _SimpleStreamReaderWrapper
 
 
 def a_program(**changed):

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from spark_streamlog.worker.worker_socket import answer_at_once
+from spark_streamlog.worker.worker_socket import disable_socket_delays
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux can be asked for it")
 
@@ -24,18 +24,18 @@ def option(one, name):
 def test_connections_acknowledge_immediately_and_send_without_delay(connection):
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
     assert (option(connection, socket.TCP_QUICKACK), option(connection, socket.TCP_NODELAY)) == (0, 0)
-    answer_at_once()
+    disable_socket_delays()
     assert (option(connection, socket.TCP_QUICKACK), option(connection, socket.TCP_NODELAY)) == (1, 1)
 
 
 def test_the_connection_still_works(connection):
-    answer_at_once()
+    disable_socket_delays()
     connection.sendall(b"still there")
     assert connection.fileno() >= 0
 
 
 def test_sockets_that_are_not_connected_or_not_tcp_are_ignored(tmp_path):
     with socket.socket() as unconnected, socket.socketpair()[0], socket.socket(type=socket.SOCK_DGRAM) as datagrams:
-        answer_at_once()
+        disable_socket_delays()
         assert option(unconnected, socket.TCP_NODELAY) == 0
         assert datagrams.fileno() >= 0
