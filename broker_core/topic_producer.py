@@ -148,13 +148,11 @@ def _require_creation(cluster: Cluster, name: str, creation: TopicCreation) -> N
         if is_allowed:
             return
         reason = (
-            "the brokers do not tell this user whether they make topics by themselves (auto.create.topics.enable)"
+            "this user cannot read whether the brokers auto-create topics (auto.create.topics.enable)"
             if is_allowed is None
-            else "the brokers do not make topics by themselves (auto.create.topics.enable is false)"
+            else "the brokers do not auto-create topics (auto.create.topics.enable is false)"
         )
-    raise TopicNotCreatedError(
-        f"Topic '{name}' does not exist, and {reason}: create it before it is written to", topic=name
-    )
+    raise TopicNotCreatedError(f"Topic '{name}' does not exist, and {reason}: create it first", topic=name)
 
 
 def describe_existing(cluster: Cluster, name: str) -> TopicDescription:
@@ -232,7 +230,7 @@ class TopicProducer:
     def _begin_topic(self, name: str) -> _Topic:
         description = self._find_topic(name)
         if description.is_internal:
-            raise InvalidTopicNameError(f"topic {name!r} is internal: only the log itself writes to it", topic=name)
+            raise InvalidTopicNameError(f"topic {name!r} is internal: only streamlog itself writes to it", topic=name)
         topic = _Topic(
             description=description,
             config=TopicConfig.from_stored(description.configs),
@@ -317,9 +315,9 @@ def _refuse_unknown_partition(topic: TopicDescription, explicit: Any) -> None:
     if lowest < 0 or highest >= topic.partition_count:
         asked = lowest if lowest < 0 else highest
         raise UnknownPartitionError(
-            f"a row asks in its column partition for partition {asked} of topic {topic.name!r}, which has the "
-            f"partitions 0 to {topic.partition_count - 1}. Rows that were read from another topic bring "
-            'its partitions along: drop the column, as in df.drop("partition"), and the key decides, or make more '
+            f"the column 'partition' of a row has partition {asked}, but topic {topic.name!r} has the "
+            f"partitions 0 to {topic.partition_count - 1}. Rows that were read from another topic keep "
+            'its partitions: drop the column with df.drop("partition") to partition by key, or add '
             "partitions",
             topic=topic.name,
             partition=asked,
@@ -340,8 +338,8 @@ def _refuse_too_large(part: _EncodedPartition, limit_bytes: int, setting: str) -
         if header.size_bytes > limit_bytes:
             name = part.topic.description.name
             raise RecordTooLargeError(
-                f"a record for topic {name!r} makes a batch of {header.size_bytes} bytes, above the limit of "
-                f"{limit_bytes}; {setting} raises it",
+                f"a record for topic {name!r} needs a batch of {header.size_bytes} bytes, above the limit of "
+                f"{limit_bytes}; {setting} raises the limit",
                 topic=name,
                 size_bytes=header.size_bytes,
                 limit_bytes=limit_bytes,

@@ -61,5 +61,5 @@ def _described(name: str, layers: SettingLayers) -> DescribedSetting:
         kind=setting.kind,
         is_sensitive=setting.is_sensitive,
         is_read_only=is_of_listener or not setting.is_dynamic,
-        doc=setting.doc if isinstance(setting, BrokerSetting) else "It has no effect here.",
+        doc=setting.doc if isinstance(setting, BrokerSetting) else "This broker ignores the setting.",
     )

@@ -217,7 +217,7 @@ class BrokerNode:
             over()
 
         def refused(error: StreamlogError) -> None:
-            _log.warning("topic=%s could not be made for the client that asked for it: %s", name, error)
+            _log.warning("topic=%s: auto-creation failed: %s", name, error)
             over()
 
         self._coordinators.make_topic(name, partition_count=self.config.num_partitions, on_reply=made, on_error=refused)
@@ -247,8 +247,9 @@ class BrokerNode:
         try:
             if directory.properties.node_id != self.config.node_id:
                 raise InvalidConfigError(
-                    f"node.id={self.config.node_id}, and the log in {directory.path} is that of node"
-                    f" {directory.properties.node_id} (meta.properties): set node.id to it, or log.dirs to another one"
+                    f"node.id={self.config.node_id}, but the log in {directory.path} belongs to node"
+                    f" {directory.properties.node_id} (meta.properties): change node.id, or set log.dirs to"
+                    " another directory"
                 )
             # The loop has an image of its own: only the loop replays records to it.
             reading = MetadataLog(self._file_system, directory.directory, self.clock)
@@ -359,7 +360,7 @@ class _ParkedFetch:
         try:
             is_complete = self._fetch.maybe_complete(partition)
         except Exception:
-            _log.exception("a fetch that waited for %s failed", partition)
+            _log.exception("partition=%s: completing a parked fetch failed", partition)
             self._fetch.fail()
             is_complete = True
         if is_complete:
@@ -373,5 +374,5 @@ class _ParkedFetch:
         try:
             self._fetch.give_up_waiting()
         except Exception:
-            _log.exception("a fetch whose time was up failed")
+            _log.exception("answering a parked fetch at its timeout failed")
             self._fetch.fail()

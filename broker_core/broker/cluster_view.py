@@ -98,9 +98,9 @@ class SingleNodeView:
         return self.node_id
 
     def endpoint_of(self, broker_id: int, listener: str) -> BrokerAddress:
-        assert broker_id == self.node_id, f"broker {broker_id} is not registered, only {self.node_id}"
+        assert broker_id == self.node_id, f"broker {broker_id} is not registered, only broker {self.node_id} is"
         return self._endpoints[listener]
 
     def rack_of(self, broker_id: int) -> str | None:
-        assert broker_id == self.node_id, f"broker {broker_id} is not registered, only {self.node_id}"
+        assert broker_id == self.node_id, f"broker {broker_id} is not registered, only broker {self.node_id} is"
         return self._rack

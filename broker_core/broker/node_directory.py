@@ -43,9 +43,10 @@ _BROKER_EPOCH: Final = -1
 """Kafka's value for an unknown epoch: a single node has no registration that could be fenced."""
 
 _KILLED: Final = (
-    "directory=%s was not shut down cleanly (broker killed, no power, or a full disk): recovering its %d partitions"
+    "directory=%s was not shut down cleanly (the broker was killed, the power failed, or the disk was full):"
+    " recovering its %d partitions"
 )
-_WITHOUT_BROKER: Final = "directory=%s was last used without a broker: looking at the ends of its %d partitions first"
+_WITHOUT_BROKER: Final = "directory=%s was last used without a broker: checking the ends of its %d partitions"
 
 _log: Final = logging.getLogger(__name__)
 
@@ -85,8 +86,9 @@ class NodeDirectory:
         try:
             if directory.kind is DirectoryKind.FOREIGN:
                 raise DirectoryReadOnlyError(
-                    f"{path} was written by a real Kafka and is not served here: it would not be Kafka's any more."
-                    " Set log.dirs to a directory of its own; format('streamlog') reads this one as it is.",
+                    f"{path} was written by Apache Kafka. This broker does not serve it: Kafka could not use it"
+                    " any more."
+                    " Set log.dirs to another directory; format('streamlog') reads this one without changing it.",
                     directory=path,
                 )
             is_new = directory.kind is DirectoryKind.ABSENT

@@ -200,7 +200,7 @@ class TopicStore:
             try:
                 change.after(reply)
             except Exception as error:
-                _log.warning("what follows a change of the metadata log is left to the first use: %s", error)
+                _log.warning("preparing a changed topic failed, its first use will retry: %s", error)
         return _Changed(records=tuple(appended), reply=reply)
 
 

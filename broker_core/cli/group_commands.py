@@ -71,7 +71,7 @@ def describe(
     if lags is None and not rows:
         note(f"group {group} has committed nothing yet")
     if lags == ():
-        note(f"group {group} keeps the decisions of a Spark sink or the topic ids of a Spark source: it does not read")
+        note(f"group {group} stores decisions of a Spark sink or topic ids of a Spark source: it reads no topic")
 
 
 @app.command(epilog="Example: streamlog group delete my-query --path /data/log")

@@ -79,7 +79,8 @@ class GroupCommits:
         members = self._cluster.describe_group(self._group_id).members
         if members:
             raise InvalidGroupError(
-                f"group {self._group_id!r} has running consumers ({len(members)}), which commit for it: stop them, or "
+                f"group {self._group_id!r} has running consumers ({len(members)}), which commit its offsets:"
+                " stop them, or "
                 "give --group another name",
                 group_id=self._group_id,
             )

@@ -170,7 +170,7 @@ def _warnings(rows: Sequence[GroupRow]) -> Iterator[str]:
     if any(row.lag is None and row.error is None for row in by_partition.values()):
         yield "current offset -: the group has committed no offset for this partition"
     if any(row.log_end_offset is None and row.error is None for row in by_partition.values()):
-        yield "log end offset -: this partition does not exist any more"
+        yield "log end offset -: this partition no longer exists"
     for partition, row in by_partition.items():
         if row.error is not None:
             yield f"{_what_is_not_told(row)} - of {partition}: {row.error}"

@@ -56,8 +56,8 @@ class LineSplitter:
         self._unfinished_bytes += len(data)
         if self._unfinished_bytes > MAX_LINE_BYTES:
             raise InvalidRecordError(
-                f"line {self.line_count + 1} of {self._source} has more than {MAX_LINE_BYTES} bytes: that is no file "
-                "of lines"
+                f"line {self.line_count + 1} of {self._source} has more than {MAX_LINE_BYTES} bytes, the maximum for"
+                " a line"
             )
 
     def _split(self, block: bytes) -> Any:

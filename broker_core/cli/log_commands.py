@@ -281,7 +281,7 @@ def _partitions(topic: TopicDescription, only: int | None) -> list[TopicPartitio
 def _finding_line(place: Path | ObjectUrl, found: Finding) -> str:
     """`FILE:POSITION offset N: error`, the file or object relative to the log."""
     file = found.file if isinstance(place, ObjectUrl) else Path(found.file).relative_to(place.absolute())
-    remark = "" if found.is_damage else " (not damage: it is rebuilt when it is needed)"
+    remark = "" if found.is_damage else " (not damage: it is rebuilt when needed)"
     return f"{file}:{found.position} offset {found.offset}: {found.problem}{remark}"
 
 

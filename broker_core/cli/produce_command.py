@@ -61,7 +61,9 @@ def produce(
     ] = None,
     compression: Annotated[
         Codec,
-        typer.Option(metavar="CODEC", help="none, gzip, snappy, lz4 or zstd. The topic's compression.type goes first."),
+        typer.Option(
+            metavar="CODEC", help="none, gzip, snappy, lz4 or zstd. The topic's compression.type overrides it."
+        ),
     ] = Codec.NONE,
     linger: Annotated[
         float,
@@ -102,7 +104,7 @@ def produce(
                 with byte_progress(f"writing to {topic}", source.total_bytes) as progress:
                     writer.write_all(stop, progress)
             except KeyboardInterrupt:
-                note(f"stopped at once: {writer.read_count - writer.written_count:,} values may not be written")
+                note(f"stopped immediately: {writer.read_count - writer.written_count:,} values may not be written")
                 raise
     _report(topic, writer, stop, as_json=as_json)
     raise typer.Exit(stop.exit_code)

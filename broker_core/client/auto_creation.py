@@ -26,7 +26,7 @@ def auto_creates_topics(router: BrokerRouter) -> bool | None:
 def _ask(router: BrokerRouter, deadline: Deadline) -> bool | None:
     brokers = router.view(deadline).brokers
     if not brokers:
-        raise BrokerUnavailableError("the cluster names no broker at the moment")
+        raise BrokerUnavailableError("the metadata of the cluster lists no broker")
     # Only the broker itself can say what its file sets, and every one of a cluster is set alike.
     node_id = random.choice(sorted(brokers))
     (answer,) = router.ask_node(node_id, [_request(node_id)], deadline)

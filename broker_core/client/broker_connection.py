@@ -89,7 +89,8 @@ class BrokerConnection:
         with self._lock:
             if self._is_broken:
                 raise BrokerUnavailableError(
-                    f"the connection to {self.address} broke while others waited for it", address=str(self.address)
+                    f"the connection to {self.address} failed while other requests waited for it",
+                    address=str(self.address),
                 )
             return self._exchange(requests, deadline)
 

@@ -96,20 +96,20 @@ _BUSY: Final = frozenset(
 
 
 _ADVICE: Final[dict[ErrorCode, str]] = {
-    ErrorCode.message_too_large: "the topic setting max.message.bytes allows less",
-    ErrorCode.record_list_too_large: "the topic setting segment.bytes allows less",
-    ErrorCode.invalid_transaction_timeout: "the broker setting transaction.max.timeout.ms allows less",
-    ErrorCode.offset_metadata_too_large: "the broker setting offset.metadata.max.bytes allows less",
-    ErrorCode.not_enough_replicas: "fewer replicas are in sync than the topic setting min.insync.replicas asks for",
-    ErrorCode.topic_authorization_failed: "the user may not do this with the topic",
-    ErrorCode.group_authorization_failed: "the user may not do this with the group",
-    ErrorCode.transactional_id_authorization_failed: "the user may not use the transactional id",
-    ErrorCode.cluster_authorization_failed: "the user may not do this in the cluster",
+    ErrorCode.message_too_large: "the topic setting max.message.bytes is lower",
+    ErrorCode.record_list_too_large: "the topic setting segment.bytes is lower",
+    ErrorCode.invalid_transaction_timeout: "the broker setting transaction.max.timeout.ms is lower",
+    ErrorCode.offset_metadata_too_large: "the broker setting offset.metadata.max.bytes is lower",
+    ErrorCode.not_enough_replicas: "fewer replicas are in sync than the topic setting min.insync.replicas requires",
+    ErrorCode.topic_authorization_failed: "the user is not authorized for this operation on the topic",
+    ErrorCode.group_authorization_failed: "the user is not authorized for this operation on the group",
+    ErrorCode.transactional_id_authorization_failed: "the user is not authorized to use the transactional id",
+    ErrorCode.cluster_authorization_failed: "the user is not authorized for this operation on the cluster",
     ErrorCode.invalid_producer_epoch: "another producer took over, or the transaction timed out",
     ErrorCode.producer_fenced: "another producer took over, or the transaction timed out",
     ErrorCode.unknown_member_id: "the group has members, and only they may commit its offsets",
     ErrorCode.non_empty_group: "the group has members",
-    ErrorCode.unsupported_version: "the broker does not take the request in this version",
+    ErrorCode.unsupported_version: "the broker does not support this version of the request",
 }
 
 
@@ -117,7 +117,7 @@ def broker_error(code: ErrorCode, what: str, message: str | None = None, **field
     """The exception for a code. `what` describes the request, `message` is the broker's own text if it sent one."""
     kind = _KINDS.get(code, BrokerError)
     advice = f" ({_ADVICE[code]})" if code in _ADVICE else ""
-    reason = message or f"the broker answers {code.name.upper()}{advice}"
+    reason = message or f"the broker answered {code.name.upper()}{advice}"
     error = kind(f"{what}: {reason}", **fields)
     error.error_code = code
     error.fields["error_code"] = code

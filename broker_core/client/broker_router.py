@@ -119,14 +119,14 @@ class BrokerRouter:
         """The connection to a broker by node id."""
         address = self.view(deadline).brokers.get(node_id)
         if address is None:
-            raise BrokerUnavailableError(f"broker {node_id} is not in the cluster at the moment")
+            raise BrokerUnavailableError(f"broker {node_id} is not in the metadata of the cluster")
         try:
             return self._pool.connection(address, deadline)
         except BrokerUnavailableError as error:
             if address in self.settings.bootstrap_servers:
                 raise
             raise BrokerUnavailableError(
-                f"{error.message} (that is what broker {node_id} advertises; {self.settings} was reached: see the "
+                f"{error.message} (broker {node_id} advertises this address; {self.settings} was reachable: check the "
                 "broker's advertised.listeners)",
                 address=str(address),
             ) from error
@@ -174,13 +174,14 @@ class BrokerRouter:
             topic = self.topic(partition.topic, deadline)
         if not 0 <= partition.partition < len(topic.partitions):
             raise UnknownPartitionError(
-                f"Topic '{partition.topic}' has no partition {partition.partition}: it has {len(topic.partitions)}.",
+                f"Topic '{partition.topic}' has no partition {partition.partition}: it has"
+                f" {len(topic.partitions)} partitions.",
                 topic=partition.topic,
                 partition=partition.partition,
             )
         leader_id = topic.partitions[partition.partition].leader_id
         if leader_id == NO_LEADER:
-            raise broker_error(ErrorCode.leader_not_available, f"{partition} has no leader at the moment")
+            raise broker_error(ErrorCode.leader_not_available, f"{partition} has no leader")
         return leader_id
 
     def refusal(self, code: ErrorCode, what: str, partition: TopicPartition, deadline: Deadline) -> StreamlogError:
@@ -235,5 +236,5 @@ def _out_of_time(what: str, deadline: Deadline, error: StreamlogError) -> Stream
             f"{what}: {error.message}; tried for {deadline.timeout_ms} ms ({deadline.setting})", **error.fields
         )
     return RequestTimedOutError(
-        f"{what}: not done within {deadline.timeout_ms} ms ({deadline.setting}); the last error: {error.message}"
+        f"{what}: not completed within {deadline.timeout_ms} ms ({deadline.setting}); the last error: {error.message}"
     )

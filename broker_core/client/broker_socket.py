@@ -87,7 +87,7 @@ class BrokerSocket:
 
     def _broken(self, error: OSError) -> BrokerUnavailableError:
         return BrokerUnavailableError(
-            f"the connection to {self._address} broke: {reason_of(error)}", address=str(self._address)
+            f"the connection to {self._address} failed: {reason_of(error)}", address=str(self._address)
         )
 
 

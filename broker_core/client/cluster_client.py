@@ -149,7 +149,7 @@ class ClusterClient:
     def describe_segments(self, partition: TopicPartition) -> tuple[SegmentDescription, ...]:
         """Raises NotAvailableRemotelyError: the protocol has no request for a partition's segments."""
         raise NotAvailableRemotelyError(
-            f"{partition}: a broker does not list its segments; read its log directory instead, with path",
+            f"{partition}: brokers do not list segments; use the option path with the log directory instead",
             topic=partition.topic,
             partition=partition.partition,
         )

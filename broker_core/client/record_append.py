@@ -98,7 +98,8 @@ class RecordAppend:
         transactional_id = self._transactional_ids.get(header.producer_id) if header.is_transactional else None
         if header.is_transactional and transactional_id is None:
             raise InvalidRecordError(
-                f"{partition}: a transactional batch of producer {header.producer_id}, which was not initialised here"
+                f"{partition}: producer {header.producer_id} of a transactional batch was not initialized by"
+                " this client"
             )
         records = cast(Records, batch)  # sent as it is
         data = schema.PartitionProduceData(index=i32(partition.partition), records=records)
@@ -113,9 +114,9 @@ class RecordAppend:
 def _check(partition: TopicPartition, batches: bytearray, found: Sequence[tuple[int, BatchHeader]]) -> None:
     end = found[-1][0] + found[-1][1].size_bytes if found else 0
     if not found:
-        raise InvalidRecordError(f"{partition}: an append without a batch")
+        raise InvalidRecordError(f"{partition}: the append holds no batch")
     if end != len(batches):
-        raise InvalidRecordError(f"{partition}: {len(batches) - end} bytes behind the last whole batch of an append")
+        raise InvalidRecordError(f"{partition}: {len(batches) - end} bytes follow the last whole batch of the append")
 
 
 def _refusal(partition: TopicPartition, entry: Any) -> StreamlogError:

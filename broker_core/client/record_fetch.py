@@ -173,7 +173,7 @@ class RecordFetch:
     def _out_of_range(self, partition: TopicPartition, offset: int, deadline: Deadline) -> OffsetOutOfRangeError:
         bounds = self._offsets.try_bounds(partition, deadline)
         return OffsetOutOfRangeError(
-            f"{partition}: offset {offset} is not in the log, which holds {bounds.log_start_offset} up to "
+            f"{partition}: offset {offset} is outside the log, which holds offsets {bounds.log_start_offset} to "
             f"{bounds.log_end_offset}",
             offset=offset,
             log_start_offset=bounds.log_start_offset,
@@ -266,7 +266,7 @@ def _room_for_first_batch(partition: TopicPartition, records: memoryview, max_by
     """The byte limit that the next fetch needs, after one that returned only a part of a batch."""
     length = _LENGTH.unpack_from(records, _LENGTH_POSITION)[0] if len(records) >= LENGTH_PREFIX_BYTES else 0
     if length + LENGTH_PREFIX_BYTES <= max_bytes:
-        raise CorruptBatchError(f"{partition}: the broker sent {len(records)} bytes and no whole batch in them")
+        raise CorruptBatchError(f"{partition}: the broker sent {len(records)} bytes without a whole batch")
     return int(length + LENGTH_PREFIX_BYTES)
 
 

@@ -143,8 +143,8 @@ class RemoteTransactions:
             _, first = errors[0]
             names = ", ".join(repr(other.transactional_id) for other, _ in errors)
             raise PartlyEndedError(
-                f"the transaction of {producer.transactional_id!r} was {'committed' if commit else 'aborted'}, and "
-                f"those of {names} could not be ended alike after it: {first.message}",
+                f"the transaction of {producer.transactional_id!r} was {'committed' if commit else 'aborted'}, but "
+                f"those of {names} could not be ended the same way afterwards: {first.message}",
                 transactional_ids=tuple(other.transactional_id for other, _ in errors),
             ) from first
 
@@ -214,7 +214,7 @@ class RemoteTransactions:
             is_ended = is_ended_alike or found.state in _ENDED_ALIKE[not commit]
             if not _is_same_producer(found, producer, may_be_ended=is_ended):
                 raise ProducerFencedError(
-                    f"The transactional id {producer.transactional_id!r} has epoch {found.producer_epoch} by now, not "
+                    f"The transactional id {producer.transactional_id!r} now has epoch {found.producer_epoch}, not "
                     f"{producer.producer_epoch}: another producer took it over, or its transaction timed out.",
                     transactional_id=producer.transactional_id,
                 )
@@ -233,8 +233,8 @@ class RemoteTransactions:
             waiting = {name: producer for name, producer in waiting.items() if _is_being_ended(described.get(name))}
             if waiting and not deadline.pause(backoff.next_seconds()):
                 raise RequestTimedOutError(
-                    f"the transactions of {', '.join(map(repr, waiting))} are decided, but their markers are not "
-                    f"written after {deadline.timeout_ms} ms ({deadline.setting})"
+                    f"the transactions of {', '.join(map(repr, waiting))} are decided, but their markers were not "
+                    f"written within {deadline.timeout_ms} ms ({deadline.setting})"
                 )
 
     def _ask_coordinator(self, producer: TransactionalProducer, request: Any, deadline: Deadline) -> Any:

@@ -36,8 +36,8 @@ def _load_trust(context: ssl.SSLContext, settings: TlsSettings) -> None:
     except (OSError, ValueError) as error:
         name = "ssl.truststore.location" if settings.trust_path is not None else "ssl.truststore.certificates"
         raise AuthenticationError(
-            f"{name}: no PEM certificates in {settings.trust_path or 'its value'} ({error}); a JKS or PKCS12 store "
-            "must be turned into PEM first"
+            f"{name}: no PEM certificates in {settings.trust_path or 'its value'} ({error}); convert a JKS or PKCS12 "
+            "store to PEM first"
         ) from error
 
 

@@ -184,7 +184,8 @@ class TopicAdmin:
             while not is_so(self._router.refresh([name], deadline).topics.get(name)):
                 if not deadline.pause(backoff.next_seconds()):
                     raise RequestTimedOutError(
-                        f"{what}: decided, but no broker shows it after {deadline.timeout_ms} ms ({deadline.setting})"
+                        f"{what}: the change was accepted, but no broker shows it within {deadline.timeout_ms}"
+                        f" ms ({deadline.setting})"
                     )
 
         self._router.run(what, attempt)

@@ -48,7 +48,7 @@ class FieldReader:
         try:
             item, size = read(self._buffer, self._position)
         except (SerialError, ValueError, IndexError, OverflowError) as error:
-            raise self.corrupt(f"breaks off: {error}") from error
+            raise self.corrupt(f"ends too early: {error}") from error
         self._position += size
         return item
 

@@ -41,5 +41,5 @@ class HeldBackReaders:
         try:
             return self._settle()
         except (StreamlogError, OSError) as error:
-            _log.warning("transactions that hold back readers cannot be looked at: %s", error)
+            _log.warning("could not check for transactions that block readers: %s", error)
             return False

@@ -86,7 +86,7 @@ class ConsumerOffsets:
             if self._log.state.look(lambda state: state.plan_forget_topic(topic.name, topic_id=topic.topic_id).records):
                 self._log.change(lambda state: state.plan_forget_topic(topic.name, topic_id=topic.topic_id))
         except (StreamlogError, OSError) as error:
-            _log.warning("offsets committed for deleted topic %s are still there: %s", topic.name, error)
+            _log.warning("could not remove the committed offsets of deleted topic %s: %s", topic.name, error)
 
     def pinned_offset(self, partition: TopicPartition) -> int | None:
         """The lowest offset that a reader has pinned: a committed offset can say until when its records must be

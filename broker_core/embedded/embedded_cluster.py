@@ -370,7 +370,7 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods, PlacedMethods):
         with the reason."""
         opened = self._opened()
         self._directory.require_writable()
-        assert opened.own is not None, f"{self._directory.path} is writable and not ours"
+        assert opened.own is not None, f"{self._directory.path} is writable but was not created by streamlog"
         return opened.own
 
     def _own(self) -> OwnLog:

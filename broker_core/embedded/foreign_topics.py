@@ -108,7 +108,9 @@ class ForeignTopics:
             next_offset = self._replay_snapshot(image, folder)
             self._replay_log(image, folder, next_offset)
         except (StreamlogError, OSError) as error:
-            _log.warning("metadata log of %s is not understood, topics come from its folders: %s", self._path, error)
+            _log.warning(
+                "the metadata log of %s cannot be read, listing topics by their folders: %s", self._path, error
+            )
             return MetadataImage()
         return image
 

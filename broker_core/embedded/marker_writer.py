@@ -102,7 +102,8 @@ class MarkerWriter:
                 continue
             if entry is not None and entry.producer_epoch > ending.producer_epoch:
                 _log.warning(
-                    "partition=%s producer=%d has epoch %d, above that of the end of transaction %s: left as it is",
+                    "partition=%s producer=%d has epoch %d, newer than that of transactional_id=%s: no marker"
+                    " is written",
                     *(store.topic_partition, ending.producer_id, entry.producer_epoch, ending.transactional_id),
                 )
                 continue

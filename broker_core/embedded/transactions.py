@@ -102,8 +102,9 @@ class Transactions:
                 return reply.producer
             self._finish(self._ending(transactional_id))
         raise ConcurrentTransactionsError(
-            f"Transactional id '{transactional_id}' was taken over by others {_ATTEMPT_COUNT} times: each instance"
-            " needs an id of its own."
+            f"Transactional id '{transactional_id}' was taken over by other instances {_ATTEMPT_COUNT} times:"
+            " each instance"
+            " needs its own id."
         )
 
     def add_partitions(self, producer: TransactionalProducer, partitions: Collection[TopicPartition]) -> None:
@@ -155,7 +156,7 @@ class Transactions:
                 self._log.change(lambda coordinator: coordinator.plan_expire(now_ms))
             self._finish(state.look(TransactionCoordinator.ending))
         except (StreamlogError, OSError) as error:
-            _logger.warning("transactions of others are not finished yet: %s", error)
+            _logger.warning("could not complete the transactions of other producers: %s", error)
         return True
 
     def require_none_open(self) -> None:
@@ -164,8 +165,8 @@ class Transactions:
         under_way = self._log.state.look(lambda coordinator: coordinator.list_transactions(states=_UNDER_WAY))
         if under_way:
             raise PolicyViolationError(
-                f"Topic {TRANSACTION_STATE_TOPIC} knows of {len(under_way)} open transactions, which nobody could end"
-                f" without it, '{under_way[0].transactional_id}' among them: end or abort them first.",
+                f"Topic {TRANSACTION_STATE_TOPIC} holds {len(under_way)} open transactions, which could not be ended"
+                f" without it, for example '{under_way[0].transactional_id}': commit or abort them first.",
                 topic=TRANSACTION_STATE_TOPIC,
             )
 
@@ -230,8 +231,9 @@ class Transactions:
             )
         for partition, error in errors.items():
             error.add_note(
-                f"The end of the transaction is decided and holds; its marker in {partition} is written by whoever next"
-                " looks at the transactions."
+                "The end of the transaction is decided. The next process that opens the transactions writes"
+                " its marker in"
+                f" {partition}."
             )
             raise error
 

@@ -106,7 +106,7 @@ def decode_consumer_group_record(key: bytes, value: bytes | None) -> ConsumerGro
     version = fields.take_version()
     if version != VALUE_VERSION:
         raise UnsupportedFormatError(
-            f"{what} is in version {version}, known is {VALUE_VERSION}: written by a newer one"
+            f"{what} has version {version}, supported is {VALUE_VERSION}: a newer version wrote it"
         )
     return ConsumerGroupRecord(type=kind, group_id=group_id, item=item, value=_READERS[kind](fields))
 

@@ -136,7 +136,7 @@ def _decode_value(reader: FieldReader, what: str) -> OffsetCommitValue:
     version = reader.take_version()
     if not 0 <= version <= VALUE_VERSION:
         raise UnsupportedFormatError(
-            f"{what} is in version {version}, known are 0 to {VALUE_VERSION}: written by a newer version"
+            f"{what} has version {version}, supported are 0 to {VALUE_VERSION}: a newer version wrote it"
         )
     is_flexible = version >= _FLEXIBLE_VERSION
     offset = reader.take(read_int64)

@@ -151,6 +151,6 @@ class Call:
         self.node.jobs.submit(work, done, failed)
 
     def _answer(self, message: ResponsePayload | ConnectionEnd | None) -> None:
-        assert not self.is_answered, f"{self.api_key.label} of {self.peer} is answered twice"
+        assert not self.is_answered, f"{self.api_key.label} of {self.peer} was answered twice"
         self.is_answered = True
         self._send(message)

@@ -129,7 +129,7 @@ class _GroupOwner:
         idle = [name for name, value in changes.items() if value is not None and not name.startswith(SERVED_PREFIX)]
         if idle:
             _log.warning(
-                "group=%s: %s has no effect: share and streams groups are not served", self._name, ", ".join(idle)
+                "group=%s: %s is ignored: share and streams groups are not supported", self._name, ", ".join(idle)
             )
 
 
@@ -175,7 +175,7 @@ class _BrokerOwner:
     def on_changed(self, changes: Changes) -> None:
         idle = idle_names(name for name, value in changes.items() if value is not None)
         if idle:
-            _log.warning("%s: accepted, and without effect here", ", ".join(idle))
+            _log.warning("%s: accepted but ignored", ", ".join(idle))
 
     def _check_min_insync_replicas(self, changes: Changes) -> None:
         if MIN_INSYNC_REPLICAS not in changes:

@@ -45,7 +45,9 @@ def is_allowed_to_alter(call: Call, kind: int, name: str) -> ErrorCode | None:
 
 def refusal_of_kind(kind: int) -> InvalidRequestError:
     """The error for resources that have no settings here."""
-    return InvalidRequestError(f"Unexpected resource type {_name_of(kind)}: settings belong to topics, brokers, groups")
+    return InvalidRequestError(
+        f"Unexpected resource type {_name_of(kind)}: only topics, brokers and groups have settings"
+    )
 
 
 def _refusal(call: Call, operation: Operation, kind: int, name: str) -> ErrorCode | None:

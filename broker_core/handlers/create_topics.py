@@ -24,7 +24,7 @@ _DEFAULT_COUNT: Final = -1
 _NOTHING_SHOWN: Final[dict[str, Any]] = {"num_partitions": -1, "replication_factor": -1, "configs": ()}
 """The error of a refused topic."""
 _TOO_MANY: Final = (
-    f"Excessively large number of partitions per request: at most {MAX_PARTITION_COUNT} are made at once."
+    f"Excessively large number of partitions per request: at most {MAX_PARTITION_COUNT} can be created at once."
 )
 
 

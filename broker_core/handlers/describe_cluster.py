@@ -23,7 +23,7 @@ def handle(call: Call) -> None:
                 if endpoint_type == _CONTROLLERS
                 else ErrorCode.unsupported_endpoint_type
             ),
-            error_message=f"This is an endpoint of brokers (type {_BROKERS}), and type {endpoint_type} was asked.",
+            error_message=f"This endpoint has type {_BROKERS} (brokers), but the request has type {endpoint_type}.",
             endpoint_type=_BROKERS,
         )
         return

@@ -31,7 +31,7 @@ def dispatch(node: BrokerNode, request: Request, peer: Peer, send: Send, now_ms:
     if request.message is None or not is_served(request.api_key, request.api_version):
         if request.api_key != ApiKey.API_VERSIONS:
             raise MalformedMessageError(
-                f"{api_label(request.api_key)} of version {request.api_version} is not served here"
+                f"{api_label(request.api_key)} of version {request.api_version} is not supported"
             )
         api_versions.refuse_version(call)
         return

@@ -122,7 +122,9 @@ class _Fetch:
 
     def maybe_complete(self, partition: Hashable) -> bool:
         """Of the purgatory."""
-        assert self._awaited is not None and isinstance(partition, TopicPartition), f"{partition} is not waited for"
+        assert self._awaited is not None and isinstance(partition, TopicPartition), (
+            f"the fetch does not wait for {partition}"
+        )
         if not self._awaited.is_worth_a_look(partition):
             return False
         room_bytes = self._call.node.answer_room_bytes()
@@ -141,7 +143,7 @@ class _Fetch:
 
     def fail(self) -> None:
         if not self._call.is_answered:
-            self._call.close_connection("a fetch that waited could not be answered")
+            self._call.close_connection("answering a parked fetch failed")
 
     def _awaiting(self, byte_count: int) -> AwaitedPartitions:
         """Partitions without an error and their available bytes."""
@@ -273,7 +275,7 @@ def _diverging_epoch(replica: Replica, wanted: WantedPartition) -> dict[str, int
     epoch, end_offset = replica.end_offset_for_epoch(wanted.last_fetched_epoch)
     if epoch < 0 or end_offset < 0:
         raise OffsetOutOfRangeError(
-            f"{replica.topic_partition} knows nothing of epoch {wanted.last_fetched_epoch}, which a client fetched last"
+            f"{replica.topic_partition} has no leader epoch {wanted.last_fetched_epoch}, which the client fetched last"
         )
     if epoch == wanted.last_fetched_epoch and end_offset >= wanted.fetch_offset:
         return None

@@ -20,7 +20,7 @@ class GatheredAnswers(Generic[Key]):
 
     def add(self, key: Key, answer: dict[str, Any]) -> None:
         """Once for each key."""
-        assert self._answers[key] is None, f"{key!r} is answered twice"
+        assert self._answers[key] is None, f"{key!r} was answered twice"
         self._answers[key] = answer
         self._left -= 1
         if not self._left:

@@ -145,14 +145,18 @@ class _Produce:
         if self._call.message.transactional_id == "":
             for batch in transactional:
                 self._refuse(
-                    batch.place, error_code=ErrorCode.invalid_request, error_message="an empty transactional id"
+                    batch.place, error_code=ErrorCode.invalid_request, error_message="the transactional id is empty"
                 )
             self._append([batch for batch in batches if not batch.header.is_transactional], {})
             return
         producers = {(batch.header.producer_id, batch.header.producer_epoch) for batch in transactional}
         if len(producers) > 1:
             for batch in transactional:
-                self._refuse(batch.place, error_code=ErrorCode.invalid_request, error_message="several producers")
+                self._refuse(
+                    batch.place,
+                    error_code=ErrorCode.invalid_request,
+                    error_message="the request holds batches of several producers",
+                )
             self._append([batch for batch in batches if not batch.header.is_transactional], {})
             return
         ((producer_id, producer_epoch),) = producers

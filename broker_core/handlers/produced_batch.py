@@ -120,17 +120,17 @@ def _batch_at(records: memoryview, position: int) -> memoryview | None:
     batch_length = _batch_length(records, position)
     if batch_length < LEAST_LEGACY_LENGTH:
         raise Refused(
-            ErrorCode.corrupt_message, f"a batch length of {batch_length}, where {LEAST_LEGACY_LENGTH} is the least"
+            ErrorCode.corrupt_message, f"batch length {batch_length} is below the minimum {LEAST_LEGACY_LENGTH}"
         )
     if left <= MAGIC_POSITION:
         return None
     magic = records[position + MAGIC_POSITION]
     if magic > MAGIC:
-        raise Refused(ErrorCode.corrupt_message, f"a batch of magic {magic}, where {MAGIC} is the newest")
+        raise Refused(ErrorCode.corrupt_message, f"magic {magic} is unknown; the newest is {MAGIC}")
     if batch_length > _MOST_LENGTH:
         raise Refused(
             ErrorCode.unknown_server_error,
-            f"a batch length of {batch_length}, where {_MOST_LENGTH} is the most",
+            f"batch length {batch_length} is above the maximum {_MOST_LENGTH}",
             is_of_all=True,
         )
     end = position + LENGTH_PREFIX_BYTES + batch_length
@@ -141,19 +141,19 @@ def _refusal_of_unreadable(batch: memoryview, codec: int, replica: Replica) -> R
     log_start_offset, most_bytes = replica.bounds.log_start_offset, replica.config.max_message_bytes
     if any(batch[:8]):
         return Refused(
-            ErrorCode.invalid_record, "the base offset of a produced batch is 0", log_start_offset=log_start_offset
+            ErrorCode.invalid_record, "the base offset of a produced batch must be 0", log_start_offset=log_start_offset
         )
     if len(batch) > most_bytes:
         return Refused(
             ErrorCode.message_too_large, f"a batch of {len(batch)} bytes exceeds max.message.bytes={most_bytes}"
         )
     if compute_crc(batch, 0, len(batch)) != int.from_bytes(batch[CRC_POSITION:ATTRIBUTES_POSITION], "big"):
-        return Refused(ErrorCode.corrupt_message, "a batch whose checksum is not that of its content")
+        return Refused(ErrorCode.corrupt_message, "the checksum of the batch does not match its content")
     if codec > MAX_CODEC:
         return Refused(ErrorCode.unknown_server_error, _unknown_codec(codec), log_start_offset=log_start_offset)
     return Refused(
         ErrorCode.invalid_record,
-        "a batch with a negative last offset delta or record count",
+        "the batch has a negative last offset delta or record count",
         log_start_offset=log_start_offset,
     )
 

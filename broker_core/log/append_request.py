@@ -53,4 +53,4 @@ class AppendRequest(NamedTuple):
         """Raises InvalidRecordError."""
         if self.origin is AppendOrigin.CLIENT and not self.ignores_claimed_offset and any(self.batches[_BASE_OFFSET]):
             claimed = int.from_bytes(self.batches[_BASE_OFFSET], "big", signed=True)
-            raise InvalidRecordError(f"{log_name}: the base offset of a produced batch is 0; this one's is {claimed}")
+            raise InvalidRecordError(f"{log_name}: the base offset of a produced batch must be 0, not {claimed}")

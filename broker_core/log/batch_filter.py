@@ -77,7 +77,7 @@ def _kept_records(content: memoryview, survives: Sequence[bool], shift_ms: int) 
         length, body = read_varint(content, position, len(content))
         position = body + length
         if length < 0 or position > len(content):
-            raise IndexError(f"a record claims {length} bytes where {len(content) - body} are left")
+            raise IndexError(f"a record claims {length} bytes, but only {len(content) - body} are left")
         if not is_kept:
             continue
         delta, rest = read_varlong(content, body + _ATTRIBUTES_BYTES, position)

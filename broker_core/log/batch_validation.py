@@ -91,10 +91,10 @@ def validate_batches(
     end = found[-1][0] + found[-1][1].size_bytes if found else 0
     if end != len(batches):
         raise CorruptBatchError(
-            f"{name}: {len(batches) - end} bytes behind the last whole batch of an append", position=end
+            f"{name}: {len(batches) - end} bytes follow the last whole batch of the append", position=end
         )
     if not found:
-        raise InvalidRecordError(f"{name}: an append without a batch")
+        raise InvalidRecordError(f"{name}: the append holds no batch")
     for position, header in found:
         # Before its content is read or decompressed: a batch above the limit is refused in any case.
         if origin is not AppendOrigin.REPLICATION and not header.is_control:
@@ -168,16 +168,16 @@ def _check_client(name: str, headers: Sequence[BatchHeader]) -> None:
             raise InvalidRecordError(f"{name}: clients may not write control records")
         if header.producer_id >= 0 and header.base_sequence < 0:
             raise InvalidRecordError(
-                f"{name}: sequence {header.base_sequence} in a batch of producer {header.producer_id}"
+                f"{name}: a batch of producer {header.producer_id} has the invalid sequence {header.base_sequence}"
             )
         if header.producer_id >= 0 and header.producer_epoch < 0:
             raise ProducerFencedError(
-                f"{name}: epoch {header.producer_epoch} in a batch of producer {header.producer_id}"
+                f"{name}: a batch of producer {header.producer_id} has the invalid epoch {header.producer_epoch}"
             )
         if header.is_transactional and header.producer_id < 0:
-            raise InvalidRecordError(f"{name}: a transactional batch without a producer id")
+            raise InvalidRecordError(f"{name}: a transactional batch has no producer id")
     if len(headers) > 1 and len({(one.producer_id, one.producer_epoch, one.is_transactional) for one in headers}) > 1:
-        raise InvalidRecordError(f"{name}: one append holds batches of several producers; append them one by one")
+        raise InvalidRecordError(f"{name}: one append holds batches of several producers; append them separately")
 
 
 def _validate_data(
@@ -193,7 +193,7 @@ def _validate_data(
     changed it. `first_index`: the number of records before it in the append."""
     if header.record_count == 0 or header.record_count != header.last_offset_delta + 1:
         raise InvalidRecordError(
-            f"{name}: a batch of {header.record_count} records with offsets 0 to {header.last_offset_delta}"
+            f"{name}: a batch of {header.record_count} records claims offset deltas 0 to {header.last_offset_delta}"
         )
     is_log_append = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     try:

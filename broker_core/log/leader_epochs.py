@@ -107,14 +107,14 @@ class LeaderEpochs:
         """Raises CorruptDataError; the caller then derives the table from batch headers."""
         lines = text.splitlines()
         if len(lines) < 2 or lines[0] != _VERSION or lines[1] != str(len(lines) - 2):
-            raise CorruptDataError("leader-epoch-checkpoint: version or number of entries is not what was written")
+            raise CorruptDataError("leader-epoch-checkpoint: the version or the number of entries is wrong")
         entries: list[EpochEntry] = []
         for line in lines[2:]:
             if not _LINE.fullmatch(line):
-                raise CorruptDataError(f"leader-epoch-checkpoint: {line!r} is no pair of epoch and offset")
+                raise CorruptDataError(f"leader-epoch-checkpoint: {line!r} is not a pair of epoch and offset")
             epoch, offset = map(int, line.split())
             if entries and (epoch <= entries[-1].leader_epoch or offset <= entries[-1].start_offset):
-                raise CorruptDataError(f"leader-epoch-checkpoint: {line!r} does not ascend")
+                raise CorruptDataError(f"leader-epoch-checkpoint: {line!r} is not in ascending order")
             entries.append(EpochEntry(leader_epoch=epoch, start_offset=offset))
         return cls(entries)
 

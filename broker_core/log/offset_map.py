@@ -26,7 +26,7 @@ class OffsetMap:
         self.capacity = int(self._slot_count * load_factor)
         """Keys that fit."""
         if not 1 <= self.capacity < self._slot_count:
-            raise ValueError(f"{memory_bytes} bytes are too few; a slot takes {_SLOT_BYTES}")
+            raise ValueError(f"{memory_bytes} bytes are too few: a slot needs {_SLOT_BYTES}")
         if not 16 <= len(digest_key) <= hashlib.blake2b.MAX_KEY_SIZE:
             raise ValueError("the digest key must be 16 to 64 random bytes")
         self.latest_offset = -1

@@ -288,7 +288,7 @@ class PartitionLog:
     def _check_place(self, header: BatchHeader, next_offset: int) -> None:
         if header.base_offset < next_offset:
             raise CorruptBatchError(
-                f"{self.name}: a replicated batch begins at offset {header.base_offset}, the log already reaches"
+                f"{self.name}: a replicated batch begins at offset {header.base_offset}, but the log already ends at"
                 f" {next_offset}",
                 offset=header.base_offset,
             )
@@ -297,4 +297,4 @@ class PartitionLog:
                 f"{self.name}: a batch of {header.size_bytes} bytes exceeds segment.bytes={self.config.segment_bytes}"
             )
         if header.last_offset >= MAX_OFFSET:
-            raise InvalidRecordError(f"{self.name}: no offsets are left behind {self.log_end_offset}")
+            raise InvalidRecordError(f"{self.name}: no offsets are left after {self.log_end_offset}")

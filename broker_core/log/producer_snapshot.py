@@ -38,13 +38,15 @@ def decode_snapshot(data: Buffer) -> tuple[ProducerEntry, ...]:
     """Raises CorruptDataError (CRC, length) or UnsupportedFormatError (another version)."""
     view = memoryview(data)
     if len(view) < _HEADER_BYTES:
-        raise CorruptDataError(f"producer snapshot has {len(view)} bytes, its header alone takes {_HEADER_BYTES}")
+        raise CorruptDataError(
+            f"producer snapshot has {len(view)} bytes, fewer than its header needs ({_HEADER_BYTES})"
+        )
     version, crc = _PREFIX.unpack_from(view)
     if version != SNAPSHOT_VERSION:
-        raise UnsupportedFormatError(f"producer snapshot has version {version}, known is {SNAPSHOT_VERSION}")
+        raise UnsupportedFormatError(f"producer snapshot has version {version}, supported is {SNAPSHOT_VERSION}")
     computed = crc32c.crc32c(view[_PREFIX.size :])
     if crc != computed:
-        raise CorruptDataError(f"producer snapshot: checksum {computed:#010x} of its content, written was {crc:#010x}")
+        raise CorruptDataError(f"producer snapshot: the checksum of its content is {computed:#010x}, not {crc:#010x}")
     (count,) = _COUNT.unpack_from(view, _PREFIX.size)
     if count < 0 or len(view) != _HEADER_BYTES + count * _ENTRY.size:
         raise CorruptDataError(f"producer snapshot claims {count} producers in {len(view)} bytes")

@@ -276,19 +276,20 @@ class ProducerState:
         who = f"{self._name}: producer {header.producer_id}"
         if header.producer_epoch < entry.producer_epoch:
             raise ProducerFencedError(
-                f"{who} writes with epoch {header.producer_epoch}, the log has seen epoch {entry.producer_epoch}:"
-                " a newer instance of it took over"
+                f"{who} writes with epoch {header.producer_epoch}, but the current epoch is {entry.producer_epoch}:"
+                " a newer instance took over"
             )
         if marker is not None and marker.coordinator_epoch < entry.coordinator_epoch:
             raise CoordinatorFencedError(
-                f"{who} is told to end its transaction by a coordinator of epoch {marker.coordinator_epoch},"
-                f" epoch {entry.coordinator_epoch} has already spoken"
+                f"{who}: the marker has coordinator epoch {marker.coordinator_epoch},"
+                f" but the current one is {entry.coordinator_epoch}"
             )
         if header.is_control:
             return
         if entry.transaction_first_offset is not None and not header.is_transactional:
             raise InvalidTransactionStateError(
-                f"{who} sends a plain batch while its transaction from offset {entry.transaction_first_offset} is open"
+                f"{who} sends a non-transactional batch while its transaction from offset"
+                f" {entry.transaction_first_offset} is open"
             )
         if origin is AppendOrigin.CLIENT:
             _check_sequence(who, entry, header)
@@ -308,14 +309,16 @@ def _check_sequence(who: str, entry: ProducerEntry, header: BatchHeader) -> None
     if header.producer_epoch != entry.producer_epoch:
         if header.base_sequence != 0:
             raise OutOfOrderSequenceError(
-                f"{who} begins epoch {header.producer_epoch} with sequence {header.base_sequence}, it must begin with 0"
-                f" (epoch so far: {entry.producer_epoch})"
+                f"{who} starts epoch {header.producer_epoch} with sequence {header.base_sequence}, but must"
+                " start with 0"
+                f" (previous epoch: {entry.producer_epoch})"
             )
         return
     expected = _following(entry.last_sequence)
     if header.base_sequence != expected:
         raise OutOfOrderSequenceError(
-            f"{who} sends sequence {header.base_sequence} in epoch {header.producer_epoch}, the next one is {expected}"
+            f"{who} sends sequence {header.base_sequence} in epoch {header.producer_epoch}, but the next one is"
+            f" {expected}"
         )
 
 

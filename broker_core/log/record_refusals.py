@@ -67,7 +67,7 @@ def refusal_of_timestamp_type(name: str, record_count: int, *, first_index: int 
     return InvalidTimestampError(f"{name}: {message}", record_errors=errors)
 
 
-_NO_KEY: Final = "it has no key, which a compacted topic (cleanup.policy=compact) needs"
+_NO_KEY: Final = "it has no key, but a compacted topic (cleanup.policy=compact) requires one"
 
 
 def _what_is_wrong(timestamp_ms: int, limits: TimestampLimits) -> str:

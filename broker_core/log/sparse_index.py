@@ -121,9 +121,9 @@ class OffsetIndex:
                 # A real entry never points at position 0: the first batch of a segment is not indexed.
                 return _check_padding(view, slot, OFFSET_INDEX_ENTRY_BYTES)
             if relative <= last_relative or position <= last_position:
-                return IndexCheck(entry_count=slot, problem=f"entry {slot} does not ascend")
+                return IndexCheck(entry_count=slot, problem=f"entry {slot} is not in ascending order")
             if base_offset + relative >= next_offset or position >= segment_size_bytes:
-                return IndexCheck(entry_count=slot, problem=f"entry {slot} points behind the segment's end")
+                return IndexCheck(entry_count=slot, problem=f"entry {slot} points past the end of the segment")
             last_relative, last_position = relative, position
         return _check_tail(view, count, OFFSET_INDEX_ENTRY_BYTES)
 
@@ -181,20 +181,20 @@ class TimeIndex:
             if timestamp_ms == 0 and relative == 0 and (slot > 0 or count > 1):
                 return _check_padding(view, slot, TIME_INDEX_ENTRY_BYTES)
             if timestamp_ms <= last_timestamp_ms or relative <= last_relative:
-                return IndexCheck(entry_count=slot, problem=f"entry {slot} does not ascend")
+                return IndexCheck(entry_count=slot, problem=f"entry {slot} is not in ascending order")
             if base_offset + relative >= next_offset:
-                return IndexCheck(entry_count=slot, problem=f"entry {slot} points behind the segment's end")
+                return IndexCheck(entry_count=slot, problem=f"entry {slot} points past the end of the segment")
             last_timestamp_ms, last_relative = timestamp_ms, relative
         return _check_tail(view, count, TIME_INDEX_ENTRY_BYTES)
 
 
 def _check_padding(view: memoryview, slot: int, entry_bytes: int) -> IndexCheck:
     rest = bytes(view[slot * entry_bytes :])
-    problem = None if not rest.strip(b"\0") else f"entry {slot} is empty and others follow"
+    problem = None if not rest.strip(b"\0") else f"entry {slot} is empty, but others follow"
     return IndexCheck(entry_count=slot, problem=problem)
 
 
 def _check_tail(view: memoryview, count: int, entry_bytes: int) -> IndexCheck:
     rest = bytes(view[count * entry_bytes :])
-    problem = f"{len(rest)} bytes behind entry {count} are no whole entry" if rest.strip(b"\0") else None
+    problem = f"{len(rest)} bytes after entry {count} are not a whole entry" if rest.strip(b"\0") else None
     return IndexCheck(entry_count=count, problem=problem)

@@ -59,7 +59,9 @@ class TransactionIndex:
             self._entries, slot * TRANSACTION_INDEX_ENTRY_BYTES
         )
         if version != _VERSION:
-            raise UnsupportedFormatError(f"transaction index entry {slot} has version {version}, known is {_VERSION}")
+            raise UnsupportedFormatError(
+                f"transaction index entry {slot} has version {version}, supported is {_VERSION}"
+            )
         return AbortedTransactionEntry(
             producer_id=producer_id, first_offset=first, last_offset=last, last_stable_offset=stable
         )
@@ -101,10 +103,10 @@ class TransactionIndex:
             except UnsupportedFormatError as error:
                 return IndexCheck(entry_count=slot, problem=str(error))
             if entry.last_offset <= last_offset or not 0 <= entry.first_offset <= entry.last_offset:
-                return IndexCheck(entry_count=slot, problem=f"entry {slot} does not ascend")
+                return IndexCheck(entry_count=slot, problem=f"entry {slot} is not in ascending order")
             if entry.last_offset >= next_offset:
-                return IndexCheck(entry_count=slot, problem=f"entry {slot} points behind the segment's end")
+                return IndexCheck(entry_count=slot, problem=f"entry {slot} points past the end of the segment")
             last_offset = entry.last_offset
         rest = len(memoryview(entries)) % TRANSACTION_INDEX_ENTRY_BYTES
-        problem = f"{rest} bytes behind entry {index.entry_count} are no whole entry" if rest else None
+        problem = f"{rest} bytes after entry {index.entry_count} are not a whole entry" if rest else None
         return IndexCheck(entry_count=index.entry_count, problem=problem)

@@ -38,7 +38,7 @@ def write_clean_shutdown(fs: FileSystem, directory: str, *, broker_epoch: int) -
 
 def remove_clean_shutdown(fs: FileSystem, directory: str) -> bool:
     """Returns whether it existed. Its removal is durable when this returns."""
-    with translated("taking away the mark of a clean shutdown", directory):
+    with translated("removing the mark of a clean shutdown", directory):
         return _remove(fs, directory, CLEAN_SHUTDOWN_FILE_NAME)
 
 

@@ -151,8 +151,8 @@ class LogDirectory:
         """
         if self._kind is DirectoryKind.FOREIGN:
             raise DirectoryReadOnlyError(
-                f"{self.path} was written by a real Kafka: it is read here, never written. Write to a directory"
-                " of its own, or to that Kafka with kafka.bootstrap.servers.",
+                f"{self.path} was written by Apache Kafka and can only be read. Write to another directory,"
+                " or to that Kafka cluster with kafka.bootstrap.servers.",
                 directory=self.path,
             )
         if not self._is_writable:
@@ -171,7 +171,7 @@ class LogDirectory:
         if self._kind is DirectoryKind.OURS:
             return
         try:
-            with translated("making the log directory", self.path):
+            with translated("creating the log directory", self.path):
                 self._make_folders()
                 self._lock_to_make()
                 if self._kind is DirectoryKind.ABSENT:
@@ -222,7 +222,7 @@ class LogDirectory:
         if found is None:
             return self._absent(f"{self.path} does not exist")
         if not found.is_directory:
-            raise DirectoryFormatError(f"{self.path} is a file; a log is a directory", directory=self.path)
+            raise DirectoryFormatError(f"{self.path} is a file, not a log directory", directory=self.path)
         try:
             names = self._fs.list_directory(self.path)
             data = read_small_file(self._fs, f"{self.path}/{META_PROPERTIES_FILE_NAME}")
@@ -240,11 +240,11 @@ class LogDirectory:
                 f"{f' and {len(others) - 1} more' if len(others) > 1 else ''}",
                 directory=self.path,
             )
-        return self._absent(f"{self.path} is an empty directory, not a log")
+        return self._absent(f"{self.path} is an empty directory, not a log directory")
 
     def _absent(self, what: str) -> tuple[DirectoryKind, None]:
         if not self._create:
-            raise DirectoryFormatError(f"{what}; creating a topic makes it a log directory", directory=self.path)
+            raise DirectoryFormatError(f"{what}; create a topic to make it a log directory", directory=self.path)
         return DirectoryKind.ABSENT, None
 
     def _unreadable(self, error: OSError) -> DirectoryReadOnlyError:
@@ -327,7 +327,8 @@ class LogDirectory:
                 return
             if self.locks.monotonic_seconds() >= deadline:
                 raise DirectoryLockedError(
-                    f"{self.path} cannot be made a log: another process holds {self._lock.path}", directory=self.path
+                    f"{self.path} cannot be made a log directory: another process holds {self._lock.path}",
+                    directory=self.path,
                 )
             self.locks.sleep(_PAUSE_SECONDS)
 

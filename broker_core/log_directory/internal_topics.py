@@ -72,5 +72,5 @@ def require_no_internal_topic(name: str, what: str) -> None:
     """Raises InvalidTopicNameError for an internal topic, which only the log itself writes to."""
     if is_internal_topic(name):
         raise InvalidTopicNameError(
-            f"Cannot {what} internal topic {name}: only the log itself makes and writes it.", topic=name
+            f"Cannot {what} internal topic {name}: only streamlog itself creates and writes it.", topic=name
         )

@@ -62,16 +62,17 @@ def decode_meta_properties(data: bytes, path: str) -> MetaProperties:
     fields = _java_properties(data.decode("latin-1"))
     version = fields.get("version", "")
     if version not in ("0", "1"):
-        raise DirectoryFormatError(f"{path} says version={version or '(nothing)'}; known are 0 and 1")
+        raise DirectoryFormatError(f"{path} has version={version or '(nothing)'}; supported are 0 and 1")
     our_format = fields.get(_FORMAT_KEY)
     if our_format is not None and our_format != str(FORMAT_VERSION):
         raise DirectoryFormatError(
-            f"{path} says {_FORMAT_KEY}={our_format}; this version knows {FORMAT_VERSION}: the directory was written"
-            " by a newer one"
+            f"{path} has {_FORMAT_KEY}={our_format}, but this version supports {FORMAT_VERSION}: the directory"
+            " was written"
+            " by a newer version"
         )
     node_id = fields.get("node.id", fields.get("broker.id", ""))
     if not re.fullmatch(r"[0-9]{1,10}", node_id):
-        raise DirectoryFormatError(f"{path} names no node: node.id={node_id or '(nothing)'}")
+        raise DirectoryFormatError(f"{path} has no valid node id: node.id={node_id or '(nothing)'}")
     try:
         directory_id = decode_id(fields["directory.id"]) if "directory.id" in fields else UUID(int=0)
     except ValueError as error:

@@ -115,7 +115,7 @@ class MetadataLog:
 
     def make(self) -> None:
         """Creates the log's folder if it is missing; the directory must be OURS."""
-        with self._making, translated("making the metadata log", self._directory.path):
+        with self._making, translated("creating the metadata log", self._directory.path):
             self._require_open()
             if self._writer is None:
                 if not self._fs.exists(self._folder):

@@ -224,7 +224,7 @@ class PartitionAccess:
     def maybe_hold(self, partition: TopicPartition) -> HeldPartition | None:
         """The store as for a write, for a loop that must not wait; any thread may release it. None: it is not open yet
         or in use, so only `write` will do. Needs the whole directory to be held by this process."""
-        assert self._directory.is_held_alone, "other processes may write: they are learnt of in `write` only"
+        assert self._directory.is_held_alone, "other processes may write: only `write` sees their records"
         topic = self._catalog.topic(partition.topic)
         taken = None if topic is None else self._writers.maybe_take(partition, topic)
         if topic is None or taken is None:
@@ -324,7 +324,7 @@ class PartitionAccess:
                         writer.store.refresh()
             except (CorruptDataError, StorageError, _StaleFolderError) as error:
                 # The reader can still read what was published, and reports damage when it reaches it.
-                logger.warning("partition=%s could not be recovered for reading: %s", partition, error)
+                logger.warning("partition=%s could not be recovered before reading: %s", partition, error)
 
     def _open_store(
         self, kind: type[Store], partition: TopicPartition, topic: TopicDescription
@@ -348,7 +348,7 @@ class PartitionAccess:
         except (UnknownPartitionError, DirectoryFormatError):
             if not may_make:
                 raise
-        assert self._folders is not None, "of a real Kafka's directory nothing is made"
+        assert self._folders is not None, "nothing is created in a directory of Apache Kafka"
         self._folders.make(topic, partition)
         return open_it()
 
@@ -359,6 +359,6 @@ class PartitionAccess:
 
     def _restless(self, partition: TopicPartition) -> UnknownTopicError:
         return UnknownTopicError(
-            f"Topic '{partition.topic}' was deleted, made or altered {_ATTEMPT_COUNT} times during one operation.",
+            f"Topic '{partition.topic}' was deleted, created or altered {_ATTEMPT_COUNT} times during one operation.",
             topic=partition.topic,
         )

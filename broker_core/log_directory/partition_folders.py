@@ -82,7 +82,7 @@ class PartitionFolders:
             for number in range(topic.partition_count):
                 self._remove_partition(topic, TopicPartition(topic.name, number))
         except Exception as error:
-            _log.warning("folders of deleted topic %s are removed later: %s", topic.name, error)
+            _log.warning("could not remove the folders of deleted topic %s, will retry: %s", topic.name, error)
 
     def _remove_partition(self, topic: TopicDescription, partition: TopicPartition) -> None:
         moved_path = None
@@ -115,7 +115,7 @@ class PartitionFolders:
             for first in range(0, len(partitions), _MADE_TOGETHER_COUNT):
                 self._make(topic, partitions[first : first + _MADE_TOGETHER_COUNT], clear_away)
         except Exception as error:
-            _log.warning("folders of topic %s are made at first use: %s", topic.name, error)
+            _log.warning("could not create the folders of topic %s, its first use will retry: %s", topic.name, error)
 
     def _make(self, topic: TopicDescription, partitions: Sequence[TopicPartition], clear_away: ClearAway) -> None:
         """Syncs the names of all folders before their content: a partition.metadata shows that its folder is on the
@@ -136,7 +136,7 @@ class PartitionFolders:
         moved_paths: list[str | None],
     ) -> None:
         """Adds to `moved_paths` the folders that were moved aside and must be removed after the lock is released."""
-        with self._metadata_log.locked(), translated(f"making folders of topic {topic.name}", self._path):
+        with self._metadata_log.locked(), translated(f"creating the folders of topic {topic.name}", self._path):
             current = self._metadata_log.topic(topic.name)
             if current is None or current.topic_id != topic.topic_id:
                 raise UnknownTopicError(f"Topic '{topic.name}' does not exist.", topic=topic.name)
@@ -154,8 +154,9 @@ class PartitionFolders:
         if not self._metadata_log.image.was_removed(found_id):
             path = f"{self.path_of(partition)}/{PARTITION_METADATA_FILE_NAME}"
             raise DirectoryFormatError(
-                f"{path} names topic id {found_id}, which this log never had: the file is damaged, or the folder is of"
-                " another log. Put the right one in its place, or move it away and the partition begins empty.",
+                f"{path} has the topic id {found_id}, which is unknown to this log: the file is damaged, or the"
+                " folder belongs"
+                " to another log. Restore the right folder, or move this one away to start with an empty partition.",
                 directory=self._path,
             )
         return self._move_aside(partition, found_id)
@@ -191,7 +192,7 @@ class PartitionFolders:
         finally:
             lock.close()
         if not is_rubbish:
-            _log.warning("folder %s holds topic id %s, unknown here: moved to %s", path, found_id, name)
+            _log.warning("folder %s has the unknown topic id %s: moved to %s", path, found_id, name)
             return None
         return f"{self._path}/{name}"
 
@@ -202,4 +203,4 @@ class PartitionFolders:
         except OSError as error:
             # Two processes may remove the same folder: each finds listed files gone.
             if error.errno not in _ALREADY_GONE:
-                _log.warning("folder %s of a deleted topic is not removed yet: %s", path, error)
+                _log.warning("could not remove folder %s of a deleted topic, will retry: %s", path, error)

@@ -70,7 +70,7 @@ class Authorizer:
         is_allowed = principal in self._super_users or self._decide(principal, host, operation, resource_type, name)
         if not is_allowed and log_if_denied:
             _log.info(
-                "principal %r from %s may not %s %s %r",
+                "principal=%r address=%s is not authorized to %s %s %r",
                 principal, host, operation.name, resource_type.name, name[:300],
             )  # fmt: skip
         return is_allowed
@@ -122,7 +122,9 @@ def parse_super_users(text: str) -> frozenset[str]:
     for user in sorted(users):
         kind, colon, name = user.partition(":")
         if not (kind and colon and name):
-            raise InvalidConfigError(f"super.users: {user!r} is no principal; write User:name, separated by semicolons")
+            raise InvalidConfigError(
+                f"super.users: {user!r} is not a principal; write User:name, separated by semicolons"
+            )
     return users
 
 

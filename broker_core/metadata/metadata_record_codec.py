@@ -52,18 +52,16 @@ def decode_metadata_record(value: bytes | memoryview) -> MetadataRecord:
 def _decode(content: bytes) -> MetadataRecord:
     frame_version, position = read_unsigned(content, 0)
     if frame_version != FRAME_VERSION:
-        raise UnsupportedFormatError(f"metadata record in frame version {frame_version}, only {FRAME_VERSION} is known")
+        raise UnsupportedFormatError(f"metadata record has frame version {frame_version}, supported is {FRAME_VERSION}")
     api_key, position = read_unsigned(content, position)
     version, position = read_unsigned(content, position)
     kind = _TYPES.get(api_key)
     if kind is None:
-        raise UnsupportedFormatError(
-            f"metadata record of type {api_key}, which is not known: written by a newer version"
-        )
+        raise UnsupportedFormatError(f"metadata record of type {api_key} is not supported: a newer version wrote it")
     versions = SCHEMAS[kind].versions
     if version not in versions:
         raise UnsupportedFormatError(
-            f"{kind.__name__} in version {version}, known are 0 to {versions[-1]}: written by a newer version"
+            f"{kind.__name__} has version {version}, supported are 0 to {versions[-1]}: a newer version wrote it"
         )
     record, end = struct_reader(kind, version)(content, position)
     if end != len(content):

@@ -170,7 +170,7 @@ def _addresses(given: Mapping[str, str], complaints: list[str]) -> tuple[BrokerA
         else:
             found.append(BrokerAddress(host=parts["six"] or parts["host"], port=int(parts["port"])))
     if not found and not complaints:
-        complaints.append("bootstrap.servers names no broker: give host:port, several separated by commas")
+        complaints.append("bootstrap.servers is empty: set it to host:port, separated by commas")
     return tuple(found)
 
 
@@ -217,15 +217,15 @@ def _tls(given: Mapping[str, str], complaints: list[str]) -> TlsSettings:
         kind = given.get(f"ssl.{store}.type", "PEM").upper()
         if kind != "PEM":
             complaints.append(
-                f"ssl.{store}.type must be PEM, not {kind}: Java's stores cannot be read without Java (keytool "
-                "-exportcert -rfc and openssl pkcs12 turn them into PEM)"
+                f"ssl.{store}.type must be PEM, not {kind}: a Java keystore cannot be read; convert it to PEM (keytool "
+                "-exportcert -rfc, openssl pkcs12)"
             )
         if f"ssl.{store}.password" in given:
-            complaints.append(f"ssl.{store}.password is not for PEM; ssl.key.password opens an encrypted key")
+            complaints.append(f"ssl.{store}.password does not apply to PEM; ssl.key.password decrypts a private key")
         if f"ssl.{store}.location" in given and given.keys() & {f"ssl.{store}.certificates", f"ssl.{store}.key"}:
-            complaints.append(f"ssl.{store}.location names a file, and the PEM text is given as well: give one of them")
+            complaints.append(f"ssl.{store}.location and the inline PEM settings exclude each other: set only one")
     if ("ssl.keystore.key" in given) != ("ssl.keystore.certificate.chain" in given):
-        complaints.append("ssl.keystore.key and ssl.keystore.certificate.chain belong together: give both or neither")
+        complaints.append("ssl.keystore.key and ssl.keystore.certificate.chain must be set together")
     identification = given.get("ssl.endpoint.identification.algorithm", "https").lower()
     if identification not in ("https", ""):
         complaints.append(f"ssl.endpoint.identification.algorithm must be https or empty, not {identification!r}")
@@ -254,18 +254,18 @@ def _sasl(given: Mapping[str, str], complaints: list[str]) -> SaslSettings | Non
     text = given.get("sasl.jaas.config")
     if text is not None:
         if username is not None or password is not None:
-            complaints.append("sasl.jaas.config stands beside sasl.username or sasl.password: give one of them")
+            complaints.append("sasl.jaas.config excludes sasl.username and sasl.password: set only one of the two")
         try:
             login = parse_jaas_config(text)
         except InvalidConfigError as error:
             complaints.append(error.message)
             return None
         if mechanism in SASL_MECHANISMS and mechanism not in login.mechanisms:
-            complaints.append(f"the login module of sasl.jaas.config is not for sasl.mechanism={mechanism}")
+            complaints.append(f"the login module of sasl.jaas.config does not fit sasl.mechanism={mechanism}")
         username, password = login.username, login.password
     if username is None or password is None:
         complaints.append(
-            "security.protocol asks for a login: give sasl.username and sasl.password, or sasl.jaas.config"
+            "security.protocol requires a login: set sasl.username and sasl.password, or sasl.jaas.config"
         )
         return None
     return SaslSettings(mechanism=mechanism, username=username, password=password)
@@ -280,4 +280,4 @@ def _check_what_the_protocol_ignores(
     for prefix, wanted in (("sasl.", "SASL_SSL or SASL_PLAINTEXT"), ("ssl.", "SSL or SASL_SSL")):
         named = [name for name in given if name.startswith(prefix)]
         if named:
-            complaints.append(f"{named[0]} has no effect without security.protocol={wanted}")
+            complaints.append(f"{named[0]} is ignored without security.protocol={wanted}")

@@ -52,7 +52,7 @@ def parse_jaas_config(text: str) -> JaasLogin:
     module = entry["module"]
     if module not in LOGIN_MODULES:
         raise InvalidConfigError(
-            f"sasl.jaas.config names the login module {module}; here it can be {' or '.join(LOGIN_MODULES)}"
+            f"sasl.jaas.config has the login module {module}; supported are {' or '.join(LOGIN_MODULES)}"
         )
     options = _options(entry["options"])
     for name in ("username", "password"):
@@ -68,7 +68,7 @@ def parse_jaas_users(text: str) -> dict[str, str]:
         raise InvalidConfigError('sasl.jaas.config must be of the form: <login module> required user_<name>="…";')
     if "PLAIN" not in LOGIN_MODULES.get(entry["module"], ()):
         raise InvalidConfigError(
-            f"sasl.jaas.config names the login module {entry['module']}; users of PLAIN stand behind {_PLAIN_MODULE}"
+            f"sasl.jaas.config has the login module {entry['module']}; users of PLAIN need {_PLAIN_MODULE}"
         )
     options = _options(entry["options"])
     return {name.removeprefix("user_"): value for name, value in options.items() if name.startswith("user_")}
@@ -80,7 +80,7 @@ def _options(text: str) -> dict[str, str]:
     while text[position:].strip():
         found = _OPTION.match(text, position)
         if found is None:
-            raise InvalidConfigError('sasl.jaas.config has something else than name="value" behind the login module')
+            raise InvalidConfigError('sasl.jaas.config must have only name="value" pairs after the login module')
         quoted = found["double"] if found["double"] is not None else found["single"]
         options[found["name"]] = found["bare"] if quoted is None else _ESCAPE.sub(r"\1", quoted)
         position = found.end()

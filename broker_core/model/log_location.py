@@ -37,13 +37,13 @@ def local_directory(location: str) -> str:
     caller adds which option it was and what to give instead.
     """
     if "\0" in location:
-        raise InvalidConfigError(f"{location!r} holds a zero byte, which no path can")
+        raise InvalidConfigError(f"{location!r} contains a zero byte, which is not allowed in a path")
     scheme = scheme_of(location)
     if not scheme:
         return location
     if scheme != LOCAL_SCHEME:
         raise InvalidConfigError(
-            f"{location} is not a directory of this machine (a local folder of that name is ./{location})"
+            f"{location} is not a local directory (write ./{location} for a local folder of that name)"
         )
     return _path_of_file_url(location)
 
@@ -55,14 +55,16 @@ def _path_of_file_url(location: str) -> str:
         raise InvalidConfigError(f"{location} is not a URL: {error}") from error
     if parts.netloc.lower() not in _THIS_MACHINE:
         raise InvalidConfigError(
-            f"{location} names a file on the machine {parts.netloc}: a path of this machine has three slashes, "
+            f"{location} refers to the machine {parts.netloc}: a local path has three slashes, "
             f"file:///{parts.netloc}{parts.path}"
         )
     if parts.query or parts.fragment:
-        raise InvalidConfigError(f"{location} has more than a path: in a URL ? is written %3F and # is written %23")
+        raise InvalidConfigError(f"{location} has a query or a fragment: write ? as %3F and # as %23")
     path = unquote(parts.path, errors="surrogateescape")
     if not path.startswith("/"):
-        raise InvalidConfigError(f"{location} has no absolute path: write file:///data/log, or the path without file:")
+        raise InvalidConfigError(
+            f"{location} is not an absolute path: write file:///data/log, or the path without file:"
+        )
     if "\0" in path:
-        raise InvalidConfigError(f"{location} holds a zero byte, which no path can")
+        raise InvalidConfigError(f"{location} contains a zero byte, which is not allowed in a path")
     return path

@@ -25,7 +25,7 @@ def parse_properties(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for line in _logical_lines(text):
         entry = _ENTRY.fullmatch(line)
-        assert entry is not None, f"no entry in {line!r}"
+        assert entry is not None, f"no setting in {line!r}"
         found[_unescaped(entry["name"])] = _unescaped(entry["value"])
     return found
 

@@ -103,12 +103,12 @@ def parse_store_settings(url: str, options: Mapping[str, str] | None = None) -> 
     scheme = parts.scheme.lower()
     if scheme not in SCHEMES:
         raise InvalidConfigError(
-            f"{_redacted(url)} is no URL of a log on object storage; those begin with s3://, s3a://, gs://, az://,"
+            f"{_redacted(url)} is not the URL of a log on object storage; use s3://, s3a://, gs://, az://,"
             " abfss:// or objects:///"
         )
     if parts.query or parts.fragment or parts.password:
         raise InvalidConfigError(
-            f"{_redacted(url)} holds more than a bucket and a path; credentials and settings are options (object.*)"
+            f"{_redacted(url)} may only hold a bucket and a path; set credentials and settings with options (object.*)"
         )
     provider = {"s3a": "s3", "abfs": "az", "abfss": "az"}.get(scheme, scheme)
     given = {name: value for name, value in (options or {}).items() if value is not None}
@@ -121,8 +121,8 @@ def parse_store_settings(url: str, options: Mapping[str, str] | None = None) -> 
     allow_http = _flag(given, "object.allow.http") or False
     if given.get("object.endpoint", "").lower().startswith("http://") and not allow_http:
         raise InvalidConfigError(
-            "The option object.endpoint is an http:// address, over which keys and data go unprotected; set"
-            " object.allow.http to true if that is meant",
+            "The option object.endpoint is an http:// address, which does not encrypt keys and data; set"
+            " object.allow.http to true to allow it",
             setting="object.endpoint",
         )
     return StoreSettings(
@@ -144,19 +144,19 @@ def _place(url: str, netloc: str, path: str, provider: str, config: dict[str, st
     """(bucket, prefix without slashes at its ends)."""
     if provider == FOLDER_SCHEME:
         if netloc or not path.strip("/"):
-            raise InvalidConfigError(f"{url} names no folder; write objects:///an/absolute/path")
+            raise InvalidConfigError(f"{url} has no folder; write objects:///an/absolute/path")
         return "", unquote(path).rstrip("/")
     container, at, host = netloc.partition("@")
     if at:
         if provider != "az":
-            raise InvalidConfigError(f"{_redacted(url)} holds more than a bucket and a path")
+            raise InvalidConfigError(f"{_redacted(url)} may only hold a bucket and a path")
         config.setdefault("account_name", host.partition(".")[0])
     if not container:
-        raise InvalidConfigError(f"{url} names no bucket")
+        raise InvalidConfigError(f"{url} has no bucket")
     prefix = "/".join(part for part in path.split("/") if part)
     if not prefix:
         raise InvalidConfigError(
-            f"{url} names a bucket and no place in it; a log needs a prefix of its own, such as {url.rstrip('/')}/log"
+            f"{url} has no path in the bucket; a log needs its own prefix, such as {url.rstrip('/')}/log"
         )
     return container, prefix
 
@@ -166,7 +166,9 @@ def _unknown_option(name: str, provider: str, known: Mapping[str, str]) -> Inval
     if owner is not None:
         return InvalidConfigError(f"The option {name} is for {owner}://, not for {provider}://", setting=name)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    advice = f". Did you mean {close[0]}?" if close else f"; those of {provider}:// are {', '.join(sorted(known))}"
+    advice = (
+        f". Did you mean {close[0]}?" if close else f"; the options of {provider}:// are {', '.join(sorted(known))}"
+    )
     return InvalidConfigError(f"Unknown option {name}{advice}", setting=name)
 
 

@@ -161,10 +161,10 @@ SETTINGS = MappingProxyType(
 """All settings by name, in alphabetical order."""
 
 _ONE_REPLICA = "a partition has one replica"
-_NO_TIERS = "there is no tiered storage"
+_NO_TIERS = "tiered storage is not supported"
 IDLE_TOPIC_SETTINGS = MappingProxyType(
     {
-        "file.delete.delay.ms": "files are deleted at once; who reads them keeps them open",
+        "file.delete.delay.ms": "files are deleted at once; readers keep them open",
         "follower.replication.throttled.replicas": _ONE_REPLICA,
         "leader.replication.throttled.replicas": _ONE_REPLICA,
         "local.retention.bytes": _NO_TIERS,

@@ -132,8 +132,9 @@ class GroupStore:
                 self._give_up(group_id, seen)
                 return
         raise ObjectOutcomeUnknownError(
-            f"{self._means.store.url}/{path} could not be replaced in {MAX_ATTEMPT_COUNT} attempts: others write it"
-            " all the time, or the store does not answer.",
+            f"{self._means.store.url}/{path} could not be replaced in {MAX_ATTEMPT_COUNT} attempts: other"
+            " processes write"
+            " it continually, or the store does not respond.",
             url=self._means.store.url,
             object=path,
         )

@@ -55,7 +55,8 @@ def load_image(means: LogMeans) -> LogImage | None:
         if latest is None:
             return None
         raise ObjectLogFormatError(
-            f"{means.store.url} has checkpoints and no {LOG_OBJECT}: it was removed, or never belonged to them.",
+            f"{means.store.url} has checkpoints and no {LOG_OBJECT}: it was removed, or the checkpoints belong"
+            " to another log.",
             url=means.store.url,
         ) from None
     listed = (number_of(entry.path) for entry in means.store.list_after(CHECKPOINT_PREFIX))
@@ -79,8 +80,8 @@ def create_log(means: LogMeans) -> LogImage:
     except ObjectPreconditionError:
         return LogImage(log_id)
     raise ObjectStoreUnsuitableError(
-        f"{means.store.url}: the store has no conditional writes: it made {LOG_OBJECT} a second time where it was asked"
-        " to make it only if it did not exist (If-None-Match). A log needs them; use another store or a newer version"
+        f"{means.store.url}: the store does not support conditional writes: a second creation of {LOG_OBJECT} with"
+        " If-None-Match succeeded. A log needs conditional writes; use another store or a newer version"
         " of it.",
         url=means.store.url,
     )
@@ -123,5 +124,5 @@ def _checkpoint(means: LogMeans, log_id: UUID, number: int) -> LogImage | None:
     except ObjectNotFoundError:
         return None
     except CorruptObjectError as error:
-        logger.warning("A checkpoint is left aside, an older one or the commits serve as well: %s", error)
+        logger.warning("ignoring a checkpoint, using an older one or the commits: %s", error)
         return None

@@ -130,7 +130,7 @@ class LogMaintenance:
             removed.append(0)
             for move in moves:
                 partition = image.partition(move.topic_id, move.partition)
-                assert partition is not None, "a plan about a partition that is not there"
+                assert partition is not None, "a plan for a partition that does not exist"
                 removed[-1] += move.offset - partition.log_start_offset
             changes: list[Change] = [*moves, *plan_expired_pins(image, now_ms - DEFAULT_GRACE_MS)]
             return Proposal(changes=changes) if changes else None

@@ -307,7 +307,7 @@ class SharedLog:
         reason = "" if attempt.last_error is None else f" The last error: {attempt.last_error}"
         return ObjectOutcomeUnknownError(
             f"{self._means.store.url}/{commit_path(commit.number)} was sent {attempt.unanswered} times and is not"
-            " there: the commit may still arrive. Repeating it is safe: what was committed is not committed again."
+            " there: the commit may still arrive. Repeating it is safe: nothing is committed twice."
             f" (object.timeout.ms, object.max.retries){reason}",
             url=self._means.store.url,
             object=commit_path(commit.number),

@@ -54,7 +54,7 @@ class TransactionsRefused(ABC):
 
     def abort_transaction(self, transactional_id: str) -> bool:
         raise UnknownTransactionalIdError(
-            f"{self._url()} is a log on object storage, which has no transactions: nothing is known of"
+            f"{self._url()} is a log on object storage, which has no transactions. It does not know"
             f" {transactional_id!r}.",
             transactional_id=transactional_id,
         )

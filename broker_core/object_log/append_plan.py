@@ -39,7 +39,7 @@ def plan_append(
             raise UploadExpiredError(
                 f"{name} was uploaded before the log's removal horizon ({image.horizon_ms} ms since 1970), so it may be"
                 " gone: the data must be written again. The task took longer than the grace time of the maintenance (24"
-                " hours unless it was told otherwise), or the clock of its machine is wrong.",
+                " hours by default), or the clock of its machine is wrong.",
                 object=name,
                 horizon_ms=image.horizon_ms,
             )
@@ -47,12 +47,13 @@ def plan_append(
         topic = image.topic_by_id(topic_id)
         if topic is None:
             raise UnknownTopicError(
-                f"The topic with the id {topic_id} does not exist any more: it was deleted while it was written to.",
+                f"The topic with the id {topic_id} does not exist: it was deleted during the write.",
                 topic_id=str(topic_id),
             )
         if number >= topic.partition_count:
             raise UnknownPartitionError(
-                f"Partition {number} of topic '{topic.name}' does not exist; it has {topic.partition_count}.",
+                f"Partition {number} of topic '{topic.name}' does not exist; the topic has"
+                f" {topic.partition_count} partitions.",
                 topic=topic.name,
                 partition=number,
             )

@@ -89,7 +89,7 @@ def decode_checkpoint(data: bytes | memoryview, *, log_id: UUID, number: int, ur
     content = view[_HEAD_BYTES:]
     try:
         if bytes(view[: len(_MAGIC)]) != _MAGIC:
-            raise JsonFault("it does not begin as one")
+            raise JsonFault("it does not begin with the magic bytes")
         if crc32c.crc32c(content) != int.from_bytes(view[len(_MAGIC) : _HEAD_BYTES], "big"):
             raise JsonFault("its checksum does not match its content")
         with pa.ipc.open_stream(pa.py_buffer(content), options=_READING) as reader:

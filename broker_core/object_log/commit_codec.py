@@ -159,7 +159,7 @@ def _decode_change(document: object) -> Change:
     kind = fields.text("kind")
     decode = _DECODERS.get(kind)
     if decode is None:
-        raise JsonFault(f"it makes a change of the unknown kind {kind!r}", is_newer=True)
+        raise JsonFault(f"it has a change of the unknown kind {kind!r}", is_newer=True)
     change = decode(fields)
     fields.end()
     return change
@@ -184,10 +184,10 @@ def _decode_appended(fields: JsonFields) -> AppendRanges:
             raise JsonFault("a range of an append is not nine numbers")
         topic, partition, name = (checked_number(cell, "a range of an append") for cell in row[:3])
         if topic >= len(topics) or name >= len(objects):
-            raise JsonFault("a range of an append names a topic or an object that is not listed")
+            raise JsonFault("a range of an append refers to a topic or an object that is not listed")
         ranges.append(AppendedRange(topics[topic], partition, _checked_range(objects[name], row[3:])))
     if not ranges:
-        raise JsonFault("an append without ranges")
+        raise JsonFault("an append has no ranges")
     return AppendRanges(ranges=tuple(ranges))
 
 
@@ -221,7 +221,7 @@ def _decode_pins(fields: JsonFields) -> PinOffsets:
 
 def _checked_object(name: str) -> str:
     if begun_ms_of(name) is None:
-        raise JsonFault(f"{name!r} is no name of a data object")
+        raise JsonFault(f"{name!r} is not the name of a data object")
     return name
 
 

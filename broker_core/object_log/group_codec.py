@@ -51,7 +51,7 @@ def decode_group(data: bytes | memoryview, *, path: str, url: str = "") -> Group
         )
         fields.end()
         if group_path(group.group_id) != path:
-            raise JsonFault(f"it is that of the group {group.group_id!r}")
+            raise JsonFault(f"it belongs to group {group.group_id!r}")
     except JsonFault as fault:
         kind = ObjectLogFormatError if fault.is_newer else CorruptObjectError
         advice = " It was written by a newer version of streamlog." if fault.is_newer else ""
@@ -61,7 +61,7 @@ def decode_group(data: bytes | memoryview, *, path: str, url: str = "") -> Group
 
 def _decode_row(row: object) -> tuple[tuple[UUID, int], GroupOffset]:
     if not isinstance(row, list) or len(row) != 6 or not isinstance(row[5], str):
-        raise JsonFault("an offset is not a topic, four numbers and a text")
+        raise JsonFault("an offset is not a topic, four numbers and a string")
     place = (checked_uuid(row[0], "the topic of an offset"), checked_number(row[1], "the partition of an offset"))
     return place, GroupOffset(
         offset=checked_number(row[2], "an offset"),

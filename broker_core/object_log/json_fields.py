@@ -50,7 +50,7 @@ class JsonFields:
 
     def __init__(self, document: object, where: str) -> None:
         if not isinstance(document, dict):
-            raise JsonFault(f"{where} is no JSON object")
+            raise JsonFault(f"{where} is not a JSON object")
         self._fields: dict[str, Any] = dict(document)
         self._where = where
 
@@ -60,7 +60,7 @@ class JsonFields:
     def text(self, name: str) -> str:
         value = self._take(name)
         if not isinstance(value, str):
-            raise JsonFault(f"{self._where}.{name} is no text")
+            raise JsonFault(f"{self._where}.{name} is not a string")
         return value
 
     def uuid(self, name: str) -> UUID:
@@ -69,19 +69,19 @@ class JsonFields:
     def items(self, name: str) -> Sequence[Any]:
         value = self._take(name)
         if not isinstance(value, list):
-            raise JsonFault(f"{self._where}.{name} is no list")
+            raise JsonFault(f"{self._where}.{name} is not a list")
         return value
 
     def texts(self, name: str) -> Sequence[str]:
         values = self.items(name)
         if not all(isinstance(value, str) for value in values):
-            raise JsonFault(f"{self._where}.{name} holds what is no text")
+            raise JsonFault(f"{self._where}.{name} holds what is not a string")
         return values
 
     def text_map(self, name: str) -> Mapping[str, str]:
         value = self._take(name)
         if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-            raise JsonFault(f"{self._where}.{name} is no object of texts")
+            raise JsonFault(f"{self._where}.{name} is not an object of strings")
         return value
 
     def maybe(self, name: str) -> bool:
@@ -104,9 +104,9 @@ class JsonFields:
 
 def checked_number(value: object, where: str, *, least: int = 0) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise JsonFault(f"{where} is no whole number")
+        raise JsonFault(f"{where} is not a whole number")
     if not least <= value <= _MAX_INT64:
-        raise JsonFault(f"{where} is {value}, it must be from {least} to {_MAX_INT64}")
+        raise JsonFault(f"{where} is {value}; it must be from {least} to {_MAX_INT64}")
     return value
 
 
@@ -116,4 +116,4 @@ def checked_uuid(value: object, where: str) -> UUID:
             return UUID(value)
     except ValueError:
         pass
-    raise JsonFault(f"{where} is no UUID")
+    raise JsonFault(f"{where} is not a UUID")

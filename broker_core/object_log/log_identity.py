@@ -32,7 +32,9 @@ def decode_identity(data: bytes | memoryview, *, url: str) -> UUID:
     except JsonFault as fault:
         kind = ObjectLogFormatError if fault.is_newer else CorruptObjectError
         advice = " It was written by a newer version of streamlog." if fault.is_newer else ""
-        raise kind(f"{url}/{LOG_OBJECT} does not say which log this is: {fault}.{advice}", object=LOG_OBJECT) from None
+        raise kind(
+            f"{url}/{LOG_OBJECT} cannot be read as the identity of a log: {fault}.{advice}", object=LOG_OBJECT
+        ) from None
     return log_id
 
 

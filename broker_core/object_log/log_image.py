@@ -148,7 +148,9 @@ class LogImage:
         self._entering = set()
         try:
             if commit.log_id != self.log_id or commit.number != self.number + 1:
-                raise _Misfit(f"commit {commit.number} of {commit.log_id} behind commit {self.number} of {self.log_id}")
+                raise _Misfit(
+                    f"commit {commit.number} of {commit.log_id} cannot follow commit {self.number} of {self.log_id}"
+                )
             if commit.app is not None:
                 self._set_app(commit.app)
             self.time_ms = max(self.time_ms, commit.time_ms)
@@ -196,7 +198,7 @@ class LogImage:
     def _set_app(self, app: AppVersion) -> None:
         last = self._apps.get(app.app_id)
         if last is not None and last.version >= app.version:
-            raise _Misfit(f"version {app.version} of {app.app_id!r} behind version {last.version}")
+            raise _Misfit(f"version {app.version} of {app.app_id!r} cannot follow version {last.version}")
         self._apps[app.app_id] = app
 
     def _put_topic(self, change: PutTopic) -> None:
@@ -227,14 +229,16 @@ class LogImage:
     def _replace(self, change: ReplaceRanges) -> None:
         partition = self._existing(change.topic_id, change.partition)
         if not partition.covers(change.from_offset, change.until_offset):
-            raise _Misfit(f"no whole ranges lie at [{change.from_offset}, {change.until_offset})")
+            raise _Misfit(f"no whole ranges are at [{change.from_offset}, {change.until_offset})")
         first, last = partition.rows_between(change.from_offset, change.until_offset)
         if input_digest([partition.ranges[row] for row in range(first, last)]) != change.input_digest:
-            raise _Misfit(f"other ranges lie at [{change.from_offset}, {change.until_offset}) than were read")
+            raise _Misfit(
+                f"different ranges are at [{change.from_offset}, {change.until_offset}) than those that were read"
+            )
         end_offset = change.from_offset
         for placed in change.outputs:
             if placed.base_offset < end_offset or placed.end_offset > change.until_offset:
-                raise _Misfit(f"a new range [{placed.base_offset}, {placed.end_offset}) is not where it belongs")
+                raise _Misfit(f"the new range [{placed.base_offset}, {placed.end_offset}) has the wrong offsets")
             end_offset = placed.end_offset
             self._reference(placed.data.object)
         self._release(partition.replace(change.from_offset, change.until_offset, change.outputs))

@@ -59,7 +59,7 @@ def seal_placed(batches: bytearray | memoryview, *, base_offset: int) -> SealedB
     next_offset, record_count, first_ms, max_ms, end = base_offset, 0, -1, -1, 0
     for position, header in iter_headers(batches):
         relative = header.base_offset - base_offset
-        assert header.base_offset >= next_offset, f"offset {header.base_offset} behind {next_offset}"
+        assert header.base_offset >= next_offset, f"offset {header.base_offset} cannot follow {next_offset}"
         write_placement(
             batches, position, base_offset=relative, leader_epoch=_checksum(relative, header[1], header.crc)
         )
@@ -101,9 +101,9 @@ def place(
         strict=True,
     ):
         if _checksum(relative, size - LENGTH_PREFIX_BYTES, crc) != epoch:
-            what = "the checksum of the batch's place is wrong"
+            what = "the checksum of the batch's position is wrong"
         elif relative < next_relative or relative + last_delta >= offset_count:
-            what = f"offsets {relative} to {relative + last_delta} of the batch are not those of its range"
+            what = f"offsets {relative} to {relative + last_delta} of the batch do not match its range"
         else:
             next_relative = relative + last_delta + 1
             write_placement(batches, position, base_offset=base_offset + relative, leader_epoch=0)
@@ -120,4 +120,4 @@ def _checksum(base_offset: int, batch_length: int, crc: int) -> int:
 
 def _require_whole(batches: bytearray | memoryview, end: int) -> None:
     if end != len(batches) or end == 0:
-        raise CorruptBatchError(f"{len(batches) - end} bytes behind the last whole batch of a range", position=end)
+        raise CorruptBatchError(f"{len(batches) - end} bytes follow the last whole batch of a range", position=end)

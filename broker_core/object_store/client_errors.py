@@ -93,11 +93,11 @@ def _judged(
     name = type(error).__name__
     if code in _NO_BUCKET:
         return ObjectStoreUnsuitableError, (
-            "{url}: the bucket '{bucket}' does not exist (or not at this endpoint): {what}. Make it first, or correct"
+            "{url}: the bucket '{bucket}' does not exist (or not at this endpoint): {what}. Create it, or correct"
             " the URL or object.endpoint."
         )
     if code in _WRONG_REGION or status == 301 or _NO_REGION in text:
-        said = "the region of object.region" if "region" in settings.config else "the region that was assumed"
+        said = "the region of object.region" if "region" in settings.config else "the default region"
         return ObjectStoreUnsuitableError, (
             f"{{url}}: the bucket is not in {said}: {{what}}. Set object.region to the bucket's region"
             " (or the variable AWS_REGION of the driver and the executors; without either it is us-east-1)."
@@ -115,7 +115,7 @@ def _judged(
     ):
         verb = "written" if is_write else "read"
         return ObjectPermissionError, (
-            f"{{place}} may not be {verb} with these credentials: {{what}}. They come from the options object.* or,"
+            f"{{place}} cannot be {verb} with these credentials: {{what}}. They come from the options object.* or,"
             " without them, from the environment or the role of the machine."
         )
     if isinstance(error, FileNotFoundError) and code in _NO_OBJECT and (code or not body.strip()):
@@ -123,10 +123,11 @@ def _judged(
     if name in ("AlreadyExistsError", "PreconditionError", "NotModifiedError") or status in (409, 412):
         return ObjectPreconditionError, "{place} exists already or was changed: {what}"
     if status in (429, 503) or code in _BUSY:
-        return ObjectThrottledError, "{place}: the store asks for fewer requests: {what}"
+        return ObjectThrottledError, "{place}: the store throttles requests: {what}"
     if name in ("NotSupportedError", "NotImplementedError") or status == 501:
         return ObjectStoreUnsuitableError, (
-            "{url}: the store cannot do what a log needs: {what}. It needs conditional writes (If-Match)."
+            "{url}: the store does not support an operation that a log needs: {what}. A log needs conditional"
+            " writes (If-Match)."
         )
     if is_write and (status is None or status >= 500):
         return ObjectOutcomeUnknownError, (
@@ -139,7 +140,7 @@ def _judged(
 
 def _no_credentials(settings: StoreSettings) -> tuple[type[ObjectStoreError], str]:
     return ObjectPermissionError, (
-        "{url}: no credentials were found, and the machine has no role that gives any: {what}. Set"
+        "{url}: no credentials were found, and the machine has no role that provides them: {what}. Set"
         f" {_CREDENTIALS[settings.provider]}."
     )
 

@@ -156,7 +156,7 @@ class ClientStore:
         etag = result[self._version]
         if not etag:
             raise ObjectStoreUnsuitableError(
-                f"{self.url}: the store gives no ETag (GCS: no generation) for {path}, which conditional writes need",
+                f"{self.url}: the store returns no ETag (GCS: no generation) for {path}; conditional writes need one",
                 url=self.url,
             )
         return str(etag)

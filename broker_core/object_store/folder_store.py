@@ -84,7 +84,7 @@ class FolderStore:
         with self._translated(path, is_write=True):
             version = int(etag)
             if version != self._last_version(path):
-                raise ObjectPreconditionError(f"{self.url}/{path} is not the version {etag} any more", object=path)
+                raise ObjectPreconditionError(f"{self.url}/{path} no longer has the version {etag}", object=path)
             following = self._version_file(path, version + 1)
             os.makedirs(os.path.dirname(following), exist_ok=True)
             self._link(self._written(data), following)

@@ -121,14 +121,15 @@ class ClientSide(_Side):
         if frame is None:
             return None
         if not self._expected:
-            raise MalformedMessageError(f"an answer of {len(frame)} bytes without a request")
+            raise MalformedMessageError(f"a response of {len(frame)} bytes without a request")
         expected = self._expected.popleft()
         types = expected.types
         header, position = decode(types.response_header, frame)
         if header.correlation_id != expected.correlation_id:
             raise MalformedMessageError(
-                f"an answer to request {header.correlation_id}, where that to {api_label(expected.api_key)} request "
-                f"{expected.correlation_id} was due"
+                f"a response with correlation id {header.correlation_id}, expected that of"
+                f" {api_label(expected.api_key)} request "
+                f"{expected.correlation_id}"
             )
         if expected.api_key == ApiKey.API_VERSIONS and _is_refusal_of_version(frame, position):
             types = message_types(ApiKey.API_VERSIONS, 0)
@@ -145,7 +146,7 @@ class ServerSide(_Side):
         if frame is None:
             return None
         if len(frame) < _REQUEST_START.size:
-            raise MalformedMessageError(f"a request of {len(frame)} bytes, too few for a header")
+            raise MalformedMessageError(f"a request of {len(frame)} bytes is too short for a header")
         api_key, version, correlation_id = _REQUEST_START.unpack_from(frame)
         if version not in versions_with_schemas(api_key):
             return Request(

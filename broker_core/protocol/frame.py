@@ -106,7 +106,7 @@ class FrameReader:
         (size,) = _SIZE.unpack(self._size)
         if not 0 <= size <= self.max_frame_bytes:
             self._lost = MalformedMessageError(
-                f"a message of {size} bytes is announced, and {self.max_frame_bytes} are allowed"
+                f"a message of {size} bytes was announced, but at most {self.max_frame_bytes} are allowed"
                 f"{self._foreign_protocol()}",
                 size_bytes=size,
             )
@@ -132,11 +132,11 @@ class FrameReader:
         """A hint if the four bytes look like another protocol."""
         start = bytes(self._size)
         if start == b"HTTP":
-            return ": the other side answers in HTTP, which is not a Kafka port"
+            return ": the peer sent an HTTP response, so it is not a Kafka port"
         if start in _HTTP_REQUESTS:
-            return ": the other side asks in HTTP, and this is a Kafka port"
+            return ": the peer sent an HTTP request to a Kafka port"
         if start[:2] in (b"\x15\x03", b"\x16\x03"):
-            return ": the other side speaks TLS, and this one does not (security.protocol)"
+            return ": the peer uses TLS, but this side does not (security.protocol)"
         return ""
 
 

@@ -172,12 +172,12 @@ class LoginState:
         if api_key == ApiKey.API_VERSIONS:
             if self._stage == LoginStage.FIRST:
                 return None
-            return self._close(reason="a second ApiVersions request, where SaslHandshake was due")
-        return self._close(delays=True, reason=f"{api_label(api_key)} request before a login")
+            return self._close(reason="a second ApiVersions request instead of SaslHandshake")
+        return self._close(delays=True, reason=f"{api_label(api_key)} request before the login")
 
     def _on_handshake(self, version: int, message: Any | None, *, is_renewal: bool) -> LoginAnswer:
         if message is None:
-            return self._close(reason=f"SaslHandshake request of version {version}, which is not spoken")
+            return self._close(reason=f"SaslHandshake request of version {version}, which is not supported")
         mechanism = str(message.mechanism)
         if mechanism not in self._mechanisms:
             refusal = {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": list(self._mechanisms)}
@@ -203,7 +203,7 @@ class LoginState:
 
     def _on_token_request(self, api_key: int, version: int, message: Any | None, now_ms: int) -> LoginAnswer:
         exchange = self._exchange
-        assert exchange is not None, "a token is due without an exchange"
+        assert exchange is not None, "a token is expected without an exchange"
         if api_key != ApiKey.SASL_AUTHENTICATE:
             return self._close(
                 error=ErrorCode.illegal_sasl_state,
@@ -211,7 +211,7 @@ class LoginState:
                 reason=f"{api_label(api_key)} request during {exchange.name}",
             )
         if message is None:
-            return self._close(reason=f"SaslAuthenticate request of version {version}, which is not spoken")
+            return self._close(reason=f"SaslAuthenticate request of version {version}, which is not supported")
         try:
             step = self._respond(exchange, bytes(message.auth_bytes), now_ms)
         except AuthenticationError as refusal:
@@ -253,7 +253,7 @@ class LoginState:
                 reason=f"SASL mechanism {self._exchange.mechanism!r} is not supported for re-authentication of "
                 f"mechanism {self._mechanism!r}",
             )
-        return self._close(reason=f"a frame that nothing was due for ({self._stage.value})")
+        return self._close(reason=f"an unexpected frame ({self._stage.value})")
 
     def _close(
         self,

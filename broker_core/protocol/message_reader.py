@@ -62,7 +62,7 @@ def decode(message_type: type[Message], buffer: memoryview, position: int = 0) -
     except MalformedMessageError as error:
         why = error.message
     raise MalformedMessageError(
-        f"no {message_type.__name__} of version {message_type.__version__} in {len(buffer) - position} bytes: {why}"
+        f"{len(buffer) - position} bytes are not a {message_type.__name__} of version {message_type.__version__}: {why}"
     )
 
 
@@ -186,7 +186,7 @@ def _read_unsigned_varint(view: memoryview, position: int) -> tuple[int, int]:
             return value, position + 1
         shift += 7
         if shift > _MAX_VARINT_SHIFT:
-            raise MalformedMessageError(f"a variable-length number of more than 5 bytes at position {position}")
+            raise MalformedMessageError(f"the variable-length number at position {position} has more than 5 bytes")
 
 
 def _sized_reader(kafka_type: str, is_flexible: bool, may_be_null: bool, name: str) -> Reader:
@@ -207,7 +207,7 @@ def _sized_reader(kafka_type: str, is_flexible: bool, may_be_null: bool, name: s
             raise MalformedMessageError(f"{name} has a size of {size}")
         end = position + size
         if end > len(view):
-            raise MalformedMessageError(f"{name} has {size} bytes, and {len(view) - position} are left")
+            raise MalformedMessageError(f"{name} has {size} bytes, but only {len(view) - position} are left")
         if is_string:
             return str(view[position:end], "utf-8"), end
         return (bytes(view[position:end]) if is_copied else view[position:end]), end
@@ -281,7 +281,7 @@ def _read_tagged_fields(
         size, position = _read_unsigned_varint(view, position)
         end = position + size
         if end > len(view):
-            raise MalformedMessageError(f"a tagged field has {size} bytes, and {len(view) - position} are left")
+            raise MalformedMessageError(f"a tagged field has {size} bytes, but only {len(view) - position} are left")
         if tag in tagged:
             set_field, reader = tagged[tag]
             value, position = reader(view[:end], position)

@@ -44,7 +44,7 @@ def sasl_client(mechanism: str, *, username: str, password: str, nonce: str) -> 
     if mechanism in SCRAM_MECHANISMS:
         return ScramClient(mechanism, username=username, password=password, nonce=nonce)
     raise AuthenticationError(
-        f"SASL mechanism {mechanism!r} is not known; sasl.mechanism may be {', '.join(SASL_MECHANISMS)}"
+        f"SASL mechanism {mechanism!r} is not supported; sasl.mechanism may be {', '.join(SASL_MECHANISMS)}"
     )
 
 
@@ -53,7 +53,7 @@ class PlainClient:
 
     def __init__(self, *, username: str, password: str) -> None:
         if "\0" in username or "\0" in password:
-            raise AuthenticationError("sasl.username and sasl.password may not hold a zero character")
+            raise AuthenticationError("sasl.username and sasl.password must not contain a zero character")
         self._message = b"\0".join([b"", username.encode(), password.encode()])
 
     def first_message(self) -> bytes:
@@ -82,7 +82,7 @@ class ScramClient:
             text = answer.decode()
             refusal = _SERVER_ERROR.search(text)
             if refusal is not None:
-                raise AuthenticationError(f"{self._mechanism}: the broker answers {refusal[1]!r}")
+                raise AuthenticationError(f"{self._mechanism}: the broker refused the login: {refusal[1]!r}")
             if self._is_answered_once:
                 self._exchange.set_server_final(text)
                 return None
@@ -100,6 +100,7 @@ class ScramClient:
         for digits in _ITERATION_COUNT.findall(text):
             if len(digits) > 10 or int(digits) > MAX_SCRAM_ITERATION_COUNT:
                 raise AuthenticationError(
-                    f"{self._mechanism}: the broker asks for {digits[:20]} iterations, and {MAX_SCRAM_ITERATION_COUNT} "
-                    "are the most that is done for a login"
+                    f"{self._mechanism}: the broker asks for {digits[:20]} iterations;"
+                    f" at most {MAX_SCRAM_ITERATION_COUNT}"
+                    " are allowed"
                 )

@@ -85,7 +85,9 @@ def sasl_server(
         return PlainServer(credentials)
     if mechanism in SCRAM_BY_LABEL:
         return ScramServer(SCRAM_BY_LABEL[mechanism], credentials, nonce=nonce, during=during)
-    raise AuthenticationError(f"SASL mechanism {mechanism!r} is not known; there are {', '.join(SERVER_MECHANISMS)}")
+    raise AuthenticationError(
+        f"SASL mechanism {mechanism!r} is not supported; supported are {', '.join(SERVER_MECHANISMS)}"
+    )
 
 
 class PlainServer:
@@ -150,7 +152,7 @@ class ScramServer:
         username = _unescaped(found["name"])
         extensions = dict(one.split("=", 1) for one in found["extensions"].split(",")[1:])
         if extensions.get("tokenauth", "").lower() == "true":
-            raise AuthenticationError("Authentication failed: there are no delegation tokens here", username=username)
+            raise AuthenticationError("Authentication failed: delegation tokens are not supported", username=username)
         _refuse_other_id(_unescaped(found["authzid"] or ""), username)
         decoy = self._decoy(username)
         credential = self._credentials.scram_credential(self._mechanism, username)
@@ -215,7 +217,8 @@ class _BegunExchange:
 def _refuse_long(token: bytes) -> None:
     if len(token) > MAX_SASL_TOKEN_BYTES:
         raise AuthenticationError(
-            f"Authentication failed: a token of {len(token)} bytes, {MAX_SASL_TOKEN_BYTES} are the most", username=None
+            f"Authentication failed: a token of {len(token)} bytes exceeds the limit of {MAX_SASL_TOKEN_BYTES}",
+            username=None,
         )
 
 

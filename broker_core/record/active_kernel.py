@@ -21,8 +21,8 @@ except ImportError:
     NATIVE_KERNEL = None
     KERNEL = PURE_KERNEL
     warnings.warn(
-        "spark-streamlog runs on its slow record kernel, since the native one was not built: install a C compiler and "
-        "install the package again",
+        "spark-streamlog uses its slow record kernel because the native one was not built: install a C compiler and "
+        "reinstall the package",
         RuntimeWarning,
         stacklevel=1,
     )

@@ -116,7 +116,7 @@ def _record_columns(columns: pa.RecordBatch, rows: pa.Int32Array | None, default
     names = columns.schema.names
     for name in ("key", "value", "timestamp", "headers"):
         if names.count(name) > 1:
-            raise InvalidRequestError(f"column {name!r} is there {names.count(name)} times")
+            raise InvalidRequestError(f"column {name!r} is given {names.count(name)} times")
     found = {name: columns.column(name) for name in ("key", "value", "timestamp", "headers") if name in names}
     return RecordColumns(
         row_count=columns.num_rows,

@@ -117,7 +117,7 @@ def check_crc(buffer: Buffer, position: int, header: BatchHeader) -> None:
     left = memoryview(buffer).nbytes - position
     if header.size_bytes > left:
         raise corrupt_batch(
-            f"batch claims {header.size_bytes} bytes where {left} are left",
+            f"batch claims {header.size_bytes} bytes, but only {left} are left",
             position=position,
             offset=header.base_offset,
         )

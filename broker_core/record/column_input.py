@@ -61,7 +61,7 @@ def _milliseconds(array: Any) -> Any:
         is_rounded_up = pc.greater(pc.multiply(quotient, pa.scalar(factor, pa.int64())), numbers)
         return pc.subtract(quotient, is_rounded_up.cast(pa.int64()))
     except pa.ArrowInvalid as error:
-        raise InvalidRequestError(f"column 'timestamp' holds a time that milliseconds cannot: {error}") from error
+        raise InvalidRequestError(f"column 'timestamp' holds a time that does not fit milliseconds: {error}") from error
 
 
 def header_column(array: Any) -> HeaderColumn | None:
@@ -94,7 +94,7 @@ def partition_column(array: Any) -> NumberColumn:
         try:
             array = array.cast(pa.int32())
         except pa.ArrowInvalid as error:
-            raise InvalidRequestError(f"column 'partition' holds what is no partition: {error}") from error
+            raise InvalidRequestError(f"column 'partition' holds an invalid partition: {error}") from error
     validity, data = array.buffers()
     return NumberColumn(validity if array.null_count else None, data if data is not None else b"", array.offset)
 

@@ -92,7 +92,7 @@ def decompress(codec: CompressionType, data: Buffer, *, max_bytes: int = MAX_DEC
     try:
         return _DECOMPRESSORS[codec](view, max_bytes)
     except (zlib.error, zstandard.ZstdError, RuntimeError, OSError, EOFError) as error:
-        raise _refusal(codec, f"{codec.name.lower()} content is broken: {error}") from error
+        raise _refusal(codec, f"{codec.name.lower()} content is corrupt: {error}") from error
 
 
 def _check_level(codec: CompressionType, level: int | None) -> None:
@@ -158,12 +158,12 @@ def _inflate_snappy(view: memoryview, max_bytes: int) -> Buffer:
     left = max_bytes
     position = len(_XERIAL_HEADER)
     if view.nbytes < position:
-        raise EOFError("the framing's header is cut off")
+        raise EOFError("the header of the framing is cut off")
     while view.nbytes - position >= _XERIAL_SIZE_BYTES:
         if bytes(view[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:
             position += len(_XERIAL_HEADER)
             if position > view.nbytes:
-                raise EOFError("the header of another framing is cut off")
+                raise EOFError("the header of a second framing is cut off")
             continue
         size = int.from_bytes(view[position : position + _XERIAL_SIZE_BYTES], "big")
         position += _XERIAL_SIZE_BYTES
@@ -184,7 +184,7 @@ def _inflate_snappy_block(block: memoryview, left: int, max_bytes: int) -> bytes
         if byte < 0x80:
             break
     else:
-        raise EOFError("a block's length does not end")
+        raise EOFError("the length of a block is cut off")
     if size > left:
         raise _bomb(CompressionType.SNAPPY, max_bytes)
     if size > block.nbytes * _SNAPPY_MAX_RATIO:
@@ -204,7 +204,7 @@ def _inflate_lz4(view: memoryview, max_bytes: int) -> Buffer:
     if len(inflated) > max_bytes:
         raise _bomb(CompressionType.LZ4, max_bytes)
     if not decompressor.eof:
-        raise EOFError("the frame does not end")
+        raise EOFError("the frame is cut off")
     return inflated
 
 

@@ -50,7 +50,7 @@ def control_type(key: bytes | None) -> ControlType | None:
     Raises CorruptBatchError for an invalid key.
     """
     if key is None or len(key) < _KEY.size:
-        raise CorruptBatchError(f"control record has a key of {len(key or b'')} bytes where {_KEY.size} are needed")
+        raise CorruptBatchError(f"control record has a key of {len(key or b'')} bytes instead of {_KEY.size}")
     version, number = _KEY.unpack_from(key)
     if version < 0:
         raise CorruptBatchError(f"control record has the key version {version}")

@@ -55,22 +55,22 @@ class Fault(enum.IntEnum):
 FAULT_TEXT: dict[Fault, str] = {
     Fault.HEADER_LENGTH: "batch length {found} is below the {bound} bytes that a v2 header needs",
     Fault.LEGACY_MAGIC: "message format v{found} is older than Kafka 0.11; only v2 record batches are read",
-    Fault.UNKNOWN_MAGIC: "magic {found} is no known message format; v2 batches have magic {bound}",
+    Fault.UNKNOWN_MAGIC: "magic {found} is not a known message format; v2 batches have magic {bound}",
     Fault.UNKNOWN_CODEC: "compression codec {found} is unknown; codecs are 0 to {bound}",
     Fault.CRC: "checksum of the content is {found:#010x}, the header says {bound:#010x}",
     Fault.HEADER_OFFSETS: "impossible offsets or a negative count in the header (base {found}, last delta {bound})",
-    Fault.RECORD_COUNT: "header counts {found} records, its {bound} bytes of content cannot hold them",
-    Fault.BATCH_ORDER: "base offset {found} is not above {bound}, the last offset of the batch before",
+    Fault.RECORD_COUNT: "header counts {found} records, but {bound} bytes of content cannot hold them",
+    Fault.BATCH_ORDER: "base offset {found} is not above {bound}, the last offset of the previous batch",
     Fault.VARINT: "a variable-length integer does not end or exceeds {bound} bits",
-    Fault.RECORD_LENGTH: "a record claims {found} bytes where {bound} are left",
+    Fault.RECORD_LENGTH: "a record claims {found} bytes, but only {bound} are left",
     Fault.OFFSET_DELTA: "a record's offset delta {found} is out of order or above the batch's last delta {bound}",
-    Fault.KEY_LENGTH: "a key claims {found} bytes where {bound} are left in its record",
-    Fault.VALUE_LENGTH: "a value claims {found} bytes where {bound} are left in its record",
-    Fault.HEADER_COUNT: "a record claims {found} headers where {bound} bytes are left in it",
-    Fault.HEADER_KEY_LENGTH: "a header key claims {found} bytes where {bound} are left in its record",
-    Fault.HEADER_VALUE_LENGTH: "a header value claims {found} bytes where {bound} are left in its record",
-    Fault.RECORD_TRAILING: "a record has {found} bytes behind its last field",
-    Fault.BATCH_TRAILING: "{found} bytes lie behind the last of {bound} records",
+    Fault.KEY_LENGTH: "a key claims {found} bytes, but only {bound} are left in its record",
+    Fault.VALUE_LENGTH: "a value claims {found} bytes, but only {bound} are left in its record",
+    Fault.HEADER_COUNT: "a record claims {found} headers, but only {bound} bytes are left in it",
+    Fault.HEADER_KEY_LENGTH: "a header key claims {found} bytes, but only {bound} are left in its record",
+    Fault.HEADER_VALUE_LENGTH: "a header value claims {found} bytes, but only {bound} are left in its record",
+    Fault.RECORD_TRAILING: "a record has {found} bytes after its last field",
+    Fault.BATCH_TRAILING: "{found} bytes follow the last of {bound} records",
     Fault.TIMESTAMP_OVERFLOW: "timestamp {bound} plus delta {found} exceeds 64 bits",
     Fault.TIMESTAMP_RANGE: (
         "timestamp {found} ms at offset {bound} is out of the range of microseconds; was it written in another unit?"
@@ -82,7 +82,7 @@ FAULT_TEXT: dict[Fault, str] = {
     Fault.NULL_HEADER_KEY: "a header key of row {found} is null; Kafka allows null header values only",
     Fault.TOO_MANY_HEADERS: "the record of row {found} has {bound} headers, more than limits.MAX_RECORD_HEADER_COUNT",
     Fault.ARROW_OFFSETS: "the Arrow column is invalid at row {found}: its offsets do not ascend within its data",
-    Fault.PARTITION_RANGE: "partition {found} does not exist; the topic has {bound}",
+    Fault.PARTITION_RANGE: "partition {found} does not exist; the topic has {bound} partitions",
 }
 
 _KINDS: dict[Fault, type[StreamlogError]] = {

@@ -30,7 +30,7 @@ def checked_frame(view: memoryview, max_bytes: int) -> memoryview:
     `max_bytes`.
     """
     if bytes(view[:4]) != _MAGIC or view.nbytes < 7:
-        raise EOFError("no LZ4 frame starts here")
+        raise EOFError("no LZ4 frame starts at this position")
     flags = view[4]
     checksum_position = 6 + (8 if flags & _CONTENT_SIZE else 0)
     if view.nbytes <= checksum_position:
@@ -70,7 +70,7 @@ def bound_content(frame: memoryview) -> int:
             return blocks * largest
         position += 4 + size + trailer
         blocks += 1
-    raise EOFError("the frame does not end")
+    raise EOFError("the frame is cut off")
 
 
 def xxh32(data: bytes, seed: int = 0) -> int:

@@ -43,7 +43,7 @@ class AnswerQueue:
 
     def fill(self, place: QueuedAnswer, parts: Sequence[Buffer], size_bytes: int) -> None:
         """`size_bytes` is the total of all parts."""
-        assert place.parts is None, "a request is answered twice"
+        assert place.parts is None, "a request was answered twice"
         place.parts = parts
         place.size_bytes = size_bytes
         self.open_count -= 1

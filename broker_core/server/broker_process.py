@@ -63,7 +63,7 @@ async def _run(config: BrokerConfig) -> bool:
     await server.stop()
     stopping.cancel()
     if not server.node.is_closed_cleanly:
-        _log.error("node=%d stopped, but not cleanly: the next start recovers", server.config.node_id)
+        _log.error("node=%d did not stop cleanly: the next start will recover the log", server.config.node_id)
         return False
     _log.info("node=%d stopped", server.config.node_id)
     return True

@@ -175,7 +175,7 @@ class BrokerServer:
             self.node.stop(partial(_resolve, stopped))
             await stopped
         except Exception:
-            _log.exception("node=%d could not stop cleanly; the next start recovers", self.config.node_id)
+            _log.exception("node=%d could not stop cleanly: the next start will recover the log", self.config.node_id)
         await self._connections.close()
         await self._end()
 

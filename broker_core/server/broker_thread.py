@@ -54,7 +54,7 @@ class BrokerThread:
 
     def start(self) -> None:
         """Returns once clients can connect."""
-        assert self._thread is None, "the broker is running"
+        assert self._thread is None, "the broker is already running"
         started = threading.Event()
         error: list[BaseException] = []
         self._thread = threading.Thread(target=self._run, args=(started, error), name="streamlog-broker", daemon=True)
@@ -64,7 +64,7 @@ class BrokerThread:
             self._thread.join()
             self._thread = None
             raise error[0]
-        assert self._server is not None, "started without a server"
+        assert self._server is not None, "the broker started without a server"
         self._config = self._with_taken_ports(self._server.config)
 
     def stop(self) -> None:
@@ -103,7 +103,7 @@ class BrokerThread:
             self._loop.run_forever()
 
     def _end(self, ending: Coroutine[Any, Any, None]) -> None:
-        assert self._loop is not None and self._thread is not None, "a server without its thread"
+        assert self._loop is not None and self._thread is not None, "the broker has a server but no thread"
         try:
             asyncio.run_coroutine_threadsafe(ending, self._loop).result()
         finally:

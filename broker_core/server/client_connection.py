@@ -321,7 +321,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             parts, size_bytes = _NOTHING if message is None else response_frame(request, message)
         except Exception:
             # Without this answer, no later one could be sent.
-            _log.exception("api=%s version=%d peer=%s has an answer that cannot be sent", *_named(request), self.peer)
+            _log.exception("api=%s version=%d peer=%s: the response could not be encoded", *_named(request), self.peer)
             self.abort()
             return
         self._answers.fill(place, parts, size_bytes)

@@ -54,4 +54,4 @@ def raise_descriptor_limit() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     except (OSError, ValueError) as error:
-        _log.warning("the limit of open files stays at %d: %s", soft, error)
+        _log.warning("could not raise the limit of open files above %d: %s", soft, error)

@@ -49,9 +49,9 @@ class MetricsEndpoint:
         try:
             self._http = await asyncio.start_server(self._serve, address.host, address.port, limit=_MAX_REQUEST_BYTES)
         except OSError as error:
-            raise BrokerUnavailableError(f"metrics.listener: {address} cannot be had: {error.strerror}") from error
+            raise BrokerUnavailableError(f"metrics.listener: cannot listen on {address}: {error.strerror}") from error
         port: int = self._http.sockets[0].getsockname()[1]
-        _log.info("metrics at http://%s/metrics", BrokerAddress(host=address.host, port=port))
+        _log.info("serving metrics at http://%s/metrics", BrokerAddress(host=address.host, port=port))
         return port
 
     async def stop(self) -> None:
@@ -71,7 +71,7 @@ class MetricsEndpoint:
                 writer.write(body)
                 await writer.drain()
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            _log.debug("a request for metrics was given up: %s", error)
+            _log.debug("a request for metrics failed: %s", error)
         finally:
             writer.close()
 

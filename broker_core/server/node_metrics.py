@@ -54,16 +54,19 @@ class ReadingCollector:
         yield from self._partitions(reading)
         yield _gauge("kafka_server_partition_count", "Partitions.", [((), len(reading.partitions))], [])
         yield _gauge(
-            "kafka_server_offline_partition_count", "Partitions that are not served.",
+            "kafka_server_offline_partition_count", "Offline partitions.",
             [((), sum(one.is_offline for one in reading.partitions))], [],
         )  # fmt: skip
         # A single node has no under-replicated partitions; what can lag is the disk.
         yield _gauge(
-            "kafka_server_unsynced_append_bytes", "Appends that wait for the disk.", [((), reading.unsynced_bytes)], []
+            "kafka_server_unsynced_append_bytes",
+            "Bytes of appends that are not synced yet.",
+            [((), reading.unsynced_bytes)],
+            [],
         )
         yield from self._groups(reading)
         yield _gauge(
-            "kafka_server_purgatory_size", "Requests that wait.",
+            "kafka_server_purgatory_size", "Parked requests.",
             [((name,), count) for name, count in reading.parked], ["operation"],
         )  # fmt: skip
         yield _gauge(
@@ -71,26 +74,33 @@ class ReadingCollector:
             [((name,), count) for name, count in reading.connections], ["listener"],
         )  # fmt: skip
         yield _gauge(
-            "kafka_server_unsent_response_bytes", "Answers that clients have not fetched.",
+            "kafka_server_unsent_response_bytes", "Bytes of responses that are not sent yet.",
             [((), reading.unsent_answer_bytes)], [],
         )  # fmt: skip
-        yield _gauge("kafka_server_unfinished_jobs", "Work for the disk.", [((), reading.jobs)], [])
-        yield _gauge("kafka_server_ready", "1: clients are let in.", [((), int(reading.is_ready))], [])
+        yield _gauge("kafka_server_unfinished_jobs", "Unfinished disk jobs.", [((), reading.jobs)], [])
+        yield _gauge("kafka_server_ready", "1 if the broker accepts clients.", [((), int(reading.is_ready))], [])
 
     def _partitions(self, reading: NodeReading) -> Iterator[Any]:
         labels = ["topic", "partition"]
         online = [one for one in reading.partitions if not one.is_offline]
         named = [((one.partition.topic, str(one.partition.partition)), one) for one in online]
-        yield _gauge("kafka_log_size_bytes", "Size on disk.", [(key, one.size_bytes()) for key, one in named], labels)
         yield _gauge(
-            "kafka_log_start_offset", "First offset.", [(key, one.log_start_offset) for key, one in named], labels
+            "kafka_log_size_bytes",
+            "Size of the partition on disk.",
+            [(key, one.size_bytes()) for key, one in named],
+            labels,
         )
-        yield _gauge("kafka_log_end_offset", "Next offset.", [(key, one.log_end_offset) for key, one in named], labels)
+        yield _gauge(
+            "kafka_log_start_offset", "Log start offset.", [(key, one.log_start_offset) for key, one in named], labels
+        )
+        yield _gauge(
+            "kafka_log_end_offset", "Log end offset.", [(key, one.log_end_offset) for key, one in named], labels
+        )
 
     def _groups(self, reading: NodeReading) -> Iterator[Any]:
         ends = {one.partition: one.log_end_offset for one in reading.partitions}
         yield _gauge(
-            "kafka_consumergroup_lag", "Offsets that a group is behind.",
+            "kafka_consumergroup_lag", "Offsets between the group's committed offset and the log end offset.",
             [
                 ((group, partition.topic, str(partition.partition)), max(0, ends[partition] - offset))
                 for group, partition, offset in reading.group_offsets

@@ -63,5 +63,5 @@ class NodeTimer:
         try:
             self._node.on_time(self._clock.now_ms())
         except Exception:
-            _log.exception("what was due at a time went wrong")
+            _log.exception("a timer callback failed")
         self.look()

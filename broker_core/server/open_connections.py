@@ -61,7 +61,7 @@ class OpenConnections:
                 self._look_at(connection, now_ms)
             except Exception:
                 # An error in one connection must not keep all the others open forever.
-                _log.exception("peer=%s could not be looked at", connection.peer)
+                _log.exception("peer=%s: the idle check failed, closing the connection", connection.peer)
                 connection.abort()
 
     def _look_at(self, connection: ClientConnection, now_ms: int) -> None:
@@ -69,11 +69,11 @@ class OpenConnections:
         silent_ms = now_ms - connection.last_activity_ms
         is_stalled = connection.held_bytes > 0
         if 0 <= self._max_idle_ms < silent_ms and (is_stalled or not connection.open_request_count):
-            self._give_up(connection, f"silent for {silent_ms} ms (connections.max.idle.ms)")
+            self._give_up(connection, f"idle for {silent_ms} ms (connections.max.idle.ms)")
         elif is_stalled and self._memory.is_full and silent_ms > MAX_STALLED_MS_WHEN_FULL:
             self._give_up(
                 connection,
-                f"{connection.held_bytes} bytes of answers not fetched for {silent_ms} ms, and memory is short",
+                f"{connection.held_bytes} bytes of responses not read for {silent_ms} ms, and memory is low",
             )
 
     async def close(self) -> None:
@@ -91,7 +91,7 @@ class OpenConnections:
         try:
             await asyncio.wait_for(self._is_empty.wait(), _CLOSE_SECONDS)
         except TimeoutError:
-            _log.error("%d connections cannot be ended: the broker stops without that", len(self._connections))
+            _log.error("%d connections could not be closed before the broker stopped", len(self._connections))
 
     def _give_up(self, connection: ClientConnection, reason: str) -> None:
         _log.info("listener=%s peer=%s closed: %s", connection.peer.listener, connection.peer, reason)

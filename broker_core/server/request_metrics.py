@@ -38,30 +38,30 @@ class RequestMetrics:
         self._topic_name = topic_name
         self._requests = Counter("kafka_network_request_count", "Requests.", ["request", "version"], registry=registry)
         self._errors = Counter(
-            "kafka_network_request_errors", "Error codes in answers; NONE: there was none.", ["request", "error"],
+            "kafka_network_request_errors", "Error codes in responses, NONE for success.", ["request", "error"],
             registry=registry,
         )  # fmt: skip
         self._seconds = Histogram(
-            "kafka_network_request_total_time_seconds", "From a whole request to its answer.", ["request"],
+            "kafka_network_request_total_time_seconds", "Time from a received request to its response.", ["request"],
             buckets=_SECONDS, registry=registry,
         )  # fmt: skip
         self._request_bytes = Counter(
-            "kafka_network_request_bytes", "Sizes of requests.", ["request"], registry=registry
+            "kafka_network_request_bytes", "Bytes of requests.", ["request"], registry=registry
         )
         self._answer_bytes = Counter(
-            "kafka_network_response_bytes", "Sizes of answers.", ["request"], registry=registry
+            "kafka_network_response_bytes", "Bytes of responses.", ["request"], registry=registry
         )
         self._traffic = {
             name: Counter(f"kafka_server_topic_{name}", text, ["topic"], registry=registry)
             for name, text in (
-                ("messages_in", "Records that were appended."),
-                ("bytes_in", "Their batches, in bytes."),
-                ("bytes_out", "Batches that were fetched, in bytes."),
-                ("bytes_rejected", "Batches that were refused, in bytes."),
-                ("produce_requests", "Partitions that were produced to."),
-                ("fetch_requests", "Partitions that were fetched from."),
-                ("failed_produce_requests", "Of these, those with an error."),
-                ("failed_fetch_requests", "Of these, those with an error."),
+                ("messages_in", "Appended records."),
+                ("bytes_in", "Bytes of appended batches."),
+                ("bytes_out", "Bytes of fetched batches."),
+                ("bytes_rejected", "Bytes of refused batches."),
+                ("produce_requests", "Partitions in produce requests."),
+                ("fetch_requests", "Partitions in fetch requests."),
+                ("failed_produce_requests", "Partitions in produce requests that failed."),
+                ("failed_fetch_requests", "Partitions in fetch requests that failed."),
             )
         }
 

@@ -47,7 +47,9 @@ class SteadyClock:
             slowest_ms = self._last_ms + (monotonic_ms - self._last_monotonic_ms) / 2
             ahead_ms = slowest_ms - wall_ms
             if ahead_ms > _WORTH_A_LINE_MS and not self._is_ahead:
-                _log.warning("the clock was set back by %d ms: times go on, at half their speed", ahead_ms)
+                _log.warning(
+                    "the clock was set back by %d ms: timestamps advance at half speed until it catches up", ahead_ms
+                )
             self._is_ahead = ahead_ms > 0
             self._last_ms, self._last_monotonic_ms = max(wall_ms, slowest_ms), monotonic_ms
             return int(self._last_ms)

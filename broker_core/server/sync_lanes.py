@@ -37,7 +37,7 @@ class SyncLanes:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_synced: Callable[[Sequence[Pair]], None]) -> None:
         """`on_synced` is called with all results since its last call: pairs of number and errno, 0 for success."""
-        assert serve is not None, "the native module is not there"
+        assert serve is not None, "the native module is missing"
         self._loop = loop
         self._on_synced = on_synced
         self._descriptors: list[int] = []

@@ -90,7 +90,7 @@ class TcpListener:
                 if error.errno not in _NO_DESCRIPTOR:
                     # The client disconnected before it was accepted.
                     continue
-                _log.error("listener=%s no connection can be taken: %s", name, error)
+                _log.error("listener=%s: accepting a connection failed: %s", name, error)
                 await asyncio.sleep(_PAUSE_SECONDS)
                 continue
             if not self._quota.admit(name, address[0]):
@@ -164,7 +164,7 @@ def _bound_socket(listener: Listener, config: BrokerConfig) -> socket.socket:
             family, address = socket.AF_INET6, ("::", listener.port, 0, 0)
         bound = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise BrokerUnavailableError(f"listeners: {listener} cannot be had: {error}") from error
+        raise BrokerUnavailableError(f"listeners: cannot listen on {listener}: {error}") from error
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6 and not listener.host:
@@ -180,5 +180,5 @@ def _bound_socket(listener: Listener, config: BrokerConfig) -> socket.socket:
         bound.bind(address)
     except OSError as error:
         bound.close()
-        raise BrokerUnavailableError(f"listeners: {listener} cannot be had: {error.strerror}") from error
+        raise BrokerUnavailableError(f"listeners: cannot listen on {listener}: {error.strerror}") from error
     return bound

@@ -75,5 +75,5 @@ class ThreadJobs:
                 callback(argument)
             except Exception:
                 # An error in one job's callback must not keep the others from their results.
-                _log.exception("a job came back to an error")
+                _log.exception("the callback of a job failed")
         self._after_each()

@@ -109,7 +109,7 @@ class ThreadSyncs:
                 callback()
             except Exception:
                 # An error in one partition must not keep the others from being written.
-                _log.exception("what was to be written at the end of a turn met an error")
+                _log.exception("writing at the end of a loop turn failed")
         self._is_turn_noted = False
         if self._callbacks:
             self._note_turn()
@@ -144,7 +144,7 @@ class ThreadSyncs:
         try:
             self._lanes = SyncLanes(self._loop, self._on_lanes)
         except (OSError, RuntimeError) as error:
-            _log.warning("syncs are Python's threads': %s", error)
+            _log.warning("syncing with Python threads: %s", error)
             self._is_native = False
         return self._lanes
 
@@ -171,7 +171,7 @@ class ThreadSyncs:
             else:
                 sync.on_error(error)
         except Exception:
-            _log.exception("a sync came back to an error")
+            _log.exception("the callback of a sync failed")
 
 
 def _carry_out(syncs: list[_Sync]) -> list[tuple[_Sync, Exception | None, float]]:
@@ -189,4 +189,4 @@ def _carry_out(syncs: list[_Sync]) -> list[tuple[_Sync, Exception | None, float]
 
 
 def _failed(error: Exception) -> None:
-    raise AssertionError("what goes wrong with a sync is an answer") from error
+    raise AssertionError("errors of a sync are results") from error

@@ -64,7 +64,7 @@ def walk_headers(
             min_offset = header.next_offset
         if end_offset is not None and min_offset >= dense_from and min_offset != end_offset:
             raise corrupt_batch(
-                f"the segment ends at offset {min_offset}, the log goes on at {end_offset}",
+                f"the segment ends at offset {min_offset}, but the log continues at {end_offset}",
                 position=last[0] if last else position,
                 offset=last[1].base_offset if last else min_offset,
                 file=file.path,
@@ -89,7 +89,7 @@ def check_placement(
     """Raises CorruptBatchError when the batch cannot be at this position: the CRC covers neither offset nor length."""
     if position + header.size_bytes > until_position:
         raise corrupt_batch(
-            f"the batch claims {header.size_bytes} bytes where {until_position - position} are left",
+            f"the batch claims {header.size_bytes} bytes, but only {until_position - position} are left",
             position=position,
             offset=header.base_offset,
             file=path,
@@ -97,14 +97,14 @@ def check_placement(
     # While a compaction is put in place, a cleaned segment may overlap its source segments.
     if end_offset is not None and min_offset >= dense_from and header.next_offset > end_offset:
         raise corrupt_batch(
-            f"last offset {header.last_offset} is not below {end_offset}, where the log goes on",
+            f"last offset {header.last_offset} is not below {end_offset}, where the log continues",
             position=position,
             offset=header.base_offset,
             file=path,
         )
     if header.base_offset < min_offset or (min_offset >= dense_from and header.base_offset != min_offset):
         raise corrupt_batch(
-            f"base offset {header.base_offset} is not {min_offset}, where the log had got to",
+            f"base offset {header.base_offset} is not {min_offset}, the next offset of the log",
             position=position,
             offset=header.base_offset,
             file=path,
@@ -116,7 +116,7 @@ def read_batch(file: File, position: int, header: BatchHeader) -> bytes:
     data = file.read_at(position, header.size_bytes)
     if len(data) < header.size_bytes:
         raise corrupt_batch(
-            f"the file ends {header.size_bytes - len(data)} bytes before the batch does",
+            f"the file ends {header.size_bytes - len(data)} bytes before the end of the batch",
             position=position,
             offset=header.base_offset,
             file=file.path,

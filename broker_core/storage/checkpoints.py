@@ -96,7 +96,7 @@ def read_offset_checkpoint(fs: FileSystem, path: str) -> dict[TopicPartition, in
     offsets: dict[TopicPartition, int] = {}
     for line in _lines_of(fs, path):
         if _OFFSET_LINE.fullmatch(line) is None:
-            raise DirectoryFormatError(f"{path}: malformed line {line!r}, wanted '<topic> <partition> <offset>'")
+            raise DirectoryFormatError(f"{path}: malformed line {line!r}, expected '<topic> <partition> <offset>'")
         topic, partition, offset = line.split(" ")
         offsets[TopicPartition(topic, int(partition))] = int(offset)
     return offsets
@@ -129,7 +129,9 @@ def read_partition_metadata(fs: FileSystem, directory: str, *, expected_id: UUID
 def require_owner(fs: FileSystem, directory: str, topic_id: UUID) -> None:
     """Raises UnknownPartitionError when the folder does not belong, or no longer belongs, to the topic."""
     if read_partition_metadata(fs, directory, expected_id=topic_id) != topic_id:
-        raise UnknownPartitionError(f"{directory} is not of topic id {topic_id}: the topic was deleted meanwhile")
+        raise UnknownPartitionError(
+            f"{directory} does not belong to topic id {topic_id}: the topic was deleted meanwhile"
+        )
 
 
 @lru_cache(maxsize=64)
@@ -148,7 +150,7 @@ def _lines_of(fs: FileSystem, path: str) -> list[str]:
         return []
     lines = data.decode("utf-8", "replace").split("\n")
     if lines[0] != _VERSION:
-        raise DirectoryFormatError(f"{path}: checkpoint version {lines[0]!r}, only {_VERSION} is known")
+        raise DirectoryFormatError(f"{path}: checkpoint version {lines[0]!r} is not supported, only {_VERSION} is")
     if len(lines) < 2 or not _COUNT_LINE.fullmatch(lines[1]) or len(lines) < 2 + int(lines[1]):
-        raise DirectoryFormatError(f"{path}: holds fewer lines than it says")
+        raise DirectoryFormatError(f"{path}: has fewer lines than its header says")
     return lines[2 : 2 + int(lines[1])]

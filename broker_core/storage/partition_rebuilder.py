@@ -31,7 +31,7 @@ class PartitionRebuilder(ReadablePartition):
         """Writes the segment's key filter. False when the segment is gone or the disk nearly full. Raises
         CorruptBatchError for a damaged segment."""
         interval_bytes = self._config.index_interval_bytes
-        with translated("making a key filter", self.directory):
+        with translated("creating a key filter", self.directory):
             return write_key_filter(
                 self._fs, self.directory, segment, index_interval_bytes=interval_bytes, owner=self.topic_id
             )

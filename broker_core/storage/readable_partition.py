@@ -61,11 +61,11 @@ def find_topic_id(
     with translated("opening", directory):
         found_id = read_partition_metadata(fs, directory, expected_id=topic_id)
         if found_id is None and not fs.exists(directory):
-            raise UnknownPartitionError(f"{topic_partition}: there is no folder {directory}")
+            raise UnknownPartitionError(f"{topic_partition}: folder {directory} does not exist")
     if topic_id is not None and found_id is not None and found_id != topic_id:
         raise DirectoryFormatError(
-            f"{directory}/{PARTITION_METADATA_FILE_NAME} names topic id {found_id}, asked for was {topic_id}:"
-            " the topic was deleted and made again"
+            f"{directory}/{PARTITION_METADATA_FILE_NAME} has topic id {found_id}, not {topic_id}:"
+            " the topic was deleted and created again"
         )
     return found_id or topic_id
 

@@ -173,7 +173,7 @@ def _active_base(
         return listing.logs[-1] if listing.logs else log_start_offset
     if published.active_base_offset not in listing.logs and published.active_size_bytes:
         raise corrupt_batch(
-            "the segment is missing, and published bounds name it",
+            "the segment is missing, but the published bounds include it",
             position=0,
             offset=published.active_base_offset,
             file=segment_path(directory, published.active_base_offset, LOG),
@@ -239,7 +239,7 @@ def _recover_published_segment(
         flushed_bytes = published.flushed_size_bytes if published else 0
         if size_bytes < flushed_bytes:
             raise corrupt_batch(
-                f"the file ends at byte {size_bytes}, {flushed_bytes} were published",
+                f"the file ends at byte {size_bytes}, but {flushed_bytes} bytes were published",
                 position=size_bytes,
                 offset=base_offset,
                 file=path,

@@ -134,7 +134,7 @@ class SegmentFiles:
             # The CRC does not cover the base offset.
             if not bases or bases != sorted(bases) or run.next_offset > extent.next_offset:
                 raise corrupt_batch(
-                    f"base offsets do not ascend up to {extent.next_offset}, where the log goes on",
+                    f"base offsets do not ascend up to {extent.next_offset}, where the log continues",
                     position=position,
                     offset=offset,
                     file=self.path,
@@ -165,7 +165,7 @@ class SegmentFiles:
         missing."""
         if offset >= extent.dense_from and offset != extent.next_offset:
             raise corrupt_batch(
-                f"the segment ends at offset {offset}, the log goes on at {extent.next_offset}",
+                f"the segment ends at offset {offset}, but the log continues at {extent.next_offset}",
                 position=extent.end_position,
                 offset=offset,
                 file=self.path,
@@ -203,7 +203,7 @@ class SegmentFiles:
         scanned = scan_batches(buffer)
         bases = scanned.table.column(Cell.BASE_OFFSET).tolist()
         if not bases:
-            raise scanned.fault or corrupt_batch("the file ends before the batch", position=0, offset=-1)
+            raise scanned.fault or corrupt_batch("the file ends before the batch ends", position=0, offset=-1)
         count = bisect_left(bases, until_offset)
         if count == 0:
             return BatchRun(
@@ -240,7 +240,7 @@ class SegmentFiles:
             expected = bases[row - 1] + deltas[row - 1] + 1
             if bases[row] != expected and expected >= extent.dense_from:
                 raise corrupt_batch(
-                    f"base offset {bases[row]} is not {expected}, where the log had got to",
+                    f"base offset {bases[row]} is not {expected}, the next offset of the log",
                     position=table.position(row),
                     offset=bases[row],
                 )

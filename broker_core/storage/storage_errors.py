@@ -22,7 +22,7 @@ def storage_error(doing: str, directory: str, error: OSError) -> StorageError:
     where = error.filename or directory
     if error.errno in _NO_SPACE:
         return DiskFullError(
-            f"No space left on the device while {doing} in {directory}: {reason}. Nothing of it is visible; free space"
+            f"No space left on the device while {doing} in {directory}: {reason}. Nothing was written; free space"
             " (retention.ms, retention.bytes, delete-records) and try again.",
             directory=directory,
         )
@@ -36,7 +36,7 @@ def storage_error(doing: str, directory: str, error: OSError) -> StorageError:
             " (ulimit -n) and try again.",
             directory=directory,
         )
-    return StorageError(f"The disk refused while {doing} in {directory}: {where}: {reason}", directory=directory)
+    return StorageError(f"I/O error while {doing} in {directory}: {where}: {reason}", directory=directory)
 
 
 class translated:

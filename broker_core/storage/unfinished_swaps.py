@@ -32,7 +32,7 @@ class SwapsFinished:
         self._inner = inner
 
     def open(self, path: str, *, writable: bool, create: bool = False) -> File:
-        assert not writable and not create, f"{path}: a real Kafka's directory is read only"
+        assert not writable and not create, f"{path}: a directory of Apache Kafka is only read"
         if self._is_swapped(path):
             try:
                 return self._inner.open(path + SWAP, writable=False)

@@ -253,7 +253,7 @@ def _verify_key_filter(fs: FileSystem, directory: str, segment: VerifiedSegment)
         if builder.is_denied_by(stored):
             offset = _first_denied(key_filter, files, extent)
             # Queries trust the filter and miss records, and it is not rebuilt automatically.
-            yield _damage(path, 0, offset, "the key filter denies a key that is there: delete the file")
+            yield _damage(path, 0, offset, "the key filter misses an existing key: delete the file")
     except CorruptDataError:
         return  # damage of the segment itself, which is already a finding
     finally:

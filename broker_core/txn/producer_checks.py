@@ -27,7 +27,7 @@ _COMPLETE = frozenset(COMPLETION.values())
 
 def check_transactional_id(transactional_id: str) -> None:
     if not transactional_id:
-        raise InvalidRequestError("the empty string is no transactional id")
+        raise InvalidRequestError("the transactional id is empty")
     if not fits_string(transactional_id):
         raise InvalidRequestError(
             f"transactional id {transactional_id[:50]!r}… cannot be stored: it must be at most {MAX_STRING_BYTES}"
@@ -41,7 +41,7 @@ def checked_timeout_ms(timeout_ms: int, *, is_two_phase: bool, longest_ms: int =
         return NO_TRANSACTION_TIMEOUT_MS
     if not 0 < timeout_ms <= longest_ms:
         raise InvalidTransactionTimeoutError(
-            f"transaction timeout is {timeout_ms} ms, it must be from 1 to {longest_ms} ms (transaction.max.timeout.ms)"
+            f"transaction timeout is {timeout_ms} ms; it must be from 1 to {longest_ms} ms (transaction.max.timeout.ms)"
         )
     return timeout_ms
 
@@ -119,12 +119,12 @@ def check_epoch(transactional_id: str, value: TransactionValue, producer_epoch: 
     who = f"transactional id {transactional_id!r}: producer {value.producer_id}"
     if producer_epoch < value.producer_epoch:
         raise ProducerFencedError(
-            f"{who} comes with epoch {producer_epoch}, the epoch is {value.producer_epoch} by now: its transaction was"
+            f"{who} has epoch {producer_epoch}, but the current epoch is {value.producer_epoch}: its transaction was"
             " ended, or a newer instance took over"
         )
     if producer_epoch > min(value.producer_epoch, LAST_GIVEN_EPOCH):
         raise ProducerFencedError(
-            f"{who} comes with epoch {producer_epoch}, which was never assigned: the epoch is {value.producer_epoch}"
+            f"{who} has epoch {producer_epoch}, which was never assigned: the current epoch is {value.producer_epoch}"
         )
 
 
@@ -132,5 +132,5 @@ def check_not_ending(transactional_id: str, value: TransactionValue) -> None:
     if value.state in PREPARED:
         raise ConcurrentTransactionsError(
             f"transactional id {transactional_id!r} is still ending its last transaction ({value.state.label}):"
-            " ask again"
+            " retry the request"
         )

@@ -58,8 +58,8 @@ def is_repeated_renewal(
     if last == Renewal(asked=expected, given=current) or _was_ended_by(value, expected):
         return True
     raise ProducerFencedError(
-        f"transactional id {transactional_id!r}: producer {expected.producer_id} comes with epoch"
-        f" {expected.producer_epoch}, the epoch is {value.producer_epoch}: a newer instance took over"
+        f"transactional id {transactional_id!r}: producer {expected.producer_id} has epoch"
+        f" {expected.producer_epoch}, but the current epoch is {value.producer_epoch}: a newer instance took over"
     )
 
 

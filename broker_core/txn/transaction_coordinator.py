@@ -143,7 +143,7 @@ class TransactionCoordinator:
         if transactional_id is None:
             raise InvalidProducerIdMappingError(
                 f"{partition}: producer {producer_id} writes in a transaction, but no transactional id has this"
-                " producer id (any more): call init_producer with a transactional id"
+                " producer id, or it expired: call init_producer with a transactional id"
             )
         value = self._values[transactional_id]
         if producer_id != value.producer_id:
@@ -243,7 +243,7 @@ class TransactionCoordinator:
         ConcurrentTransactionsError, and InvalidRequestError for a transactional id that is named twice.
         """
         if len({producer.transactional_id for producer in producers}) < len(producers):
-            raise InvalidRequestError("one transactional id is named twice among the transactions to end")
+            raise InvalidRequestError("a transactional id is given twice among the transactions to end")
         judged: list[tuple[str, TransactionValue, bool]] = []
         for producer in producers:
             value = self._known(producer.transactional_id)
@@ -362,7 +362,7 @@ class TransactionCoordinator:
         value = self._values.get(transactional_id)
         if value is None:
             raise UnknownTransactionalIdError(
-                f"Transactional id {transactional_id!r} is unknown: it was never initialised, or it expired"
+                f"Transactional id {transactional_id!r} is unknown: it was never initialized, or it expired"
                 f" after {self._id_expiration_ms} ms without a transaction",
                 transactional_id=transactional_id,
             )

@@ -146,7 +146,7 @@ def _decode_value(reader: FieldReader) -> TransactionValue:
     version = reader.take_version()
     if version not in (0, VALUE_VERSION):
         raise UnsupportedFormatError(
-            f"transaction record in version {version}, known are 0 and {VALUE_VERSION}: written by a newer version"
+            f"transaction record has version {version}, supported are 0 and {VALUE_VERSION}: a newer version wrote it"
         )
     is_flexible = version >= 1
     producer_id, producer_epoch, timeout_ms, number = reader.take_fixed(_HEAD)

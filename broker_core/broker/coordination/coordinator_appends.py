@@ -70,13 +70,13 @@ class CoordinatorAppends:
 
     def take_next(self) -> CoordinatorAppend | None:
         """The next append to write; None: nothing is waiting."""
-        assert self._under_way is None, "one append is under way at a time"
+        assert self._under_way is None, "an append is already in progress"
         self._under_way = self._waiting.popleft() if self._waiting else None
         return self._under_way
 
     @property
     def under_way(self) -> CoordinatorAppend:
-        assert self._under_way is not None, "nothing is being appended"
+        assert self._under_way is not None, "no append is in progress"
         return self._under_way
 
     def end_append(self) -> None:

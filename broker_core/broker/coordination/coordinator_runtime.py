@@ -58,7 +58,7 @@ _MAX_DIVISIBLE_COUNT: Final = 2_000
 """The most records in a batch of a divisible change: that many tombstones take a fifth of the largest batch size."""
 
 _LOAD_RETRY_MS: Final = 1_000
-_ANSWERING: Final = "an answer of a coordinator"
+_ANSWERING: Final = "a coordinator's reply"
 
 
 class CoordinatorRuntime(Generic[State, Record]):
@@ -193,7 +193,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         except StreamlogError as refusal:
             return (), _refused(refusal, on_error)
         except Exception as fault:
-            _log.exception("partition=%s a plan failed", self._kind.partition)
+            _log.exception("partition=%s: a coordinator operation failed", self._kind.partition)
             return (), _refused(StreamlogError(f"{self._kind.partition}: {fault!r}"), on_error)
         return result.records, HeldAnswer(deliver=lambda: on_reply(result.reply), refuse=on_error)
 
@@ -233,7 +233,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         append = self._appends.under_way
         if result.base_offset != append.base_offset:
             # Another writer has appended. The log is the truth: reload it, and refuse every waiting request.
-            self._failed(StreamlogError(f"offset {result.base_offset} where {append.base_offset} was foreseen"))
+            self._failed(StreamlogError(f"offset {result.base_offset} instead of {append.base_offset}"))
             return
         # Still APPENDING: changes that the answers cause join the next append.
         for held in append.held:
@@ -243,7 +243,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._append_next()
 
     def _failed(self, error: StreamlogError) -> None:
-        _log.error("partition=%s append failed, the coordinator is loaded again: %s", self._kind.partition, error)
+        _log.error("partition=%s: append failed, reloading the coordinator: %s", self._kind.partition, error)
         lost = self._appends.all_held()
         self.load()
         refusal = CoordinatorNotAvailableError(f"{self._kind.partition} could not be written: {error}")
@@ -253,8 +253,8 @@ class CoordinatorRuntime(Generic[State, Record]):
     def _check_size(self, replica: Replica, batch: bytearray) -> None:
         if len(batch) > replica.config.max_message_bytes:
             raise RecordTooLargeError(
-                f"{self._kind.partition}: a batch of {len(batch)} bytes, at most {replica.config.max_message_bytes} are"
-                " allowed (max.message.bytes of this topic)"
+                f"{self._kind.partition}: a batch of {len(batch)} bytes exceeds"
+                f" max.message.bytes={replica.config.max_message_bytes} of this topic"
             )
 
     def _check_producer(
@@ -270,10 +270,10 @@ class CoordinatorRuntime(Generic[State, Record]):
         )
         who = f"{self._kind.partition}: producer {producer.producer_id}"
         if producer.producer_epoch < known:
-            raise ProducerFencedError(f"{who} comes with epoch {producer.producer_epoch}, the epoch is {known} by now")
+            raise ProducerFencedError(f"{who} has epoch {producer.producer_epoch}, but the current epoch is {known}")
         if marker is not None and entry is not None and marker.coordinator_epoch < entry.coordinator_epoch:
             raise CoordinatorFencedError(
-                f"{who}: a marker of coordinator epoch {marker.coordinator_epoch} behind one of"
+                f"{who}: coordinator epoch {marker.coordinator_epoch} of the marker is older than"
                 f" {entry.coordinator_epoch}"
             )
 
@@ -307,7 +307,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         log_all_callback_errors(_ANSWERING, self._listeners)
 
     def _not_loaded(self, error: Exception) -> None:
-        _log.error("partition=%s cannot be loaded, tried again in a while: %s", self._kind.partition, error)
+        _log.error("partition=%s: loading the coordinator failed, will retry: %s", self._kind.partition, error)
         key = ("load coordinator", self._kind.partition)
         self._timers.set(key, self._clock.now_ms() + _LOAD_RETRY_MS, lambda now_ms: self.load())
 
@@ -335,7 +335,7 @@ class CoordinatorRuntime(Generic[State, Record]):
 
         def failed(error: StreamlogError) -> None:
             self.load()
-            held.refuse(CoordinatorNotAvailableError(f"{self._kind.partition} cannot be made: {error}"))
+            held.refuse(CoordinatorNotAvailableError(f"{self._kind.partition} could not be created: {error}"))
             log_all_callback_errors(_ANSWERING, waiting)
 
         self._topic.make(made, failed)
@@ -345,7 +345,7 @@ class CoordinatorRuntime(Generic[State, Record]):
         self._runtime_state = runtime_state
 
     def _loading(self) -> CoordinatorLoadingError:
-        return CoordinatorLoadingError(f"{self._kind.partition} is being read: ask again.")
+        return CoordinatorLoadingError(f"{self._kind.partition} is being loaded: retry the request.")
 
 
 def _refused(refusal: StreamlogError, on_error: OnError) -> HeldAnswer:

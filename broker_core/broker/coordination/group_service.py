@@ -139,13 +139,13 @@ class GroupService:
         """The topic was deleted: removes the committed offsets of all groups in it."""
         self._run(
             lambda coordinator, now_ms: coordinator.forget_topic(topic, topic_id=topic_id),
-            f"topic {topic}",
+            f"deletion of the offsets of topic {topic}",
             is_divisible=True,
         )
 
     def topics_changed(self) -> None:
         """Topics were created, deleted or extended: KIP-848 groups may need a new target assignment."""
-        self._run(lambda coordinator, now_ms: coordinator.on_topics_changed(now_ms), "change of topics")
+        self._run(lambda coordinator, now_ms: coordinator.on_topics_changed(now_ms), "update after a change of topics")
 
     # -- timers --
 
@@ -176,7 +176,7 @@ class GroupService:
         """Expires offsets of some groups at a time: requests run in between, and no batch of tombstones is too
         large."""
         now, later = group_ids[:_GROUPS_AT_A_TIME], group_ids[_GROUPS_AT_A_TIME:]
-        self._run(lambda coordinator, now_ms: coordinator.plan_expire_offsets(now_ms, now), "expiry of offsets")
+        self._run(lambda coordinator, now_ms: coordinator.plan_expire_offsets(now_ms, now), "expiration of offsets")
         if later:
             self._timers.set(_EXPIRE_STEP, self._clock.now_ms(), lambda now_ms: self._expire_step(later))
 
@@ -213,9 +213,9 @@ class GroupService:
             if waiting.is_parked and waiting.coordinator is not self._begun
         ]
         for ticket in lost:
-            error = StreamlogError("The coordinator's log failed while the request was waiting: ask again.")
+            error = StreamlogError("A write to the coordinator's log failed while the request was waiting: retry it.")
             error.error_code = ErrorCode.coordinator_not_available
-            log_callback_errors("an answer about a group", self._waiting.pop(ticket).on_error, error)
+            log_callback_errors("a group coordinator's reply", self._waiting.pop(ticket).on_error, error)
 
     def _deliver(self, effects: GroupEffects) -> None:
         for timer in effects.timers:
@@ -226,7 +226,7 @@ class GroupService:
         for answer in effects.answers:
             waiting = self._waiting.pop(answer.ticket, None)
             if waiting is not None:
-                log_callback_errors("an answer about a group", waiting.on_reply, answer.reply)
+                log_callback_errors("a group coordinator's reply", waiting.on_reply, answer.reply)
 
     def _caller(self, key: str) -> Callable[[int], None]:
         return lambda now_ms: self._on_timer(key)

@@ -101,7 +101,8 @@ class MarkerSender:
         if is_internal_topic(partition.topic):
             on_error(
                 InvalidTopicNameError(
-                    f"No marker is written to {partition}: its coordinator alone writes it.", topic=partition.topic
+                    f"Cannot write a marker to internal topic {partition.topic}: only its coordinator writes it.",
+                    topic=partition.topic,
                 )
             )
             return
@@ -140,10 +141,12 @@ class MarkerSender:
             if isinstance(error, UnknownTopicError | UnknownPartitionError | InvalidTopicNameError):
                 done()
             elif isinstance(error, ProducerFencedError):
-                _log.warning("end of transaction %s is not written: %s", ending.transactional_id, error)
+                _log.warning("transactional_id=%s: a marker was not written: %s", ending.transactional_id, error)
                 done()
             else:
-                _log.warning("marker of transaction %s is written later: %s", ending.transactional_id, error)
+                _log.warning(
+                    "transactional_id=%s: writing a marker failed, will retry: %s", ending.transactional_id, error
+                )
                 self._retry(partition, ending, on_written)
 
         def known(newest_epoch: int) -> None:

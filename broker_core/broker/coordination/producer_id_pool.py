@@ -46,7 +46,7 @@ class ProducerIdPool:
 
     def take(self) -> int:
         """Returns an unused id. Call it only in a callback of `when_held`, once."""
-        assert self._blocks, "no producer id is held"
+        assert self._blocks, "the block of producer ids is used up"
         block = self._blocks[0]
         if len(block) > 1:
             self._blocks[0] = block[1:]
@@ -72,8 +72,8 @@ class ProducerIdPool:
 
     def _failed(self, error: StreamlogError) -> None:
         self._is_fetching = False
-        _log.error("no producer ids: %s", error)
-        refusal = CoordinatorLoadingError(f"No producer id is left, and the next block cannot be had: {error}")
+        _log.error("could not allocate producer ids: %s", error)
+        refusal = CoordinatorLoadingError(f"No producer id is left, and allocating the next block failed: {error}")
         waiting, self._waiting = self._waiting, deque()
         for _, on_error in waiting:
             log_callback_errors("a producer id", on_error, refusal)

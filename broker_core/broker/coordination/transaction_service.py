@@ -121,8 +121,8 @@ class TransactionService:
             self._send_owed()
             on_error(
                 ConcurrentTransactionsError(
-                    f"transactional id {transactional_id!r}: the transaction of its last instance is being ended first:"
-                    " ask again"
+                    f"transactional id {transactional_id!r}: the transaction of the previous instance is being"
+                    " ended: retry the request"
                 )
             )
 
@@ -322,7 +322,7 @@ class TransactionService:
 
         def expired(endings: Sequence[EndingTransaction]) -> None:
             for ending in endings:
-                _log.info("transactional_id=%s timed out and is aborted", ending.transactional_id)
+                _log.info("transactional_id=%s timed out, aborting its transaction", ending.transactional_id)
             self._send(endings)
 
         self._runtime.look(is_due, due, _ignore)

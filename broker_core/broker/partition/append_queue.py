@@ -170,7 +170,7 @@ class AppendQueue:
 
     def _publish(self, pending: PendingAppends, group: list[AppendRequest], size_bytes: int) -> None:
         held, self._held = self._held, None
-        assert held is not None, "only the loop's own writes are published here"
+        assert held is not None, "only writes made on the loop are published here"
         try:
             changed = self._target.publish(held, pending)
         except Exception as error:
@@ -193,7 +193,7 @@ class AppendQueue:
             self._owner.on_disk_refusal(group, error)
             self._finish(size_bytes)
 
-        assert self._services.loop_writes is not None, "only the loop's own writes are rolled back here"
+        assert self._services.loop_writes is not None, "only writes made on the loop are rolled back here"
         self._transition_to(AppendState.ROLLING_BACK)
         self._services.loop_writes.sync(roll_back, over, lambda _: over())
 

@@ -109,13 +109,13 @@ class MaintenanceSchedule:
 
         def done(looked: _Looked) -> None:
             if looked.report is not None and looked.report.error is not None:
-                _log.warning("partition=%s maintenance: %s", partition, looked.report.error)
+                _log.warning("partition=%s maintenance failed: %s", partition, looked.report.error)
             self._on_bounds(partition, looked.bounds)
             self._end()
 
         def failed(error: Exception) -> None:
             if not isinstance(error, InvalidRequestError):  # else: deleted meanwhile
-                _log.warning("partition=%s maintenance: %s", partition, error)
+                _log.warning("partition=%s maintenance failed: %s", partition, error)
             self._end()
 
         self._jobs.submit(lambda: self._maintain(partition), done, failed)

@@ -202,7 +202,7 @@ class Replica:
 
     def producer_entries(self) -> Mapping[int, ProducerEntry]:
         """All producer entries of the partition, as of the last job. See `when_producers_known`."""
-        assert self._producers is not None, f"{self.topic_partition}: its producers are not known yet"
+        assert self._producers is not None, f"{self.topic_partition}: its producer state is not loaded yet"
         return self._producers
 
     def end_offset_for_epoch(self, leader_epoch: int) -> tuple[int, int]:
@@ -252,7 +252,7 @@ class Replica:
             self._refuse(queued, known)
 
     def _log_disk_refusal(self, error: Exception) -> None:
-        _log.error("partition=%s: the disk refused: %s", self.topic_partition, error)
+        _log.error("partition=%s: a disk operation failed: %s", self.topic_partition, error)
 
     def on_failed(self, group: Sequence[AppendRequest | QueuedChange], error: Exception) -> None:
         """The job wrote nothing: the topic was deleted, or the partition could not be opened."""

@@ -222,7 +222,7 @@ class ReplicaManager:
         access = self._directory.access
 
         def failed(error: Exception) -> None:
-            _log.warning("files of deleted topic %s are not closed: %s", name, error)
+            _log.warning("could not close the files of deleted topic %s: %s", name, error)
 
         self._jobs.submit(lambda: access.drop_topic(name), _ignore, failed)
 
@@ -265,7 +265,7 @@ class ReplicaManager:
 
         def failed(error: StreamlogError) -> None:
             if not isinstance(error, UnknownTopicError):
-                _log.warning("not everything is on the device: %s", error)
+                _log.warning("not all data could be synced to the disk: %s", error)
                 self.is_flushed = False
             ended()
 

@@ -189,7 +189,7 @@ def _complaints_of_idle(name: str, setting: IdleSetting, value: str) -> list[str
 
 def _unknown(name: str, base: str) -> str:
     close = difflib.get_close_matches(base, [*BROKER_SETTINGS, *IDLE_SETTINGS], n=1, cutoff=0.6)
-    return f"{name} is no setting of a broker" + (f"; did you mean {close[0]}?" if close else "")
+    return f"{name} is not a broker setting" + (f"; did you mean {close[0]}?" if close else "")
 
 
 def _log_dir(given: Mapping[str, str], complaints: list[str]) -> str:
@@ -201,14 +201,14 @@ def _log_dir(given: Mapping[str, str], complaints: list[str]) -> str:
     try:
         return local_directory(folders[0])
     except InvalidConfigError as error:
-        complaints.append(f"{name}: {error.message}: a broker keeps its log in a directory of a local disk")
+        complaints.append(f"{name}: {error.message}: a broker needs a directory on a local disk")
         return ""
 
 
 def _node_id(parsed: Mapping[str, Any], complaints: list[str]) -> int:
     node_id, broker_id = parsed.get("node.id"), parsed.get("broker.id", -1)
     if node_id is not None and broker_id not in (-1, node_id):
-        complaints.append(f"broker.id={broker_id} is not node.id={node_id}: give one of them")
+        complaints.append(f"broker.id={broker_id} and node.id={node_id} differ: set only node.id")
     if node_id is not None:
         return int(node_id)
     return int(broker_id) if broker_id >= 0 else DEFAULT_NODE_ID
@@ -268,7 +268,7 @@ def _check_the_rest(given: Mapping[str, str], parsed: Mapping[str, Any], complai
         complaints.append(f"process.roles={','.join(roles)} must be broker, or broker,controller")
     if parsed.get("default.replication.factor", 1) != 1:
         complaints.append(
-            f"default.replication.factor={parsed['default.replication.factor']} must be 1: this is a node alone"
+            f"default.replication.factor={parsed['default.replication.factor']} must be 1: the cluster has one node"
         )
     if "classic" not in parsed.get("group.coordinator.rebalance.protocols", ("classic",)):
         complaints.append("group.coordinator.rebalance.protocols must contain classic, as in Kafka")
@@ -303,7 +303,7 @@ def _notes(given: Mapping[str, str]) -> tuple[str, ...]:
     for name in sorted(given):
         base = base_name(name)
         if base in _IDLE_BY_BROKER_NAME:
-            found.append(f"{name} has no effect here: {_IDLE_BY_BROKER_NAME[base]}")
+            found.append(f"{name} is ignored: {_IDLE_BY_BROKER_NAME[base]}")
         elif base in IDLE_SETTINGS and base != "process.roles":
-            found.append(f"{name} has no effect on a node alone, or here")
+            found.append(f"{name} is ignored: this broker does not use it")
     return tuple(found)

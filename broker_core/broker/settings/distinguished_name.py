@@ -51,7 +51,7 @@ def subject_of(certificate: bytes) -> str:
         subject = fields[5 if has_version else 4]
         names = ["+".join(map(_attribute, _elements(one.content))) for one in _elements(subject.content)]
     except (IndexError, StopIteration, UnicodeDecodeError) as error:
-        raise AuthenticationError("a certificate whose subject cannot be read") from error
+        raise AuthenticationError("the certificate's subject cannot be read") from error
     return ",".join(reversed(names))
 
 
@@ -66,7 +66,7 @@ def _elements(data: bytes) -> Iterator[_Element]:
             position += count
         end = position + length
         if end > len(data):
-            raise IndexError("an element longer than what holds it")
+            raise IndexError("an element is longer than the one that contains it")
         yield _Element(tag=tag, content=data[position:end], whole=data[start:end])
         position = end
 

@@ -59,7 +59,7 @@ def check_names(names: Iterable[str]) -> None:
             )
         close = difflib.get_close_matches(name, CHANGEABLE, n=1, cutoff=0.6)
         advice = f"; did you mean {close[0]}?" if close else ""
-        raise InvalidRequestError(f"{name} is no setting of a broker{advice}", setting=name)
+        raise InvalidRequestError(f"{name} is not a broker setting{advice}", setting=name)
 
 
 def changed_config(
@@ -79,7 +79,7 @@ def stored_config(config: BrokerConfig, stored: Mapping[str, Mapping[str, str]])
     try:
         return changed_config(config, of_cluster=of_cluster, of_broker=of_broker)
     except InvalidConfigError as error:
-        _log.warning("settings that were changed while a broker ran are left out: %s", error)
+        _log.warning("ignoring stored dynamic settings: %s", error)
         return changed_config(config, of_cluster=NO_SETTINGS, of_broker=NO_SETTINGS)
 
 
@@ -91,5 +91,5 @@ def idle_names(names: Iterable[str]) -> list[str]:
 def _known(stored: Mapping[str, str]) -> Mapping[str, str]:
     unknown = sorted(stored.keys() - CHANGEABLE)
     if unknown:
-        _log.warning("stored settings cannot be changed while a broker runs and are left out: %s", ", ".join(unknown))
+        _log.warning("ignoring stored settings that are not dynamic: %s", ", ".join(unknown))
     return MappingProxyType({name: value for name, value in stored.items() if name in CHANGEABLE})

@@ -127,7 +127,7 @@ def group_number(name: str, configs: Mapping[str, str], config: BrokerConfig) ->
     """The effective value for a group with these `configs`. A value outside the broker's current limits is moved to the
     nearest limit."""
     setting = GROUP_SETTINGS[name]
-    assert setting.broker_name is not None, f"{name} is no number of the broker's"
+    assert setting.broker_name is not None, f"{name} is not a numeric broker setting"
     if name not in configs:
         return int(broker_value(setting.broker_name, config))
     number = int(configs[name])

@@ -306,14 +306,14 @@ IDLE_SETTINGS: Final[Mapping[str, IdleSetting]] = MappingProxyType(
 
 REFUSED_UNLESS_DEFAULT: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "alter.config.policy.class.name": "classes of Java cannot be loaded here",
-        "config.providers": "values are taken as they are written; use --set for what must not stand in the file",
-        "create.topic.policy.class.name": "classes of Java cannot be loaded here",
-        "principal.builder.class": "classes of Java cannot be loaded here; see ssl.principal.mapping.rules",
-        "remote.log.storage.system.enable": "there is no tiered storage here yet",
-        "sasl.server.callback.handler.class": "classes of Java cannot be loaded here; users are in sasl.jaas.config",
-        "ssl.cipher.suites": "the ciphers are OpenSSL's own choice for the enabled versions of TLS",
-        "ssl.engine.factory.class": "classes of Java cannot be loaded here",
+        "alter.config.policy.class.name": "Java classes cannot be loaded",
+        "config.providers": "values are used as written; pass a value with --set to keep it out of the file",
+        "create.topic.policy.class.name": "Java classes cannot be loaded",
+        "principal.builder.class": "Java classes cannot be loaded; see ssl.principal.mapping.rules",
+        "remote.log.storage.system.enable": "there is no tiered storage",
+        "sasl.server.callback.handler.class": "Java classes cannot be loaded; users are in sasl.jaas.config",
+        "ssl.cipher.suites": "OpenSSL chooses the ciphers for the enabled versions of TLS",
+        "ssl.engine.factory.class": "Java classes cannot be loaded",
     }
 )
 """By name, the reason why it is not supported."""

@@ -42,17 +42,17 @@ def listener_tls(given: Mapping[str, str], where: str, complaints: list[str]) ->
     for store in _STORES:
         _check_store(given, store, where, complaints)
     if ("ssl.keystore.key" in given) != ("ssl.keystore.certificate.chain" in given):
-        complaints.append(f"{where}: ssl.keystore.key and ssl.keystore.certificate.chain belong together: give both")
+        complaints.append(f"{where}: ssl.keystore.key and ssl.keystore.certificate.chain must be set together")
     elif not given.keys() & {"ssl.keystore.location", "ssl.keystore.key"}:
         complaints.append(
-            f"{where} speaks TLS and has no certificate: give ssl.keystore.location, a PEM file with the private key "
+            f"{where} uses TLS but has no certificate: set ssl.keystore.location to a PEM file with the private key "
             "and its certificates"
         )
     client_auth = given.get("ssl.client.auth", "none").strip()
     if client_auth != "none" and not given.keys() & {"ssl.truststore.location", "ssl.truststore.certificates"}:
         complaints.append(
-            f"{where}: ssl.client.auth={client_auth} asks clients for certificates: give ssl.truststore.location, a "
-            "PEM file of the authorities that signed them"
+            f"{where}: ssl.client.auth={client_auth} requires a truststore: set ssl.truststore.location to a "
+            "PEM file of the certificate authorities that sign client certificates"
         )
     try:
         mapping = parse_principal_mapping(given.get("ssl.principal.mapping.rules", "DEFAULT"))
@@ -80,8 +80,7 @@ def listener_login(given: Mapping[str, str], where: str, complaints: list[str]) 
     mechanisms = tuple(filter(None, map(str.strip, given.get("sasl.enabled.mechanisms", "").split(","))))
     if not mechanisms:
         complaints.append(
-            f"{where} asks clients to log in, and sasl.enabled.mechanisms does not say how: PLAIN, SCRAM-SHA-256, "
-            "SCRAM-SHA-512"
+            f"{where} requires SASL: set sasl.enabled.mechanisms to one or more of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
         )
     users: Mapping[str, str] = {}
     name = "plain.sasl.jaas.config" if "plain.sasl.jaas.config" in given else "sasl.jaas.config"
@@ -92,7 +91,7 @@ def listener_login(given: Mapping[str, str], where: str, complaints: list[str]) 
             complaints.append(f"{where}: {error.message}")
     elif "PLAIN" in mechanisms:
         complaints.append(
-            f"{where}: PLAIN is enabled and has no users: give sasl.jaas.config=org.apache.kafka.common.security.plain."
+            f"{where}: PLAIN is enabled but has no users: set sasl.jaas.config=org.apache.kafka.common.security.plain."
             'PlainLoginModule required user_<name>="<password>";'
         )
     return ListenerLogin(mechanisms=mechanisms, plain_users=MappingProxyType(dict(users)))
@@ -102,12 +101,13 @@ def _check_store(given: Mapping[str, str], store: str, where: str, complaints: l
     kind = given.get(f"ssl.{store}.type", "PEM").strip().upper()
     if kind != "PEM":
         complaints.append(
-            f"{where}: ssl.{store}.type must be PEM, not {kind}: Java's stores cannot be read without Java (keytool "
-            "-exportcert -rfc and openssl pkcs12 turn them into PEM)"
+            f"{where}: ssl.{store}.type must be PEM, not {kind}: a Java keystore cannot be read; convert it to"
+            " PEM (keytool "
+            "-exportcert -rfc, openssl pkcs12)"
         )
     if f"ssl.{store}.password" in given:
-        complaints.append(f"{where}: ssl.{store}.password is not for PEM; ssl.key.password opens an encrypted key")
-    if f"ssl.{store}.location" in given and given.keys() & {f"ssl.{store}.certificates", f"ssl.{store}.key"}:
         complaints.append(
-            f"{where}: ssl.{store}.location names a file, and the PEM text is given as well: give one of them"
+            f"{where}: ssl.{store}.password does not apply to PEM; ssl.key.password decrypts a private key"
         )
+    if f"ssl.{store}.location" in given and given.keys() & {f"ssl.{store}.certificates", f"ssl.{store}.key"}:
+        complaints.append(f"{where}: ssl.{store}.location and the inline PEM settings exclude each other: set only one")

@@ -60,13 +60,13 @@ def parse_listeners(given: Mapping[str, str], complaints: list[str]) -> tuple[Li
     closed = {name.upper() for name in items_of(given.get("controller.listener.names", ""))}
     served = [endpoint for endpoint in endpoints if endpoint.name not in closed]
     if not served and not complaints:
-        complaints.append("listeners: there is none for clients; give for example PLAINTEXT://127.0.0.1:9092")
+        complaints.append("listeners has no listener for clients: set it, for example, to PLAINTEXT://127.0.0.1:9092")
     told = {
         endpoint.name: endpoint
         for endpoint in _endpoints("advertised.listeners", given.get("advertised.listeners", ""), complaints)
     }
     for name in sorted(told.keys() - {endpoint.name for endpoint in endpoints}):
-        complaints.append(f"advertised.listeners: there is no {name} in listeners")
+        complaints.append(f"advertised.listeners: {name} is not in listeners")
     protocols = _protocol_map(given, complaints)
     _check_names_of_overrides(given, {endpoint.name for endpoint in endpoints}, complaints)
     return tuple(
@@ -95,8 +95,8 @@ def _listener(
     shown = told or endpoint
     if shown.host in _EVERYWHERE:
         complaints.append(
-            f"advertised.listeners: clients cannot connect to {shown.host}; say for {endpoint.name} where they find "
-            "this machine"
+            f"advertised.listeners: clients cannot connect to {shown.host}; set the address of this machine for "
+            f"{endpoint.name}"
         )
     limit = given.get(f"{LISTENER_PREFIX}{endpoint.name.lower()}.max.connections")
     return Listener(
@@ -116,13 +116,11 @@ def _endpoints(setting: str, value: str, complaints: list[str]) -> list[_Endpoin
     for item in items_of(value):
         parts = _ENDPOINT.fullmatch(item)
         if parts is None or int(parts["port"]) > _MAX_PORT:
-            complaints.append(
-                f"{setting}: {item!r} is no listener; write NAME://host:port, with commas between several"
-            )
+            complaints.append(f"{setting}: {item!r} is not a listener; write NAME://host:port, separated by commas")
             continue
         name = parts["name"].upper()
         if any(name == other.name for other in found):
-            complaints.append(f"{setting}: {name} is there twice; each listener needs a name of its own")
+            complaints.append(f"{setting}: {name} is given twice; listener names must be unique")
             continue
         endpoint = _Endpoint(name=name, host=parts["six"] or parts["host"] or "", port=int(parts["port"]))
         clash = next((one for one in found if endpoint.port and one.port == endpoint.port), None)
@@ -139,7 +137,7 @@ def _protocol_map(given: Mapping[str, str], complaints: list[str]) -> dict[str, 
         name, _, protocol = (part.strip().upper() for part in item.partition(":"))
         if not name or protocol not in {one.value for one in SecurityProtocol}:
             complaints.append(
-                f"{setting}: {item!r} must be NAME:protocol, and the protocol one of {', '.join(SecurityProtocol)}"
+                f"{setting}: {item!r} must be NAME:protocol, with a protocol of {', '.join(SecurityProtocol)}"
             )
         else:
             protocols[name] = SecurityProtocol(protocol)
@@ -149,7 +147,7 @@ def _protocol_map(given: Mapping[str, str], complaints: list[str]) -> dict[str, 
 def _is_known(name: str, protocols: Mapping[str, SecurityProtocol], complaints: list[str]) -> bool:
     if name not in protocols:
         complaints.append(
-            f"listener.security.protocol.map does not say which protocol {name} speaks: add {name}:PLAINTEXT"
+            f"listener.security.protocol.map has no protocol for listener {name}: add, for example, {name}:PLAINTEXT"
         )
     return name in protocols
 
@@ -159,4 +157,4 @@ def _check_names_of_overrides(given: Mapping[str, str], names: set[str], complai
         if key.startswith(LISTENER_PREFIX):
             name = key[len(LISTENER_PREFIX) :].partition(".")[0]
             if name.upper() not in names:
-                complaints.append(f"{key}: there is no listener {name.upper()} in listeners")
+                complaints.append(f"{key}: {name.upper()} is not in listeners")

@@ -52,7 +52,9 @@ class PrincipalMapping:
             name = rule.apply(subject)
             if name is not None:
                 return name
-        raise AuthenticationError(f"no rule of {_SETTING} fits the certificate's subject {subject!r}", subject=subject)
+        raise AuthenticationError(
+            f"no rule of {_SETTING} matches the certificate's subject {subject!r}", subject=subject
+        )
 
 
 def parse_principal_mapping(text: str) -> PrincipalMapping:
@@ -63,8 +65,8 @@ def parse_principal_mapping(text: str) -> PrincipalMapping:
         found = _RULE.match(text, position)
         if found is None:
             raise InvalidConfigError(
-                f"{_SETTING}: {text[position:].strip()!r} is no rule; write DEFAULT or RULE:pattern/replacement/ "
-                "with L or U behind it, and commas between several",
+                f"{_SETTING}: {text[position:].strip()!r} is not a rule; write DEFAULT or RULE:pattern/replacement/, "
+                "optionally followed by L or U; separate rules with commas",
                 setting=_SETTING,
                 value=text,
             )
@@ -81,13 +83,14 @@ def _rule(found: re.Match[str], text: str) -> _Rule:
         pattern = re.compile(_NAMED_GROUP.sub("(?P<", source))
     except re.error as error:
         raise InvalidConfigError(
-            f"{_SETTING}: {source!r} is no regular expression ({error})", setting=_SETTING, value=text
+            f"{_SETTING}: {source!r} is not a regular expression ({error})", setting=_SETTING, value=text
         ) from error
     replacement = found["replacement"]
     highest = max((int(one[2]) for one in _GROUP.finditer(replacement) if one[2]), default=0)
     if highest > pattern.groups:
         raise InvalidConfigError(
-            f"{_SETTING}: the replacement {replacement!r} names group {highest}, and {source!r} has {pattern.groups}",
+            f"{_SETTING}: the replacement {replacement!r} refers to group {highest}, but {source!r} has"
+            f" {pattern.groups}",
             setting=_SETTING,
             value=text,
         )

@@ -108,7 +108,7 @@ def decode_stored_group(group_id: str, value: bytes) -> StoredGroup:
     version = reader.take_version()
     if not 0 <= version <= NEWEST_VERSION:
         raise UnsupportedFormatError(
-            f"{what} are in version {version}, known are 0 to {NEWEST_VERSION}: written by a newer version"
+            f"{what} have version {version}, supported are 0 to {NEWEST_VERSION}: a newer version wrote them"
         )
     is_flexible = version >= _FLEXIBLE_VERSION
     protocol_type = reader.take_string(is_flexible=is_flexible)

@@ -72,7 +72,7 @@ def _assign_even(members: Mapping[str, MemberSpec], partition_counts: Mapping[UU
     for member_id, count in lacking.items():
         kept[member_id] += free[at : at + count]
         at += count
-    assert at == len(free), f"{len(free) - at} partitions are nobody's"
+    assert at == len(free), f"{len(free) - at} partitions are unassigned"
     return {member_id: _by_topic(pairs) for member_id, pairs in kept.items()}
 
 

@@ -96,7 +96,7 @@ def join(step: ConsumerStep, ticket: int, request: JoinRequest, new_id: Callable
 def sync(step: ConsumerStep, ticket: int, request: SyncRequest) -> None:
     """Raises GroupRequestError."""
     member = _classic_member(step.group, request.member_id, request.group_instance_id, request.generation_id)
-    assert member.metadata.classic is not None, f"member {member.member_id!r} is of the new protocol"
+    assert member.metadata.classic is not None, f"member {member.member_id!r} uses the consumer protocol"
     protocol = member.metadata.classic.protocols[0]
     is_type_wrong = request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE)
     if is_type_wrong or request.protocol_name not in (None, protocol.name):

@@ -156,7 +156,9 @@ class ConsumerGroup:
         for held in (member.assigned, member.pending_revocation):
             for pair in _pairs(held):
                 owner = self._owners.setdefault(pair, member.member_id)
-                assert owner == member.member_id, f"{pair} of {self.group_id} is of {owner} and of {member.member_id}"
+                assert owner == member.member_id, (
+                    f"{pair} of {self.group_id} is owned by {owner} and by {member.member_id}"
+                )
         if member.instance_id is not None:
             self._static_members[member.instance_id] = member.member_id
 

@@ -60,7 +60,7 @@ def check_heartbeat(request: ConsumerHeartbeatRequest, settings: ConsumerGroupSe
         )
     texts = (request.group_id, request.member_id, request.instance_id, request.rack_id, request.topic_regex)
     if not fit_in_records((*texts, request.client_id, request.client_host, *(request.topic_names or ()))):
-        raise GroupRequestError(ErrorCode.invalid_request, "A text is longer than a record of the group can hold.")
+        raise GroupRequestError(ErrorCode.invalid_request, "A string is longer than a record of the group can hold.")
 
 
 def _check_joining(request: ConsumerHeartbeatRequest) -> None:

@@ -62,7 +62,7 @@ def upgraded(classic: ClassicGroup, world: ConsumerWorld, now_ms: int) -> Consum
     for member in members:
         step.store(ConsumerRecordType.CURRENT_OF_MEMBER, member.member_id, member.current())
     for record in step.records:
-        assert isinstance(record, ConsumerGroupRecord), f"{record} is not of the new protocol"
+        assert isinstance(record, ConsumerGroupRecord), f"{record} is not a record of the consumer protocol"
         step.group.replay(record)
     return step
 

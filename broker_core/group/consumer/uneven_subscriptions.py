@@ -75,7 +75,7 @@ class _ShareOut:
         found: list[dict[UUID, set[int]]] = [{} for _ in self._members]
         for topic in sorted(self._owners):
             for partition, owner in enumerate(self._owners[topic]):
-                assert owner is not None, f"partition {partition} of topic {topic} is nobody's"
+                assert owner is not None, f"partition {partition} of topic {topic} is unassigned"
                 found[owner].setdefault(topic, set()).add(partition)
         return {
             member_id: {topic: frozenset(partitions) for topic, partitions in found[number].items()}
@@ -90,7 +90,7 @@ class _ShareOut:
         """Moves partitions of the topic from the most to the least loaded subscriber; returns how many were moved."""
         held: dict[int, list[int]] = {}
         for partition, owner in enumerate(self._owners[topic]):
-            assert owner is not None, f"partition {partition} of topic {topic} is nobody's"
+            assert owner is not None, f"partition {partition} of topic {topic} is unassigned"
             held.setdefault(owner, []).append(partition)
         moved = 0
         subscribers = self._subscribers[topic]

@@ -272,7 +272,7 @@ def _tombstones(slots: Iterable[_Slot]) -> tuple[GroupRecord, ...]:
 
 def _check_group_id(group_id: str) -> None:
     if not group_id:
-        raise InvalidGroupError("The empty string is no group id.", group_id=group_id)
+        raise InvalidGroupError("The group id is empty.", group_id=group_id)
     if not fits_string(group_id):
         raise InvalidGroupError(
             f"Group id {group_id[:50]!r}… cannot be stored: it must be at most {MAX_STRING_BYTES} bytes of UTF-8.",
@@ -284,12 +284,12 @@ def _check_offset(group_id: str, partition: TopicPartition, asked: GroupOffset, 
     where = f"Group {group_id!r} commits for {partition}"
     validate_topic_name(partition.topic)
     if not 0 <= partition.partition <= _MAX_INT32:
-        raise InvalidRequestError(f"{where}: there is no such partition.")
+        raise InvalidRequestError(f"{where}: the partition does not exist.")
     if not 0 <= asked.offset <= MAX_OFFSET:
-        raise InvalidRequestError(f"{where} the offset {asked.offset}, it must be from 0 to {MAX_OFFSET}.")
+        raise InvalidRequestError(f"{where} the offset {asked.offset}; it must be from 0 to {MAX_OFFSET}.")
     if not NO_LEADER_EPOCH <= asked.leader_epoch <= _MAX_INT32:
         raise InvalidRequestError(
-            f"{where} with leader epoch {asked.leader_epoch}, it must be from -1 to {_MAX_INT32}."
+            f"{where} with leader epoch {asked.leader_epoch}; it must be from -1 to {_MAX_INT32}."
         )
     try:
         # In spite of the setting's name, Kafka measures what Java calls a string's length: UTF-16 units.
@@ -298,6 +298,6 @@ def _check_offset(group_id: str, partition: TopicPartition, asked: GroupOffset, 
         raise InvalidRequestError(f"{where} with metadata that is not Unicode: {error}.") from error
     if metadata_length > max_metadata_bytes:
         raise OffsetMetadataTooLargeError(
-            f"{where} with {metadata_length} characters of metadata, at most {max_metadata_bytes} are allowed"
+            f"{where} with {metadata_length} characters of metadata; at most {max_metadata_bytes} are allowed"
             " (offset.metadata.max.bytes)."
         )

@@ -147,7 +147,7 @@ class ConsumerGroupRunner:
             self.coordinator.replay(record, record_offset=len(self.log))
             self.log.append(record)
         for answer in result.reply.answers:
-            assert answer.ticket not in self.answers, f"ticket {answer.ticket} is answered twice"
+            assert answer.ticket not in self.answers, f"ticket {answer.ticket} was answered twice"
             self.answers[answer.ticket] = answer.reply
         for timer in result.reply.timers:
             self._timers.pop(timer.key, None)

@@ -47,7 +47,7 @@ class GroupRunner:
             self.log.append((stored.key, stored.value, producer_id))
             self._replay(self.coordinator, len(self.log) - 1)
         for answer in result.reply.answers:
-            assert answer.ticket not in self.answers, f"ticket {answer.ticket} is answered twice"
+            assert answer.ticket not in self.answers, f"ticket {answer.ticket} was answered twice"
             self.answers[answer.ticket] = answer.reply
             self.parked.discard(answer.ticket)
         for timer in result.reply.timers:

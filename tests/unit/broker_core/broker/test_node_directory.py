@@ -67,7 +67,7 @@ def test_a_directory_of_a_real_kafka_is_refused_and_left_as_it_is(path):
     path.mkdir()
     (path / "meta.properties").write_text("#\nversion=1\nnode.id=1\ncluster.id=abc\n")
     before = sorted(each.name for each in path.iterdir())
-    with pytest.raises(DirectoryReadOnlyError, match=r"written by a real Kafka.*log\.dirs"):
+    with pytest.raises(DirectoryReadOnlyError, match=r"written by Apache Kafka.*log\.dirs"):
         open_directory(path)
     assert sorted(each.name for each in path.iterdir()) == before
 
@@ -119,7 +119,7 @@ def test_a_directory_that_was_used_without_a_broker_is_not_said_to_have_been_shu
     with open_embedded(str(path), create=True) as cluster:
         cluster.create_topic("t", partition_count=2)
     node, said = recovered(path, caplog)
-    words = f"directory={path} was last used without a broker: looking at the ends of its 2 partitions first"
+    words = f"directory={path} was last used without a broker: checking the ends of its 2 partitions"
     assert said == [("INFO", words)]
     node.directory.close(is_clean=True)
     with open_embedded(str(path)) as cluster:
@@ -139,7 +139,7 @@ def test_a_broker_that_was_killed_is_told_of_also_when_the_directory_was_used_wi
         cluster.create_topic("t", partition_count=1)
     node, [(level, words)] = recovered(path, caplog)
     assert level == "WARNING"
-    assert "was not shut down cleanly (broker killed, no power, or a full disk): recovering its 1 partitions" in words
+    assert "power failed, or the disk was full): recovering its 1 partitions" in words
     node.crash()
 
 
@@ -163,7 +163,7 @@ def test_without_the_mark_every_partition_is_recovered_with_progress_and_missing
     node.jobs.run_all()
     assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert done == [{}]
-    assert "not shut down cleanly (broker killed, no power, or a full disk): recovering its 4 partitions" in caplog.text
+    assert "power failed, or the disk was full): recovering its 4 partitions" in caplog.text
     assert [node.replica(TopicPartition("t", number)).bounds.log_end_offset for number in range(4)] == [3, 3, 3, 0]
     assert (path / "t-2" / "00000000000000000000.log").stat().st_size == len(a_batch(3))
     node.crash()

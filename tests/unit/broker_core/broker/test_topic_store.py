@@ -255,7 +255,7 @@ def test_error_behind_the_append_leaves_the_change_as_it_is(world, caplog):
     )
     world.jobs.run_all()
     assert world.told == [world.topics.topic("t")]
-    assert "left to the first use" in caplog.text
+    assert "its first use will retry" in caplog.text
 
 
 def test_folders_that_a_crash_did_not_let_be_made_are_made_at_first_use(tmp_path):

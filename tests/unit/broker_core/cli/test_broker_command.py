@@ -49,7 +49,7 @@ def test_all_mistakes_are_told_a_line_each(streamlog, served):
     assert outcome.status == 1
     assert outcome.err.splitlines() == [
         "streamlog: Invalid value x for configuration num.partitions: Not a number of type INT",
-        "streamlog: listners is no setting of a broker; did you mean listeners?",
+        "streamlog: listners is not a broker setting; did you mean listeners?",
     ]
     assert not served
 

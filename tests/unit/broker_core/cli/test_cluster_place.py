@@ -132,7 +132,7 @@ def test_a_properties_file_that_cannot_be_read_or_is_for_nothing_is_told(streaml
 )
 @pytest.mark.parametrize(
     ("location", "said"),
-    [("hdfs://host/log", "hdfs://host/log is not a directory of this machine"), ("file://host/log", "machine host")],
+    [("hdfs://host/log", "hdfs://host/log is not a local directory"), ("file://host/log", "machine host")],
 )
 def test_a_url_of_somewhere_else_is_refused_and_makes_no_folder(
     streamlog, tmp_path, monkeypatch, command, location, said
@@ -152,7 +152,7 @@ def test_a_url_in_the_environment_is_refused_too(streamlog, tmp_path, monkeypatc
     monkeypatch.setenv("STREAMLOG_PATH", "hdfs://host/log")
     refused = streamlog("produce", "t", with_path=False, stdin=b"a\n")
     assert refused.status == 2
-    assert "hdfs://host/log is not a directory of this machine" in refused.err
+    assert "hdfs://host/log is not a local directory" in refused.err
     assert not list(tmp_path.iterdir())
 
 

@@ -145,7 +145,7 @@ def test_a_partition_that_is_gone_is_shown_and_explained(capsys, cluster):
     [*_, first, second], said = shown(capsys, cluster, a_group(member), lag)
     assert first[:3] == ["t-0", "2", "-"]
     assert second[:3] == ["t-7", "-", "-"]
-    assert "log end offset -: this partition does not exist any more\n" in said
+    assert "log end offset -: this partition no longer exists\n" in said
 
 
 def test_lost_offsets_are_warned_of(capsys, cluster):

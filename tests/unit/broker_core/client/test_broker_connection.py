@@ -134,10 +134,10 @@ def test_several_requests_go_out_before_the_first_answer_is_read(broker):
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n", "answers in HTTP"),
-        (b"\x7f\xff\xff\xff", "a message of 2147483647 bytes is announced"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "HTTP response"),
+        (b"\x7f\xff\xff\xff", "a message of 2147483647 bytes was announced"),
         (b"\0\0\0\x05\0\0\0\0\0", "no ApiVersionsResponse"),
-        (b"\0\0\0\x06\0\0\0\x09\0\0", "an answer to request 9"),
+        (b"\0\0\0\x06\0\0\0\x09\0\0", "a response with correlation id 9"),
     ],
 )
 def test_what_is_not_kafka_is_malformed_and_not_tried_for_a_minute(broker, answer, said):
@@ -219,7 +219,7 @@ def test_an_interrupted_exchange_breaks_the_connection(broker):
     with pytest.raises(Exception, match="did not answer"):
         connection.ask([request], Deadline(50, setting="x"))
     assert not connection.is_usable
-    with pytest.raises(BrokerUnavailableError, match="broke while others waited"):
+    with pytest.raises(BrokerUnavailableError, match="failed while other requests waited"):
         connection.ask([request], Deadline(50, setting="x"))
 
 

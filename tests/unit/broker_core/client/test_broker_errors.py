@@ -38,7 +38,7 @@ def test_the_brokers_own_words_come_first_and_a_setting_where_it_has_none():
     error = broker_error(ErrorCode.message_too_large, "append to t-0")
     assert type(error) is RecordTooLargeError
     assert error.message == (
-        "append to t-0: the broker answers MESSAGE_TOO_LARGE (the topic setting max.message.bytes allows less)"
+        "append to t-0: the broker answered MESSAGE_TOO_LARGE (the topic setting max.message.bytes is lower)"
     )
 
 

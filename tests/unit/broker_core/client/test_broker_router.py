@@ -151,7 +151,7 @@ def test_a_deleted_topic_is_noticed_by_its_leaders_refusal(broker):
 def test_silence_ends_with_the_request_timeout_and_the_call_with_its_own(broker):
     broker.script(ApiKey.LIST_OFFSETS, SILENCE)
     began = time.monotonic()
-    with pytest.raises(RequestTimedOutError, match=r"not done within 300 ms \(default.api.timeout.ms\)") as caught:
+    with pytest.raises(RequestTimedOutError, match=r"not completed within 300 ms \(default.api.timeout.ms\)") as caught:
         latest(broker.client(request__timeout__ms=100, default__api__timeout__ms=300))
     assert "did not answer within 100 ms (request.timeout.ms)" in caught.value.message
     assert time.monotonic() - began < 1.5

@@ -42,7 +42,7 @@ def test_keys_rule_nothing_out():
 
 
 def test_segments_are_not_told():
-    with pytest.raises(NotAvailableRemotelyError, match="t-0: a broker does not list its segments"):
+    with pytest.raises(NotAvailableRemotelyError, match="t-0: brokers do not list segments"):
         open_remote(SETTINGS).describe_segments(T0)
 
 

@@ -217,11 +217,11 @@ def test_an_append_that_never_succeeds_ends_with_the_delivery_timeout(leader, br
 
 
 def test_nothing_is_sent_of_what_is_no_append(client, leader):
-    with pytest.raises(InvalidRecordError, match="without a batch"):
+    with pytest.raises(InvalidRecordError, match="holds no batch"):
         client.append(T0, bytearray())
-    with pytest.raises(InvalidRecordError, match="3 bytes behind the last whole batch"):
+    with pytest.raises(InvalidRecordError, match="3 bytes follow the last whole batch"):
         client.append(T0, batches(1) + b"abc")
-    with pytest.raises(InvalidRecordError, match="not initialised here"):
+    with pytest.raises(InvalidRecordError, match="not initialized by this client"):
         client.append(T0, batches(1, is_transactional=True))
     assert leader.seen == []
 

@@ -180,7 +180,7 @@ def test_a_first_batch_that_is_cut_off_is_asked_for_with_room(broker):
 
 
 def test_a_broker_that_never_sends_a_whole_batch_is_not_believed(broker):
-    with pytest.raises(CorruptBatchError, match="t-0: the broker sent 100 bytes and no whole batch"):
+    with pytest.raises(CorruptBatchError, match="t-0: the broker sent 100 bytes without a whole batch"):
         fetch(broker, fetched(batch(0, size=500)[:100]), max_bytes=10_000)
 
 
@@ -188,7 +188,9 @@ def test_an_offset_out_of_range_is_told_with_the_range(broker):
     broker.script(
         ApiKey.LIST_OFFSETS, offsets_answer(("t", 0, 3)), offsets_answer(("t", 0, 9)), offsets_answer(("t", 0, 9))
     )
-    with pytest.raises(OffsetOutOfRangeError, match="offset 2 is not in the log, which holds 3 up to 9") as caught:
+    with pytest.raises(
+        OffsetOutOfRangeError, match="offset 2 is outside the log, which holds offsets 3 to 9"
+    ) as caught:
         fetch(broker, fetched(error=ErrorCode.offset_out_of_range), from_offset=2)
     assert (caught.value.offset, caught.value.log_start_offset, caught.value.log_end_offset) == (2, 3, 9)
 

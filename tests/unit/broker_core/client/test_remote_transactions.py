@@ -90,7 +90,7 @@ def test_markers_that_never_come_are_told(broker, coordinator):
     client = broker.client(delivery__timeout__ms=100)
     producer = begin(client, "a", T0)
     coordinator.entries["a"].markers_left = 10**6
-    with pytest.raises(RequestTimedOutError, match="'a' are decided, but their markers are not written after 100 ms"):
+    with pytest.raises(RequestTimedOutError, match="'a' are decided, but their markers were not written within 100 ms"):
         client.end_transaction(producer, commit=True)
 
 

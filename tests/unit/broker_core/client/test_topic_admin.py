@@ -118,7 +118,7 @@ def test_a_refusal_is_raised_with_the_brokers_words(broker, client, code, kind):
 
 def test_a_topic_that_no_broker_shows_is_told(broker):
     broker.script(ApiKey.CREATE_TOPICS, created())
-    with pytest.raises(RequestTimedOutError, match=r"decided, but no broker shows it after 500 ms"):
+    with pytest.raises(RequestTimedOutError, match=r"the change was accepted, but no broker shows it within 500 ms"):
         broker.client(default__api__timeout__ms=500).create_topic("t")
 
 

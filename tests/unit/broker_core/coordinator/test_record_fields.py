@@ -80,7 +80,7 @@ def test_fixed_fields_are_taken_at_once_or_not_at_all():
 
 @pytest.mark.parametrize("written", ["", "00"])
 def test_a_field_that_breaks_off_is_corrupt(written):
-    with pytest.raises(CorruptBatchError, match="at byte 0: breaks off"):
+    with pytest.raises(CorruptBatchError, match="at byte 0: ends too early"):
         reader(written).take(read_int16)
 
 

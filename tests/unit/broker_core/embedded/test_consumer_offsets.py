@@ -158,7 +158,7 @@ def test_error_with_the_offsets_does_not_keep_a_topic_from_being_deleted(cluster
         patched.setattr(WritablePartition, "append_control", refuse)
         cluster.delete_topic("t")
     assert hits
-    assert "offsets committed for deleted topic t are still there" in caplog.text
+    assert "could not remove the committed offsets of deleted topic t" in caplog.text
     assert "t" not in cluster.describe_topics()
 
 

@@ -72,7 +72,7 @@ def test_of_a_real_kafkas_groups_nobody_knows_the_members_and_so_the_state(forei
 )
 def test_nothing_is_changed_in_a_real_kafkas_directory(foreign, change):
     producer = TransactionalProducer(transactional_id="golden-0", producer_id=4, producer_epoch=0)
-    with pytest.raises(DirectoryReadOnlyError, match="was written by a real Kafka"):
+    with pytest.raises(DirectoryReadOnlyError, match="was written by Apache Kafka"):
         change(foreign, producer)
 
 

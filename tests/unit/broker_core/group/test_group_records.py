@@ -157,7 +157,7 @@ def test_any_bytes_are_a_record_or_refused(key, value):
 
 
 def test_a_value_from_the_future_is_refused():
-    with pytest.raises(UnsupportedFormatError, match="version 5, known are 0 to 4: written by a newer version"):
+    with pytest.raises(UnsupportedFormatError, match="version 5, supported are 0 to 4: a newer version wrote it"):
         decode_group_record(KEY, b"\0\5")
 
 

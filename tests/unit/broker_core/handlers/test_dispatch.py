@@ -37,7 +37,7 @@ def message_of(api_key, version, **fields):
     [(ApiKey.FETCH, 3), (ApiKey.FETCH, 19), (ApiKey.PRODUCE, 2), (4, 0), (6, 0), (93, 0), (-1, 0), (999, 7)],
 )
 def test_what_is_not_served_ends_the_connection(node, api_key, version):
-    with pytest.raises(MalformedMessageError, match="is not served here"):
+    with pytest.raises(MalformedMessageError, match="is not supported"):
         send(node, api_key, version)
 
 

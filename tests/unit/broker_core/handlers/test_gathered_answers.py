@@ -21,5 +21,5 @@ def test_a_request_that_names_nothing_is_answered_at_once():
 def test_answering_one_thing_twice_is_a_mistake():
     answers = GatheredAnswers(["a", "b"], lambda answer: None)
     answers.add("a", {})
-    with pytest.raises(AssertionError, match="'a' is answered twice"):
+    with pytest.raises(AssertionError, match="'a' was answered twice"):
         answers.add("a", {})

@@ -245,5 +245,5 @@ def test_why_good_partitions_are_refused_is_said_to_each_of_them(node):
     named = [{"name": "t", "partition_data": [{"index": 0, "records": GOOD}, {"index": 1, "records": magic(3)}]}]
     (topic,) = ask(node, ApiKey.PRODUCE, 9, acks=1, timeout=1000, transactional_id=None, topic_data=named).responses
     assert {each.error_message for each in topic.partition_responses} == {
-        "in partition 1: a batch of magic 3, where 2 is the newest"
+        "in partition 1: magic 3 is unknown; the newest is 2"
     }

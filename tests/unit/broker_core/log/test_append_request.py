@@ -11,7 +11,7 @@ from broker_core.model.identifiers import CompressionType
 def test_a_clients_batch_may_claim_no_offset_unless_it_is_ignored(base_offset):
     batch = a_batch(1, base_offset=base_offset)
     with pytest.raises(
-        InvalidRecordError, match=rf"t-0: the base offset of a produced batch is 0; .* is {base_offset}$"
+        InvalidRecordError, match=rf"t-0: the base offset of a produced batch must be 0, not {base_offset}$"
     ):
         AppendRequest(batches=batch).require_no_claimed_offset("t-0")
     AppendRequest(batches=batch, ignores_claimed_offset=True).require_no_claimed_offset("t-0")

@@ -64,14 +64,14 @@ def test_good_batches_stay_as_they_came(codec):
 
 
 def test_an_append_without_batches_is_refused():
-    with pytest.raises(InvalidRecordError, match="without a batch"):
+    with pytest.raises(InvalidRecordError, match="holds no batch"):
         validate(bytearray())
 
 
 def test_a_cut_batch_and_bytes_behind_the_last_one_are_refused():
     batch = build_batch(records())
     for batches in (batch[:-1], batch + b"\0", batch + batch[:70]):
-        with pytest.raises(CorruptBatchError, match="behind the last whole batch"):
+        with pytest.raises(CorruptBatchError, match="follow the last whole batch"):
             validate(bytearray(batches))
 
 

@@ -235,7 +235,7 @@ def test_replicated_batches_keep_their_offsets_and_epochs():
     plan = append(log, batch, origin=AppendOrigin.REPLICATION)
     assert (plan.result.base_offset, log.log_end_offset) == (40, 42)
     assert log.leader_epochs.latest_epoch == 3
-    with pytest.raises(CorruptBatchError, match="already reaches 42"):
+    with pytest.raises(CorruptBatchError, match="already ends at 42"):
         log.plan_append(a_batch(1, base_offset=41), now_ms=NOW_MS, origin=AppendOrigin.REPLICATION)
 
 

@@ -65,14 +65,14 @@ def test_planning_changes_nothing():
 
 
 def test_an_older_epoch_is_fenced():
-    with pytest.raises(ProducerFencedError, match="epoch 1"):
+    with pytest.raises(ProducerFencedError, match="the current epoch is 1"):
         a_state(a_batch(0, epoch=1)).plan_append([a_batch(1, epoch=0, base_offset=1)])
 
 
 def test_a_new_epoch_begins_at_sequence_zero():
     state = a_state(a_batch(0))
     state.plan_append([a_batch(0, epoch=1, base_offset=1)])
-    with pytest.raises(OutOfOrderSequenceError, match="must begin with 0"):
+    with pytest.raises(OutOfOrderSequenceError, match="must start with 0"):
         state.plan_append([a_batch(1, epoch=1, base_offset=1)])
 
 

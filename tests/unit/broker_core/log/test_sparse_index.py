@@ -111,13 +111,13 @@ def test_a_single_record_of_1970_is_a_true_time_entry():
 @pytest.mark.parametrize(
     ("entries", "good_count", "problem"),
     [
-        (an_offset_index((5, 50), (5, 60)), 1, "does not ascend"),
-        (an_offset_index((5, 50), (6, 50)), 1, "does not ascend"),
-        (an_offset_index((5, 50), (4, 60)), 1, "does not ascend"),
-        (struct.pack(">ii", -3, 7), 0, "does not ascend"),
-        (an_offset_index((5, 50), (100, 60)), 1, "points behind"),
-        (an_offset_index((5, 50), (6, 1000)), 1, "points behind"),
-        (an_offset_index((5, 50)) + b"\0\0\1", 1, "no whole entry"),
+        (an_offset_index((5, 50), (5, 60)), 1, "is not in ascending order"),
+        (an_offset_index((5, 50), (6, 50)), 1, "is not in ascending order"),
+        (an_offset_index((5, 50), (4, 60)), 1, "is not in ascending order"),
+        (struct.pack(">ii", -3, 7), 0, "is not in ascending order"),
+        (an_offset_index((5, 50), (100, 60)), 1, "points past the end"),
+        (an_offset_index((5, 50), (6, 1000)), 1, "points past the end"),
+        (an_offset_index((5, 50)) + b"\0\0\1", 1, "not a whole entry"),
         (an_offset_index((5, 50)) + bytes(8) + an_offset_index((7, 70)), 1, "others follow"),
     ],
 )
@@ -130,10 +130,10 @@ def test_a_wrong_offset_index_is_found(entries, good_count, problem):
 @pytest.mark.parametrize(
     ("entries", "good_count", "problem"),
     [
-        (a_time_index((5, 50), (5, 60)), 1, "does not ascend"),
-        (a_time_index((5, 50), (6, 50)), 1, "does not ascend"),
-        (a_time_index((5, 50), (6, 100)), 1, "points behind"),
-        (a_time_index((5, 50)) + b"\0\0\1", 1, "no whole entry"),
+        (a_time_index((5, 50), (5, 60)), 1, "is not in ascending order"),
+        (a_time_index((5, 50), (6, 50)), 1, "is not in ascending order"),
+        (a_time_index((5, 50), (6, 100)), 1, "points past the end"),
+        (a_time_index((5, 50)) + b"\0\0\1", 1, "not a whole entry"),
         (a_time_index((5, 50)) + bytes(12) + a_time_index((7, 70)), 1, "others follow"),
     ],
 )

@@ -81,11 +81,11 @@ def test_truncation_keeps_what_ended_before():
 @pytest.mark.parametrize(
     ("entries", "good_count", "problem"),
     [
-        (KAFKA_INDEX[:-1], 6, "no whole entry"),
+        (KAFKA_INDEX[:-1], 6, "not a whole entry"),
         (KAFKA_INDEX + b"\0\1" + KAFKA_INDEX[2:34], 7, "version 1"),
-        (KAFKA_INDEX[34:68] + KAFKA_INDEX[:34], 1, "does not ascend"),
-        (encode_transaction_entry(an_entry(1, 30, 20, 20)), 0, "does not ascend"),
-        (encode_transaction_entry(an_entry(1, 30, 77, 20)), 0, "points behind"),
+        (KAFKA_INDEX[34:68] + KAFKA_INDEX[:34], 1, "is not in ascending order"),
+        (encode_transaction_entry(an_entry(1, 30, 20, 20)), 0, "is not in ascending order"),
+        (encode_transaction_entry(an_entry(1, 30, 77, 20)), 0, "points past the end"),
     ],
 )
 def test_a_wrong_index_is_found(entries, good_count, problem):

@@ -49,7 +49,7 @@ def test_a_path_that_does_not_exist_becomes_a_log_only_when_it_is_made(path):
 
 
 def test_without_create_a_missing_log_is_refused(path):
-    with pytest.raises(DirectoryFormatError, match=r"log does not exist; creating a topic makes it a log directory"):
+    with pytest.raises(DirectoryFormatError, match=r"log does not exist; create a topic to make it a log directory"):
         open_directory(path, create=False)
     path.mkdir(parents=True)
     with pytest.raises(DirectoryFormatError, match="is an empty directory, not a log"):
@@ -59,7 +59,7 @@ def test_without_create_a_missing_log_is_refused(path):
 
 def test_a_file_is_no_log(tmp_path):
     (tmp_path / "log").write_text("")
-    with pytest.raises(DirectoryFormatError, match="log is a file; a log is a directory"):
+    with pytest.raises(DirectoryFormatError, match="log is a file, not a log directory"):
         open_directory(tmp_path / "log")
 
 
@@ -85,7 +85,7 @@ def test_a_real_kafkas_directory_is_foreign_and_not_touched(tmp_path, create):
     directory = open_directory(tmp_path, create=create)
     assert directory.kind is DirectoryKind.FOREIGN
     assert names_in(tmp_path) == ["meta.properties"]
-    with pytest.raises(DirectoryReadOnlyError, match=r"written by a real Kafka.*kafka\.bootstrap\.servers"):
+    with pytest.raises(DirectoryReadOnlyError, match=r"written by Apache Kafka.*kafka\.bootstrap\.servers"):
         directory.make()
 
 
@@ -98,7 +98,7 @@ def test_partition_folders_without_properties_are_foreign(tmp_path, file_name):
 
 def test_a_newer_format_is_refused(tmp_path):
     (tmp_path / "meta.properties").write_text(KAFKAS_PROPERTIES + "streamlog.format=9\n")
-    with pytest.raises(DirectoryFormatError, match=r"streamlog\.format=9; this version knows 1"):
+    with pytest.raises(DirectoryFormatError, match=r"streamlog\.format=9, but this version supports 1"):
         open_directory(tmp_path)
 
 
@@ -166,7 +166,7 @@ def test_without_write_access_our_log_is_read_and_shared(path):
 
 def test_no_write_access_to_the_place_of_a_new_log_is_said(path):
     directory = open_directory(path, fs=ReadOnlyFileSystem())
-    with pytest.raises(DirectoryReadOnlyError, match="No write access while making the log directory"):
+    with pytest.raises(DirectoryReadOnlyError, match="No write access while creating the log directory"):
         directory.make()
     assert not path.exists()
 

@@ -50,6 +50,6 @@ def test_only_the_log_itself_makes_widens_and_writes_them(cluster, name):
         lambda: cluster.append(TopicPartition(name, 0), bytearray()),
         lambda: require_no_internal_topic(name, "touch"),
     ):
-        with pytest.raises(InvalidTopicNameError, match=f"internal topic {name}: only the log itself"):
+        with pytest.raises(InvalidTopicNameError, match=f"internal topic {name}: only streamlog itself"):
             act()
     require_no_internal_topic("t", "touch")

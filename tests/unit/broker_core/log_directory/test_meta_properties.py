@@ -35,12 +35,12 @@ def test_an_old_brokers_file_has_no_directory_id():
     ("data", "message"),
     [
         (b"", r"/log/meta\.properties says version=\(nothing\)"),
-        (b"version=2\nnode.id=1\n", "says version=2; known are 0 and 1"),
-        (b"version=1\n", r"names no node: node\.id=\(nothing\)"),
-        (b"version=1\nnode.id=x\n", r"names no node: node\.id=x"),
+        (b"version=2\nnode.id=1\n", "has version=2; supported are 0 and 1"),
+        (b"version=1\n", r"has no valid node id: node\.id=\(nothing\)"),
+        (b"version=1\nnode.id=x\n", r"has no valid node id: node\.id=x"),
         (b"version=1\nnode.id=1\ndirectory.id=?\n", r"directory\.id=\?"),
-        (b"version=1\nnode.id=1\nstreamlog.format=2\n", r"says streamlog\.format=2; this version knows 1"),
-        (b"\xff\xfe\x00", "says version"),
+        (b"version=1\nnode.id=1\nstreamlog.format=2\n", r"has streamlog\.format=2, but this version supports 1"),
+        (b"\xff\xfe\x00", "has version"),
     ],
 )
 def test_another_file_is_refused_with_the_line_that_is_wrong(data, message):

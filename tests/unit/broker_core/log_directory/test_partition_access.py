@@ -334,7 +334,7 @@ def test_a_reader_still_gets_what_was_published_when_the_rest_is_damaged(path, c
     assert door.end() == 2
     with pytest.raises(CorruptDataError):
         door.access.read(T0, lambda store: store.read(0, max_bytes=1000))
-    assert "could not be recovered for reading" in caplog.text
+    assert "could not be recovered before reading" in caplog.text
 
 
 def with_bounds_ahead_of_the_records(path):

@@ -139,7 +139,7 @@ def test_a_refusal_is_logged_and_a_question_is_not(caplog):
         assert not caplog.records
         authorizer.authorize("User:a\n", HOST, Operation.READ, TOPIC, "t")
     assert [record.getMessage() for record in caplog.records] == [
-        "principal 'User:a\\n' from 127.0.0.1 may not READ TOPIC 't'"
+        "principal='User:a\\n' address=127.0.0.1 is not authorized to READ TOPIC 't'"
     ]
 
 

@@ -31,8 +31,8 @@ def test_the_plain_module_is_for_plain():
     [
         ("", "must be of the form"),
         (f'{PLAIN} required username="a" password="topsecret"', "must be of the form"),
-        (f'{PLAIN} required username="a" topsecret;', "something else than name"),
-        (f'{PLAIN} required username="topsecret;', "something else than name"),
+        (f'{PLAIN} required username="a" topsecret;', "must have only name"),
+        (f'{PLAIN} required username="topsecret;', "must have only name"),
         (f'{PLAIN} required username="a";', "has no password"),
         (f'{PLAIN} required password="topsecret";', "has no username"),
         ('com.sun.security.auth.module.Krb5LoginModule required x="topsecret";', "names the login module com.sun"),

@@ -31,9 +31,9 @@ def test_a_path_of_this_machine_is_given_plain(location, path):
 @pytest.mark.parametrize(
     ("location", "said"),
     [
-        ("s3://bucket/log", "is not a directory of this machine"),
-        ("s3:/bucket/log", "is not a directory of this machine"),  # what pathlib makes of two slashes
-        ("S3A://bucket/log", "is not a directory of this machine"),
+        ("s3://bucket/log", "is not a local directory"),
+        ("s3:/bucket/log", "is not a local directory"),  # what pathlib makes of two slashes
+        ("S3A://bucket/log", "is not a local directory"),
         ("hdfs://host/data", "hdfs:"),
         ("dbfs:/data", "dbfs:"),
         ("abfss://container@account.dfs.core.windows.net/log", "abfss:"),
@@ -41,10 +41,10 @@ def test_a_path_of_this_machine_is_given_plain(location, path):
         ("https://host/log", "https:"),
         ("local:9092", "a local folder of that name is ./local:9092"),
         ("file://host/log", "file:///host/log"),
-        ("file:log", "no absolute path"),
-        ("file:", "no absolute path"),
-        ("file:///data/a#b", "# is written %23"),
-        ("file:///data/a?b=c", "? is written %3F"),
+        ("file:log", "not an absolute path"),
+        ("file:", "not an absolute path"),
+        ("file:///data/a#b", "# as %23"),
+        ("file:///data/a?b=c", "? as %3F"),
         ("file:///data/%00", "zero byte"),
         ("file://[x/log", "is not a URL"),
         ("/data\0/log", "zero byte"),

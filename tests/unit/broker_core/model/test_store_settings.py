@@ -38,7 +38,7 @@ def test_the_account_of_a_hadoop_url_is_taken_from_it():
         ("s3://b", "a prefix of its own, such as s3://b/log"),
         ("s3://b/p?versionId=1", "options"),
         ("s3://key:topsecret@b/p", "options"),
-        ("s3://user@b/p", "more than a bucket"),
+        ("s3://user@b/p", "only hold a bucket"),
         ("objects://host/p", "objects:///an/absolute/path"),
         ("objects:///", "objects:///an/absolute/path"),
         ("ftp://h/x", "s3://, s3a://"),
@@ -71,7 +71,7 @@ def test_options_become_the_librarys_and_numbers():
     [
         ({"object.regoin": "x"}, "Did you mean object.region?"),
         ({"object.sas.token": "x"}, "object.sas.token is for az://, not for s3://"),
-        ({"object.xyzzyqqqqqq": "x"}, "those of s3://"),
+        ({"object.xyzzyqqqqqq": "x"}, "the options of s3://"),
         ({"object.timeout.ms": "0"}, "object.timeout.ms: it must be a whole number from 1"),
         ({"object.timeout.ms": "1s"}, "object.timeout.ms"),
         ({"object.max.retries": "-1"}, "from 0"),

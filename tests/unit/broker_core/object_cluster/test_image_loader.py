@@ -79,5 +79,5 @@ def test_a_store_without_conditional_writes_is_found_out_and_refused():
         return memory.store._store(path, data)
 
     memory.store.put_if_absent = put_if_absent
-    with pytest.raises(ObjectStoreUnsuitableError, match="no conditional writes"):
+    with pytest.raises(ObjectStoreUnsuitableError, match="does not support conditional writes"):
         memory.open().create_topic("t")

@@ -73,7 +73,7 @@ def test_skipped_offsets_are_a_gap():
 @pytest.mark.parametrize(
     ("number", "change", "why"),
     [
-        (4, a_topic("x", topic_id=OTHER_ID), "commit 4 .* behind commit 2"),
+        (4, a_topic("x", topic_id=OTHER_ID), "commit 4 .* cannot follow commit 2"),
         (3, an_append(a_range(2), topic_id=OTHER_ID), "no partition 0"),
         (3, an_append(a_range(2), partition=2), "no partition 2"),
         (3, an_append(a_range(1)), "was committed before"),
@@ -96,7 +96,7 @@ def test_a_version_is_committed_once():
     image = an_image(a_topic())
     image.apply(a_commit(2, app=AppVersion(app_id="a", version=3, note="n")))
     assert image.apps["a"] == AppVersion(app_id="a", version=3, note="n")
-    with pytest.raises(CorruptObjectError, match="version 3 of 'a' behind version 3"):
+    with pytest.raises(CorruptObjectError, match="version 3 of 'a' cannot follow version 3"):
         image.apply(a_commit(3, app=AppVersion(app_id="a", version=3)))
 
 
@@ -123,9 +123,9 @@ def test_what_was_appended_meanwhile_stays_behind_replaced_ranges():
     [
         ({"until_offset": 15}, "no whole ranges"),
         ({"from_offset": 5}, "no whole ranges"),
-        ({"input_digest": "00000000"}, "other ranges"),
-        ({"outputs": (PlacedRange(0, a_range(9, offsets=21)),)}, "not where it belongs"),
-        ({"outputs": (PlacedRange(5, a_range(9)), PlacedRange(14, a_range(8, offsets=1)))}, "not where it belongs"),
+        ({"input_digest": "00000000"}, "different ranges"),
+        ({"outputs": (PlacedRange(0, a_range(9, offsets=21)),)}, "wrong offsets"),
+        ({"outputs": (PlacedRange(5, a_range(9)), PlacedRange(14, a_range(8, offsets=1)))}, "wrong offsets"),
     ],
 )
 def test_a_replacement_that_does_not_fit_is_refused(fields, why):

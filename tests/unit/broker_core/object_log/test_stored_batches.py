@@ -38,7 +38,7 @@ def test_the_stored_form_is_as_documented():
 def test_batches_are_not_placed_twice():
     batches = two_sealed()
     placed(batches)
-    with pytest.raises(CorruptBatchError, match=r"place is wrong .*s3://b/l/data/x, position 1000"):
+    with pytest.raises(CorruptBatchError, match=r"position is wrong .*s3://b/l/data/x, position 1000"):
         placed(batches)
 
 
@@ -79,5 +79,5 @@ def test_batches_with_gaps_keep_them():
 
 
 def test_bytes_behind_the_last_batch_are_refused():
-    with pytest.raises(CorruptBatchError, match="3 bytes behind"):
+    with pytest.raises(CorruptBatchError, match="3 bytes follow"):
         seal(a_batch(1) + b"abc")

@@ -92,7 +92,7 @@ def test_a_write_without_a_clear_answer_may_have_happened(kind, text, expected):
 def test_the_words_hold_code_and_message_and_no_secret():
     text = answer("403 Forbidden", "AccessDenied", f"Key AKIAABCDEFGHIJKLMNOP with {SECRET} may not.")
     error = translated(PermissionDeniedError(text), SETTINGS, "data/x", is_write=True)
-    for shown in ("s3://bucket/log/data/x may not be written", "403", "AccessDenied", "may not."):
+    for shown in ("s3://bucket/log/data/x cannot be written", "403", "AccessDenied", "may not."):
         assert shown in str(error)
     for hidden in (SECRET, "AKIAABCDEFGHIJKLMNOP", "sig=abc", "HostId", "Debug"):
         assert hidden not in str(error)
@@ -142,7 +142,7 @@ def test_a_container_whose_role_does_not_answer_has_no_credentials():
 def test_a_missing_region_is_named_with_what_gives_one(text):
     error = translated(GenericError(text), SETTINGS, "x", is_write=True)
     assert isinstance(error, ObjectStoreUnsuitableError)
-    for words in ("not in the region that was assumed", "object.region", "AWS_REGION", "us-east-1"):
+    for words in ("not in the default region", "object.region", "AWS_REGION", "us-east-1"):
         assert words in str(error)
 
 

@@ -110,7 +110,9 @@ def test_an_answer_to_another_request_is_refused():
     asking = client()
     asking.send_request(END_REQUEST)
     asking.receive_data(struct.pack(">ii", 5, 7) + b"\0")
-    with pytest.raises(MalformedMessageError, match="an answer to request 7, where that to EndTxn request 0 was due"):
+    with pytest.raises(
+        MalformedMessageError, match="a response with correlation id 7, expected that of EndTxn request 0"
+    ):
         asking.next_response()
 
 
@@ -151,7 +153,7 @@ def test_a_request_that_has_no_schema_is_handed_over_without_its_message(api_key
 @pytest.mark.parametrize(
     ("frame", "said"),
     [
-        (b"\0\x1a\0", "too few for a header"),
+        (b"\0\x1a\0", "too short for a header"),
         (struct.pack(">hhi", 26, 3, 0), "no RequestHeader"),
         (struct.pack(">hhih", 26, 3, 0, -1) + b"\0" + b"\x02t" + bytes(8), "no EndTxnRequest of version 3"),
     ],
@@ -228,7 +230,7 @@ def test_tagged_fields_in_a_header_are_passed_over():
     ("content", "why"),
     [
         (struct.pack(">hhi", 18, 0, 7), "RequestHeader.*end too early"),
-        (struct.pack(">hhih", 18, 0, 7, 3) + b"ab", "client_id has 3 bytes, and 2 are left"),
+        (struct.pack(">hhih", 18, 0, 7, 3) + b"ab", "client_id has 3 bytes, but only 2 are left"),
         (struct.pack(">hhih", 18, 0, 7, -2), "client_id has a size of -2"),
         (struct.pack(">hhih", 18, 0, 7, 2) + b"\xff\xffmore", "not UTF-8"),
         (struct.pack(">hhih", 18, 3, 7, 2) + b"me", "RequestHeader.*end too early"),

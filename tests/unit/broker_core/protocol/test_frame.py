@@ -60,7 +60,9 @@ def test_a_large_frame_is_received_where_it_stays():
 def test_a_size_out_of_bounds_is_refused_before_the_frame_comes(size):
     reader = FrameReader(max_frame_bytes=100)
     reader.receive_data(struct.pack(">i", size))
-    with pytest.raises(MalformedMessageError, match=f"a message of {size} bytes is announced, and 100 are allowed"):
+    with pytest.raises(
+        MalformedMessageError, match=f"a message of {size} bytes was announced, but at most 100 are allowed"
+    ):
         reader.next_frame()
 
 
@@ -91,7 +93,7 @@ def test_the_bound_itself_is_allowed_and_may_be_raised():
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"), [(b"HTTP/1.1 400", "answers in HTTP"), (b"\x15\x03\x03\x00\x02", "security.protocol")]
+    ("answer", "said"), [(b"HTTP/1.1 400", "HTTP response"), (b"\x15\x03\x03\x00\x02", "security.protocol")]
 )
 def test_a_port_of_another_protocol_is_named(answer, said):
     reader = FrameReader(max_frame_bytes=2**20)

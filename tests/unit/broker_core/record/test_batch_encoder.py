@@ -145,7 +145,7 @@ def test_sliced_timestamps_keep_their_nulls(kernel):
 
 def test_seconds_that_milliseconds_cannot_hold_are_refused():
     stamps = pa.array([2**62], pa.int64()).cast(pa.timestamp("s"))
-    with pytest.raises(InvalidRequestError, match="milliseconds cannot"):
+    with pytest.raises(InvalidRequestError, match="does not fit milliseconds"):
         encode(pa.record_batch({"timestamp": stamps}), default_timestamp_ms=0)
 
 

@@ -65,7 +65,7 @@ def test_old_message_formats_are_unsupported_not_corrupt(magic):
 
 @pytest.mark.parametrize("magic", [3, 127, -1])
 def test_an_unknown_magic_is_corrupt(magic):
-    with pytest.raises(CorruptBatchError, match="no known message format"):
+    with pytest.raises(CorruptBatchError, match="not a known message format"):
         read_header(with_header_field(a_batch(), 16, ">b", magic))
 
 

@@ -88,5 +88,5 @@ def test_a_stop_that_is_not_clean_shows_in_the_exit_status_and_the_log(tmp_path)
     (tmp_path / ".kafka_cleanshutdown").mkdir()
     status, log = broker.end(signal.SIGTERM)
     assert status == 1, log
-    assert "stopped, but not cleanly: the next start recovers" in log
+    assert "did not stop cleanly: the next start will recover the log" in log
     assert "Traceback" not in log

@@ -157,11 +157,14 @@ def test_a_newer_api_versions_is_answered_in_the_oldest_version(client):
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "asks in HTTP, and this is a Kafka port"),
-        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64), "speaks TLS, and this one does not"),
-        (b"\xff" * 100, "a message of -1 bytes is announced"),
-        (struct.pack(">i", 104_857_601), "a message of 104857601 bytes is announced, and 104857600 are allowed"),
-        (frame(b"abc"), "too few for a header"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP request to a Kafka port"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64), "the peer uses TLS, but this side does not"),
+        (b"\xff" * 100, "a message of -1 bytes was announced"),
+        (
+            struct.pack(">i", 104_857_601),
+            "a message of 104857601 bytes was announced, but at most 104857600 are allowed",
+        ),
+        (frame(b"abc"), "too short for a header"),
         (frame(struct.pack(">hhih", 18, 0, 1, 5) + b"ab"), ""),
         (frame(struct.pack(">hhih", 3, 1, 1, -1) + struct.pack(">i", 2**31 - 1)), ""),
     ],

@@ -117,5 +117,5 @@ def test_a_connection_that_cannot_be_looked_at_is_ended_and_the_others_are_swept
         assert first.is_hung_up_on()
         assert second.is_hung_up_on()
     lines = [record.getMessage() for record in caplog.records]
-    assert sum("could not be looked at" in line for line in lines) == 1
+    assert sum("the idle check failed" in line for line in lines) == 1
     assert sum("connections.max.idle.ms" in line for line in lines) == 1

@@ -97,7 +97,7 @@ def test_who_does_not_speak_tls_at_a_tls_port_is_a_line_in_the_log(data, caplog)
 def test_a_port_in_use_is_told_with_the_listener():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(BrokerUnavailableError, match=f"PLAINTEXT://127.0.0.1:{port} cannot be had: .*in use"):
+        with pytest.raises(BrokerUnavailableError, match=f"cannot listen on PLAINTEXT://127.0.0.1:{port}: .*in use"):
             SmallBroker(listeners=f"PLAINTEXT://127.0.0.1:{port}").__enter__()
 
 

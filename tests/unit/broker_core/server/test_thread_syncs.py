@@ -246,7 +246,7 @@ def test_a_mistake_of_who_is_told_keeps_no_other_from_hearing(caplog):
         assert await told.until(1) == [("last", "synced")]
 
     run(story)
-    assert [record.getMessage() for record in caplog.records] == ["a sync came back to an error"] * 2
+    assert [record.getMessage() for record in caplog.records] == ["the callback of a sync failed"] * 2
 
 
 def test_after_the_end_nothing_is_synced_and_nothing_comes_back():

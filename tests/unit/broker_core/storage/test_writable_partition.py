@@ -104,7 +104,7 @@ def test_a_made_partition_survives_the_loss_of_power():
 
 def test_a_folder_of_another_topic_id_is_refused():
     fs = a_disk()
-    with pytest.raises(DirectoryFormatError, match=r"partition\.metadata names topic id"):
+    with pytest.raises(DirectoryFormatError, match=r"partition\.metadata has topic id"):
         ReadablePartition.open(fs, DIRECTORY, PARTITION, config=TopicConfig(), topic_id=UUID(int=9))
     with pytest.raises(UnknownPartitionError):
         ReadablePartition.open(fs, "/log/x-0", TopicPartition("x", 0), config=TopicConfig(), topic_id=None)

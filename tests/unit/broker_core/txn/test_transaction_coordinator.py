@@ -304,7 +304,7 @@ def test_a_fence_at_the_last_epoch_leaves_the_next_init_a_new_producer_id(runner
 
 def test_one_id_named_twice_is_refused(runner):
     (producer,) = open_producers(runner, "t")
-    with pytest.raises(InvalidRequestError, match="named twice"):
+    with pytest.raises(InvalidRequestError, match="given twice"):
         runner.decide(producer, producer)
 
 

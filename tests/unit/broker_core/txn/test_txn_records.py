@@ -160,7 +160,7 @@ def test_a_key_from_the_future_is_skipped():
 
 
 def test_a_value_from_the_future_is_refused():
-    with pytest.raises(UnsupportedFormatError, match="version 2, known are 0 and 1: written by a newer version"):
+    with pytest.raises(UnsupportedFormatError, match="version 2, supported are 0 and 1: a newer version wrote it"):
         decode_transaction_record(bytes.fromhex(TV2_KEY), b"\0\2")
 
 

@@ -199,12 +199,12 @@ def test_the_loop_and_jobs_come_to_the_same_answers_and_the_same_logs(plan):
         world.node.fs.refuse("nothing", count=0)
         world.node.settle()
         world.check()
-        event(f"the disk refused: {min(world.node.fs.refused, 2)}")
+        event(f"a disk operation failed: {min(world.node.fs.refused, 2)}")
         event(f"syncs of the loop's own writes: {min(world.node.writes.syncs.count, 5)}")
         assert world.node.replicas.budget.held_bytes == 0
         twin = a_node(f"{folder}/jobs")
         for partition, asked in world.asked.items():
-            # Of what the disk refused nothing is left, so it is as if it had not been asked.
+            # Of what a disk operation failed nothing is left, so it is as if it had not been asked.
             kept = [each for each in asked if not each.is_refused_by_the_disk]
             again = [each.again(twin.replica(partition), twin.clock.ms) for each in kept]
             twin.settle()

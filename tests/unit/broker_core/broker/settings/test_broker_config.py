@@ -78,12 +78,12 @@ def test_all_mistakes_are_told_at_once_with_key_value_and_what_is_allowed():
     assert len(complaints) == 12
     assert "Invalid value 0 for configuration num.partitions: Value must be at least 1" in told
     assert "log.dirs must name exactly one directory, not 2" in told
-    assert "listners is no setting of a broker; did you mean listeners?" in told
+    assert "listners is not a broker setting; did you mean listeners?" in told
     assert "default.replication.factor=3 must be 1" in told
     assert "group.min.session.timeout.ms=9 must not be greater than group.max.session.timeout.ms=8" in told
     assert "process.roles=controller must be broker" in told
     assert "authorizer.class.name=com.example.Mine is not supported" in told
-    assert "super.users: 'ann' is no principal" in told
+    assert "super.users: 'ann' is not a principal" in told
     assert "metrics.listener=9308 must be host:port" in told
     assert "max.connections.per.ip.overrides: 'localhost' must be address:count" in told
     assert "min.compaction.lag.ms (5) > max.compaction.lag.ms (4)" in told
@@ -92,7 +92,7 @@ def test_all_mistakes_are_told_at_once_with_key_value_and_what_is_allowed():
 
 def test_what_has_no_effect_is_accepted_and_told():
     config = parse_broker_config({"num.network.threads": "3", "process.roles": "broker,controller"})
-    assert config.notes == ("num.network.threads has no effect on a node alone, or here",)
+    assert config.notes == ("num.network.threads is ignored: this broker does not use it",)
 
 
 def test_kafkas_own_class_for_principals_is_no_wish_for_another():
@@ -104,7 +104,7 @@ def test_kafkas_own_class_for_principals_is_no_wish_for_another():
 def test_node_id_and_its_old_name_are_one():
     assert parse_broker_config({"broker.id": "7"}).node_id == 7
     assert parse_broker_config({"node.id": "7", "broker.id": "7"}).node_id == 7
-    assert complaints_of(node__id="7", broker__id="8") == ["broker.id=8 is not node.id=7: give one of them"]
+    assert complaints_of(node__id="7", broker__id="8") == ["broker.id=8 and node.id=7 differ: set only node.id"]
 
 
 def test_metrics_listen_at_an_address():
@@ -116,7 +116,7 @@ def test_metrics_listen_at_an_address():
 @pytest.mark.parametrize("name", ["log.dir", "log.dirs"])
 def test_the_directory_may_be_a_file_url_and_no_other(name):
     assert parse_broker_config({"listeners": "PLAINTEXT://:1", name: "file:///data/log"}).log_dir == "/data/log"
-    with pytest.raises(InvalidConfigError, match=f"{name}: s3://bucket/log is not a directory of this machine"):
+    with pytest.raises(InvalidConfigError, match=f"{name}: s3://bucket/log is not a local directory"):
         parse_broker_config({"listeners": "PLAINTEXT://:1", name: "s3://bucket/log"})
 
 

@@ -66,7 +66,7 @@ def test_a_wrong_value_is_refused(settings, said):
         ("controller.quorum.voters", "Cannot update these configs dynamically"),
         ("listener.name.x.ssl.keystore.location", "Cannot update these configs dynamically"),
         ("log.retention.mss", "did you mean log.retention.ms?"),
-        ("zzz", "zzz is no setting of a broker"),
+        ("zzz", "zzz is not a broker setting"),
     ],
 )
 def test_what_cannot_be_changed_is_refused_by_its_name(name, said):
@@ -79,7 +79,7 @@ def test_what_was_stored_counts_and_what_is_not_understood_is_left_out_with_a_wa
     stored = {"": {"log.retention.ms": "7", "of.the.future": "x"}, "1": {"message.max.bytes": "8"}, "2": {"x": "y"}}
     config = stored_config(FILE, stored)
     assert (config.topic_config.retention_ms, config.topic_config.max_message_bytes) == (7, 8)
-    assert "left out: of.the.future" in caplog.text
+    assert "not dynamic: of.the.future" in caplog.text
     assert stored_config(FILE, {"": {"log.retention.ms": "soon"}}).topic_config.retention_ms == 5
     assert "are left out: Invalid value soon" in caplog.text
 

@@ -34,14 +34,14 @@ def test_certificates_come_from_files_or_from_the_settings_themselves():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "speaks TLS and has no certificate: give ssl.keystore.location"),
-        ({"ssl.keystore.key": "K"}, "belong together"),
+        ({}, "uses TLS but has no certificate: set ssl.keystore.location"),
+        ({"ssl.keystore.key": "K"}, "must be set together"),
         (KEY | {"ssl.keystore.type": "jks"}, "ssl.keystore.type must be PEM, not JKS"),
         (KEY | {"ssl.truststore.type": "PKCS12"}, "ssl.truststore.type must be PEM, not PKCS12"),
-        (KEY | {"ssl.keystore.password": "p"}, "ssl.keystore.password is not for PEM"),
-        (KEY | {"ssl.keystore.key": "K", "ssl.keystore.certificate.chain": "C"}, "give one of them"),
-        (KEY | {"ssl.client.auth": "required"}, "give ssl.truststore.location"),
-        (KEY | {"ssl.principal.mapping.rules": "RULE"}, "is no rule"),
+        (KEY | {"ssl.keystore.password": "p"}, "ssl.keystore.password does not apply to PEM"),
+        (KEY | {"ssl.keystore.key": "K", "ssl.keystore.certificate.chain": "C"}, "set only one"),
+        (KEY | {"ssl.client.auth": "required"}, "set ssl.truststore.location"),
+        (KEY | {"ssl.principal.mapping.rules": "RULE"}, "is not a rule"),
     ],
 )
 def test_what_is_wrong_with_tls_is_said_with_the_listeners_name(given, said):
@@ -62,8 +62,8 @@ def test_users_of_plain_stand_with_the_mechanism_or_with_the_listener():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({}, "sasl.enabled.mechanisms does not say how"),
-        ({"sasl.enabled.mechanisms": "PLAIN"}, "PLAIN is enabled and has no users"),
+        ({}, "requires SASL: set sasl.enabled.mechanisms"),
+        ({"sasl.enabled.mechanisms": "PLAIN"}, "PLAIN is enabled but has no users"),
         ({"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": "x"}, "must be of the form"),
     ],
 )

@@ -54,17 +54,17 @@ def test_what_one_listener_sets_counts_before_what_all_set():
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"listeners": "127.0.0.1:9092"}, "is no listener; write NAME://host:port"),
-        ({"listeners": "PLAINTEXT://:70000"}, "is no listener"),
-        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "PLAINTEXT is there twice"),
+        ({"listeners": "127.0.0.1:9092"}, "is not a listener; write NAME://host:port"),
+        ({"listeners": "PLAINTEXT://:70000"}, "is not a listener"),
+        ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "PLAINTEXT is given twice"),
         ({"listeners": "PLAINTEXT://:1,SSL://:1"} | KEY, "PLAINTEXT and SSL have the same port 1"),
-        ({"listeners": "FOO://:1"}, "does not say which protocol FOO speaks"),
-        ({"listeners": "CONTROLLER://:1", "controller.listener.names": "CONTROLLER"}, "there is none for clients"),
-        ({"listeners": ""}, "there is none for clients"),
-        ({"listener.security.protocol.map": "A:TLS"}, "the protocol one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
-        ({"advertised.listeners": "SSL://a:1"}, "there is no SSL in listeners"),
+        ({"listeners": "FOO://:1"}, "has no protocol for listener FOO"),
+        ({"listeners": "CONTROLLER://:1", "controller.listener.names": "CONTROLLER"}, "has no listener for clients"),
+        ({"listeners": ""}, "has no listener for clients"),
+        ({"listener.security.protocol.map": "A:TLS"}, "with a protocol of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"advertised.listeners": "SSL://a:1"}, "SSL is not in listeners"),
         ({"listeners": "PLAINTEXT://0.0.0.0:9092"}, "clients cannot connect to 0.0.0.0"),
-        ({"listener.name.ssl.ssl.client.auth": "none"}, "there is no listener SSL in listeners"),
+        ({"listener.name.ssl.ssl.client.auth": "none"}, "SSL is not in listeners"),
     ],
 )
 def test_what_is_wrong_is_said(given, said):

@@ -44,11 +44,11 @@ def test_a_rule_fits_the_whole_subject_or_not_at_all():
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        ("default", "is no rule"),
-        ("RULE:^CN=(.*)$/$1", "is no rule"),
-        ("DEFAULT RULE:a/b/", "is no rule"),
-        ("RULE:^CN=(.*$/$1/", "is no regular expression"),
-        ("RULE:^CN=(.*)$/$2/", "names group 2"),
+        ("default", "is not a rule"),
+        ("RULE:^CN=(.*)$/$1", "is not a rule"),
+        ("DEFAULT RULE:a/b/", "is not a rule"),
+        ("RULE:^CN=(.*$/$1/", "is not a regular expression"),
+        ("RULE:^CN=(.*)$/$2/", "refers to group 2"),
     ],
 )
 def test_what_is_no_rule_is_refused(rules, said):

@@ -95,7 +95,7 @@ def test_bytes_behind_the_fields_are_ignored():
 
 
 def test_a_version_of_the_future_is_refused_by_name():
-    with pytest.raises(UnsupportedFormatError, match="'g' are in version 5, known are 0 to 4"):
+    with pytest.raises(UnsupportedFormatError, match="'g' have version 5, supported are 0 to 4"):
         decode_stored_group("g", b"\0\5" + STATIC[2:])
 
 
