@@ -143,7 +143,7 @@ async def test_a_transaction_that_takes_too_long_is_aborted(broker):
 
 
 @in_a_loop
-async def test_a_timeout_above_the_brokers_is_refused(broker):
+async def test_a_timeout_above_the_brokers_maximum_is_refused(broker):
     with pytest.raises(InvalidTransactionTimeout):
         async with a_producer(broker, transactional_id=broker.name("x"), transaction_timeout_ms=900_001):
             pass

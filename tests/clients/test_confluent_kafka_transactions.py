@@ -182,7 +182,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(broker):
     assert values_of(broker, topic, **UNCOMMITTED) == [b"late", b"behind"]
 
 
-def test_a_timeout_above_the_brokers_is_refused(broker):
+def test_a_timeout_above_the_brokers_maximum_is_refused(broker):
     producer = a_producer(broker, transactional__id=broker.name("x"), transaction__timeout__ms=900_001)
     with pytest.raises(KafkaException) as caught:
         producer.init_transactions(SECONDS)

@@ -134,6 +134,6 @@ def test_a_transaction_that_takes_too_long_is_aborted(broker, transactional):
     assert values_of(broker, topic) == [b"late", b"behind"]
 
 
-def test_a_timeout_above_the_brokers_is_refused(transactional):
+def test_a_timeout_above_the_brokers_maximum_is_refused(transactional):
     with pytest.raises(KafkaError, match="InvalidTransactionTimeoutError"):
         transactional(transaction_timeout_ms=900_001)

@@ -198,7 +198,7 @@ def test_wrong_producers_and_timeouts(broker, client, topic):
         client.add_partitions_to_transaction(producer, [TopicPartition("no-such-topic", 0)])
 
 
-def test_an_abort_where_nothing_is_open_is_harmless_and_fences(broker, client, topic):
+def test_aborting_without_an_open_transaction_succeeds_and_fences(broker, client, topic):
     producer, other = init(client, broker.name("x")), init(client, broker.name("x"))
     client.end_transaction(producer, commit=False)
     client.end_transaction(producer, commit=False, together_with=[other])
@@ -206,7 +206,7 @@ def test_an_abort_where_nothing_is_open_is_harmless_and_fences(broker, client, t
         client.add_partitions_to_transaction(other, [TopicPartition(topic, 0)])
 
 
-def test_each_end_makes_the_epoch_an_old_one(broker, client, topic):
+def test_each_end_bumps_the_epoch(broker, client, topic):
     producer = begin(client, broker.name("x"), TopicPartition(topic, 0))
     client.end_transaction(producer, commit=True)
     found = client.describe_transactions([producer.transactional_id])[producer.transactional_id]

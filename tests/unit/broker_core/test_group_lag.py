@@ -56,9 +56,7 @@ def lag(cluster, offset=None, **given) -> PartitionLag:
     ("offset", "behind_offsets", "batches_behind", "behind_ms"),
     [(0, 8, 4, 100_000), (1, 7, 4, 99_000), (2, 6, 3, 98_000), (5, 3, 2, 95_000), (7, 1, 1, 93_000), (8, 0, 0, 0)],
 )
-def test_a_group_is_behind_from_the_first_record_it_has_not_seen(
-    cluster, offset, behind_offsets, batches_behind, behind_ms
-):
+def test_lag_starts_at_the_first_unread_record(cluster, offset, behind_offsets, batches_behind, behind_ms):
     found = lag(cluster, offset)
     batch_bytes = cluster.bytes_between(T0, 0, 2)
     assert (found.log_start_offset, found.log_end_offset, found.lost_offsets) == (0, 8, 0)
@@ -67,28 +65,28 @@ def test_a_group_is_behind_from_the_first_record_it_has_not_seen(
     assert found.committed == GroupOffset(offset=offset, metadata="m")
 
 
-def test_a_record_of_the_future_is_as_of_now(cluster):
+def test_a_future_timestamp_counts_as_now(cluster):
     assert lag(cluster, 7, now_ms=5_000).behind_ms == 0
 
 
-def test_with_log_append_time_the_time_of_the_append_counts(cluster):
+def test_with_log_append_time_lag_uses_the_append_time(cluster):
     cluster.add("t", "a", timestamps_ms=(1,), timestamp_type=TimestampType.LOG_APPEND_TIME)
     assert lag(cluster, 8).behind_ms == NOW_MS - 5_000
 
 
-def test_what_was_removed_unread_is_behind_and_lost(cluster):
+def test_removed_unread_records_count_as_lag_and_as_lost(cluster):
     cluster.delete_records(T0, 5)
     found = lag(cluster, 2)
     assert (found.log_start_offset, found.behind_offsets, found.lost_offsets) == (5, 6, 3)
     assert (found.behind_bytes, found.behind_ms) == (cluster.bytes_between(T0, 5, 8), 95_000)
 
 
-def test_a_group_above_the_end_is_not_behind(cluster):
+def test_a_group_above_the_log_end_has_no_lag(cluster):
     found = lag(cluster, 11)
     assert (found.behind_offsets, found.behind_bytes, found.behind_ms, found.lost_offsets) == (0, 0, 0, 0)
 
 
-def test_readers_are_not_behind_what_they_may_not_see_yet(cluster):
+def test_lag_ends_at_the_last_stable_offset(cluster):
     cluster.add("t", "open", producer_id=1, timestamps_ms=(9_000,))
     cluster.add("t", "c")
     found = lag(cluster, 8)
@@ -97,7 +95,7 @@ def test_readers_are_not_behind_what_they_may_not_see_yet(cluster):
     assert (found.log_end_offset, found.behind_offsets, found.behind_ms) == (10, 2, 91_000)
 
 
-def test_aborted_records_and_markers_are_offsets_and_no_time_behind(cluster):
+def test_aborted_records_and_markers_count_as_offset_lag_but_not_time_lag(cluster):
     cluster.add("t", "x", "y", producer_id=1, timestamps_ms=(9_000, 9_000))
     cluster.write_marker("t", 1, is_commit=False)
     found = lag(cluster, 8)
@@ -108,7 +106,7 @@ def test_aborted_records_and_markers_are_offsets_and_no_time_behind(cluster):
     assert uncommitted.behind_ms == 91_000
 
 
-def test_a_gap_of_compaction_at_the_end_is_no_time_behind(cluster):
+def test_a_compaction_gap_at_the_end_is_no_time_lag(cluster):
     cluster.compact_away("t", 2, 3)
     found = lag(cluster, 4)
     assert (found.behind_offsets, found.behind_bytes, found.behind_ms) == (4, 0, 0)
@@ -127,7 +125,7 @@ def test_the_search_for_the_first_unread_record_is_bounded(cluster, monkeypatch)
     assert lag(cluster).behind_ms == 50_000
 
 
-def test_what_cannot_be_read_has_no_time_and_keeps_its_offsets(cluster):
+def test_an_unreadable_partition_has_offset_lag_but_no_time_lag(cluster):
     log = cluster._partitions[T0]
     log.batches[1] = log.batches[1][:-1] + bytes([log.batches[1][-1] ^ 1])
     found = lag(cluster, 2)
@@ -135,7 +133,7 @@ def test_what_cannot_be_read_has_no_time_and_keeps_its_offsets(cluster):
     assert "checksum of the content" in found.error
 
 
-def test_every_partition_of_the_group_is_listed_in_order_and_deleted_ones_without_numbers(cluster, monkeypatch):
+def test_all_partitions_of_the_group_are_listed_and_deleted_ones_have_no_lag(cluster, monkeypatch):
     cluster.create_topic("u", partition_count=2)
     for partition in (TopicPartition("u", 1), TopicPartition("u", 0), T0):
         commit(cluster, 0, partition)
@@ -153,7 +151,7 @@ def test_decisions_of_sinks_and_topic_ids_of_sources_are_no_lag(cluster, group):
     assert lag_of_group(cluster, group, now_ms=NOW_MS) == ()
 
 
-def test_an_ordinary_group_that_reads_an_internal_topic_is_behind_like_any_other(cluster):
+def test_a_group_that_reads_an_internal_topic_has_lag(cluster):
     # Its row was left out, as if a sink had decided something there.
     cluster.create_topic("__consumer_offsets", is_internal=True)
     cluster.add("__consumer_offsets", "x", "y")
@@ -172,7 +170,7 @@ def test_an_ordinary_group_that_reads_an_internal_topic_is_behind_like_any_other
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_a_partition_that_does_not_tell_its_bounds_says_why_and_the_others_are_told(cluster, monkeypatch, error):
+def test_a_partition_without_bounds_has_an_error_and_the_others_have_lag(cluster, monkeypatch, error):
     # One of them made the whole group unknown.
     cluster.create_topic("u")
     for partition in (T0, U0):
@@ -184,9 +182,7 @@ def test_a_partition_that_does_not_tell_its_bounds_says_why_and_the_others_are_t
 
 
 @pytest.mark.parametrize(("method", "behind_bytes"), [("bytes_between", False), ("fetch", True)])
-def test_a_group_whose_records_may_not_be_read_is_behind_by_offsets_and_what_else_is_known(
-    cluster, monkeypatch, method, behind_bytes
-):
+def test_without_read_access_the_lag_has_offsets_only(cluster, monkeypatch, method, behind_bytes):
     refuse(monkeypatch, cluster, method, T0, AuthorizationError("you may not read"))
     found = lag(cluster, 2)
     assert (found.log_end_offset, found.behind_offsets, found.lost_offsets) == (8, 6, 0)
@@ -194,7 +190,7 @@ def test_a_group_whose_records_may_not_be_read_is_behind_by_offsets_and_what_els
     assert found.error == "you may not read"
 
 
-def test_brokers_that_cannot_be_reached_are_errors_with_all(cluster, monkeypatch):
+def test_unreachable_brokers_raise(cluster, monkeypatch):
     commit(cluster, 0)
     refuse(monkeypatch, cluster, "bounds", T0, BrokerUnavailableError("nobody answers"))
     with pytest.raises(BrokerUnavailableError):

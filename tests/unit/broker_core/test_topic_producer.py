@@ -65,7 +65,7 @@ def rows_of(cluster, topic, partition=0):
     return decode(stored(cluster, topic, partition), from_offset=0, columns=ALL_COLUMNS).record_batch.to_pydict()
 
 
-def test_a_missing_topic_is_made_with_what_was_asked_for(cluster):
+def test_a_missing_topic_is_created_with_the_requested_settings(cluster):
     made = describe_or_create(cluster, "t", partition_count=3, configs={"retention.ms": "1"})
     assert (made.partition_count, made.configs) == (3, {"retention.ms": "1"})
     assert describe_or_create(cluster, "t", partition_count=5, creation=TopicCreation.NEVER) == made
@@ -84,7 +84,7 @@ def test_a_missing_topic_is_made_with_what_was_asked_for(cluster):
         (None, TopicCreation.ALWAYS, None),
     ],
 )
-def test_a_topic_is_made_only_where_the_log_and_the_writer_allow_it(cluster, is_auto_creating, creation, words):
+def test_a_topic_is_created_only_if_the_log_and_the_writer_allow_it(cluster, is_auto_creating, creation, words):
     cluster.is_auto_creating = is_auto_creating
     if words is None:
         assert describe_or_create(cluster, "t", creation=creation).name == "t"
@@ -94,7 +94,7 @@ def test_a_topic_is_made_only_where_the_log_and_the_writer_allow_it(cluster, is_
     assert cluster.describe_topics() == {}
 
 
-def test_rows_are_appended_in_order_with_time_and_producer(cluster):
+def test_rows_are_appended_in_order_with_timestamp_and_producer(cluster):
     producer = a_producer(cluster)
     producer.add("t", values(b"a", b"", None))
     assert producer.holds_rows
@@ -108,7 +108,7 @@ def test_rows_are_appended_in_order_with_time_and_producer(cluster):
     assert (header.producer_id >= 0, header.producer_epoch, header.base_sequence) == (True, 0, 0)
 
 
-def test_sequences_go_on_from_round_to_round_in_each_partition(cluster):
+def test_sequences_continue_across_rounds_per_partition(cluster):
     cluster.create_topic("t", partition_count=2)
     producer = a_producer(cluster)
     for round_number in range(4):
@@ -119,7 +119,7 @@ def test_sequences_go_on_from_round_to_round_in_each_partition(cluster):
     assert len({h.producer_id for p in (0, 1) for h in headers_of(cluster, "t", p)}) == 1
 
 
-def test_keys_that_are_ignored_do_not_choose_the_partition(cluster):
+def test_ignored_keys_do_not_choose_the_partition(cluster):
     cluster.create_topic("t", partition_count=8)
     rows = pa.RecordBatch.from_pydict({"key": pa.array([b"a", b"b", b"c", b"d"]), "value": pa.array([b"x"] * 4)})
     assert len({partition_for_key(key, 8) for key in (b"a", b"b", b"c", b"d")}) > 1
@@ -129,7 +129,7 @@ def test_keys_that_are_ignored_do_not_choose_the_partition(cluster):
     assert rows_of(cluster, "t", 5)["key"] == [b"a", b"b", b"c", b"d"]
 
 
-def test_no_rows_ask_for_no_producer_and_make_no_topic(cluster):
+def test_without_rows_no_producer_and_no_topic_are_created(cluster):
     producer = a_producer(cluster)
     producer.add("t", values(b"a").slice(0, 0))
     producer.flush()
@@ -137,7 +137,7 @@ def test_no_rows_ask_for_no_producer_and_make_no_topic(cluster):
     assert cluster.init_producer().producer_id <= 1
 
 
-def test_keys_go_where_kafka_sends_them_and_null_keys_stick_for_a_round(cluster):
+def test_keys_are_partitioned_like_kafka_and_null_keys_use_the_sticky_partition_of_the_round(cluster):
     cluster.create_topic("t", partition_count=5)
     keys = [b"k%d" % number if number % 3 else None for number in range(60)]
     producer = a_producer(cluster, first_partition=7)
@@ -153,7 +153,7 @@ def test_keys_go_where_kafka_sends_them_and_null_keys_stick_for_a_round(cluster)
         assert list(zip(rows["key"], rows["value"], strict=True)) == expected
 
 
-def test_the_sticky_partition_moves_on_with_each_round(cluster):
+def test_the_sticky_partition_changes_with_each_round(cluster):
     cluster.create_topic("t", partition_count=3)
     producer = a_producer(cluster, first_partition=2)
     for number in range(4):
@@ -162,7 +162,7 @@ def test_the_sticky_partition_moves_on_with_each_round(cluster):
     assert [rows_of(cluster, "t", p)["value"] for p in range(3)] == [[b"1"], [b"2"], [b"0", b"3"]]
 
 
-def test_a_partition_in_the_row_goes_before_its_key_and_null_falls_back(cluster):
+def test_the_partition_column_overrides_the_key_and_null_falls_back(cluster):
     cluster.create_topic("t", partition_count=3)
     producer = a_producer(cluster, first_partition=1)
     batch = {
@@ -177,7 +177,7 @@ def test_a_partition_in_the_row_goes_before_its_key_and_null_falls_back(cluster)
 
 
 @pytest.mark.parametrize("asked", [-1, 3])
-def test_a_partition_that_is_not_there_is_refused_and_nothing_written(cluster, asked):
+def test_a_missing_partition_is_refused_and_nothing_is_written(cluster, asked):
     cluster.create_topic("t", partition_count=3)
     producer = a_producer(cluster)
     batch = {"partition": pa.array([0, asked], pa.int32()), "value": [b"a", b"b"]}
@@ -199,7 +199,7 @@ def test_several_topics_are_written_in_one_round(cluster):
     assert len(headers_of(cluster, "a")) == 1
 
 
-def test_a_round_is_written_when_enough_has_come_together(cluster):
+def test_a_round_is_written_when_it_is_full(cluster):
     producer = a_producer(cluster, gather_bytes=1000)
     for _ in range(9):
         producer.add("t", values(b"x" * 240))
@@ -208,7 +208,7 @@ def test_a_round_is_written_when_enough_has_come_together(cluster):
     assert producer.appended_record_count == 9
 
 
-def test_a_batch_far_larger_than_a_round_is_cut_into_rounds(cluster):
+def test_a_batch_larger_than_a_round_is_split_into_rounds(cluster):
     producer = a_producer(cluster, gather_bytes=1000)
     items = [b"%04d" % number * 10 for number in range(1000)]
     producer.add("t", values(*items))
@@ -218,7 +218,7 @@ def test_a_batch_far_larger_than_a_round_is_cut_into_rounds(cluster):
     assert rows_of(cluster, "t")["value"] == items
 
 
-def test_batches_end_at_the_settings_size(cluster):
+def test_batches_end_at_the_configured_size(cluster):
     producer = a_producer(cluster, max_batch_bytes=1000)
     producer.add("t", values(*[b"x" * 90] * 100))
     producer.flush()
@@ -227,7 +227,7 @@ def test_batches_end_at_the_settings_size(cluster):
     assert len(headers) > 5
 
 
-def test_batches_stay_below_the_topics_limit(cluster):
+def test_batches_stay_below_the_topics_max_message_bytes(cluster):
     cluster.create_topic("t", configs={"max.message.bytes": "1000"})
     producer = a_producer(cluster)
     producer.add("t", values(*[b"x" * 90] * 100))
@@ -254,7 +254,7 @@ def test_a_record_at_the_limit_is_written_and_one_byte_more_is_refused_with_its_
     assert not stored(cluster, "other")
 
 
-def test_a_producers_own_limit_is_named_when_it_is_the_lower_one(cluster):
+def test_the_error_names_the_producers_limit_if_it_is_lower(cluster):
     producer = a_producer(cluster, max_request_bytes=500)
     producer.add("t", values(b"x" * 600))
     with pytest.raises(RecordTooLargeError, match=r"limit of 500; the producer setting max\.request\.size"):
@@ -301,7 +301,7 @@ def a_transactional_producer(cluster, **settings):
     )
 
 
-def test_in_a_transaction_batches_carry_its_producer_and_are_readable_when_it_ends(cluster):
+def test_in_a_transaction_batches_have_its_producer_and_are_readable_after_the_commit(cluster):
     transaction, producer = a_transactional_producer(cluster)
     for value in (b"a", b"b"):
         producer.add("t", values(value))
@@ -339,7 +339,7 @@ def test_without_rows_there_is_no_transaction(cluster):
     assert (transaction.producer, transaction.added) == (None, [])
 
 
-def test_a_round_that_is_refused_opens_no_transaction(cluster):
+def test_a_refused_round_opens_no_transaction(cluster):
     transaction, producer = a_transactional_producer(cluster, max_request_bytes=500)
     producer.add("t", values(b"x" * 600))
     with pytest.raises(RecordTooLargeError):
@@ -347,7 +347,7 @@ def test_a_round_that_is_refused_opens_no_transaction(cluster):
     assert transaction.added == []
 
 
-def test_the_topics_codec_goes_before_the_producers(cluster):
+def test_the_topics_codec_overrides_the_producers(cluster):
     cluster.create_topic("t", configs={"compression.type": "lz4"})
     cluster.create_topic("free")
     producer = a_producer(cluster, compression=CompressionType.GZIP)
@@ -380,7 +380,7 @@ def test_headers_and_timestamps_are_written(cluster):
     assert [round(moment.timestamp() * 1000) for moment in rows["timestamp"]] == [1234, NOW_MS]
 
 
-def test_whoever_comes_second_takes_the_topic_that_is_there(cluster):
+def test_a_topic_created_concurrently_is_used(cluster):
     class Raced(InMemoryCluster):
         """Another process makes the topic between the look and the creation."""
 
@@ -400,7 +400,7 @@ rows = st.lists(
 
 
 @given(rows, st.lists(st.integers(0, 60), max_size=5), st.integers(200, 2000))
-def test_every_row_arrives_once_in_its_partition_and_partitions_keep_their_order(rows, cuts, gather_bytes):
+def test_every_row_is_written_once_and_partitions_keep_their_order(rows, cuts, gather_bytes):
     cluster = InMemoryCluster()
     cluster.create_topic("t", partition_count=3)
     producer = a_producer(cluster, gather_bytes=gather_bytes)

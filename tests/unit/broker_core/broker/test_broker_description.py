@@ -17,7 +17,7 @@ def synonyms_of(one):
     return [(each.name, each.value, int(each.source)) for each in one.synonyms]
 
 
-def test_what_is_not_given_has_its_default():
+def test_settings_that_are_not_given_have_their_default():
     one = described()["log.retention.hours"]
     assert (one.value, one.source, one.kind, one.is_read_only) == (
         "168",
@@ -51,18 +51,18 @@ def test_what_is_not_given_has_its_default():
         ),
     ],
 )
-def test_values_are_told_parsed_and_their_synonyms_as_they_were_typed(name, typed, told):
+def test_values_are_shown_parsed_and_synonyms_as_given(name, typed, told):
     one = described(**{name: typed})[name]
     assert (one.value, one.source) == (told, SettingSource.FILE)
     assert synonyms_of(one)[0] == (name, typed, 4)
 
 
-def test_what_is_given_is_shown_beside_its_default():
+def test_given_values_are_shown_with_their_default_as_synonym():
     one = described(num__partitions="3")["num.partitions"]
     assert synonyms_of(one) == [("num.partitions", "3", 4), ("num.partitions", "1", 5)]
 
 
-def test_settings_that_stand_in_for_one_another_are_synonyms_from_their_own_name_on():
+def test_synonyms_begin_with_the_setting_itself():
     found = described(log__retention__hours="+5", log__retention__ms="7", log__roll__hours="2")
     assert synonyms_of(found["log.retention.ms"]) == [
         ("log.retention.ms", "7", 4), ("log.retention.hours", "+5", 4), ("log.retention.hours", "168", 5),
@@ -74,7 +74,7 @@ def test_settings_that_stand_in_for_one_another_are_synonyms_from_their_own_name
     assert (found["log.roll.ms"].value, synonyms_of(found["log.roll.ms"])) == (None, [])
 
 
-def test_what_is_set_for_one_listener_is_read_only_and_as_it_was_typed():
+def test_a_listener_setting_is_read_only_and_shown_as_given():
     found = described(listeners="PLAINTEXT://:1", **{"listener.name.plaintext.max.connections": "007"})
     one = found["listener.name.plaintext.max.connections"]
     assert (one.value, one.is_read_only, one.kind) == ("007", True, SettingKind.INT)
@@ -90,18 +90,18 @@ def test_a_secret_is_never_shown():
     assert "topsecret" not in repr(found)
 
 
-def test_a_secret_of_one_listener_is_one_too():
+def test_a_secret_of_one_listener_is_never_shown():
     name = "listener.name.sasl_plaintext.plain.sasl.jaas.config"
     found = described(**{name: PLAIN}, sasl__enabled__mechanisms="PLAIN", listeners="SASL_PLAINTEXT://:1")
     assert (found[name].value, found[name].is_sensitive, found[name].is_read_only) == (None, True, True)
     assert synonyms_of(found[name]) == [(name, None, 4)]
 
 
-def test_settings_without_effect_are_described_as_kafka_does():
+def test_ignored_settings_are_described_like_kafka():
     assert described()["num.network.threads"].value == "3"
 
 
-def test_settings_of_the_authorizer_are_told_to_be_there_and_no_more():
+def test_authorizer_settings_are_listed_without_a_value():
     assert not {"super.users", "allow.everyone.if.no.acl.found"} & described().keys()
     found = described(super__users="User:zed", allow__everyone__if__no__acl__found="TRUE")
     for name in ("super.users", "allow.everyone.if.no.acl.found"):
@@ -116,6 +116,6 @@ def test_node_id_is_shown_under_both_names():
     assert (found["node.id"].value, found["broker.id"].value) == ("4", "4")
 
 
-def test_names_are_in_order():
+def test_names_are_sorted():
     names = list(described())
     assert names == sorted(names)

@@ -32,7 +32,7 @@ def waits_for_records(node):
                      {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2**20}]}])  # fmt: skip
 
 
-def test_a_new_directory_is_made_with_everything_a_node_needs(path):
+def test_a_new_directory_is_created_with_everything_a_node_needs(path):
     node = a_node(path)
     assert (path / "meta.properties").exists()
     assert len(node.cluster.cluster_id) == 22
@@ -41,7 +41,7 @@ def test_a_new_directory_is_made_with_everything_a_node_needs(path):
     assert not node.is_full
 
 
-def test_nothing_is_done_before_the_jobs_are(path):
+def test_the_node_is_ready_only_after_its_jobs(path):
     config = parse_broker_config({"listeners": f"{LISTENER}://127.0.0.1:9092", "log.dirs": str(path)})
     jobs = QueuedJobs()
     ports = NodePorts(jobs=jobs, clock=SetClock(), entropy=SystemEntropy(), file_system=OsFileSystem())
@@ -65,7 +65,7 @@ def test_a_restart_keeps_everything(path):
     assert produce(again, "t", a_batch(1), partition=1).base_offset == 3
 
 
-def test_a_stop_writes_the_mark_and_the_next_start_takes_it_away(path):
+def test_a_stop_writes_the_clean_marker_and_the_next_start_removes_it(path):
     node = a_node(path)
     make_topic(node, "t")
     produce(node, "t", a_batch(3))
@@ -78,7 +78,7 @@ def test_a_stop_writes_the_mark_and_the_next_start_takes_it_away(path):
     assert not (path / CLEAN_MARK).exists()
 
 
-def test_a_stop_that_cannot_write_the_mark_is_over_and_was_not_clean(path, caplog):
+def test_a_stop_that_cannot_write_the_marker_is_not_clean(path, caplog):
     node = a_node(path)
     make_topic(node, "t")
     produce(node, "t", a_batch(3))
@@ -99,7 +99,7 @@ def test_a_node_that_never_started_stops(path):
     assert not path.exists()
 
 
-def test_what_is_queued_is_written_before_the_stop_is_over(path):
+def test_queued_appends_are_written_before_the_stop_completes(path):
     node = a_node(path)
     make_topic(node, "t")
     waiting = produce(node, "t", a_batch(3), run=False)
@@ -124,7 +124,7 @@ def test_a_node_that_is_abandoned_recovers_at_its_next_start(path):
     assert produce(again, "t", a_batch(1)).base_offset == 3
 
 
-def test_a_directory_is_served_by_one_node(path):
+def test_a_directory_is_served_by_only_one_node(path):
     node = a_node(path)
     with pytest.raises(DirectoryLockedError):
         a_node(path)
@@ -132,7 +132,7 @@ def test_a_directory_is_served_by_one_node(path):
     a_node(path)
 
 
-def test_a_directory_that_embedded_processes_have_open_is_not_served(path):
+def test_a_directory_that_is_open_embedded_is_refused(path):
     with open_embedded(str(path), create=True) as cluster:
         cluster.create_topic("t", partition_count=1)
         with pytest.raises(DirectoryLockedError):
@@ -140,7 +140,7 @@ def test_a_directory_that_embedded_processes_have_open_is_not_served(path):
     assert names(a_node(path)) == ["t"]
 
 
-def test_a_directory_that_was_made_without_a_server_is_served(path):
+def test_a_directory_created_without_a_broker_is_served(path):
     with open_embedded(str(path), create=True) as cluster:
         topic = cluster.create_topic("t", partition_count=2)
     node = a_node(path)
@@ -148,7 +148,7 @@ def test_a_directory_that_was_made_without_a_server_is_served(path):
     assert produce(node, "t", a_batch(2), partition=1).base_offset == 0
 
 
-def test_the_directory_of_another_node_is_refused_and_left_as_it_was(path):
+def test_the_directory_of_another_node_is_refused_unchanged(path):
     stop(a_node(path))
     with pytest.raises(InvalidConfigError, match=r"node\.id=7.*node 1"):
         a_node(path, node_id=7)
@@ -156,13 +156,13 @@ def test_the_directory_of_another_node_is_refused_and_left_as_it_was(path):
     assert a_node(path).cluster.node_id == 1
 
 
-def test_a_new_directory_belongs_to_the_node_id_of_the_settings(path):
+def test_a_new_directory_gets_the_configured_node_id(path):
     stop(a_node(path, node_id=7))
     assert "node.id=7" in (path / "meta.properties").read_text()
     assert a_node(path, node_id=7).cluster.node_id == 7
 
 
-def test_the_directory_of_a_real_kafka_is_refused_and_left_as_it_was(path):
+def test_the_directory_of_a_real_kafka_is_refused_unchanged(path):
     path.mkdir()
     written = "version=1\nnode.id=1\ncluster.id=w8WlDxYpRZiqz40hLUVc2Q\ndirectory.id=R1lVqVXbQ0eC0q9J0xZ1Bw\n"
     (path / "meta.properties").write_text(written)
@@ -173,7 +173,7 @@ def test_the_directory_of_a_real_kafka_is_refused_and_left_as_it_was(path):
     a_node(path)
 
 
-def test_a_parked_fetch_is_answered_by_records_and_its_timer_goes(path):
+def test_a_parked_fetch_is_completed_by_records_and_its_timer_is_cancelled(path):
     node = a_node(path)
     make_topic(node, "t")
     before = len(node.timers)
@@ -185,7 +185,7 @@ def test_a_parked_fetch_is_answered_by_records_and_its_timer_goes(path):
     assert len(node.timers) == before
 
 
-def test_a_parked_fetch_is_answered_without_records_when_its_time_is_up(path):
+def test_a_parked_fetch_is_answered_without_records_at_its_timeout(path):
     node = a_node(path)
     make_topic(node, "t")
     waiting = waits_for_records(node)
@@ -199,7 +199,7 @@ def test_a_parked_fetch_is_answered_without_records_when_its_time_is_up(path):
     assert produce(node, "t", a_batch(1)).base_offset == 0
 
 
-def test_a_topic_is_made_automatically_once(path, caplog):
+def test_a_topic_is_auto_created_once(path, caplog):
     node = a_node(path, num_partitions=3)
     for _ in range(3):
         node.make_topic_automatically("t")
@@ -208,7 +208,7 @@ def test_a_topic_is_made_automatically_once(path, caplog):
     assert "auto-creation failed" not in caplog.text
 
 
-def test_a_topic_that_cannot_be_made_automatically_is_logged_and_may_be_tried_again(path, caplog):
+def test_a_failed_auto_creation_is_logged_and_can_be_retried(path, caplog):
     node = a_node(path)
     make_topic(node, "a.b")
     for _ in range(2):

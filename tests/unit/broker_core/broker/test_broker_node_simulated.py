@@ -120,7 +120,7 @@ def a_life(machine):
     return node
 
 
-def test_a_node_serves_and_comes_back_without_the_machine():
+def test_a_node_serves_and_restarts_on_simulated_hardware():
     machine = SimulatedMachine()
     node = a_life(machine)
     seen = values(node, isolation_level=1)
@@ -131,7 +131,7 @@ def test_a_node_serves_and_comes_back_without_the_machine():
     stop(again)
 
 
-def test_what_was_acknowledged_outlives_a_power_failure():
+def test_acknowledged_records_survive_a_simulated_power_failure():
     machine = SimulatedMachine()
     seen = values(a_life(machine), isolation_level=1)
     machine.lose_power()
@@ -139,7 +139,7 @@ def test_what_was_acknowledged_outlives_a_power_failure():
     assert (values(again, isolation_level=1), committed(again, "g")) == (seen, 2)
 
 
-def test_time_passes_as_the_clock_says():
+def test_time_advances_with_the_simulated_clock():
     machine = SimulatedMachine()
     node = machine.start(log_retention_check_interval_ms=1000)
     make_topic(node, "t", retention_ms=HOUR_MS, segment_ms=1000)
@@ -152,7 +152,7 @@ def test_time_passes_as_the_clock_says():
     assert fetch(node, "t", 0).error_code.name == "offset_out_of_range"
 
 
-def test_a_second_node_waits_for_the_lock_in_simulated_time_and_is_refused():
+def test_a_second_node_waits_for_the_lock_and_is_refused():
     machine = SimulatedMachine()
     node = machine.start()
     begun = time.monotonic()

@@ -7,7 +7,7 @@ def broken():
     raise RuntimeError("a handler's fault")
 
 
-def test_a_callback_that_fails_is_a_line_in_the_log_and_keeps_nobody_else_waiting(caplog):
+def test_a_failing_callback_is_logged_and_later_ones_still_run(caplog):
     called = []
     with caplog.at_level(logging.ERROR):
         log_all_callback_errors("partition=t-0", [broken, lambda: called.append(1)])
@@ -16,7 +16,7 @@ def test_a_callback_that_fails_is_a_line_in_the_log_and_keeps_nobody_else_waitin
     assert "a handler's fault" in caplog.text
 
 
-def test_arguments_are_handed_on():
+def test_arguments_are_passed_on():
     called = []
     log_callback_errors("somewhere", lambda *arguments: called.append(arguments), 1, 2)
     assert called == [(1, 2)]

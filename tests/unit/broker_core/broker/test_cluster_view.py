@@ -14,12 +14,12 @@ def view():
     return SingleNodeView(cluster_id="c", node_id=7, endpoints=endpoints, rack="r1", is_offline={T1}.__contains__)
 
 
-def test_a_node_alone_is_the_cluster(view):
+def test_a_single_node_is_the_cluster(view):
     assert (view.cluster_id, view.node_id, view.controller, view.brokers) == ("c", 7, 7, (7,))
     assert {view.coordinator_of("__consumer_offsets", key) for key in ("g", "h", "")} == {7}
 
 
-def test_it_leads_every_partition_but_those_whose_disk_has_failed(view):
+def test_a_single_node_leads_every_partition_except_offline_ones(view):
     led, offline = view.leader_of(T0), view.leader_of(T1)
     assert (led.leader_id, led.leader_epoch, led.replica_ids, led.in_sync_ids, led.offline_ids) == (
         7,
@@ -31,13 +31,13 @@ def test_it_leads_every_partition_but_those_whose_disk_has_failed(view):
     assert (offline.leader_id, offline.replica_ids, offline.offline_ids) == (-1, (7,), (7,))
 
 
-def test_it_is_found_at_the_address_of_the_listener_that_the_client_came_by(view):
+def test_clients_get_the_address_of_the_listener_that_they_used(view):
     assert (view.endpoint_of(7, "INSIDE"), view.endpoint_of(7, "OUTSIDE")) == (INSIDE, OUTSIDE)
     with pytest.raises(AssertionError, match="broker 8 is not registered"):
         view.endpoint_of(8, "INSIDE")
 
 
-def test_it_stands_in_the_rack_that_it_was_told(view):
+def test_the_node_has_the_configured_rack(view):
     assert view.rack_of(7) == "r1"
     with pytest.raises(AssertionError, match="broker 8 is not registered"):
         view.rack_of(8)

@@ -33,7 +33,7 @@ def impatient(monkeypatch):
     monkeypatch.setattr("broker_core.log_directory.directory._LOCK_WAIT_SECONDS", 0.05)
 
 
-def test_it_is_made_where_there_is_none_and_has_nothing_to_recover(path):
+def test_a_missing_directory_is_created_and_needs_no_recovery(path):
     directory = open_directory(path / "below")
     assert directory.was_clean
     assert directory.properties.is_ours
@@ -44,7 +44,7 @@ def test_it_is_made_where_there_is_none_and_has_nothing_to_recover(path):
     directory.close(is_clean=True)
 
 
-def test_nobody_else_may_open_it_meanwhile_and_who_tries_is_told_where_to_go(path, impatient):
+def test_a_directory_in_use_by_a_broker_is_refused_with_advice(path, impatient):
     directory = open_directory(path)
     with pytest.raises(DirectoryLockedError, match=r"served by a broker.*kafka\.bootstrap\.servers"):
         open_embedded(str(path))
@@ -63,7 +63,7 @@ def test_a_directory_that_is_in_use_without_a_broker_is_refused(path, impatient)
     open_directory(path).close(is_clean=True)
 
 
-def test_a_directory_of_a_real_kafka_is_refused_and_left_as_it_is(path):
+def test_a_directory_of_a_real_kafka_is_refused_unchanged(path):
     path.mkdir()
     (path / "meta.properties").write_text("#\nversion=1\nnode.id=1\ncluster.id=abc\n")
     before = sorted(each.name for each in path.iterdir())
@@ -72,14 +72,14 @@ def test_a_directory_of_a_real_kafka_is_refused_and_left_as_it_is(path):
     assert sorted(each.name for each in path.iterdir()) == before
 
 
-def test_what_is_no_log_directory_is_refused(path):
+def test_a_directory_that_is_not_a_log_is_refused(path):
     path.mkdir()
     (path / "letter.txt").write_text("Dear Jay")
     with pytest.raises(DirectoryFormatError):
         open_directory(path)
 
 
-def test_a_clean_end_leaves_kafkas_mark_and_a_start_takes_it_away(path):
+def test_a_clean_stop_writes_kafkas_marker_and_a_start_removes_it(path):
     open_directory(path).close(is_clean=True)
     mark = path / ".kafka_cleanshutdown"
     assert json.loads(mark.read_text()) == {"version": 0, "brokerEpoch": -1}
@@ -93,7 +93,7 @@ def test_a_clean_end_leaves_kafkas_mark_and_a_start_takes_it_away(path):
     directory.close(is_clean=True)
 
 
-def test_whoever_uses_the_directory_without_a_broker_takes_the_mark_away(path):
+def test_using_the_directory_without_a_broker_removes_the_marker(path):
     open_directory(path).close(is_clean=True)
     with open_embedded(str(path)) as cluster:
         cluster.create_topic("t", partition_count=1)
@@ -114,7 +114,7 @@ def recovered(path, caplog):
     return node, said
 
 
-def test_a_directory_that_was_used_without_a_broker_is_not_said_to_have_been_shut_down_uncleanly(path, caplog):
+def test_a_directory_used_without_a_broker_is_not_reported_as_an_unclean_shutdown(path, caplog):
     caplog.set_level("INFO")
     with open_embedded(str(path), create=True) as cluster:
         cluster.create_topic("t", partition_count=2)
@@ -132,7 +132,7 @@ def test_a_directory_that_was_used_without_a_broker_is_not_said_to_have_been_shu
     node.crash()
 
 
-def test_a_broker_that_was_killed_is_told_of_also_when_the_directory_was_used_without_one_since(path, caplog):
+def test_a_killed_broker_is_reported_even_if_the_directory_was_used_without_one_since(path, caplog):
     caplog.set_level("INFO")
     ReplicaNode(path).crash()
     with open_embedded(str(path)) as cluster:
@@ -143,7 +143,7 @@ def test_a_broker_that_was_killed_is_told_of_also_when_the_directory_was_used_wi
     node.crash()
 
 
-def test_without_the_mark_every_partition_is_recovered_with_progress_and_missing_folders_are_made(path, caplog):
+def test_without_the_marker_every_partition_is_recovered_and_missing_folders_are_created(path, caplog):
     node = ReplicaNode(path)
     node.create(partition_count=4)
     for number in range(4):
@@ -189,7 +189,7 @@ def test_a_damaged_partition_is_reported_by_recovery_and_the_others_are_recovere
     node.crash()
 
 
-def test_what_a_crash_left_of_deleted_topics_goes_at_the_start(path):
+def test_a_start_removes_leftovers_of_deleted_topics(path):
     node = ReplicaNode(path)
     node.create()
     node.stop()

@@ -3,7 +3,7 @@ import random
 from broker_core.broker.timer_queue import TimerQueue
 
 
-def test_what_is_due_runs_in_order_of_time_and_then_of_setting():
+def test_due_timers_run_in_order_of_time_then_of_insertion():
     timers, ran = TimerQueue(), []
     timers.set("late", 20, lambda now_ms: ran.append(("late", now_ms)))
     timers.set("b", 10, lambda now_ms: ran.append(("b", now_ms)))
@@ -14,7 +14,7 @@ def test_what_is_due_runs_in_order_of_time_and_then_of_setting():
     assert timers.next_ms() == 20
 
 
-def test_a_timer_that_is_set_again_moves():
+def test_a_timer_that_is_set_again_is_rescheduled():
     timers, ran = TimerQueue(), []
     timers.set("session", 10, ran.append)
     timers.set("session", 30, ran.append)
@@ -34,7 +34,7 @@ def test_a_cancelled_timer_does_not_run():
     assert ran == []
 
 
-def test_a_callback_that_sets_itself_again_runs_once_per_fire():
+def test_a_callback_that_reschedules_itself_runs_once_per_firing():
     timers, ran = TimerQueue(), []
 
     def again(now_ms):
@@ -47,7 +47,7 @@ def test_a_callback_that_sets_itself_again_runs_once_per_fire():
     assert ran == [5, 5]
 
 
-def test_moving_a_timer_over_and_over_keeps_the_queue_small():
+def test_rescheduling_a_timer_repeatedly_keeps_the_queue_small():
     timers = TimerQueue()
     for at_ms in range(10_000):
         timers.set("session", at_ms, lambda now_ms: None)
@@ -55,7 +55,7 @@ def test_moving_a_timer_over_and_over_keeps_the_queue_small():
     assert len(timers._heap) <= 65
 
 
-def test_random_settings_run_as_a_sorted_list_would():
+def test_random_timers_run_in_sorted_order():
     rng = random.Random(7)
     timers, expected, ran = TimerQueue(), {}, []
     for _ in range(2_000):
@@ -70,7 +70,7 @@ def test_random_settings_run_as_a_sorted_list_would():
     assert [expected[key] for key in ran] == sorted(expected[key] for key in ran)
 
 
-def test_a_callback_that_fails_keeps_no_other_from_its_time(caplog):
+def test_a_failing_callback_does_not_delay_other_timers(caplog):
     timers, called = TimerQueue(), []
     timers.set("a", 1, lambda now_ms: 1 / 0)
     timers.set("b", 1, called.append)

@@ -95,7 +95,7 @@ def world(tmp_path):
     return TopicStoreWorld(tmp_path / "log")
 
 
-def test_the_image_shows_a_change_when_it_is_durable_and_not_before(world):
+def test_the_image_shows_a_change_only_once_it_is_durable(world):
     world.create("t", 2)
     assert (world.names, world.told) == ([], [])
     world.jobs.do_next()
@@ -107,14 +107,14 @@ def test_the_image_shows_a_change_when_it_is_durable_and_not_before(world):
     assert (topic.name, topic.partition_count) == ("t", 2)
 
 
-def test_folders_are_there_when_it_is_answered(world):
+def test_folders_exist_when_the_change_is_answered(world):
     world.create("t", 2)
     world.jobs.run_all()
     names = world.fs.list_directory(world.path)
     assert {"t-0", "t-1"} <= set(names)
 
 
-def test_changes_are_made_one_after_the_other_in_the_order_of_the_calls(world):
+def test_changes_are_applied_in_the_order_of_the_calls(world):
     world.create("t")
     world.delete("t")
     world.create("t", 3)
@@ -143,7 +143,7 @@ def test_a_plan_sees_what_was_appended_before_it(world):
     [("a b", 1, InvalidTopicNameError), ("t", 1, TopicExistsError), ("t_t", 1, InvalidTopicNameError),
      ("u", 0, InvalidPartitionsError)],
 )  # fmt: skip
-def test_a_check_says_what_a_change_would_and_changes_nothing(world, name, count, expected):
+def test_a_check_fails_like_the_change_and_changes_nothing(world, name, count, expected):
     world.create("t")
     world.create("t.t")
     world.jobs.run_all()
@@ -156,7 +156,7 @@ def test_a_check_says_what_a_change_would_and_changes_nothing(world, name, count
     assert world.names == world.durable_names() == ["t", "t.t"]
 
 
-def test_a_check_that_succeeds_changes_nothing_either(world):
+def test_a_check_that_succeeds_changes_nothing(world):
     assert world.topics.check_create_topic("t", partition_count=4, configs={}).partition_count == 4
     assert (world.names, world.jobs.count) == ([], 0)
 
@@ -171,7 +171,7 @@ def test_partitions_are_added_with_their_folders(world):
     assert "t-2" in world.fs.list_directory(world.path)
 
 
-def test_what_is_not_there_is_unknown(world):
+def test_a_missing_topic_is_unknown(world):
     with pytest.raises(UnknownTopicError):
         world.topics.topic("t")
     world.delete("t")
@@ -179,7 +179,7 @@ def test_what_is_not_there_is_unknown(world):
     assert isinstance(world.told[0], UnknownTopicError)
 
 
-def test_settings_of_a_topic_count_before_those_of_the_broker(tmp_path):
+def test_topic_settings_override_broker_settings(tmp_path):
     world = TopicStoreWorld(tmp_path / "log", topic_defaults={"retention.ms": "5", "segment.bytes": "2000000"})
     world.create("t", **{"retention.ms": "7"})
     world.jobs.run_all()
@@ -188,7 +188,7 @@ def test_settings_of_a_topic_count_before_those_of_the_broker(tmp_path):
     assert world.topics.config_of(world.topics.topic("t")) is config
 
 
-def test_settings_are_read_anew_when_the_topic_has_changed(world):
+def test_settings_are_reread_after_a_topic_change(world):
     world.create("t")
     world.jobs.run_all()
     assert world.topics.config_of(world.topics.topic("t")).retention_ms == 604_800_000
@@ -201,7 +201,7 @@ def test_settings_are_read_anew_when_the_topic_has_changed(world):
     assert world.topics.config_of(world.topics.topic("t")).retention_ms == 9
 
 
-def test_listeners_hear_of_each_change_before_its_caller_and_of_no_refusal(world):
+def test_listeners_are_notified_of_changes_before_the_caller_but_not_of_refusals(world):
     world.topics.on_change(lambda: world.told.append(world.names))
     world.create("t")
     world.create("t")
@@ -213,7 +213,7 @@ def test_listeners_hear_of_each_change_before_its_caller_and_of_no_refusal(world
     ]
 
 
-def test_a_change_asked_for_by_a_listener_or_an_answer_is_made_too(world):
+def test_a_listener_or_a_reply_may_request_a_change(world):
     world.topics.create_topic(
         "a", partition_count=1, configs={}, on_reply=lambda topic: world.create("b"), on_error=world.told.append
     )
@@ -221,7 +221,7 @@ def test_a_change_asked_for_by_a_listener_or_an_answer_is_made_too(world):
     assert world.names == ["a", "b"]
 
 
-def test_a_disk_that_fails_is_told_and_the_next_change_is_tried_again(world):
+def test_a_disk_error_is_reported_and_the_next_change_is_tried(world):
     world.fs.is_full = True
     world.create("t")
     world.create("u")
@@ -232,7 +232,7 @@ def test_a_disk_that_fails_is_told_and_the_next_change_is_tried_again(world):
     assert world.names == world.durable_names()
 
 
-def test_error_that_nobody_knows_is_told_as_one_of_the_disk(world):
+def test_an_unknown_error_is_reported_as_a_storage_error(world):
     def plan(controller):
         raise OSError(errno.EIO, "broken")
 
@@ -243,7 +243,7 @@ def test_error_that_nobody_knows_is_told_as_one_of_the_disk(world):
     assert world.names == ["t"]
 
 
-def test_error_behind_the_append_leaves_the_change_as_it_is(world, caplog):
+def test_an_error_after_the_append_keeps_the_change(world, caplog):
     def after(reply):
         raise OSError(errno.ENOSPC, "no space for the folder")
 
@@ -258,7 +258,7 @@ def test_error_behind_the_append_leaves_the_change_as_it_is(world, caplog):
     assert "its first use will retry" in caplog.text
 
 
-def test_folders_that_a_crash_did_not_let_be_made_are_made_at_first_use(tmp_path):
+def test_folders_missing_after_a_crash_are_created_at_first_use(tmp_path):
     node = a_node(tmp_path / "log")
     node.topics.change(
         lambda controller: controller.plan_create_topic("t", partition_count=1, configs={}, entropy=node.entropy),
@@ -273,7 +273,7 @@ def test_folders_that_a_crash_did_not_let_be_made_are_made_at_first_use(tmp_path
     stop(node)
 
 
-def test_an_answer_that_cannot_be_given_keeps_no_other_change_waiting(world, caplog):
+def test_a_failing_reply_callback_delays_no_other_change(world, caplog):
     def broken(_):
         raise RuntimeError("a handler's fault")
 

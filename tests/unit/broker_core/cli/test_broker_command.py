@@ -15,7 +15,7 @@ def served(monkeypatch):
     return configs
 
 
-def test_without_options_a_temporary_log_is_served_on_this_machine_only(streamlog, served):
+def test_without_options_a_temporary_log_is_served_on_localhost_only(streamlog, served):
     assert streamlog("broker", with_path=False).status == 0
     (config,) = served
     assert [str(one) for one in config.listeners] == ["PLAINTEXT://127.0.0.1:0"]
@@ -24,13 +24,13 @@ def test_without_options_a_temporary_log_is_served_on_this_machine_only(streamlo
     assert not Path(config.log_dir).exists()
 
 
-def test_a_directory_and_a_port_can_be_named(streamlog, served, log_path):
+def test_a_directory_and_a_port_can_be_given(streamlog, served, log_path):
     assert streamlog("broker", "--port", 9092).status == 0
     assert served[0].log_dir == str(log_path)
     assert str(served[0].listeners[0]) == "PLAINTEXT://127.0.0.1:9092"
 
 
-def test_what_is_set_counts_more_than_the_file(streamlog, served, tmp_path):
+def test_set_options_override_the_file(streamlog, served, tmp_path):
     file = tmp_path / "broker.properties"
     file.write_text("listeners=PLAINTEXT://127.0.0.1:1\nlog.dirs=/a\nnum.partitions=2\nnode.id=3\n")
     status = streamlog(
@@ -44,7 +44,7 @@ def test_what_is_set_counts_more_than_the_file(streamlog, served, tmp_path):
     assert config.broker_rack == "r"
 
 
-def test_all_mistakes_are_told_a_line_each(streamlog, served):
+def test_all_configuration_errors_are_shown_one_per_line(streamlog, served):
     outcome = streamlog("broker", "--set", "num.partitions=x", "--set", "listners=a")
     assert outcome.status == 1
     assert outcome.err.splitlines() == [
@@ -60,13 +60,13 @@ def test_a_setting_without_a_value_is_refused(streamlog, served):
     assert "--set num.partitions is not KEY=VALUE" in outcome.err
 
 
-def test_a_file_that_is_not_there_is_named(streamlog, tmp_path):
+def test_a_missing_file_is_named(streamlog, tmp_path):
     outcome = streamlog("broker", "--config", tmp_path / "none", with_path=False)
     assert outcome.status == 1
     assert "none: No such file" in outcome.err
 
 
-def test_a_broker_refuses_a_log_on_object_storage_by_name(streamlog):
+def test_a_broker_refuses_an_object_storage_url(streamlog):
     refused = streamlog("broker", "--path", "s3://bucket/log", with_path=False)
     assert refused.status == 2
     assert "s3://bucket/log: a broker serves a local directory, not a log on object storage" in refused.err

@@ -35,12 +35,12 @@ def test_topics_of_brokers_are_listed(remote, broker):
     assert (topic["name"], topic["partition_count"], topic["offsets"]) == ("t", 1, 7)
 
 
-def test_error_is_one_sentence(remote):
+def test_a_connection_error_is_one_sentence(remote):
     refused = remote("topic", "describe", "nope")
     assert (refused.status, refused.err) == (1, "streamlog: topic 'nope' does not exist\n")
 
 
-def test_one_place_must_be_given_and_only_one(streamlog, remote, monkeypatch):
+def test_exactly_one_of_path_and_bootstrap_server_must_be_given(streamlog, remote, monkeypatch):
     missing = streamlog("topic", "list", with_path=False)
     assert missing.status == 2
     assert "give --path DIR, or --bootstrap-server HOST:PORT" in missing.err
@@ -50,7 +50,7 @@ def test_one_place_must_be_given_and_only_one(streamlog, remote, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["/x", "/x/"])
-def test_a_path_in_the_environment_gives_way_to_typed_brokers_and_a_typed_path_never(remote, monkeypatch, path):
+def test_bootstrap_server_overrides_a_path_from_the_environment_but_not_the_option(remote, monkeypatch, path):
     # A slash at its end was enough for a refusal, and a path typed as it stands there was passed over.
     monkeypatch.setenv("STREAMLOG_PATH", path)
     assert "does not exist" in remote("topic", "describe", "nope").err
@@ -64,7 +64,7 @@ def test_a_path_in_the_environment_gives_way_to_typed_brokers_and_a_typed_path_n
         (["log", "segments"], "connect to the broker with a command that takes --bootstrap-server, or stop it."),
     ],
 )
-def test_a_directory_that_a_broker_holds_is_refused_with_the_command_lines_own_option(
+def test_the_error_for_a_directory_held_by_a_broker_names_the_command_line_option(
     streamlog, log_path, monkeypatch, command, way
 ):
     # It named an option of Spark.
@@ -82,13 +82,13 @@ def test_a_directory_that_a_broker_holds_is_refused_with_the_command_lines_own_o
 @pytest.mark.parametrize(
     "command", [["produce", "t"], ["consume", "t"], ["topic", "create", "t"], ["topic", "delete", "t"]]
 )
-def test_every_command_of_the_log_takes_brokers(streamlog, command):
+def test_every_log_command_supports_brokers(streamlog, command):
     refused = streamlog(*command, "--bootstrap-server", "nonsense", with_path=False)
     assert refused.status == 2
     assert "streamlog: --bootstrap-server must be host:port, separated by commas, not 'nonsense'" in refused.err
 
 
-def test_a_properties_file_says_how_to_connect(remote, tmp_path):
+def test_a_properties_file_has_the_connection_settings(remote, tmp_path):
     config = tmp_path / "client.properties"
     config.write_text(
         "client.id=me\nsecurity.protocol=SASL_SSL\ngroup.id=x\nsasl.username=u\nsasl.password=topsecret\n"
@@ -107,7 +107,7 @@ def test_a_properties_file_is_used(remote, broker, tmp_path):
     assert {request.client_id for request in broker.requests} == {"me"}
 
 
-def test_a_properties_file_that_cannot_be_read_or_is_for_nothing_is_told(streamlog, remote, tmp_path):
+def test_an_unreadable_or_useless_properties_file_is_reported(streamlog, remote, tmp_path):
     assert "No such file" in remote("topic", "list", "--command-config", tmp_path / "none").err
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     assert "is not a properties file" in remote("topic", "list", "--command-config", tmp_path / "binary").err
@@ -134,9 +134,7 @@ def test_a_properties_file_that_cannot_be_read_or_is_for_nothing_is_told(streaml
     ("location", "said"),
     [("hdfs://host/log", "hdfs://host/log is not a local directory"), ("file://host/log", "machine host")],
 )
-def test_a_url_of_somewhere_else_is_refused_and_makes_no_folder(
-    streamlog, tmp_path, monkeypatch, command, location, said
-):
+def test_an_unsupported_url_is_refused_and_creates_no_folder(streamlog, tmp_path, monkeypatch, command, location, said):
     # It became the folder hdfs:/host/log below the current one; file://host/log became /log.
     monkeypatch.chdir(tmp_path)
     refused = streamlog(*command, "--path", location, with_path=False, stdin=b"a\n")

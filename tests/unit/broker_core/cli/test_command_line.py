@@ -9,13 +9,13 @@ from broker_core.cli.command_line import run
 from broker_core.record.active_kernel import KERNEL_NAME
 
 
-def test_help_ends_well_and_tells_the_exit_codes(streamlog):
+def test_help_exits_with_0_and_lists_the_exit_codes(streamlog):
     shown = streamlog("--help", with_path=False)
     assert shown.status == 0
     assert b"Exit codes: 0 done, 1 an error, 2 wrong usage, 3 damage found" in b" ".join(shown.out.split())
 
 
-def test_a_wrong_option_is_usage_in_one_sentence(streamlog):
+def test_an_unknown_option_is_a_usage_error_in_one_sentence(streamlog):
     refused = streamlog("topic", "list", "--colour")
     assert refused.status == 2
     assert refused.out == b""
@@ -31,7 +31,7 @@ def test_a_wrong_option_is_usage_in_one_sentence(streamlog):
         (("produce", "t", "--compression", "brotli"), "for '--compression': 'brotli' is not one of 'none'"),
     ],
 )
-def test_a_wrong_word_is_told_in_a_sentence(streamlog, arguments, said):
+def test_an_unknown_command_is_a_usage_error_in_one_sentence(streamlog, arguments, said):
     refused = streamlog(*arguments)
     assert refused.status == 2
     assert said in refused.err
@@ -46,7 +46,7 @@ def test_a_wrong_word_is_told_in_a_sentence(streamlog, arguments, said):
         (("consume", "t", "--from", "someday"), "consume"),
     ],
 )
-def test_an_argument_that_the_command_cannot_take_leads_to_the_help_of_that_command(streamlog, arguments, command):
+def test_an_unexpected_argument_points_to_the_help_of_its_command(streamlog, arguments, command):
     # All of them led to the help of streamlog.
     refused = streamlog(*arguments)
     assert refused.status == 2
@@ -61,7 +61,7 @@ def test_a_group_without_a_command_shows_its_help_with_its_line_ends(streamlog, 
     assert shown.err.strip() == streamlog(*group, "--help", with_path=False).out.decode().strip()
 
 
-def test_a_missing_argument_is_answered_with_a_right_example(streamlog):
+def test_a_missing_argument_shows_a_valid_example(streamlog):
     refused = streamlog("log", "dump")
     assert refused.status == 2
     assert refused.err == (
@@ -72,7 +72,7 @@ def test_a_missing_argument_is_answered_with_a_right_example(streamlog):
         assert f"Example: streamlog {command} orders --path /data/log" in streamlog(*command.split()).err
 
 
-def test_the_version_of_the_package_and_the_kernel_in_use_are_told(streamlog):
+def test_version_shows_the_package_version_and_the_kernel(streamlog):
     shown = streamlog("--version", with_path=False)
     assert shown.status == 0
     assert shown.out.decode() == f"streamlog {version('spark-streamlog')}, {KERNEL_NAME} record kernel\n"
@@ -89,13 +89,13 @@ def test_the_version_of_the_package_and_the_kernel_in_use_are_told(streamlog):
         (("broker", "--port", "99999"), "'99999'"),
     ],
 )
-def test_a_value_that_cannot_be_is_repeated_once(streamlog, arguments, given):
+def test_an_invalid_value_is_repeated_once(streamlog, arguments, given):
     refused = streamlog(*arguments, with_path=False)
     assert refused.status == 2
     assert refused.err.count(given) == 1
 
 
-def test_a_missing_path_is_usage(streamlog, monkeypatch):
+def test_a_missing_path_is_a_usage_error(streamlog, monkeypatch):
     monkeypatch.delenv("STREAMLOG_PATH", raising=False)
     refused = streamlog("topic", "list", with_path=False)
     assert refused.status == 2
@@ -103,7 +103,7 @@ def test_a_missing_path_is_usage(streamlog, monkeypatch):
     assert refused.err.count("\n") == 1
 
 
-def test_a_directory_that_is_not_there_is_an_error_in_one_sentence(streamlog, log_path):
+def test_a_missing_directory_is_an_error_in_one_sentence(streamlog, log_path):
     refused = streamlog("topic", "list")
     assert refused.status == 1
     assert str(log_path) in refused.err
@@ -111,7 +111,7 @@ def test_a_directory_that_is_not_there_is_an_error_in_one_sentence(streamlog, lo
     assert not log_path.exists()
 
 
-def test_ctrl_c_ends_with_130_and_without_a_word(monkeypatch, capsys):
+def test_ctrl_c_exits_with_130_and_no_output(monkeypatch, capsys):
     def interrupted(*arguments, **named):
         raise KeyboardInterrupt
 
@@ -121,7 +121,7 @@ def test_ctrl_c_ends_with_130_and_without_a_word(monkeypatch, capsys):
     assert captured.out == captured.err == ""
 
 
-def test_a_path_from_the_environment_serves_as_well(streamlog, log_path, monkeypatch):
+def test_the_path_may_come_from_the_environment(streamlog, log_path, monkeypatch):
     streamlog("topic", "create", "t")
     monkeypatch.setenv("STREAMLOG_PATH", str(log_path))
     assert streamlog("topic", "list", "--json", with_path=False).json[0]["name"] == "t"

@@ -19,42 +19,42 @@ def numbers(streamlog):
     streamlog("produce", "numbers", stdin=b"".join(b"%d\n" % number for number in range(100)))
 
 
-def test_it_reads_from_the_beginning_to_the_end_and_stops(streamlog, numbers):
+def test_consume_reads_from_the_beginning_to_the_end_and_stops(streamlog, numbers):
     found = streamlog("consume", "numbers")
     assert found.status == 0
     assert found.lines == [b"%d" % number for number in range(100)]
 
 
 @pytest.mark.parametrize(("start", "first"), [("earliest", 0), ("0", 0), ("95", 95), ("1970-01-01", 0)])
-def test_from_says_where_to_begin(streamlog, numbers, start, first):
+def test_from_sets_the_start_position(streamlog, numbers, start, first):
     assert streamlog("consume", "numbers", "--from", start).lines == [b"%d" % n for n in range(first, 100)]
 
 
 @pytest.mark.parametrize("start", ["latest", "100", "2100-01-01"])
-def test_from_the_end_there_is_nothing(streamlog, numbers, start):
+def test_from_latest_reads_nothing(streamlog, numbers, start):
     found = streamlog("consume", "numbers", "--from", start)
     assert (found.status, found.out) == (0, b"")
 
 
-def test_an_offset_that_is_not_there_is_refused_with_the_bounds(streamlog, numbers):
+def test_an_offset_out_of_range_is_refused_with_the_bounds(streamlog, numbers):
     refused = streamlog("consume", "numbers", "--from", 101)
     assert refused.status == 1
     assert "0 up to 100" in refused.err
 
 
-def test_an_offset_needs_a_partition_where_there_are_several(streamlog):
+def test_an_offset_needs_a_partition_if_there_are_several(streamlog):
     streamlog("topic", "create", "t", "--partitions", 2)
     assert streamlog("consume", "t", "--from", 0).status == 2
     assert streamlog("consume", "t", "--from", 0, "--partition", 1).status == 0
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 100, 1000])
-def test_last_gives_the_last_records(streamlog, numbers, count):
+def test_last_reads_the_last_records(streamlog, numbers, count):
     expected = [b"%d" % number for number in range(max(0, 100 - count), 100)]
     assert streamlog("consume", "numbers", "--last", count).lines == expected
 
 
-def test_last_counts_records_and_not_offsets(streamlog, numbers, monkeypatch):
+def test_last_counts_records_instead_of_offsets(streamlog, numbers, monkeypatch):
     # Every second record is taken away as compaction would, so twice the window is needed.
     reads = []
 
@@ -70,11 +70,11 @@ def test_last_counts_records_and_not_offsets(streamlog, numbers, monkeypatch):
     assert reads == [90, 80]
 
 
-def test_from_and_last_together_are_usage(streamlog, numbers):
+def test_from_and_last_together_are_a_usage_error(streamlog, numbers):
     assert streamlog("consume", "numbers", "--from", 3, "--last", 4).status == 2
 
 
-def test_one_partition_may_be_read_and_one_that_is_not_there_is_refused(streamlog):
+def test_a_single_partition_can_be_read_and_a_missing_one_is_refused(streamlog):
     streamlog("topic", "create", "t", "--partitions", 2)
     for partition in (0, 1):
         streamlog("produce", "t", "--partition", partition, stdin=b"%d\n" % partition)
@@ -85,19 +85,19 @@ def test_one_partition_may_be_read_and_one_that_is_not_there_is_refused(streamlo
     assert "0 to 1" in refused.err
 
 
-def test_json_holds_where_a_record_lies(streamlog, numbers):
+def test_json_has_the_position_of_a_record(streamlog, numbers):
     last = json.loads(streamlog("consume", "numbers", "--last", 1, "--format", "json").out)
     assert (last["topic"], last["partition"], last["offset"], last["value"]) == ("numbers", 0, 99, "99")
     assert abs(last["timestamp"] / 1000 - time.time()) < 3600
 
 
-def test_a_topic_that_is_not_there_is_an_error(streamlog, numbers):
+def test_a_missing_topic_is_an_error(streamlog, numbers):
     refused = streamlog("consume", "nothing")
     assert (refused.status, refused.out) == (1, b"")
     assert "'nothing' does not exist" in refused.err
 
 
-def test_follow_goes_on_until_ctrl_c_which_is_quiet(streamlog, numbers, log_path):
+def test_follow_continues_until_ctrl_c_and_ends_quietly(streamlog, numbers, log_path):
     command = [sys.executable, "-m", "broker_core.cli.main", "consume", "numbers", "--last", "1", "-f"]
     process = subprocess.Popen([*command, "--path", str(log_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:

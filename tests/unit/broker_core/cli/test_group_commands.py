@@ -17,7 +17,7 @@ def log(streamlog, log_path):
     return streamlog
 
 
-def test_groups_are_listed_one_a_line(log):
+def test_groups_are_listed_one_per_line(log):
     assert log("group", "list").out.decode().split() == ["readers", "streamlog-sink-q"]
     assert log("group", "list", "--json").json == ["readers", "streamlog-sink-q"]
 
@@ -33,7 +33,7 @@ def test_a_group_is_described_with_its_lag_in_offsets_bytes_and_time(log):
     assert shown.splitlines()[-1].split()[:4] == ["t-0", "2", "5", "3"]
 
 
-def test_a_group_in_a_directory_has_no_members_and_is_shown_with_when_it_committed(log):
+def test_a_group_in_a_directory_is_shown_with_its_commit_times_and_no_members(log):
     described = log("group", "describe", "readers")
     lines = described.out.decode().splitlines()
     assert lines[0] == "group readers: Empty, no members"
@@ -44,7 +44,7 @@ def test_a_group_in_a_directory_has_no_members_and_is_shown_with_when_it_committ
     assert (as_json["state"], as_json["members"], as_json["partitions"][0]["member_id"]) == ("Empty", [], None)
 
 
-def test_offsets_that_were_removed_unread_are_warned_of(log, log_path):
+def test_removed_unread_offsets_give_a_warning(log, log_path):
     with open_embedded(log_path) as cluster:
         cluster.delete_records(TopicPartition("t", 0), 4)
     assert (
@@ -52,13 +52,13 @@ def test_offsets_that_were_removed_unread_are_warned_of(log, log_path):
     )
 
 
-def test_a_sinks_group_is_explained(log):
+def test_a_sink_group_is_explained(log):
     described = log("group", "describe", "streamlog-sink-q")
     assert described.status == 0
     assert "decisions of a Spark sink" in described.err
 
 
-def test_an_ordinary_group_that_committed_for_an_internal_topic_is_no_sinks(log, log_path):
+def test_a_group_that_committed_for_an_internal_topic_is_not_a_sink_group(log, log_path):
     # It was told that it had decisions of a Spark sink, and nothing committed.
     with open_embedded(log_path) as cluster:
         cluster.commit_offsets("auditor", {TopicPartition("__consumer_offsets", 0): GroupOffset(offset=1)})
@@ -67,7 +67,7 @@ def test_an_ordinary_group_that_committed_for_an_internal_topic_is_no_sinks(log,
     assert described.err == ""
 
 
-def test_a_group_whose_name_has_control_characters_is_one_line_of_the_list(log, log_path):
+def test_control_characters_in_group_names_are_escaped_in_the_list(log, log_path):
     with open_embedded(log_path) as cluster:
         cluster.commit_offsets("a\n\x1b[2J", {TopicPartition("t", 0): GroupOffset(offset=1)})
     assert log("group", "list").lines[0] == rb"a\n\x1b[2J"
@@ -83,7 +83,7 @@ def test_a_deleted_group_is_gone_and_an_unknown_one_refused(log):
         assert "readers" in refused.err
 
 
-def test_a_log_without_groups_is_listed_in_a_sentence(streamlog):
+def test_listing_without_groups_prints_one_sentence(streamlog):
     streamlog("topic", "create", "t")
     listed = streamlog("group", "list")
     assert (listed.status, listed.out, listed.err) == (0, b"", "there are no groups\n")

@@ -41,7 +41,7 @@ def committed(log_path):
     return look
 
 
-def test_each_run_gives_what_came_since_the_one_before(streamlog, committed):
+def test_each_run_reads_the_records_since_the_previous_one(streamlog, committed):
     streamlog("produce", "t", stdin=lines_of(0, 1))
     assert streamlog("consume", "t", "--group", "g").lines == [b"0", b"1"]
     assert committed() == 2
@@ -53,7 +53,7 @@ def test_each_run_gives_what_came_since_the_one_before(streamlog, committed):
     assert (row["offset"], row["behind_offsets"]) == (3, 0)
 
 
-def test_from_counts_where_the_group_has_no_offset_and_the_end_is_kept(streamlog):
+def test_from_applies_where_the_group_has_no_offset_and_the_end_is_committed(streamlog):
     streamlog("produce", "t", stdin=lines_of(0, 1))
     assert streamlog("consume", "t", "--group", "g", "--from", "latest").lines == []
     streamlog("produce", "t", stdin=lines_of(2))
@@ -61,7 +61,7 @@ def test_from_counts_where_the_group_has_no_offset_and_the_end_is_kept(streamlog
     assert streamlog("consume", "t", "--group", "g", "--from", "earliest").lines == [b"2"]
 
 
-def test_each_partition_begins_where_the_group_stands_in_it(streamlog, log_path):
+def test_each_partition_begins_at_the_groups_committed_offset(streamlog, log_path):
     streamlog("topic", "create", "t", "--partitions", 2)
     for partition in (0, 1):
         streamlog("produce", "t", "--partition", partition, stdin=lines_of(0, 1, 2))
@@ -70,13 +70,13 @@ def test_each_partition_begins_where_the_group_stands_in_it(streamlog, log_path)
     assert streamlog("consume", "t", "--group", "g").lines == [b"2", b"0", b"1", b"2"]
 
 
-def test_last_and_group_together_are_usage(streamlog):
+def test_last_and_group_together_are_a_usage_error(streamlog):
     refused = streamlog("consume", "t", "--group", "g", "--last", 1)
     assert refused.status == 2
     assert "--group and --last exclude each other" in refused.err
 
 
-def test_a_group_beyond_the_end_is_refused_and_told_what_to_do(streamlog, log_path, committed):
+def test_a_group_beyond_the_end_is_refused_with_advice(streamlog, log_path, committed):
     streamlog("produce", "t", stdin=lines_of(0))
     with open_embedded(log_path) as cluster:
         cluster.commit_offsets("g", {T0: GroupOffset(offset=7)})
@@ -87,7 +87,7 @@ def test_a_group_beyond_the_end_is_refused_and_told_what_to_do(streamlog, log_pa
     assert committed() == 7
 
 
-def test_offsets_that_were_removed_unread_are_told_and_passed(streamlog, log_path):
+def test_removed_unread_offsets_are_reported_and_skipped(streamlog, log_path):
     streamlog("produce", "t", stdin=lines_of(0, 1, 2))
     with open_embedded(log_path) as cluster:
         cluster.commit_offsets("g", {T0: GroupOffset(offset=0)})
@@ -116,7 +116,7 @@ class BreakingOutput(io.RawIOBase):
 
 
 @pytest.mark.parametrize("room", [1, 50_000, 300_000, 777_777])
-def test_a_broken_pipe_commits_nothing_that_was_not_written(streamlog, log_path, committed, monkeypatch, room):
+def test_a_broken_pipe_commits_only_written_records(streamlog, log_path, committed, monkeypatch, room):
     values = range(300_000)
     streamlog("produce", "t", stdin=lines_of(*values))
     monkeypatch.setattr(group_commits, "COMMIT_SECONDS", 0)
@@ -160,7 +160,7 @@ def next_bytes(process):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_commits_what_was_written_and_ends_it(streamlog, log_path, committed, number):
+def test_a_signal_commits_written_records_and_ends_the_command(streamlog, log_path, committed, number):
     streamlog("produce", "t", stdin=lines_of(0))
     process = follow(log_path, subprocess.PIPE)
     try:
@@ -176,7 +176,7 @@ def test_a_signal_commits_what_was_written_and_ends_it(streamlog, log_path, comm
     assert committed() == 2
 
 
-def test_a_reader_that_stalls_and_goes_away_gets_everything_in_the_next_run(streamlog, log_path, committed):
+def test_after_a_stalled_reader_disconnects_the_next_run_gets_everything(streamlog, log_path, committed):
     line_bytes = 8
     streamlog("produce", "t", stdin=b"".join(b"%07d\n" % value for value in range(50_000)))
     process = follow(log_path, subprocess.PIPE)

@@ -48,7 +48,7 @@ def shown(capsys, cluster, group, *lags):
     return [line.split() for line in captured.out.splitlines() if line], captured.err
 
 
-def test_every_partition_is_shown_with_the_member_that_has_it(capsys, cluster):
+def test_every_partition_is_shown_with_its_member(capsys, cluster):
     [headline, *_, first, second], said = shown(capsys, cluster, a_group(READER), a_lag(T0), a_lag(T1, offset=5))
     assert " ".join(headline) == "group g: Stable, 1 member, assignor range"
     assert first == ["t-0", "2", "5", "3", "90", "1.5", "s", "reader-1", "/10.0.0.1", "app"]
@@ -56,19 +56,19 @@ def test_every_partition_is_shown_with_the_member_that_has_it(capsys, cluster):
     assert said == ""
 
 
-def test_a_partition_with_nothing_committed_and_a_member_without_partitions_are_shown_and_explained(capsys, cluster):
+def test_partitions_without_offsets_and_members_without_partitions_are_shown_and_explained(capsys, cluster):
     [_, *_, uncommitted, idle], said = shown(capsys, cluster, a_group(READER, IDLE), a_lag(T0))
     assert uncommitted == ["t-1", "-", "0", "-", "-", "-", "reader-1", "/10.0.0.1", "app"]
     assert idle == ["-", "-", "-", "-", "-", "-", "idle-1", "/10.0.0.2", "spare"]
     assert said == "current offset -: the group has committed no offset for this partition\n"
 
 
-def test_a_partition_that_no_member_has_is_shown_without_one(capsys, cluster):
+def test_an_unassigned_partition_is_shown_without_a_member(capsys, cluster):
     [*_, last], _ = shown(capsys, cluster, a_group(READER), a_lag(T0), a_lag(T1), a_lag(T2))
     assert last == ["t-2", "2", "5", "3", "90", "1.5", "s", "-", "-", "-"]
 
 
-def test_members_that_have_the_same_partition_have_a_row_each(capsys, cluster):
+def test_members_with_the_same_partition_get_one_row_each(capsys, cluster):
     # The last one won, and the others were in no row.
     other = GroupMember(member_id="other-1", client_id="app", host="/10.0.0.3", partitions=(T0,))
     group = a_group(READER, other)
@@ -84,7 +84,7 @@ def test_members_that_have_the_same_partition_have_a_row_each(capsys, cluster):
 
 
 @pytest.mark.parametrize("topic", ["a/b", "", "x" * 300, "two\nlines"])
-def test_an_assignment_that_no_broker_knows_the_name_of_is_a_dash_and_explained(capsys, cluster, monkeypatch, topic):
+def test_an_assignment_of_an_unknown_topic_is_a_dash_with_an_explanation(capsys, cluster, monkeypatch, topic):
     # A group's leader may write what it likes: the whole command failed.
     foreign = TopicPartition(topic, 0)
     ask = cluster.bounds
@@ -109,7 +109,7 @@ def test_an_assignment_that_no_broker_knows_the_name_of_is_a_dash_and_explained(
     assert sorted(error is None for error in errors) == [False, True]
 
 
-def test_a_lag_that_could_not_be_told_is_a_dash_and_explained(capsys, cluster):
+def test_an_unknown_lag_is_a_dash_with_an_explanation(capsys, cluster):
     unread = replace(a_lag(T0), behind_bytes=None, behind_ms=None, error="you may not read")
     not_found = replace(a_lag(T1), behind_ms=None)
     [*_, first, second], said = shown(capsys, cluster, a_group(READER), unread, not_found)
@@ -120,7 +120,7 @@ def test_a_lag_that_could_not_be_told_is_a_dash_and_explained(capsys, cluster):
     )
 
 
-def test_what_clients_call_themselves_does_nothing_to_a_terminal_and_breaks_no_row(capsys, cluster):
+def test_client_ids_are_escaped_on_a_terminal(capsys, cluster):
     # It reached the terminal raw.
     rude = GroupMember(member_id="m\x1b[2J", client_id="two\nlines", host="\r\t\x9b1m", partitions=(T0,))
     group = replace(a_group(rude), assignor="\x1b]0;title\a")
@@ -131,7 +131,7 @@ def test_what_clients_call_themselves_does_nothing_to_a_terminal_and_breaks_no_r
         assert shown_text in out
 
 
-def test_columns_that_nobody_can_fill_are_left_out(capsys, cluster):
+def test_columns_without_values_are_omitted(capsys, cluster):
     [_, _, heading, *_], _ = shown(capsys, cluster, a_group(state=GroupState.EMPTY), a_lag(T0))
     assert heading == ["partition", "offset", "offset", "lag", "bytes", "time"]
     at_a_directory = a_lag(T0, commit_time_ms=1_700_000_000_000)
@@ -139,7 +139,7 @@ def test_columns_that_nobody_can_fill_are_left_out(capsys, cluster):
     assert (heading[-1], row[-1]) == ("committed", "2023-11-14T22:13:20.000Z")
 
 
-def test_a_partition_that_is_gone_is_shown_and_explained(capsys, cluster):
+def test_a_deleted_partition_is_shown_with_an_explanation(capsys, cluster):
     member = GroupMember(member_id="m", client_id="c", host="h", partitions=(GONE,))
     lag = PartitionLag(partition=T0, committed=GroupOffset(offset=2))
     [*_, first, second], said = shown(capsys, cluster, a_group(member), lag)
@@ -148,7 +148,7 @@ def test_a_partition_that_is_gone_is_shown_and_explained(capsys, cluster):
     assert "log end offset -: this partition no longer exists\n" in said
 
 
-def test_lost_offsets_are_warned_of(capsys, cluster):
+def test_lost_offsets_give_a_warning(capsys, cluster):
     _, said = shown(capsys, cluster, a_group(READER), a_lag(T0, lost_offsets=2), a_lag(T1))
     assert said == "warning: 2 offsets of t-0 were removed before the group read them\n"
 
@@ -156,12 +156,12 @@ def test_lost_offsets_are_warned_of(capsys, cluster):
 @pytest.mark.parametrize(
     ("state", "words"), [(GroupState.EMPTY, "group g: Empty, no members"), (GroupState.UNKNOWN, "group g: Unknown")]
 )
-def test_of_a_group_whose_members_nobody_knows_none_are_denied(capsys, cluster, state, words):
+def test_a_group_with_unknown_members_is_not_shown_as_empty(capsys, cluster, state, words):
     [headline, *_], _ = shown(capsys, cluster, a_group(state=state))
     assert " ".join(headline) == words
 
 
-def test_json_names_members_and_the_one_that_has_each_partition(cluster):
+def test_json_has_members_and_the_owner_of_each_partition(cluster):
     group = a_group(READER, IDLE)
     told = group_json(group, rows_of_group(cluster, group, [a_lag(T0)]))
     assert (told["group"], told["state"], told["assignor"]) == ("g", "Stable", "range")

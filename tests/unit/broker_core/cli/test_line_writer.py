@@ -74,7 +74,7 @@ def steady(count, every_s):
     return [(number * every_s, b"%d\n" % number) for number in range(count)]
 
 
-def test_values_of_a_steady_input_wait_no_longer_than_the_linger(cluster, monkeypatch):
+def test_values_of_a_steady_input_wait_at_most_the_linger(cluster, monkeypatch):
     # An input that never paused for 0.1 s was not written until a batch was full.
     seen, writer = write(cluster, monkeypatch, steady(500, every_s=0.02))
     assert seen[-1][0] > 9
@@ -84,12 +84,12 @@ def test_values_of_a_steady_input_wait_no_longer_than_the_linger(cluster, monkey
     assert writer.written_count == 500
 
 
-def test_a_steady_input_is_gathered_for_the_linger_and_not_written_line_by_line(cluster, monkeypatch):
+def test_a_steady_input_is_batched_for_the_linger(cluster, monkeypatch):
     seen, _ = write(cluster, monkeypatch, steady(500, every_s=0.02))
     assert len({visible for _, visible in seen}) <= 12
 
 
-def test_a_pause_writes_before_the_linger(cluster, monkeypatch):
+def test_a_pause_in_the_input_writes_before_the_linger(cluster, monkeypatch):
     seen, _ = write(cluster, monkeypatch, [(0.0, b"a\n"), (0.15, b"b\n")], linger_s=60)
     assert seen[1] == (0.15, 1)
 
@@ -99,15 +99,13 @@ def test_without_linger_each_piece_is_written_before_the_next_is_read(cluster, m
     assert [visible for _, visible in seen] == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_signal_ends_the_reading_and_what_was_read_is_written(cluster, monkeypatch):
+def test_a_signal_ends_reading_and_read_values_are_written(cluster, monkeypatch):
     _, writer = write(cluster, monkeypatch, steady(500, every_s=0.02), linger_s=60, stop_at_s=2.0)
     assert 90 < writer.read_count < 110
     assert cluster.bounds(T0).log_end_offset == writer.written_count == writer.read_count
 
 
-def test_after_a_signal_a_line_without_its_end_is_left_out_and_at_the_end_of_the_input_it_is_a_value(
-    cluster, monkeypatch
-):
+def test_an_unterminated_line_is_dropped_after_a_signal_and_written_at_the_end_of_input(cluster, monkeypatch):
     pieces = [(0.0, b"one\ntw"), (0.01, b"o\nthr")]
     _, writer = write(cluster, monkeypatch, [*pieces, (5.0, b"ee\n")], stop_at_s=0.01)
     assert (writer.written_count, writer.unfinished_bytes) == (2, 3)

@@ -18,7 +18,7 @@ def test_segments_are_listed_with_their_offsets(streamlog):
     assert "t-0" in streamlog("log", "segments").out.decode()
 
 
-def test_dump_shows_a_line_a_batch_and_the_records_if_asked(streamlog):
+def test_dump_shows_a_line_per_batch_and_the_records_on_request(streamlog):
     streamlog("produce", "t", "--compression", "zstd", stdin=b"a\nb\n")
     streamlog("produce", "t", stdin=b"c\n")
     first, second = streamlog("log", "dump", "t").lines
@@ -30,14 +30,14 @@ def test_dump_shows_a_line_a_batch_and_the_records_if_asked(streamlog):
     assert with_records[2].endswith(b"value=b")
 
 
-def test_dump_as_json_may_begin_at_an_offset(streamlog):
+def test_dump_as_json_can_begin_at_an_offset(streamlog):
     for value in (b"a\n", b"b\n", b"c\n"):
         streamlog("produce", "t", stdin=value)
     dumped = [json.loads(line) for line in streamlog("log", "dump", "t", "--from", 1, "--json").lines]
     assert [batch["base_offset"] for batch in dumped] == [1, 2]
 
 
-def test_verify_of_a_sound_log_finds_nothing(streamlog):
+def test_verify_of_an_intact_log_finds_nothing(streamlog):
     streamlog("produce", "t", stdin=b"".join(b"value %d\n" % n for n in range(10_000)))
     sound = streamlog("log", "verify", "--json")
     assert sound.status == 0
@@ -45,7 +45,7 @@ def test_verify_of_a_sound_log_finds_nothing(streamlog):
     assert sound.json["partitions"] >= 1
 
 
-def test_verify_finds_a_flipped_byte_and_ends_with_3(streamlog, log_path):
+def test_verify_finds_a_flipped_byte_and_exits_with_3(streamlog, log_path):
     streamlog("produce", "t", stdin=b"a\nb\nc\n")
     streamlog("produce", "t", stdin=b"d\n")
     corrupt(log_path / "t-0" / "00000000000000000000.log", 70)
@@ -62,7 +62,7 @@ def test_verify_finds_a_flipped_byte_and_ends_with_3(streamlog, log_path):
     assert told.err == "1 partition verified, 1 damaged place, 0 other findings\n"
 
 
-def test_verify_tells_a_missing_index_apart_from_damage_and_names_no_place_twice(streamlog, log_path):
+def test_verify_distinguishes_a_missing_index_from_damage_and_reports_no_position_twice(streamlog, log_path):
     streamlog("produce", "t", stdin=b"a\n")
     streamlog("produce", "t", stdin=b"b\n")
     streamlog("produce", "u", stdin=b"a\n")
@@ -80,7 +80,7 @@ def test_verify_tells_a_missing_index_apart_from_damage_and_names_no_place_twice
     assert told.err == "2 partitions verified, 1 damaged place, 1 other finding\n"
 
 
-def test_a_damaged_batch_ends_consume_with_error_that_names_the_place(streamlog, log_path):
+def test_a_damaged_batch_ends_consume_with_its_position(streamlog, log_path):
     streamlog("produce", "t", stdin=b"a\nb\nc\n")
     corrupt(log_path / "t-0" / "00000000000000000000.log", 70)
     refused = streamlog("consume", "t")
@@ -89,7 +89,7 @@ def test_a_damaged_batch_ends_consume_with_error_that_names_the_place(streamlog,
     assert refused.err.count("\n") == 1
 
 
-def test_dump_marks_damaged_batches_goes_on_behind_them_and_ends_with_3(streamlog, log_path):
+def test_dump_marks_damaged_batches_continues_after_them_and_exits_with_3(streamlog, log_path):
     streamlog("produce", "t", stdin=b"a\nb\nc\n")
     streamlog("produce", "t", stdin=b"d\n")
     corrupt(log_path / "t-0" / "00000000000000000000.log", 70)
@@ -101,7 +101,7 @@ def test_dump_marks_damaged_batches_goes_on_behind_them_and_ends_with_3(streamlo
     assert record.endswith(b"value=d")
 
 
-def test_maintain_drops_what_retention_no_longer_keeps(streamlog):
+def test_maintain_applies_retention(streamlog):
     streamlog("topic", "create", "t", "--config", "retention.ms=1", "--config", "internal.segment.bytes=100")
     for value in (b"a\n", b"b\n", b"c\n"):
         streamlog("produce", "t", stdin=value)
@@ -109,7 +109,7 @@ def test_maintain_drops_what_retention_no_longer_keeps(streamlog):
     assert streamlog("topic", "describe", "t", "--json").json["partitions"][0]["log_start_offset"] >= 2
 
 
-def test_every_json_names_a_partition_by_topic_and_number(streamlog, log_path):
+def test_every_json_identifies_a_partition_by_topic_and_number(streamlog, log_path):
     # It was t-0 in some and 0 in others.
     streamlog("produce", "t", stdin=b"a\n")
     (log_path / "t-0" / "00000000000000000000.index").unlink()
@@ -126,7 +126,7 @@ def test_every_json_names_a_partition_by_topic_and_number(streamlog, log_path):
     assert [(one["topic"], one["partition"]) for one in found] == [("t", 0)] * len(found)
 
 
-def test_a_topic_that_is_not_there_is_an_error(streamlog):
+def test_a_missing_topic_is_an_error(streamlog):
     streamlog("topic", "create", "t")
     for command in ("segments", "dump", "verify", "maintain"):
         assert streamlog("log", command, "nothing").status == 1

@@ -10,7 +10,7 @@ import time
 STREAMLOG = [sys.executable, "-m", "broker_core.cli.main"]
 
 
-def test_a_reader_that_goes_away_ends_it_quietly(streamlog, log_path):
+def test_a_closed_output_ends_the_command_quietly(streamlog, log_path):
     streamlog("produce", "t", stdin=b"x" * 99 + b"\n" + (b"y" * 99 + b"\n") * 20_000)
     read_end, write_end = os.pipe()
     process = subprocess.Popen(
@@ -25,7 +25,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(streamlog, log_path):
     assert process.returncode == -13  # SIGPIPE, which a shell shows as 141
 
 
-def test_help_answers_at_once():
+def test_help_starts_fast():
     begin = time.monotonic()
     subprocess.run([*STREAMLOG, "--help"], check=True, capture_output=True)
     assert time.monotonic() - begin < 20  # a bound for a crowded machine; it takes half a second
@@ -45,7 +45,7 @@ def test_ctrl_c_is_quiet_at_any_moment(log_path):
             assert (complaint, process.returncode) == (b"", 130)
 
 
-def test_brokers_that_are_not_there_are_told_of_on_stderr_while_it_waits_for_them(tmp_path):
+def test_unreachable_brokers_are_reported_on_stderr_while_waiting(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     config = tmp_path / "client.properties"

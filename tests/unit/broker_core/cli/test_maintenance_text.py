@@ -22,7 +22,7 @@ def upkept(streamlog):
     return streamlog
 
 
-def test_what_retention_and_compaction_removed_is_counted_apart_for_every_partition(upkept):
+def test_retention_and_compaction_counts_are_shown_separately_per_partition(upkept):
     # Retention removed 100 records, and it said: removed records 0.
     orders, quiet, users = upkept("log", "maintain", "--json").json
     assert (orders["topic"], orders["deleted_segments"], orders["deleted_offsets"]) == ("orders.events", 3, 18)
@@ -32,7 +32,7 @@ def test_what_retention_and_compaction_removed_is_counted_apart_for_every_partit
     assert {value for name, value in quiet.items() if name not in ("topic", "partition", "error")} == {0}
 
 
-def test_only_partitions_are_shown_in_which_something_happened(upkept):
+def test_only_changed_partitions_are_shown(upkept):
     done = upkept("log", "maintain")
     assert done.status == 0
     rows = [line.split() for line in done.out.decode().splitlines() if re.search(r"-\d", line)]
@@ -40,13 +40,13 @@ def test_only_partitions_are_shown_in_which_something_happened(upkept):
     assert done.err == "3 partitions maintained, 2 changed\n"
 
 
-def test_nothing_to_do_is_one_sentence(upkept):
+def test_without_changes_one_sentence_is_shown(upkept):
     upkept("log", "maintain")
     again = upkept("log", "maintain", "quiet")
     assert (again.status, again.out, again.err) == (0, b"", "1 partition maintained, nothing to do\n")
 
 
-def test_error_is_told_by_partition_and_ends_with_1(upkept, log_path):
+def test_a_partition_error_is_shown_and_the_exit_code_is_1(upkept, log_path):
     (log_path / "quiet-0" / ".lock").unlink()
     (log_path / "quiet-0" / ".lock").mkdir()
     done = upkept("log", "maintain")
@@ -57,7 +57,7 @@ def test_error_is_told_by_partition_and_ends_with_1(upkept, log_path):
     assert summary == "3 partitions maintained, 2 changed, 1 failed"
 
 
-def test_the_table_keeps_names_whole_on_a_terminal_of_80_columns(upkept, monkeypatch):
+def test_the_table_shows_full_names_on_80_columns(upkept, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")

@@ -16,7 +16,7 @@ def data_objects(tmp_path):
     return lambda: sorted((tmp_path / "log" / "data").iterdir())
 
 
-def test_values_go_in_and_out_and_a_group_reads_on_where_it_stands(streamlog):
+def test_values_are_produced_and_consumed_and_a_group_resumes(streamlog):
     assert streamlog("topic", "create", "t", "--partitions", 2).status == 0
     streamlog("produce", "t", "--partition", 1, stdin=b"a\nb\n")
     assert streamlog("consume", "t", "--group", "g").lines == [b"a", b"b"]
@@ -36,7 +36,7 @@ def test_segments_are_ranges_of_objects(streamlog, log_path):
     assert re.fullmatch(re.escape(log_path) + r"/data/[0-9a-f-]+@0", first["file"])
 
 
-def test_dump_shows_batches_with_their_offsets_in_the_log(streamlog):
+def test_dump_shows_batches_with_their_log_offsets(streamlog):
     streamlog("produce", "t", stdin=b"a\nb\n")
     streamlog("produce", "t", "--compression", "gzip", stdin=b"c\n")
     lines = streamlog("log", "dump", "t", "--records").lines
@@ -48,7 +48,7 @@ def test_dump_shows_batches_with_their_offsets_in_the_log(streamlog):
     ]
 
 
-def test_a_sound_log_is_verified_and_nothing_is_found(streamlog):
+def test_verifying_an_intact_log_finds_nothing(streamlog):
     streamlog("produce", "t", stdin=b"a\n")
     done = streamlog("log", "verify")
     assert (done.status, done.out) == (0, b"")
@@ -56,7 +56,7 @@ def test_a_sound_log_is_verified_and_nothing_is_found(streamlog):
 
 
 @pytest.mark.parametrize("position", [3, 12, 21, 65])
-def test_a_flipped_bit_is_named_with_object_and_position_and_the_other_ranges_are_read(
+def test_a_flipped_bit_is_reported_with_object_and_position_and_other_ranges_are_verified(
     streamlog, data_objects, position
 ):
     streamlog("produce", "t", stdin=b"a\n")
@@ -75,7 +75,7 @@ def test_a_flipped_bit_is_named_with_object_and_position_and_the_other_ranges_ar
     assert f"data/{damaged.name}:0 offset 0: " in dumped.err
 
 
-def test_a_missing_object_is_damage_too(streamlog, data_objects):
+def test_a_missing_object_is_damage(streamlog, data_objects):
     streamlog("produce", "t", stdin=b"a\n")
     (missing,) = data_objects()
     missing.unlink()
@@ -83,7 +83,7 @@ def test_a_missing_object_is_damage_too(streamlog, data_objects):
     assert (finding["is_damage"], finding["file"], finding["offset"]) == (True, f"data/{missing.name}", 0)
 
 
-def test_maintain_deletes_what_retention_allows_and_writes_a_checkpoint(streamlog):
+def test_maintain_applies_retention_and_writes_a_checkpoint(streamlog):
     streamlog("topic", "create", "t", "--config", "retention.bytes=0", "--config", "segment.bytes=1048576")
     streamlog("produce", "t", stdin=b"a\n")
     did = streamlog("log", "maintain", "t", "--json").json
@@ -93,7 +93,7 @@ def test_maintain_deletes_what_retention_allows_and_writes_a_checkpoint(streamlo
     assert "nothing to do" in streamlog("log", "maintain").err
 
 
-def test_transactions_are_refused_by_name(streamlog):
+def test_transactions_are_refused_on_object_storage(streamlog):
     streamlog("topic", "create", "t")
     assert streamlog("transactions", "list").status == 0
     refused = streamlog("transactions", "abort", "id")
@@ -101,13 +101,13 @@ def test_transactions_are_refused_by_name(streamlog):
     assert "transactional id" in refused.err
 
 
-def test_a_place_without_a_log_is_named(streamlog, log_path):
+def test_a_url_without_a_log_is_named(streamlog, log_path):
     refused = streamlog("consume", "t")
     assert refused.status == 1
     assert f"There is no log at {log_path}" in refused.err
 
 
-def test_settings_of_the_store_come_from_a_file_and_a_wrong_one_is_named(streamlog, tmp_path):
+def test_store_settings_come_from_a_file_and_an_invalid_one_is_named(streamlog, tmp_path):
     settings = tmp_path / "store.properties"
     settings.write_text("object.timeout.ms=5000\nacks=all\n")
     created = streamlog("topic", "create", "t", "--command-config", settings)
@@ -119,7 +119,7 @@ def test_settings_of_the_store_come_from_a_file_and_a_wrong_one_is_named(streaml
     assert "Did you mean object.timeout.ms?" in refused.err
 
 
-def test_settings_of_a_store_are_refused_for_a_directory(streamlog, tmp_path):
+def test_store_settings_are_refused_for_a_directory(streamlog, tmp_path):
     settings = tmp_path / "store.properties"
     settings.write_text("")
     for command in (

@@ -6,7 +6,7 @@ from broker_core.cli.printable import printable
 
 
 @pytest.mark.parametrize("text", ["", "plain", "größer 値 🙂", "[red]", "back\\slash"])
-def test_what_can_be_seen_stays_as_it_is(text):
+def test_printable_text_is_unchanged(text):
     assert printable(text) == text
 
 
@@ -19,5 +19,5 @@ def test_what_can_be_seen_stays_as_it_is(text):
         ("half \udcff", r"half \udcff"),
     ],
 )
-def test_what_moves_a_terminal_or_breaks_a_line_is_an_escape(text, shown):
+def test_control_characters_and_line_breaks_are_escaped(text, shown):
     assert printable(text) == shown

@@ -20,7 +20,7 @@ def records_of(streamlog, topic, *options):
     return [json.loads(line) for line in streamlog("consume", topic, "--format", "json", *options).lines]
 
 
-def test_every_line_is_a_value_in_its_order(streamlog):
+def test_every_line_is_written_as_a_value_in_order(streamlog):
     assert streamlog("produce", "t", stdin=b"one\n\nthree\n\xff\xfe").status == 0
     assert streamlog("consume", "t").lines == [b"one", b"", b"three", b"\xff\xfe"]
 
@@ -39,7 +39,7 @@ def test_a_missing_file_is_an_error_in_one_sentence(streamlog):
     assert refused.err == "streamlog: /no/such/file: No such file or directory\n"
 
 
-def test_keys_are_cut_off_and_go_to_the_partition_that_kafka_would_choose(streamlog):
+def test_keys_are_split_off_and_partitioned_like_kafka(streamlog):
     streamlog("topic", "create", "t", "--partitions", 4)
     streamlog("produce", "t", "--key-separator", ":", stdin=b"21:a\nfoobar:b\na-little-bit-long-string:c\n21:d:e\n")
     found = {(r["key"], r["value"], r["partition"]) for r in records_of(streamlog, "t")}
@@ -49,7 +49,7 @@ def test_keys_are_cut_off_and_go_to_the_partition_that_kafka_would_choose(stream
     assert {v for k, v, _ in found if k == "21"} == {"a", "d:e"}
 
 
-def test_a_line_without_separator_is_bad_data_and_named_by_line_and_source(streamlog, tmp_path):
+def test_a_line_without_a_separator_is_refused_with_line_and_source(streamlog, tmp_path):
     # It was called wrong usage.
     refused = streamlog("produce", "t", "--key-separator", "\\t", stdin=b"k\tv\nnothing\n")
     assert refused.status == 1
@@ -59,19 +59,19 @@ def test_a_line_without_separator_is_bad_data_and_named_by_line_and_source(strea
     assert refused.err == f"streamlog: line 1 of {tmp_path}/lines has no key separator ':'\n"
 
 
-def test_an_empty_separator_is_usage_and_the_way_to_the_help_is_told(streamlog):
+def test_an_empty_separator_is_a_usage_error_that_points_to_the_help(streamlog):
     refused = streamlog("produce", "t", "--key-separator", "", stdin=b"a\n")
     assert refused.status == 2
     assert refused.err.endswith("Try 'streamlog produce --help'.\n")
 
 
-def test_headers_stand_in_every_record(streamlog):
+def test_headers_are_added_to_every_record(streamlog):
     streamlog("produce", "t", "--header", "source=test", "--header", "empty=", stdin=b"a\nb\n")
     headers = [{"key": "source", "value": "test"}, {"key": "empty", "value": ""}]
     assert [record["headers"] for record in records_of(streamlog, "t")] == [headers, headers]
 
 
-def test_a_partition_may_be_chosen_and_one_that_is_not_there_is_refused(streamlog):
+def test_a_partition_can_be_chosen_and_a_missing_one_is_refused(streamlog):
     streamlog("topic", "create", "t", "--partitions", 3)
     assert streamlog("produce", "t", "--partition", 2, stdin=b"a\n").status == 0
     assert [(r["partition"], r["value"]) for r in records_of(streamlog, "t")] == [(2, "a")]
@@ -81,7 +81,7 @@ def test_a_partition_may_be_chosen_and_one_that_is_not_there_is_refused(streamlo
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_batches_are_compressed_as_asked(streamlog, codec):
+def test_batches_use_the_requested_compression(streamlog, codec):
     values = [b"value %d" % number for number in range(1000)]
     assert streamlog("produce", "t", "--compression", codec, stdin=b"\n".join(values)).status == 0
     assert streamlog("consume", "t").lines == values
@@ -89,7 +89,7 @@ def test_batches_are_compressed_as_asked(streamlog, codec):
     assert {batch["compression"] for batch in dumped} == {codec}
 
 
-def test_a_missing_topic_is_refused_when_nothing_is_to_be_made(streamlog, log_path):
+def test_a_missing_topic_is_refused_without_creation(streamlog, log_path):
     streamlog("topic", "create", "other")
     for sent in (b"a\n", b""):  # it was taken when nothing was sent
         refused = streamlog("produce", "t", "--no-create", stdin=sent)
@@ -106,7 +106,7 @@ def test_a_record_above_the_topics_limit_is_refused_with_size_limit_and_setting(
     assert streamlog("consume", "t").out == b""
 
 
-def test_a_silent_pipe_does_not_hold_values_back(streamlog, log_path):
+def test_an_idle_pipe_does_not_delay_values(streamlog, log_path):
     streamlog("topic", "create", "t")
     producing = [sys.executable, "-m", "broker_core.cli.main", "produce", "t", "--path", str(log_path)]
     following = [sys.executable, "-m", "broker_core.cli.main", "consume", "t", "--follow", "--path", str(log_path)]
@@ -127,14 +127,14 @@ def test_a_silent_pipe_does_not_hold_values_back(streamlog, log_path):
         follower.stdout.close()
 
 
-def test_a_header_that_is_given_twice_stands_twice_in_its_order(streamlog):
+def test_a_header_given_twice_is_written_twice_in_order(streamlog):
     # The first one was lost: header keys of a record may repeat.
     streamlog("produce", "t", "--header", "a=1", "--header", "b=", "--header", "a=2", stdin=b"x\n")
     (record,) = records_of(streamlog, "t")
     assert [(h["key"], h["value"]) for h in record["headers"]] == [("a", "1"), ("b", ""), ("a", "2")]
 
 
-def test_a_partition_that_no_topic_can_have_is_usage(streamlog):
+def test_an_impossible_partition_is_a_usage_error(streamlog):
     # It was an OverflowError with a traceback.
     refused = streamlog("produce", "t", "--partition", 99_999_999_999, stdin=b"x\n")
     assert refused.status == 2
@@ -186,7 +186,7 @@ def wait_until_visible(log_path, count):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_steady_input_becomes_visible_and_a_signal_loses_nothing_that_was_read(streamlog, log_path, number):
+def test_a_steady_input_becomes_visible_and_a_signal_loses_no_read_value(streamlog, log_path, number):
     # Of 621 values in 12 s none was visible, and Ctrl-C lost them all without a word.
     streamlog("topic", "create", "t")
     with fed_steadily(log_path, "--json") as (process, sent, stop_feeding):

@@ -24,24 +24,24 @@ def a_batch(values, *, keys=None, headers=None):
     )
 
 
-def test_text_is_the_very_bytes_a_line_each_and_null_is_the_word():
+def test_text_output_is_the_raw_bytes_per_line_and_null_as_a_word():
     batch = a_batch([b"a", b"\xff\x00", b"", None, "\u00e4".encode()])
     assert bytes(raw_values(WHERE, batch)) == b"a\n\xff\x00\n\nnull\n\xc3\xa4\n"
 
 
-def test_text_of_a_slice_is_that_of_its_rows():
+def test_text_of_a_slice_has_only_its_rows():
     assert bytes(raw_values(WHERE, a_batch([b"a", b"b", b"c", b"d"]).slice(1, 2))) == b"b\nc\n"
 
 
-def test_text_of_no_rows_is_nothing():
+def test_text_of_no_rows_is_empty():
     assert bytes(raw_values(WHERE, a_batch([]))) == b""
 
 
-def test_a_terminal_gets_escapes_instead_of_control_characters_and_odd_bytes():
+def test_control_characters_and_invalid_bytes_are_escaped_on_a_terminal():
     assert escaped_values(WHERE, a_batch([b"\x1b[2Jx", b"\xff", "\u00e4".encode()])) == "\\x1b[2Jx\n\\xff\nä\n".encode()
 
 
-def test_json_is_exact_and_what_is_not_utf8_is_base64():
+def test_json_is_exact_with_base64_for_invalid_utf8():
     batch = a_batch(
         [b"v", b"\xff", None],
         keys=[None, b"", b"k"],

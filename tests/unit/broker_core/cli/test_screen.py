@@ -20,12 +20,12 @@ def test_a_timestamp_is_utc_with_milliseconds():
     assert format_timestamp(1_700_000_000_007) == "2023-11-14T22:13:20.007Z"
 
 
-def test_a_missing_timestamp_is_a_dash_and_one_beyond_the_calendar_a_number():
+def test_a_missing_timestamp_is_a_dash_and_one_outside_the_calendar_a_number():
     assert format_timestamp(-1) == "-"
     assert format_timestamp(2**62) == str(2**62)
 
 
-def test_a_table_in_a_pipe_is_never_cut(capsys):
+def test_a_table_in_a_pipe_is_never_truncated(capsys):
     long_name = "x" * 300
     show_table([Column(heading="name"), Column(heading="count", is_number=True)], [(long_name, 1234567)])
     shown = capsys.readouterr().out
@@ -54,7 +54,7 @@ def test_on_a_terminal_the_long_column_is_folded(capsys, monkeypatch):
     assert any("1,234,567" in line for line in lines)
 
 
-def test_no_digit_is_ever_lost_on_a_narrow_terminal(capsys, monkeypatch):
+def test_no_digit_is_lost_on_a_narrow_terminal(capsys, monkeypatch):
     a_terminal(monkeypatch, 12)
     show_table([Column(heading="first", is_number=True), Column(heading="second")], [(1234567, "x" * 30), (2, "y")])
     shown = plain(capsys.readouterr().out)
@@ -62,7 +62,7 @@ def test_no_digit_is_ever_lost_on_a_narrow_terminal(capsys, monkeypatch):
     assert "x" * 30 in shown.replace("\n", "")
 
 
-def test_a_name_and_a_heading_are_whole_in_a_table_that_just_fits_and_in_a_block_where_it_does_not(capsys, monkeypatch):
+def test_names_and_headings_are_whole_in_a_table_and_in_the_block_layout(capsys, monkeypatch):
     # They were cut to `orders.e` and `partitio`: with headings of two words the table was thought to fit.
     columns = [Column(heading="partition"), Column(heading="segments\ndeleted", is_number=True)]
     for width in range(10, 60):
@@ -78,7 +78,7 @@ def test_a_name_and_a_heading_are_whole_in_a_table_that_just_fits_and_in_a_block
             assert "partition  orders.events-0" in "".join(lines)
 
 
-def test_a_count_has_its_plural():
+def test_counts_are_pluralized():
     assert [counted(number, "place") for number in (0, 1, 2, 1000)] == [
         "0 places",
         "1 place",
@@ -87,12 +87,12 @@ def test_a_count_has_its_plural():
     ]
 
 
-def test_cells_are_shown_as_they_are(capsys):
+def test_cells_are_shown_unchanged(capsys):
     show_table([Column(heading="name")], [("[red]not markup[/]",)])
     assert "[red]not markup[/]" in capsys.readouterr().out
 
 
-def test_what_a_terminal_would_obey_is_escaped_in_cells_and_notes(capsys):
+def test_control_sequences_are_escaped_in_cells_and_notes(capsys):
     show_table([Column(heading="name")], [("a\nb\x1b[1m\x9b\u202e",)])
     assert capsys.readouterr().out.splitlines()[-1].strip() == r"a\nb\x1b[1m\x9b\u202e"
     note("of a\r\nb\x1b[1m")
@@ -113,7 +113,7 @@ def test_what_a_terminal_would_obey_is_escaped_in_cells_and_notes(capsys):
         (1_700_000_000_000, "19,675 d 22 h"),
     ],
 )
-def test_a_duration_is_said_in_its_two_largest_units(duration_ms, text):
+def test_a_duration_is_shown_in_its_two_largest_units(duration_ms, text):
     assert format_duration(duration_ms) == text
 
 

@@ -20,11 +20,11 @@ from broker_core.model.identifiers import OffsetSpec
         ("1960-01-01T00:00:00Z", StartTime(timestamp_ms=0)),
     ],
 )
-def test_a_place_is_a_word_an_offset_or_a_time(text, meaning):
+def test_a_start_position_is_a_word_an_offset_or_a_time(text, meaning):
     assert parse_start(text) == meaning
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "-5", "12x", "2024-13-01"])
-def test_anything_else_is_refused_with_the_forms_that_are_known(text):
+def test_anything_else_is_refused_with_the_valid_forms(text):
     with pytest.raises(UsageError, match="earliest, latest, an offset, or a time"):
         parse_start(text)

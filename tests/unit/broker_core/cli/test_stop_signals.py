@@ -20,7 +20,7 @@ def is_readable(descriptor):
 
 
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_the_first_signal_is_noted_and_the_exit_code_is_that_of_a_shell(number, exit_code):
+def test_the_first_signal_sets_the_shells_exit_code(number, exit_code):
     with StopSignals() as stop:
         assert (stop.received, stop.exit_code, is_readable(stop.descriptor)) == (None, 0, False)
         os.kill(os.getpid(), number)
@@ -28,7 +28,7 @@ def test_the_first_signal_is_noted_and_the_exit_code_is_that_of_a_shell(number, 
         assert stop.name == number.name
 
 
-def test_the_same_signal_sent_twice_at_once_counts_once_and_a_later_one_interrupts(clock):
+def test_a_signal_sent_twice_at_once_counts_once_and_a_later_one_interrupts(clock):
     # `timeout` sends SIGTERM to the process and to its group: the second one ended what the first one had begun.
     with StopSignals() as stop:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -39,7 +39,7 @@ def test_the_same_signal_sent_twice_at_once_counts_once_and_a_later_one_interrup
         assert stop.received == signal.SIGTERM
 
 
-def test_what_the_parent_ignores_stays_ignored_and_handlers_are_put_back():
+def test_signals_ignored_by_the_parent_stay_ignored_and_handlers_are_restored():
     before = signal.getsignal(signal.SIGINT)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:

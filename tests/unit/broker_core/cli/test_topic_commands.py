@@ -5,7 +5,7 @@ import shutil
 from golden_data import unpack
 
 
-def test_a_topic_is_made_listed_described_altered_and_deleted(streamlog):
+def test_a_topic_is_created_listed_described_altered_and_deleted(streamlog):
     assert streamlog("topic", "create", "t", "--partitions", 3, "--config", "retention.ms=1000").status == 0
     listed = streamlog("topic", "list", "--json").json
     assert [(t["name"], t["partition_count"], t["configs"]) for t in listed] == [("t", 3, {"retention.ms": "1000"})]
@@ -19,7 +19,7 @@ def test_a_topic_is_made_listed_described_altered_and_deleted(streamlog):
     assert streamlog("topic", "list", "--json").json == []
 
 
-def test_tables_hold_the_same_for_people(streamlog):
+def test_tables_show_the_same_values(streamlog):
     streamlog("topic", "create", "orders", "--partitions", 2, "--config", "retention.ms=1000")
     streamlog("produce", "orders", "--partition", 1, stdin=b"a\nb\n")
     listed = streamlog("topic", "list").out.decode()
@@ -40,14 +40,14 @@ def test_without_a_name_all_topics_are_described(streamlog):
     assert "users" in shown
 
 
-def test_a_log_without_topics_is_described_in_a_sentence(streamlog):
+def test_describing_a_log_without_topics_prints_one_sentence(streamlog):
     streamlog("topic", "create", "t")
     streamlog("topic", "delete", "t", "--yes")
     described = streamlog("topic", "describe")
     assert (described.status, described.out, described.err) == (0, b"", "there are no topics\n")
 
 
-def test_more_partitions_for_a_topic_that_holds_records_are_warned_of(streamlog):
+def test_adding_partitions_to_a_topic_with_records_gives_a_warning(streamlog):
     streamlog("topic", "create", "t")
     assert "warning" not in streamlog("topic", "alter", "t", "--partitions", 2).err
     streamlog("produce", "t", stdin=b"a\n")
@@ -60,7 +60,7 @@ def test_more_partitions_for_a_topic_that_holds_records_are_warned_of(streamlog)
     assert "warning" not in streamlog("topic", "alter", "t", "--partitions", 2).err
 
 
-def test_a_topic_that_is_there_is_refused_unless_it_will_do(streamlog):
+def test_an_existing_topic_is_refused_without_if_not_exists(streamlog):
     streamlog("topic", "create", "t", "--partitions", 2)
     refused = streamlog("topic", "create", "t")
     assert refused.status == 1
@@ -68,27 +68,27 @@ def test_a_topic_that_is_there_is_refused_unless_it_will_do(streamlog):
     assert streamlog("topic", "create", "t", "--if-not-exists").status == 0
 
 
-def test_a_wrong_setting_or_name_is_refused_with_the_reason(streamlog):
+def test_an_invalid_setting_or_name_is_refused_with_the_reason(streamlog):
     assert "segment.bytes" in streamlog("topic", "create", "t", "--config", "segment.bytes=3").err
     assert "Did you mean retention.ms" in streamlog("topic", "create", "t", "--config", "retention.msx=3").err
     assert streamlog("topic", "create", "a/b").status == 1
     assert streamlog("topic", "list", "--json").status == 1  # nothing was made, not even the directory
 
 
-def test_a_setting_without_equal_sign_is_usage(streamlog):
+def test_a_setting_without_an_equals_sign_is_a_usage_error(streamlog):
     refused = streamlog("topic", "create", "t", "--config", "retention.ms")
     assert refused.status == 2
     assert "NAME=VALUE" in refused.err
 
 
-def test_an_alteration_of_nothing_and_a_contradiction_are_usage(streamlog):
+def test_an_empty_alteration_and_a_contradiction_are_usage_errors(streamlog):
     streamlog("topic", "create", "t")
     assert streamlog("topic", "alter", "t").status == 2
     both = streamlog("topic", "alter", "t", "--config", "retention.ms=1", "--delete-config", "retention.ms")
     assert both.status == 2
 
 
-def test_a_topic_that_is_not_there_is_an_error(streamlog):
+def test_a_missing_topic_is_an_error(streamlog):
     streamlog("topic", "create", "t")
     for command in ("describe", "delete", "alter --partitions 2"):
         refused = streamlog("topic", *command.split(), "nothing")
@@ -96,7 +96,7 @@ def test_a_topic_that_is_not_there_is_an_error(streamlog):
         assert "'nothing' does not exist" in refused.err
 
 
-def test_a_brokers_directory_that_has_some_partitions_of_a_topic_is_listed_and_described(streamlog, log_path):
+def test_a_directory_with_some_partitions_of_a_topic_is_listed_and_described(streamlog, log_path):
     # One folder that was not there, and no topic of the directory could be listed.
     shutil.move(unpack(log_path.parent) / "log", log_path)
     shutil.rmtree(log_path / "keyed-1")

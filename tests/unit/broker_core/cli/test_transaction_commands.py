@@ -34,14 +34,14 @@ def test_transactions_are_listed_by_prefix_and_by_state(log):
     assert all(word in shown for word in ("app-1", "Ongoing", "CompleteCommit"))
 
 
-def test_one_transaction_is_described_with_its_partitions(log):
+def test_a_transaction_is_described_with_its_partitions(log):
     described = log("transactions", "describe", "app-1", "--json").json
     assert described["partitions"] == [{"topic": "t", "partition": 0}]
     assert (described["state"], described["timeout_ms"]) == ("Ongoing", 60_000)
     assert "t-0" in log("transactions", "describe", "app-1").out.decode()
 
 
-def test_abort_ends_what_a_dead_writer_left_and_lets_others_go_on(log):
+def test_abort_ends_the_transaction_of_a_dead_writer_and_unblocks_readers(log):
     aborted = log("transactions", "abort", "app-1")
     assert (aborted.status, aborted.err) == (0, "app-1: aborted\n1 transaction aborted\n")
     assert states(log, "--open") == {"app-2": "Ongoing"}
@@ -49,7 +49,7 @@ def test_abort_ends_what_a_dead_writer_left_and_lets_others_go_on(log):
     assert (again.status, again.json) == (0, {"aborted": []})
 
 
-def test_abort_by_prefix_ends_all_that_are_open_and_nothing_else(log):
+def test_abort_by_prefix_ends_only_open_transactions(log):
     assert log("transactions", "abort", "--prefix", "app-", "--json").json == {"aborted": ["app-1", "app-2"]}
     assert states(log)["other-1"] == "CompleteCommit"
 
@@ -72,20 +72,20 @@ def test_an_unknown_id_is_refused_before_anything_is_aborted(log):
         (("list", "--state", "Ongoing", "--open"), "--open and --state exclude each other"),
     ],
 )
-def test_wrong_usage_says_what_is_wrong(log, arguments, complaint):
+def test_wrong_usage_is_explained(log, arguments, complaint):
     refused = log("transactions", *arguments)
     assert refused.status == 2
     assert complaint in " ".join(refused.err.split())
 
 
-def test_that_no_transaction_is_open_is_said(log):
+def test_a_message_says_that_no_transaction_is_open(log):
     log("transactions", "abort", "app-1", "app-2")
     listed = log("transactions", "list", "--open")
     assert (listed.status, listed.out, listed.err) == (0, b"", "no transaction is open\n")
     assert log("transactions", "list", "--open", "--prefix", "x").err == "no transaction was found\n"
 
 
-def test_a_log_without_transactions_is_listed_in_a_sentence(streamlog):
+def test_listing_without_transactions_prints_one_sentence(streamlog):
     streamlog("topic", "create", "t")
     listed = streamlog("transactions", "list")
     assert (listed.status, listed.out, listed.err) == (0, b"", "no transaction was found\n")

@@ -36,7 +36,7 @@ def described(*entries, error=ErrorCode.none):
 
 
 @pytest.mark.parametrize(("value", "is_so"), [("true", True), ("TRUE", True), ("false", False)])
-def test_a_broker_is_asked_for_its_own_setting(broker, value, is_so):
+def test_the_setting_is_requested_from_its_broker(broker, value, is_so):
     broker.script(ApiKey.DESCRIBE_CONFIGS, described(("num.partitions", "3"), (SETTING, value)))
     assert broker.client().auto_creates_topics() is is_so
     ((resource,),) = [request.resources for request in broker.asked(ApiKey.DESCRIBE_CONFIGS)]
@@ -44,7 +44,7 @@ def test_a_broker_is_asked_for_its_own_setting(broker, value, is_so):
     assert resource.resource_name.isdigit()
 
 
-def test_who_may_not_see_the_brokers_settings_is_told_nothing(broker):
+def test_without_access_to_broker_settings_the_result_is_none(broker):
     broker.script(ApiKey.DESCRIBE_CONFIGS, described(error=ErrorCode.cluster_authorization_failed))
     assert broker.client().auto_creates_topics() is None
     broker.script(ApiKey.DESCRIBE_CONFIGS, described())

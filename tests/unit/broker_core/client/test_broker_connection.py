@@ -83,7 +83,7 @@ def play_scram(broker, password="s3cret", *, lifetime_ms=0):
     broker.script(ApiKey.SASL_AUTHENTICATE, answer)
 
 
-def test_it_asks_for_the_versions_first_and_says_who_it_is(broker):
+def test_a_connection_starts_with_api_versions_and_its_client_id(broker):
     connection = connect(broker, **{"client.id": "me"})
     assert [request.api_key for request in broker.requests] == [ApiKey.API_VERSIONS]
     assert broker.requests[0].client_id == "me"
@@ -93,14 +93,14 @@ def test_it_asks_for_the_versions_first_and_says_who_it_is(broker):
     assert not connection.supports(ApiKey.FETCH, 99)
 
 
-def test_what_only_a_login_needs_is_not_loaded_with_a_client():
+def test_a_client_without_a_login_imports_no_login_modules():
     code = "import sys, broker_core.client.cluster_client; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "broker_core.client.broker_connection" in done.stdout.split()
     assert "scramp" not in done.stdout.split()
 
 
-def test_an_older_broker_is_asked_nothing_that_it_does_not_speak(broker):
+def test_no_unsupported_version_is_sent_to_an_older_broker(broker):
     broker.versions[ApiKey.LIST_OFFSETS] = (1, 5)
     with pytest.raises(
         UnsupportedVersionError, match=r"speaks versions 1 to 5 of ListOffsets, and version 7 is needed"
@@ -111,7 +111,7 @@ def test_an_older_broker_is_asked_nothing_that_it_does_not_speak(broker):
         broker.client().list_offsets({T0: OffsetSpec.LATEST})
 
 
-def test_a_broker_that_refuses_the_version_of_the_question_still_says_what_it_speaks(broker):
+def test_a_broker_that_refuses_the_api_versions_version_still_returns_its_versions(broker):
     refusal = api_versions_0.ApiVersionsResponse(
         error_code=ErrorCode.unsupported_version,
         api_keys=(api_versions_0.ApiVersion(api_key=i16(ApiKey.FETCH), min_version=i16(0), max_version=i16(12)),),
@@ -120,7 +120,7 @@ def test_a_broker_that_refuses_the_version_of_the_question_still_says_what_it_sp
     assert connect(broker).supports(ApiKey.FETCH, 12)
 
 
-def test_several_requests_go_out_before_the_first_answer_is_read(broker):
+def test_several_requests_are_pipelined(broker):
     seen = []
 
     def answer(request):
@@ -140,7 +140,7 @@ def test_several_requests_go_out_before_the_first_answer_is_read(broker):
         (b"\0\0\0\x06\0\0\0\x09\0\0", "a response with correlation id 9"),
     ],
 )
-def test_what_is_not_kafka_is_malformed_and_not_tried_for_a_minute(broker, answer, said):
+def test_a_port_that_is_not_kafka_fails_immediately(broker, answer, said):
     broker.script(ApiKey.API_VERSIONS, answer)
     began = time.monotonic()
     with pytest.raises(MalformedMessageError, match=said):
@@ -148,7 +148,7 @@ def test_what_is_not_kafka_is_malformed_and_not_tried_for_a_minute(broker, answe
     assert time.monotonic() - began < 5
 
 
-def test_a_login_by_scram(broker):
+def test_scram_login_succeeds(broker):
     play_scram(broker)
     connection = connect(broker, **SCRAM)
     assert [request.api_key for request in broker.requests] == [
@@ -157,7 +157,7 @@ def test_a_login_by_scram(broker):
     assert connection.is_usable
 
 
-def test_a_wrong_password_is_told_at_once(broker):
+def test_a_wrong_password_fails_immediately(broker):
     play_scram(broker, "another")
     began = time.monotonic()
     settings = {name.replace(".", "__"): value for name, value in SCRAM.items()}
@@ -169,7 +169,7 @@ def test_a_wrong_password_is_told_at_once(broker):
     assert time.monotonic() - began < 5
 
 
-def test_a_mechanism_that_the_broker_does_not_offer_is_told_with_those_it_does(broker):
+def test_the_error_for_a_disabled_mechanism_lists_the_enabled_ones(broker):
     refusal = handshake_answer("GSSAPI", "PLAIN", error=ErrorCode.unsupported_sasl_mechanism)
     broker.script(ApiKey.SASL_HANDSHAKE, refusal)
     with pytest.raises(AuthenticationError, match="the broker offers GSSAPI, PLAIN"):
@@ -183,7 +183,7 @@ def test_plain_sends_one_message(broker):
     assert [message.auth_bytes for message in broker.asked(ApiKey.SASL_AUTHENTICATE)] == [b"\0ann\0s3cret"]
 
 
-def test_a_login_that_is_about_to_expire_is_not_used_any_more(broker):
+def test_a_login_that_is_about_to_expire_is_not_reused(broker):
     play_scram(broker, lifetime_ms=300)
     connection = connect(broker, **SCRAM)
     assert connection.is_usable
@@ -191,26 +191,26 @@ def test_a_login_that_is_about_to_expire_is_not_used_any_more(broker):
     assert not connection.is_usable
 
 
-def test_a_connection_that_was_idle_for_longer_than_its_setting_is_not_used_again(broker):
+def test_a_connection_idle_beyond_connections_max_idle_ms_is_not_reused(broker):
     patient, impatient = connect(broker), connect(broker, **{"connections.max.idle.ms": "1"})
     time.sleep(0.01)
     assert patient.is_usable
     assert not impatient.is_usable
 
 
-def test_a_broker_that_hangs_up_during_the_login_is_unavailable(broker):
+def test_a_broker_that_closes_the_connection_during_the_login_is_unavailable(broker):
     broker.script(ApiKey.SASL_HANDSHAKE, CLOSE)
     with pytest.raises(BrokerUnavailableError, match="closed the connection"):
         connect(broker, **SCRAM)
 
 
-def test_a_port_that_takes_connections_and_says_nothing_is_given_up(broker):
+def test_a_silent_port_times_out(broker):
     broker.script(ApiKey.API_VERSIONS, lambda request: time.sleep(0.3) or CLOSE)
     with pytest.raises(Exception, match=r"did not answer within 100 ms \(socket.connection.setup.timeout.ms\)"):
         connect(broker, **{"socket.connection.setup.timeout.ms": "100"})
 
 
-def test_an_interrupted_exchange_breaks_the_connection(broker):
+def test_an_interrupted_exchange_closes_the_connection(broker):
     connection = connect(broker)
     broker.script(ApiKey.END_TXN, lambda request: time.sleep(0.2) or CLOSE)
     from kio.schema.end_txn.v3.request import EndTxnRequest
@@ -223,7 +223,7 @@ def test_an_interrupted_exchange_breaks_the_connection(broker):
         connection.ask([request], Deadline(50, setting="x"))
 
 
-def test_a_connection_in_use_is_left_in_peace(broker):
+def test_a_connection_in_use_is_not_closed(broker):
     connection = connect(broker)
     may_answer = threading.Event()
 

@@ -25,13 +25,13 @@ def test_every_code_becomes_an_error_that_keeps_the_code():
         assert (type(again), again.message, again.error_code) == (type(error), error.message, code)
 
 
-def test_the_kind_follows_the_code():
+def test_the_exception_class_depends_on_the_code():
     assert type(broker_error(ErrorCode.producer_fenced, "x")) is ProducerFencedError
     assert type(broker_error(ErrorCode.invalid_producer_epoch, "x")) is ProducerFencedError
     assert type(broker_error(ErrorCode.kafka_storage_error, "x")) is BrokerError
 
 
-def test_the_brokers_own_words_come_first_and_a_setting_where_it_has_none():
+def test_the_message_is_the_brokers_or_else_names_a_setting():
     assert broker_error(ErrorCode.invalid_config, "create topic 't'", "Bad value").message == (
         "create topic 't': Bad value"
     )
@@ -45,16 +45,16 @@ def test_the_brokers_own_words_come_first_and_a_setting_where_it_has_none():
 @pytest.mark.parametrize(
     "code", ["not_leader_or_follower", "coordinator_load_in_progress", "concurrent_transactions", "not_controller"]
 )
-def test_what_kafka_calls_retriable_is_tried_again(code):
+def test_errors_that_kafka_calls_retriable_are_retried(code):
     assert is_worth_a_retry(broker_error(ErrorCode[code], "x"))
 
 
 @pytest.mark.parametrize("code", ["corrupt_message", "invalid_config", "producer_fenced", "unknown_server_error"])
-def test_what_would_end_alike_is_not(code):
+def test_permanent_errors_are_not_retried(code):
     assert not is_worth_a_retry(broker_error(ErrorCode[code], "x"))
 
 
-def test_broken_connections_and_timeouts_are_tried_again_and_refused_logins_are_not():
+def test_connection_errors_and_timeouts_are_retried_but_refused_logins_are_not():
     assert is_worth_a_retry(BrokerUnavailableError("x"))
     assert is_worth_a_retry(RequestTimedOutError("x"))
     assert not is_worth_a_retry(AuthenticationError("x"))
@@ -62,7 +62,7 @@ def test_broken_connections_and_timeouts_are_tried_again_and_refused_logins_are_
     assert not is_worth_a_retry(UnknownTopicError("x"))
 
 
-def test_a_busy_broker_is_still_the_right_one():
+def test_a_busy_broker_does_not_refresh_metadata():
     assert is_about_the_route(broker_error(ErrorCode.not_coordinator, "x"))
     assert not is_about_the_route(broker_error(ErrorCode.concurrent_transactions, "x"))
 

@@ -35,13 +35,13 @@ def latest(client, partition=T0):
     return client.list_offsets({partition: OffsetSpec.LATEST})[partition].offset
 
 
-def test_the_first_bootstrap_address_that_answers_is_enough(broker):
+def test_one_reachable_bootstrap_address_is_enough(broker):
     broker.script(ApiKey.LIST_OFFSETS, offsets_answer(("t", 0, 5)))
     client = broker.client(bootstrap__servers=f"127.0.0.1:{closed_port()},{broker.address}")
     assert latest(client) == 5
 
 
-def test_when_no_address_answers_all_of_them_are_told():
+def test_the_error_lists_all_unreachable_addresses():
     ports = closed_port(), closed_port()
     with ScriptedBroker() as broker:
         client = broker.client(
@@ -60,7 +60,7 @@ def test_a_broken_connection_is_recreated(broker):
     assert broker.connection_count == 2
 
 
-def test_a_connection_that_the_broker_closed_meanwhile_is_not_used(broker):
+def test_a_connection_closed_by_the_broker_is_not_reused(broker):
     broker.script(ApiKey.LIST_OFFSETS, offsets_answer(("t", 0, 7)))
     client = broker.client()
     latest(client)
@@ -71,14 +71,14 @@ def test_a_connection_that_the_broker_closed_meanwhile_is_not_used(broker):
     assert [request.api_key for request in broker.requests[began:]] == [ApiKey.API_VERSIONS, ApiKey.LIST_OFFSETS]
 
 
-def test_a_retriable_error_is_tried_again_with_fresh_metadata(broker):
+def test_a_retriable_error_is_retried_with_fresh_metadata(broker):
     moved = offsets_answer(("t", 0, -1, -1, ErrorCode.not_leader_or_follower))
     broker.script(ApiKey.LIST_OFFSETS, moved, moved, offsets_answer(("t", 0, 9)))
     assert latest(broker.client()) == 9
     assert len(broker.asked(ApiKey.METADATA)) >= 3
 
 
-def test_a_partitions_leader_is_asked(broker):
+def test_requests_go_to_the_partitions_leader(broker):
     with ScriptedBroker(node_id=2) as other:
         broker.nodes[2] = ("127.0.0.1", other.port)
         broker.leaders["t", 0] = 2
@@ -102,7 +102,7 @@ def test_a_leader_that_moves_is_followed(broker):
         assert latest(broker.client()) == 3
 
 
-def test_a_leader_that_cannot_be_reached_is_told_with_what_it_advertises(broker):
+def test_the_error_for_an_unreachable_leader_names_its_advertised_address(broker):
     port = closed_port()
     broker.nodes[2] = ("127.0.0.1", port)
     broker.leaders["t", 0] = 2
@@ -110,14 +110,14 @@ def test_a_leader_that_cannot_be_reached_is_told_with_what_it_advertises(broker)
         latest(broker.client(default__api__timeout__ms=1000))
 
 
-def test_a_partition_without_a_leader_is_waited_for(broker):
+def test_a_request_to_a_partition_without_a_leader_is_retried(broker):
     broker.leaders["t", 0] = -1
     broker.script(ApiKey.LIST_OFFSETS, offsets_answer(("t", 0, 3)))
     threading.Timer(0.1, broker.leaders.clear).start()
     assert latest(broker.client()) == 3
 
 
-def test_what_does_not_exist_is_said_at_once(broker):
+def test_a_missing_topic_fails_immediately(broker):
     client = broker.client(default__api__timeout__ms=60_000)
     began = time.monotonic()
     with pytest.raises(UnknownTopicError, match="Topic 'nope' does not exist"):
@@ -138,7 +138,7 @@ def test_a_new_partition_is_found_without_waiting(broker):
     assert latest(client, TopicPartition("t", 1)) == 8
 
 
-def test_a_deleted_topic_is_noticed_by_its_leaders_refusal(broker):
+def test_a_deleted_topic_is_detected_by_its_leaders_refusal(broker):
     broker.script(ApiKey.LIST_OFFSETS, offsets_answer(("t", 0, 1)))
     client = broker.client()
     latest(client)
@@ -148,7 +148,7 @@ def test_a_deleted_topic_is_noticed_by_its_leaders_refusal(broker):
         latest(client)
 
 
-def test_silence_ends_with_the_request_timeout_and_the_call_with_its_own(broker):
+def test_a_request_ends_with_request_timeout_ms_and_the_call_with_its_own_timeout(broker):
     broker.script(ApiKey.LIST_OFFSETS, SILENCE)
     began = time.monotonic()
     with pytest.raises(RequestTimedOutError, match=r"not completed within 300 ms \(default.api.timeout.ms\)") as caught:
@@ -157,7 +157,7 @@ def test_silence_ends_with_the_request_timeout_and_the_call_with_its_own(broker)
     assert time.monotonic() - began < 1.5
 
 
-def test_an_answer_after_the_timeout_is_never_taken_for_another_one(broker):
+def test_a_late_response_is_never_taken_for_another_one(broker):
     def late(request):
         time.sleep(0.2)
         return offsets_answer(("t", 0, 1))
@@ -167,7 +167,7 @@ def test_an_answer_after_the_timeout_is_never_taken_for_another_one(broker):
     assert broker.connection_count == 2
 
 
-def test_a_closed_client_says_so_at_once(broker):
+def test_a_closed_client_fails_immediately(broker):
     client = broker.client(default__api__timeout__ms=60_000)
     client.close()
     client.close()

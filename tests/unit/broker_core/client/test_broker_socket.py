@@ -48,7 +48,7 @@ def pair():
         made.close()
 
 
-def test_many_parts_larger_than_any_buffer_arrive_in_order(pair):
+def test_many_large_parts_arrive_in_order(pair):
     made, accepted = pair
     parts = [b"a", b"", os.urandom(3_000_000), bytearray(b"b"), memoryview(os.urandom(2_000_000))]
     child = os.fork()
@@ -62,7 +62,7 @@ def test_many_parts_larger_than_any_buffer_arrive_in_order(pair):
     assert got == wanted
 
 
-def test_silence_and_its_end(pair):
+def test_a_silent_socket_times_out_and_a_closed_one_fails(pair):
     made, accepted = pair
     assert made.is_silent
     accepted.sendall(b"x")
@@ -75,7 +75,7 @@ def test_silence_and_its_end(pair):
     assert not made.is_silent
 
 
-def test_the_sockets_buffers_have_the_sizes_that_were_asked_for(monkeypatch):
+def test_socket_buffers_have_the_configured_sizes(monkeypatch):
     asked = {}
 
     class NotedSocket(socket.socket):
@@ -93,7 +93,7 @@ def test_the_sockets_buffers_have_the_sizes_that_were_asked_for(monkeypatch):
         assert not {socket.SO_SNDBUF, socket.SO_RCVBUF} & asked.keys()
 
 
-def test_waiting_is_bounded(pair):
+def test_connecting_is_bounded(pair):
     made, _ = pair
     with pytest.raises(RequestTimedOutError, match=r"did not answer within 30 ms \(request.timeout.ms\)"):
         made.receive_into(memoryview(bytearray(1)), Deadline(30, setting="request.timeout.ms"))
@@ -102,12 +102,12 @@ def test_waiting_is_bounded(pair):
 
 
 @pytest.mark.parametrize("host", ["no-such-host.invalid", "x" * 300, "a..b"])
-def test_a_name_that_leads_nowhere_is_told(host):
+def test_an_unresolvable_host_name_is_reported(host):
     with pytest.raises(BrokerUnavailableError, match="cannot be reached"):
         BrokerSocket(address_of(9, host), settings_of(), soon())
 
 
-def test_requests_and_large_answers_go_through_tls():
+def test_requests_and_large_responses_pass_through_tls():
     with ScriptedBroker(tls=server_context()) as broker:
         broker.topics["t"] = 1
         broker.script(ApiKey.LIST_OFFSETS, offsets_answer(("t", 0, 5)))
@@ -123,12 +123,12 @@ def test_requests_and_large_answers_go_through_tls():
         ("elsewhere.pem", TRUSTING, "certificate is not accepted: IP address mismatch"),
     ],
 )
-def test_a_broker_that_is_not_trusted_is_refused(certificate, settings, said):
+def test_an_untrusted_broker_is_refused(certificate, settings, said):
     with ScriptedBroker(tls=server_context(certificate)) as broker, pytest.raises(AuthenticationError, match=said):
         BrokerSocket(address_of(broker.port), settings_of(settings), soon())
 
 
-def test_another_host_name_is_accepted_when_nobody_looks_at_it():
+def test_another_host_name_is_accepted_without_host_name_verification():
     settings = TlsSettings(trust_path=str(PEMS / "authority.pem"), verifies_host_name=False)
     with ScriptedBroker(tls=server_context("elsewhere.pem")) as broker:
         BrokerSocket(address_of(broker.port), settings_of(settings), soon()).close()
@@ -145,7 +145,7 @@ def test_another_host_name_is_accepted_when_nobody_looks_at_it():
         ),
     ],
 )
-def test_a_client_shows_its_certificate_when_it_is_asked(identity):
+def test_a_client_sends_its_certificate_on_request(identity):
     with ScriptedBroker(tls=server_context(asks_for_client=True)) as broker:
         broker.topics["t"] = 1
         made = BrokerSocket(address_of(broker.port), settings_of(identity), soon())
@@ -155,7 +155,7 @@ def test_a_client_shows_its_certificate_when_it_is_asked(identity):
         made.close()
 
 
-def test_a_client_without_the_certificate_that_is_asked_for_is_refused():
+def test_a_client_without_a_required_certificate_is_refused():
     with ScriptedBroker(tls=server_context(asks_for_client=True)) as broker:
         client = broker.client(
             security__protocol="SSL", ssl__truststore__location=PEMS / "authority.pem", default__api__timeout__ms=300
@@ -164,13 +164,13 @@ def test_a_client_without_the_certificate_that_is_asked_for_is_refused():
             client.describe_topics(["t"])
 
 
-def test_a_port_without_tls_is_told():
+def test_a_port_without_tls_is_reported():
     refusal = pytest.raises(BrokerUnavailableError, match=r"TLS handshake.*does this port speak TLS\?")
     with ScriptedBroker() as broker, refusal:
         BrokerSocket(address_of(broker.port), settings_of(TRUSTING), soon())
 
 
-def test_a_port_with_tls_that_is_spoken_to_without_is_told():
+def test_connecting_without_tls_to_a_tls_port_is_reported():
     refusal = pytest.raises(Exception, match=r"security.protocol|closed the connection|broke")
     with ScriptedBroker(tls=server_context()) as broker, refusal:
         broker.client(default__api__timeout__ms=300).describe_topics(["t"])

@@ -14,7 +14,7 @@ T0 = TopicPartition("t", 0)
 SETTINGS = parse_client_settings({"bootstrap.servers": "127.0.0.1:1"})
 
 
-def test_it_has_every_method_of_a_cluster_with_the_same_parameters():
+def test_the_client_has_every_method_of_cluster_with_the_same_parameters():
     for name, wanted in inspect.getmembers(Cluster, inspect.isfunction):
         if name.startswith("_"):
             continue
@@ -22,26 +22,26 @@ def test_it_has_every_method_of_a_cluster_with_the_same_parameters():
         assert list(ours.parameters) == list(inspect.signature(wanted).parameters), name
 
 
-def test_opening_sends_nothing():
+def test_opening_a_client_sends_nothing():
     client = open_remote(SETTINGS)
     assert client.settings is SETTINGS
     client.close()
 
 
-def test_it_can_stand_in_a_with():
+def test_the_client_is_a_context_manager():
     with open_remote(SETTINGS) as client:
         pass
     with pytest.raises(RemoteError, match="was closed"):
         client.bounds(T0)
 
 
-def test_keys_rule_nothing_out():
+def test_a_remote_cluster_skips_nothing_by_keys():
     client = open_remote(SETTINGS)
     assert client.ranges_with_key(T0, b"k", 3, 9) == KeyRanges(ranges=((3, 9),), skipped_bytes=0)
     assert client.ranges_with_key(T0, None, 9, 9) == KeyRanges(ranges=(), skipped_bytes=0)
 
 
-def test_segments_are_not_told():
+def test_a_remote_cluster_lists_no_segments():
     with pytest.raises(NotAvailableRemotelyError, match="t-0: brokers do not list segments"):
         open_remote(SETTINGS).describe_segments(T0)
 

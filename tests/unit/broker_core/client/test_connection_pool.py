@@ -36,7 +36,7 @@ def test_a_broker_has_one_connection(pool, broker):
     assert [str(address) for address in pool.connected()] == [broker.address]
 
 
-def test_threads_that_come_at_once_share_one(pool, broker):
+def test_concurrent_threads_share_one_connection(pool, broker):
     found = []
     threads = [threading.Thread(target=lambda: found.append(take(pool, broker))) for _ in range(5)]
     for thread in threads:
@@ -47,13 +47,13 @@ def test_threads_that_come_at_once_share_one(pool, broker):
     assert broker.connection_count == 1
 
 
-def test_a_broken_one_is_replaced(pool, broker):
+def test_a_broken_connection_is_replaced(pool, broker):
     first = take(pool, broker)
     first.close()
     assert take(pool, broker) is not first
 
 
-def test_closing_closes_them_and_ends_the_pool(pool, broker):
+def test_closing_the_pool_closes_its_connections(pool, broker):
     connection = take(pool, broker)
     pool.close()
     pool.close()
@@ -62,7 +62,7 @@ def test_closing_closes_them_and_ends_the_pool(pool, broker):
         take(pool, broker)
 
 
-def test_a_forked_child_has_connections_of_its_own_and_leaves_the_parents_alone(broker):
+def test_a_forked_child_opens_its_own_connections(broker):
     broker.topics["t"] = 1
     broker.script(ApiKey.LIST_OFFSETS, lambda request: offsets_answer(("t", 0, 6)))
     client = broker.client()
@@ -79,7 +79,7 @@ def test_a_forked_child_has_connections_of_its_own_and_leaves_the_parents_alone(
     assert broker.connection_count == 2
 
 
-def test_a_broker_that_is_gone_is_no_connection(pool, broker):
+def test_a_connection_to_a_stopped_broker_fails(pool, broker):
     broker.stop()
     with pytest.raises(BrokerUnavailableError):
         take(pool, broker)

@@ -13,16 +13,16 @@ def real_answer():
     return decode(message_types(10, 4).response, memoryview(exchange.response), 9)[0]
 
 
-def test_a_real_brokers_answer_is_understood():
+def test_a_response_of_a_real_broker_is_decoded():
     assert coordinators_of(CoordinatorType.TRANSACTION, ["wire-tx"], real_answer()) == {"wire-tx": 1}
 
 
-def test_a_key_without_an_answer_has_no_coordinator():
+def test_a_key_missing_in_the_response_has_no_coordinator():
     with pytest.raises(BrokerError, match="the coordinator of transaction 'other'") as caught:
         coordinators_of(CoordinatorType.TRANSACTION, ["wire-tx", "other"], real_answer())
     assert caught.value.error_code is ErrorCode.coordinator_not_available
 
 
-def test_many_keys_are_asked_at_once():
+def test_many_keys_share_one_request():
     request = coordinator_request(CoordinatorType.GROUP, ["a", "b"])
     assert (request.key_type, request.coordinator_keys) == (0, ("a", "b"))

@@ -65,7 +65,7 @@ def classic_answer(error_code=ErrorCode.none, state="Stable", protocol_type="con
     return schema.DescribeGroupsResponse(throttle_time=NO_TIME, groups=(group,))
 
 
-def test_a_group_of_the_new_protocol_is_described_by_its_own_request(broker):
+def test_a_consumer_group_is_described_by_consumer_group_describe(broker):
     answer = modern_answer(state="Reconciling", assignor="uniform", members=(modern_member(1, 0),))
     broker.script(ApiKey.CONSUMER_GROUP_DESCRIBE, answer)
     member = GroupMember(member_id="m", client_id="app", host="/10.0.0.1", instance_id="static", partitions=(T0, T1))
@@ -76,7 +76,7 @@ def test_a_group_of_the_new_protocol_is_described_by_its_own_request(broker):
 
 
 @pytest.mark.parametrize("code", [NOT_OF_THIS_KIND, ErrorCode.unsupported_version])
-def test_a_group_that_is_none_of_the_new_protocol_is_asked_for_as_a_classic_one(broker, code):
+def test_a_group_that_is_not_a_consumer_group_is_described_as_classic(broker, code):
     broker.script(ApiKey.CONSUMER_GROUP_DESCRIBE, modern_answer(code))
     assignment = encode_assignment({"t": frozenset({1, 0})}, SUBSCRIPTION)
     broker.script(ApiKey.DESCRIBE_GROUPS, classic_answer(assignment=assignment))
@@ -86,21 +86,21 @@ def test_a_group_that_is_none_of_the_new_protocol_is_asked_for_as_a_classic_one(
     )
 
 
-def test_a_broker_without_the_new_protocol_is_only_asked_for_classic_groups(broker):
+def test_a_broker_without_consumer_groups_gets_only_describe_groups(broker):
     del broker.versions[ApiKey.CONSUMER_GROUP_DESCRIBE]
     broker.script(ApiKey.DESCRIBE_GROUPS, classic_answer(state="Empty"))
     assert broker.client().describe_group("g").state is GroupState.EMPTY
     assert broker.asked(ApiKey.CONSUMER_GROUP_DESCRIBE) == []
 
 
-def test_a_group_that_is_not_there_is_dead(broker):
+def test_a_missing_group_is_dead(broker):
     broker.script(ApiKey.CONSUMER_GROUP_DESCRIBE, modern_answer(NOT_OF_THIS_KIND))
     broker.script(ApiKey.DESCRIBE_GROUPS, classic_answer(state="Dead", protocol_type=""))
     ScriptedCoordinator(broker)
     assert broker.client().describe_group("g") == GroupDescription(group_id="g", state=GroupState.DEAD)
 
 
-def test_of_a_group_that_neither_request_knows_and_that_has_offsets_the_state_is_unknown(broker):
+def test_a_group_with_only_offsets_has_an_unknown_state(broker):
     # A group of streams of a newer Kafka was called dead.
     broker.script(ApiKey.CONSUMER_GROUP_DESCRIBE, modern_answer(NOT_OF_THIS_KIND))
     broker.script(ApiKey.DESCRIBE_GROUPS, classic_answer(state="Dead", protocol_type=""))
@@ -111,7 +111,7 @@ def test_of_a_group_that_neither_request_knows_and_that_has_offsets_the_state_is
 @pytest.mark.parametrize(
     ("protocol_type", "assignment"), [("connect", b"whatever it is"), ("consumer", b"\0"), ("consumer", b"")]
 )
-def test_what_shares_other_things_or_cannot_be_read_is_a_member_without_partitions(broker, protocol_type, assignment):
+def test_a_member_with_an_unreadable_assignment_has_no_partitions(broker, protocol_type, assignment):
     broker.script(ApiKey.CONSUMER_GROUP_DESCRIBE, modern_answer(NOT_OF_THIS_KIND))
     broker.script(ApiKey.DESCRIBE_GROUPS, classic_answer(protocol_type=protocol_type, assignment=assignment))
     (member,) = broker.client().describe_group("g").members
@@ -128,7 +128,7 @@ def test_a_refusal_of_either_request_is_raised(broker):
         broker.client().describe_group("g")
 
 
-def test_a_coordinator_that_is_not_ready_is_asked_again(broker):
+def test_a_coordinator_that_is_not_ready_is_retried(broker):
     loading = modern_answer(ErrorCode.coordinator_load_in_progress)
     broker.script(ApiKey.CONSUMER_GROUP_DESCRIBE, loading, modern_answer(state="Stable"))
     assert broker.client().describe_group("g").state is GroupState.STABLE

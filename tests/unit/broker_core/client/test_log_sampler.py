@@ -36,7 +36,7 @@ def ends_of_batches(fetches):
     return {0, *(header.next_offset for _, header in iter_headers(everything))}
 
 
-def test_what_one_sample_holds_is_exact():
+def test_a_range_within_one_sample_is_exact():
     fetches = Fetches(*[100] * 20)
     sampler, size = LogSampler(fetches), fetches.sizes[0]
     assert sampler.find_offset_within_bytes(T0, 0, 200, 3 * size) == 30
@@ -46,7 +46,7 @@ def test_what_one_sample_holds_is_exact():
     assert sampler.bytes_between(T0, 50, 100) == 5 * size
 
 
-def test_at_least_one_whole_batch_is_taken():
+def test_at_least_one_whole_batch_is_sampled():
     fetches = Fetches(100, 100)
     sampler = LogSampler(fetches)
     assert sampler.find_offset_within_bytes(T0, 0, 20, 1) == 10
@@ -54,7 +54,7 @@ def test_at_least_one_whole_batch_is_taken():
     assert sampler.find_offset_within_bytes(T0, 0, 20, 0) == 10
 
 
-def test_an_even_log_is_estimated_closely_with_few_fetches():
+def test_a_uniform_log_is_estimated_closely_with_few_fetches():
     fetches = Fetches(*[500] * 1000)
     sampler, size = LogSampler(fetches), fetches.sizes[0]
     wanted_bytes = 600 * size
@@ -74,14 +74,14 @@ def test_a_log_that_grows_denser_is_estimated_in_steps():
     assert sum(fetches.sizes[: found // 10]) == pytest.approx(true_bytes // 2, rel=0.5)
 
 
-def test_batches_larger_than_a_sample_are_no_error():
+def test_batches_larger_than_a_sample_are_estimated():
     fetches = Fetches(*[SAMPLE_BYTES] * 5)
     sampler, size = LogSampler(fetches), fetches.sizes[0]
     assert sampler.find_offset_within_bytes(T0, 0, fetches.end, 3 * size) in ends_of_batches(fetches) - {0}
     assert sampler.bytes_between(T0, 0, fetches.end) == pytest.approx(5 * size, rel=0.01)
 
 
-def test_an_empty_range_and_one_without_records():
+def test_ranges_without_records_are_zero():
     fetches = Fetches(100, 100, 100)
     fetches.log.compact_away("t", 1, 2)
     sampler = LogSampler(fetches)

@@ -19,7 +19,7 @@ def broker():
         yield scripted
 
 
-def test_all_partitions_of_a_leader_are_asked_at_once(broker):
+def test_all_partitions_of_a_leader_share_one_request(broker):
     broker.script(ApiKey.LIST_OFFSETS, offsets_answer(("t", 0, 5), ("t", 1, 7)))
     found = broker.client().list_offsets(
         {T0: OffsetSpec.LATEST, T1: OffsetSpec.EARLIEST}, IsolationLevel.READ_COMMITTED
@@ -31,7 +31,7 @@ def test_all_partitions_of_a_leader_are_asked_at_once(broker):
     assert [(one.partition_index, one.timestamp) for one in asked] == [(0, -1), (1, -2)]
 
 
-def test_a_timestamp_is_told_only_where_it_was_the_question(broker):
+def test_a_timestamp_is_returned_only_for_timestamp_lookups(broker):
     broker.script(ApiKey.LIST_OFFSETS, offsets_answer(("t", 0, 5, 999), ("t", 1, 7, 888)))
     assert broker.client().list_offsets({T0: 900, T1: OffsetSpec.LATEST}) == {
         T0: OffsetAndTimestamp(offset=5, timestamp_ms=999),
@@ -39,7 +39,7 @@ def test_a_timestamp_is_told_only_where_it_was_the_question(broker):
     }
 
 
-def test_no_record_is_none(broker):
+def test_a_lookup_without_a_record_returns_none(broker):
     exchange = recorded_exchanges()["list offsets"]
     answer = decode(message_types(2, 7).response, memoryview(exchange.response), 9)[0]
     broker.topics["wire"] = 2
@@ -51,7 +51,7 @@ def test_no_record_is_none(broker):
     }
 
 
-def test_what_was_answered_is_not_asked_again(broker):
+def test_a_retry_requests_only_missing_partitions(broker):
     broker.script(
         ApiKey.LIST_OFFSETS,
         offsets_answer(("t", 0, 5), ("t", 1, -1, -1, ErrorCode.leader_not_available)),
@@ -63,14 +63,14 @@ def test_what_was_answered_is_not_asked_again(broker):
     assert [one.partition_index for one in second.topics[0].partitions] == [1]
 
 
-def test_a_spec_that_means_nothing_is_refused_before_it_is_sent(broker):
+def test_an_invalid_offset_spec_is_refused_before_sending(broker):
     with pytest.raises(InvalidRequestError, match="t-0: -4 is neither a timestamp in ms nor an offset spec"):
         broker.client().list_offsets({T0: -4})
     assert broker.requests == []
     assert broker.client().list_offsets({}) == {}
 
 
-def test_bounds_are_in_order_even_if_the_log_moves_between_the_answers(broker):
+def test_bounds_are_ordered_even_if_the_log_changes_between_requests(broker):
     broker.script(
         ApiKey.LIST_OFFSETS, offsets_answer(("t", 0, 9)), offsets_answer(("t", 0, 8)), offsets_answer(("t", 0, 7))
     )

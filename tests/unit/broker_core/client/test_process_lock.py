@@ -4,7 +4,7 @@ import threading
 from broker_core.client.process_lock import ProcessLock
 
 
-def test_it_keeps_others_out():
+def test_the_lock_excludes_other_threads():
     lock, seen = ProcessLock(), []
 
     def other():
@@ -20,7 +20,7 @@ def test_it_keeps_others_out():
     assert seen == ["holder", "other"]
 
 
-def test_a_forked_child_gets_it_although_another_thread_of_the_parent_held_it():
+def test_a_forked_child_can_acquire_a_lock_held_by_a_thread_of_the_parent():
     lock, is_held, may_end = ProcessLock(), threading.Event(), threading.Event()
 
     def hold():

@@ -108,7 +108,7 @@ def client(broker):
     return broker.client()
 
 
-def test_an_append_of_several_batches_is_as_many_requests(client, leader, broker):
+def test_an_append_of_several_batches_sends_one_request_per_batch(client, leader, broker):
     data = batches(12)
     result = client.append(T0, data)
     assert leader.seen == list(range(0, 24, 2))
@@ -117,7 +117,7 @@ def test_an_append_of_several_batches_is_as_many_requests(client, leader, broker
     assert {message.acks for message in broker.asked(ApiKey.PRODUCE)} == {-1}
 
 
-def test_the_records_arrive_as_they_were(client, broker):
+def test_records_are_sent_unchanged(client, broker):
     data = batches(1)
     sent = bytes(data)
     client.append(T0, data)
@@ -128,7 +128,7 @@ def test_the_records_arrive_as_they_were(client, broker):
     "error", [CLOSE, produced(-1, ErrorCode.not_enough_replicas), produced(-1, ErrorCode.request_timed_out)]
 )
 @pytest.mark.parametrize("failing", [0, 2, 6, 14])
-def test_what_failed_for_a_moment_is_sent_again_and_nothing_is_written_twice(client, leader, error, failing):
+def test_a_transient_failure_is_retried_without_duplicates(client, leader, error, failing):
     hits = []
 
     def fail_once(header):
@@ -144,7 +144,7 @@ def test_what_failed_for_a_moment_is_sent_again_and_nothing_is_written_twice(cli
 
 
 @pytest.mark.parametrize("lost", [0, 2, 14])
-def test_a_lost_answer_is_no_second_write(client, leader, lost):
+def test_a_lost_response_causes_no_duplicate(client, leader, lost):
     hits = []
 
     def lose_answer(header):
@@ -160,7 +160,7 @@ def test_a_lost_answer_is_no_second_write(client, leader, lost):
     assert [sequence for sequence, _ in leader.log] == list(range(0, 16, 2))
 
 
-def test_the_first_batch_of_a_producer_goes_alone(client, leader):
+def test_the_first_batch_of_a_producer_is_sent_alone(client, leader):
     """A leader that knows nothing of a producer takes any sequence: a second batch must not overtake a failed first."""
     hits = []
 
@@ -175,12 +175,12 @@ def test_the_first_batch_of_a_producer_goes_alone(client, leader):
     assert leader.seen[:2] == [0, 0]
 
 
-def test_batches_without_a_producer_go_one_by_one(client, leader):
+def test_batches_without_a_producer_are_sent_one_by_one(client, leader):
     assert client.append(T0, batches(3, producer_id=-1)).base_offset == 100
     assert len(leader.log) == 3
 
 
-def test_a_duplicate_that_the_leader_has_forgotten_the_offset_of_is_written(client, leader):
+def test_a_duplicate_without_an_offset_counts_as_written(client, leader):
     leader.before = lambda header: produced(-1, ErrorCode.duplicate_sequence_number)
     result = client.append(T0, batches(1))
     assert result.is_duplicate
@@ -195,14 +195,14 @@ def test_a_duplicate_that_the_leader_has_forgotten_the_offset_of_is_written(clie
         (ErrorCode.corrupt_message, CorruptBatchError),
     ],
 )
-def test_a_refusal_for_good_is_raised_at_once(client, leader, code, kind):
+def test_a_fatal_refusal_is_raised_immediately(client, leader, code, kind):
     leader.before = lambda header: produced(-1, code)
     with pytest.raises(kind):
         client.append(T0, batches(1))
     assert len(leader.seen) == 1
 
 
-def test_the_brokers_reasons_are_told(client, leader):
+def test_the_brokers_reasons_are_reported(client, leader):
     leader.before = lambda header: produced(
         -1, ErrorCode.invalid_record, "One or more records have been rejected", ["Compacted topic cannot accept …"]
     )
@@ -216,7 +216,7 @@ def test_an_append_that_never_succeeds_ends_with_the_delivery_timeout(leader, br
         broker.client(delivery__timeout__ms=200).append(T0, batches(1))
 
 
-def test_nothing_is_sent_of_what_is_no_append(client, leader):
+def test_an_invalid_append_is_not_sent(client, leader):
     with pytest.raises(InvalidRecordError, match="holds no batch"):
         client.append(T0, bytearray())
     with pytest.raises(InvalidRecordError, match="3 bytes follow the last whole batch"):
@@ -226,7 +226,7 @@ def test_nothing_is_sent_of_what_is_no_append(client, leader):
     assert leader.seen == []
 
 
-def test_a_transactional_batch_goes_under_its_transactional_id(client, broker):
+def test_a_transactional_batch_is_sent_with_its_transactional_id(client, broker):
     added = schema_of(ApiKey.ADD_PARTITIONS_TO_TXN, 3).AddPartitionsToTxnResponse(
         throttle_time=NO_TIME, results_by_topic_v3_and_below=()
     )

@@ -28,13 +28,13 @@ def broker():
         yield scripted
 
 
-def test_the_new_log_start_is_told(broker):
+def test_the_new_log_start_is_returned(broker):
     broker.script(ApiKey.DELETE_RECORDS, removed(5))
     assert broker.client().delete_records(T0, -1) == 5
     assert broker.asked(ApiKey.DELETE_RECORDS)[0].topics[0].partitions[0].offset == -1
 
 
-def test_a_moment_without_a_leader_is_waited_for(broker):
+def test_a_partition_without_a_leader_is_retried(broker):
     broker.script(ApiKey.DELETE_RECORDS, removed(-1, ErrorCode.not_leader_or_follower), removed(7))
     assert broker.client().delete_records(T0, 7) == 7
 

@@ -74,7 +74,7 @@ def fetch(broker, *answers, from_offset=0, max_bytes=1000, isolation=IsolationLe
     return broker.client().fetch(T0, from_offset, max_bytes=max_bytes, isolation=isolation, topic_id=topic_id)
 
 
-def test_batches_bounds_and_aborted_transactions_are_handed_on(broker):
+def test_a_fetch_returns_batches_bounds_and_aborted_transactions(broker):
     found = fetch(broker, fetched(batch(0) + batch(2), start=0, stable=6, end=8, aborted=[(7, 3)]), isolation=COMMITTED)
     assert bytes(found.buffer) == batch(0) + batch(2)
     assert found.next_offset == 4
@@ -84,7 +84,7 @@ def test_batches_bounds_and_aborted_transactions_are_handed_on(broker):
     assert found.aborted_transactions == (AbortedTransaction(producer_id=7, first_offset=3),)
 
 
-def test_the_request_says_what_was_asked(broker):
+def test_the_request_has_the_requested_values(broker):
     fetch(broker, fetched(batch(4)), from_offset=5, max_bytes=77, isolation=COMMITTED)
     (request,) = broker.asked(ApiKey.FETCH)
     asked = request.topics[0].partitions[0]
@@ -97,7 +97,7 @@ def topic_id(broker):
     return broker.client().describe_topics(["t"])["t"].topic_id
 
 
-def test_a_topic_whose_id_is_known_is_asked_for_by_it_and_nothing_else_is_asked(broker, topic_id):
+def test_a_topic_with_a_known_id_is_fetched_by_id_only(broker, topic_id):
     broker.script(ApiKey.FETCH, fetched(batch(0), topic_id=topic_id))
     client = broker.client()
     client.fetch(T0, 0, max_bytes=1000, topic_id=topic_id)
@@ -107,14 +107,14 @@ def test_a_topic_whose_id_is_known_is_asked_for_by_it_and_nothing_else_is_asked(
     assert (request.message.__version__, request.message.topics[0].topic_id) == (13, topic_id)
 
 
-def test_a_topic_recreated_is_another_one(broker):
+def test_a_recreated_topic_is_another_topic(broker):
     old_id = UUID(int=5)
     with pytest.raises(UnknownTopicError, match="with the id 00000000-0000-0000-0000-000000000005 does not exist"):
         fetch(broker, fetched(error=ErrorCode.unknown_topic_id, topic_id=old_id), topic_id=old_id)
     assert len(broker.asked(ApiKey.FETCH)) == 1
 
 
-def test_a_topic_that_is_gone_is_not_asked_for_again(broker, topic_id):
+def test_a_deleted_topic_is_not_requested_again(broker, topic_id):
     def delete(request):
         broker.topics.clear()
         return fetched(error=ErrorCode.unknown_topic_id, topic_id=topic_id)
@@ -124,67 +124,67 @@ def test_a_topic_that_is_gone_is_not_asked_for_again(broker, topic_id):
     assert len(broker.asked(ApiKey.FETCH)) == 1
 
 
-def test_a_leader_that_has_not_heard_of_the_id_yet_is_asked_again(broker, topic_id):
+def test_a_leader_that_does_not_know_the_id_yet_is_retried(broker, topic_id):
     not_yet = fetched(error=ErrorCode.unknown_topic_id, topic_id=topic_id)
     found = fetch(broker, not_yet, fetched(batch(0), topic_id=topic_id), topic_id=topic_id)
     assert bytes(found.buffer) == batch(0)
 
 
-def test_a_broker_that_knows_no_ids_in_a_fetch_is_asked_for_the_topics_id_behind_it(broker, topic_id):
+def test_a_broker_without_ids_in_fetch_is_asked_for_the_topic_id_afterwards(broker, topic_id):
     broker.versions[ApiKey.FETCH] = (4, 12)
     assert bytes(fetch(broker, fetched(batch(0)), topic_id=topic_id).buffer) == batch(0)
     with pytest.raises(UnknownTopicError, match="does not exist"):
         fetch(broker, fetched(batch(0)), topic_id=UUID(int=5))
 
 
-def test_a_cluster_without_ids_is_asked_by_name(broker):
+def test_a_cluster_without_topic_ids_is_fetched_by_name(broker):
     assert bytes(fetch(broker, fetched(batch(0)), topic_id=UUID(int=0)).buffer) == batch(0)
     (request,) = broker.asked(ApiKey.FETCH)
     assert request.__version__ == 12
 
 
 @pytest.mark.parametrize("cut", [1, 8, 11, 12, 60])
-def test_a_last_batch_that_is_cut_off_is_left_out(broker, cut):
+def test_a_truncated_last_batch_is_dropped(broker, cut):
     found = fetch(broker, fetched(batch(0) + batch(2)[:-cut]))
     assert bytes(found.buffer) == batch(0)
     assert found.next_offset == 2
 
 
-def test_nothing_at_the_end_is_asked_for_once(broker):
+def test_a_fetch_at_the_end_is_sent_once(broker):
     found = fetch(broker, fetched(end=10), from_offset=10)
     assert (bytes(found.buffer), found.next_offset) == (b"", 10)
     assert len(broker.asked(ApiKey.FETCH)) == 1
 
 
-def test_nothing_before_the_end_is_a_gap_when_the_leader_says_so_twice(broker):
+def test_two_empty_responses_before_the_end_are_a_gap(broker):
     found = fetch(broker, fetched(end=10, stable=8), from_offset=5, isolation=COMMITTED)
     assert found.next_offset == 8
     assert len(broker.asked(ApiKey.FETCH)) == 2
 
 
-def test_nothing_before_the_end_is_no_gap_when_a_second_look_finds_records(broker):
+def test_an_empty_response_before_the_end_is_not_a_gap_if_a_retry_finds_records(broker):
     found = fetch(broker, fetched(end=10), fetched(batch(6)), from_offset=5)
     assert (bytes(found.buffer), found.next_offset) == (batch(6), 8)
 
 
-def test_a_spent_quota_is_waited_for_and_is_no_gap(broker):
+def test_a_throttled_empty_response_is_retried_and_is_not_a_gap(broker):
     found = fetch(broker, fetched(end=10, throttle_ms=20), fetched(end=10, throttle_ms=20), fetched(batch(5)))
     assert bytes(found.buffer) == batch(5)
 
 
-def test_a_first_batch_that_is_cut_off_is_asked_for_with_room(broker):
+def test_a_truncated_first_batch_is_fetched_again_with_a_larger_limit(broker):
     large = batch(0, size=500)
     found = fetch(broker, fetched(large[:100]), fetched(large), max_bytes=100)
     assert bytes(found.buffer) == large
     assert broker.asked(ApiKey.FETCH)[1].max_bytes == len(large)
 
 
-def test_a_broker_that_never_sends_a_whole_batch_is_not_believed(broker):
+def test_a_broker_that_never_sends_a_whole_batch_is_an_error(broker):
     with pytest.raises(CorruptBatchError, match="t-0: the broker sent 100 bytes without a whole batch"):
         fetch(broker, fetched(batch(0, size=500)[:100]), max_bytes=10_000)
 
 
-def test_an_offset_out_of_range_is_told_with_the_range(broker):
+def test_an_offset_out_of_range_is_reported_with_the_range(broker):
     broker.script(
         ApiKey.LIST_OFFSETS, offsets_answer(("t", 0, 3)), offsets_answer(("t", 0, 9)), offsets_answer(("t", 0, 9))
     )
@@ -199,7 +199,7 @@ def test_a_broker_without_last_stable_offsets_is_read_to_the_high_watermark(brok
     assert fetch(broker, fetched(batch(0), stable=-1, end=4)).bounds.last_stable_offset == 4
 
 
-def test_a_real_brokers_records_are_whole():
+def test_records_of_a_real_broker_are_whole():
     exchange = recorded_exchanges()["fetch"]
     message, _ = decode(message_types(1, 12).response, memoryview(exchange.response), 9)
     buffer, next_offset = whole_batches(message.responses[0].partitions[0].records, 0)
@@ -208,14 +208,14 @@ def test_a_real_brokers_records_are_whole():
 
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 5, 48])
-def test_a_length_that_no_batch_has_is_corruption(length):
+def test_an_impossible_batch_length_is_corrupt(length):
     hostile = bytearray(batch(0))
     hostile[8:12] = struct.pack(">i", length)
     with pytest.raises(CorruptBatchError):
         whole_batches(memoryview(bytes(hostile)), 0)
 
 
-def test_messages_of_old_formats_are_refused_by_name():
+def test_old_message_formats_are_refused_by_name():
     old = struct.pack(">qiib", 0, 20, 0, 1) + bytes(15)
     with pytest.raises(UnsupportedFormatError):
         whole_batches(memoryview(old), 0)
@@ -223,7 +223,7 @@ def test_messages_of_old_formats_are_refused_by_name():
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(1, 60), max_size=4), st.integers(0, 200))
-def test_whole_batches_are_those_that_iteration_finds(sizes, cut):
+def test_whole_batches_match_the_iteration(sizes, cut):
     stream = b"".join(batch(2 * number, size=size) for number, size in enumerate(sizes))
     stream = stream[: max(0, len(stream) - cut)]
     buffer, next_offset = whole_batches(memoryview(stream), 7)

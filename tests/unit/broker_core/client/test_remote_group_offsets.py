@@ -45,7 +45,7 @@ def test_offsets_are_committed_and_fetched(broker, coordinator):
     assert (asked.generation_id_or_member_epoch, asked.member_id) == (-1, "")
 
 
-def test_offsets_that_are_decided_and_not_yet_marked_are_waited_for(broker, coordinator):
+def test_offsets_of_a_decided_transaction_are_awaited(broker, coordinator):
     coordinator.offsets["g", "t", 0] = (5, "")
     coordinator.entries["a"] = ScriptedTransaction(
         producer_id=1, state="PrepareCommit", pending={("g", "t", 0): (9, "")}
@@ -60,7 +60,7 @@ def test_offsets_that_are_decided_and_not_yet_marked_are_waited_for(broker, coor
     assert broker.client().fetch_offsets("g", [T0]) == {T0: GroupOffset(offset=9)}
 
 
-def test_offsets_of_an_open_transaction_are_passed_over(broker, coordinator, monkeypatch):
+def test_offsets_of_an_open_transaction_are_ignored(broker, coordinator, monkeypatch):
     monkeypatch.setattr("broker_core.client.remote_group_offsets._STABLE_WAIT_SECONDS", 0.05)
     coordinator.offsets["g", "t", 0] = (5, "")
     coordinator.entries["a"] = ScriptedTransaction(producer_id=1, state="Ongoing", pending={("g", "t", 0): (9, "")})
@@ -83,13 +83,13 @@ def test_a_refused_commit_is_raised(broker, code, kind):
         broker.client().commit_offsets("g", {T0: GroupOffset(offset=1)})
 
 
-def test_a_loading_coordinator_is_waited_for(broker, coordinator):
+def test_a_loading_coordinator_is_retried(broker, coordinator):
     broker.script(ApiKey.OFFSET_COMMIT, commit_answer(ErrorCode.coordinator_load_in_progress), coordinator.commit)
     broker.client().commit_offsets("g", {T0: GroupOffset(offset=1)})
     assert coordinator.offsets == {("g", "t", 0): (1, "")}
 
 
-def test_groups_are_asked_of_every_broker(broker):
+def test_groups_are_listed_from_every_broker(broker):
     schema = schema_of(ApiKey.LIST_GROUPS, 4)
 
     def listed(*names):
@@ -116,7 +116,7 @@ def test_groups_are_asked_of_every_broker(broker):
         (ErrorCode.non_empty_group, GroupNotEmptyError),
     ],
 )
-def test_a_group_is_deleted_or_it_is_said_why_not(broker, code, kind):
+def test_a_group_is_deleted_or_the_refusal_is_raised(broker, code, kind):
     schema = schema_of(ApiKey.DELETE_GROUPS, 2)
     result = schema.DeletableGroupResult(group_id=GroupId("g"), error_code=code)
     broker.script(ApiKey.DELETE_GROUPS, schema.DeleteGroupsResponse(throttle_time=NO_TIME, results=(result,)))

@@ -53,12 +53,12 @@ def begin(client, name, *partitions):
     return producer
 
 
-def test_an_idempotent_producer_is_asked_of_any_broker(client, broker):
+def test_an_idempotent_producer_is_initialized_at_any_broker(client, broker):
     assert client.init_producer().producer_id != client.init_producer().producer_id
     assert broker.asked(ApiKey.FIND_COORDINATOR) == []
 
 
-def test_a_transaction_from_its_beginning_to_its_end(client, coordinator, broker):
+def test_a_transaction_runs_from_begin_to_commit(client, coordinator, broker):
     producer = begin(client, "a", T0, T1)
     assert coordinator.entries["a"].partitions == {("t", 0), ("t", 1)}
     client.commit_offsets_in_transaction(producer, "g", {T0: GroupOffset(offset=5, metadata="m")})
@@ -72,13 +72,13 @@ def test_a_transaction_from_its_beginning_to_its_end(client, coordinator, broker
     assert (asked.generation_id, asked.member_id, asked.group_instance_id) == (-1, "", None)
 
 
-def test_no_partitions_need_no_request(client, broker):
+def test_adding_no_partitions_sends_no_request(client, broker):
     producer = TransactionalProducer(transactional_id="a", producer_id=1, producer_epoch=0)
     client.add_partitions_to_transaction(producer, [])
     assert broker.requests == []
 
 
-def test_the_end_is_waited_for_until_the_markers_stand(client, coordinator, broker):
+def test_ending_waits_until_the_markers_are_written(client, coordinator, broker):
     producer = begin(client, "a", T0)
     coordinator.entries["a"].markers_left = 3
     client.end_transaction(producer, commit=True)
@@ -86,7 +86,7 @@ def test_the_end_is_waited_for_until_the_markers_stand(client, coordinator, brok
     assert len(broker.asked(ApiKey.DESCRIBE_TRANSACTIONS)) == 4
 
 
-def test_markers_that_never_come_are_told(broker, coordinator):
+def test_missing_markers_are_reported(broker, coordinator):
     client = broker.client(delivery__timeout__ms=100)
     producer = begin(client, "a", T0)
     coordinator.entries["a"].markers_left = 10**6
@@ -94,7 +94,7 @@ def test_markers_that_never_come_are_told(broker, coordinator):
         client.end_transaction(producer, commit=True)
 
 
-def test_taking_an_id_over_aborts_what_was_open_and_fences(client, coordinator):
+def test_taking_over_an_id_aborts_its_transaction_and_fences_its_producer(client, coordinator):
     old = begin(client, "a", T0)
     new = begin(client, "a")
     assert new.producer_epoch > old.producer_epoch
@@ -108,7 +108,7 @@ def test_taking_an_id_over_aborts_what_was_open_and_fences(client, coordinator):
             call()
 
 
-def test_an_id_that_nobody_knows_is_told_from_one_with_another_producer(client):
+def test_an_unknown_id_is_distinguished_from_one_with_another_producer(client):
     stranger = TransactionalProducer(transactional_id="nobody", producer_id=1, producer_epoch=0)
     with pytest.raises(UnknownTransactionalIdError, match="'nobody'"):
         client.add_partitions_to_transaction(stranger, [T0])
@@ -118,12 +118,12 @@ def test_an_id_that_nobody_knows_is_told_from_one_with_another_producer(client):
         client.add_partitions_to_transaction(other, [T0])
 
 
-def test_a_timeout_above_the_brokers_is_refused(client):
+def test_a_timeout_above_the_brokers_maximum_is_refused(client):
     with pytest.raises(InvalidTransactionTimeoutError, match=r"transaction.max.timeout.ms"):
         client.init_producer("a", timeout_ms=10**7)
 
 
-def test_two_phase_is_asked_of_a_broker_that_has_it_only(client, broker):
+def test_two_phase_commit_is_requested_only_if_the_broker_supports_it(client, broker):
     client.init_producer("a", is_two_phase=True)
     broker.versions[ApiKey.INIT_PRODUCER_ID] = (0, 5)
     broker.client().init_producer("a", is_two_phase=True)
@@ -132,7 +132,7 @@ def test_two_phase_is_asked_of_a_broker_that_has_it_only(client, broker):
     assert second.__version__ == 4
 
 
-def test_several_are_ended_the_first_one_first(client, coordinator, broker):
+def test_several_transactions_end_with_the_first_one_first(client, coordinator, broker):
     driver, *tasks = (begin(client, name, T0) for name in ("driver", "task-1", "task-2"))
     client.end_transaction(driver, commit=True, together_with=tasks)
     assert [message.transactional_id for message in broker.asked(ApiKey.END_TXN)] == ["driver", "task-1", "task-2"]
@@ -148,7 +148,7 @@ def test_several_are_ended_the_first_one_first(client, coordinator, broker):
         (lambda client, task: client.abort_transaction("task"), ProducerFencedError),
     ],
 )
-def test_nothing_is_decided_when_one_of_several_is_gone(client, coordinator, broker, spoil, kind):
+def test_nothing_is_decided_if_one_of_several_is_unknown(client, coordinator, broker, spoil, kind):
     driver, task = begin(client, "driver", T0), begin(client, "task", T0)
     spoil(client, task)
     broker.requests.clear()
@@ -158,7 +158,7 @@ def test_nothing_is_decided_when_one_of_several_is_gone(client, coordinator, bro
     assert coordinator.entries["driver"].state == "Ongoing"
 
 
-def test_one_that_is_not_open_yet_is_gone_too(client, coordinator):
+def test_nothing_is_decided_if_one_of_several_is_not_open(client, coordinator):
     driver, task = begin(client, "driver", T0), begin(client, "task")
     with pytest.raises(InvalidTransactionStateError, match="'task' is not open: its state is Empty"):
         client.end_transaction(driver, commit=True, together_with=[task])
@@ -168,7 +168,7 @@ def test_one_that_is_not_open_yet_is_gone_too(client, coordinator):
     assert coordinator.entries["driver"].state == "Ongoing"
 
 
-def test_an_abort_where_nothing_is_open_is_harmless_and_fences(client, coordinator):
+def test_aborting_without_an_open_transaction_succeeds_and_fences(client, coordinator):
     driver, task = begin(client, "driver"), begin(client, "task")
     client.end_transaction(driver, commit=False)
     client.end_transaction(driver, commit=False, together_with=[task])
@@ -176,7 +176,7 @@ def test_an_abort_where_nothing_is_open_is_harmless_and_fences(client, coordinat
         client.add_partitions_to_transaction(task, [T0])
 
 
-def test_each_end_makes_the_epoch_an_old_one(client, coordinator, broker):
+def test_each_end_bumps_the_epoch(client, coordinator, broker):
     producer = begin(client, "a", T0)
     client.end_transaction(producer, commit=True)
     assert coordinator.entries["a"].epoch == producer.producer_epoch + 1
@@ -185,7 +185,7 @@ def test_each_end_makes_the_epoch_an_old_one(client, coordinator, broker):
         client.add_partitions_to_transaction(producer, [T0])
 
 
-def test_an_older_cluster_leaves_the_epoch(old_client, coordinator, broker):
+def test_an_older_cluster_keeps_the_epoch(old_client, coordinator, broker):
     producer = begin(old_client, "a", T0)
     old_client.end_transaction(producer, commit=True)
     old_client.end_transaction(producer, commit=True, together_with=[producer])
@@ -198,7 +198,7 @@ def test_an_older_cluster_leaves_the_epoch(old_client, coordinator, broker):
         old_client.end_transaction(idle, commit=True)
 
 
-def test_a_producer_that_got_a_new_id_by_its_end_is_still_known(client, coordinator, broker):
+def test_a_producer_with_a_rotated_id_is_recognized(client, coordinator, broker):
     driver, task = begin(client, "driver", T0), begin(client, "task", T0)
     entry = coordinator.entries["task"]
     entry.producer_id, entry.epoch, entry.state = 999, 0, "CompleteCommit"
@@ -213,7 +213,7 @@ def test_a_producer_that_got_a_new_id_by_its_end_is_still_known(client, coordina
                 client.end_transaction(driver, commit=True, together_with=[last])
 
 
-def test_one_that_is_lost_after_the_decision_is_reported_when_the_others_are_ended(client, coordinator, broker):
+def test_a_failure_after_the_decision_is_reported_after_the_others_ended(client, coordinator, broker):
     driver, *tasks = (begin(client, name, T0) for name in ("driver", "task-1", "task-2"))
 
     def end_and_lose(request):
@@ -228,7 +228,7 @@ def test_one_that_is_lost_after_the_decision_is_reported_when_the_others_are_end
     assert coordinator.entries["task-2"].state == "CompleteCommit"
 
 
-def test_a_lost_answer_to_an_end_is_asked_for_again(client, coordinator, broker):
+def test_a_lost_response_to_an_end_is_retried(client, coordinator, broker):
     producer = begin(client, "a", T0)
 
     def end_and_hang_up(request):
@@ -241,7 +241,7 @@ def test_a_lost_answer_to_an_end_is_asked_for_again(client, coordinator, broker)
 
 
 @pytest.mark.parametrize("code", ["not_coordinator", "coordinator_load_in_progress", "concurrent_transactions"])
-def test_a_coordinator_that_moves_loads_or_is_busy_is_waited_for(client, coordinator, broker, code):
+def test_requests_to_a_moved_loading_or_busy_coordinator_are_retried(client, coordinator, broker, code):
     producer = begin(client, "a", T0)
     busy = schema_of(ApiKey.END_TXN, 5).EndTxnResponse(throttle_time=NO_TIME, error_code=ErrorCode[code])
     broker.script(ApiKey.END_TXN, busy, busy, coordinator.end)
@@ -250,7 +250,7 @@ def test_a_coordinator_that_moves_loads_or_is_busy_is_waited_for(client, coordin
     assert (len(broker.asked(ApiKey.FIND_COORDINATOR)) > looked_up) == (code == "not_coordinator")
 
 
-def test_a_partition_that_no_broker_knows_is_refused_at_once(client, coordinator, broker):
+def test_an_unknown_partition_is_refused_immediately(client, coordinator, broker):
     producer = begin(client, "a")
     schema = schema_of(ApiKey.ADD_PARTITIONS_TO_TXN, 3)
 
@@ -266,7 +266,7 @@ def test_a_partition_that_no_broker_knows_is_refused_at_once(client, coordinator
         client.add_partitions_to_transaction(producer, [TopicPartition("nope", 0)])
 
 
-def test_an_administrator_aborts_what_is_open_and_nothing_else(client, coordinator):
+def test_abort_by_id_ends_only_an_open_transaction(client, coordinator):
     begin(client, "a", T0)
     assert client.abort_transaction("a") is True
     assert client.abort_transaction("a") is False

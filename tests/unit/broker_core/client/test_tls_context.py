@@ -18,14 +18,14 @@ def trusted_names(context):
     return [dict(part[0] for part in found["subject"])["commonName"] for found in context.get_ca_certs()]
 
 
-def test_a_broker_must_show_a_certificate_for_its_name():
+def test_a_brokers_certificate_must_match_its_host_name():
     context = tls_context(TlsSettings())
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
-def test_without_the_name_the_chain_is_verified_all_the_same():
+def test_without_host_name_verification_the_chain_is_still_verified():
     context = tls_context(TlsSettings(verifies_host_name=False))
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert not context.check_hostname
@@ -39,7 +39,7 @@ def test_without_the_name_the_chain_is_verified_all_the_same():
         TlsSettings(trust_pem=AUTHORITY.replace("\n", "\\n")),
     ],
 )
-def test_only_what_is_given_is_trusted(settings):
+def test_only_the_given_certificates_are_trusted(settings):
     assert trusted_names(tls_context(settings)) == ["streamlog test authority"]
 
 
@@ -50,7 +50,7 @@ def test_only_what_is_given_is_trusted(settings):
         (("TLSv1.3",), ssl.TLSVersion.TLSv1_3, ssl.TLSVersion.TLSv1_3),
     ],
 )
-def test_the_versions_can_be_chosen(versions, least, most):
+def test_the_tls_versions_can_be_chosen(versions, least, most):
     context = tls_context(TlsSettings(versions=versions))
     assert (context.minimum_version, context.maximum_version) == (least, most)
 
@@ -63,7 +63,7 @@ def test_the_versions_can_be_chosen(versions, least, most):
         TlsSettings(key_pem=KEY, certificates_pem=CERTIFICATE),
     ],
 )
-def test_a_key_is_taken_from_a_file_or_from_the_settings(settings, monkeypatch, tmp_path):
+def test_a_key_comes_from_a_file_or_an_inline_setting(settings, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     tls_context(settings)
     assert list(tmp_path.iterdir()) == [], "a private key was left behind"
@@ -81,7 +81,7 @@ def test_a_key_is_taken_from_a_file_or_from_the_settings(settings, monkeypatch, 
         (TlsSettings(key_pem="nonsense", certificates_pem="secret"), "ssl.keystore.key: no PEM key"),
     ],
 )
-def test_what_cannot_be_used_is_told_by_setting(settings, said):
+def test_unusable_tls_files_are_reported_with_their_setting(settings, said):
     with pytest.raises(AuthenticationError, match=said) as caught:
         tls_context(settings)
     assert "secret" not in caught.value.message

@@ -61,7 +61,7 @@ def test_topics_that_do_not_exist_are_missing_from_a_description(broker, client)
     assert client.describe_topics([]) == {}
 
 
-def test_a_creation_is_waited_for_until_a_broker_shows_it(broker, client):
+def test_creating_a_topic_waits_until_a_broker_shows_it(broker, client):
     def create(request):
         broker.topics["t"] = 3
         broker.leaders.update({("t", number): -1 for number in range(3)})
@@ -83,7 +83,7 @@ def test_a_creation_is_waited_for_until_a_broker_shows_it(broker, client):
     assert [(config.name, config.value) for config in asked.configs] == [("retention.ms", "5")]
 
 
-def test_a_creation_whose_answer_was_lost_is_no_error(broker, client):
+def test_a_creation_whose_response_was_lost_succeeds(broker, client):
     def create_and_hang_up(request):
         broker.topics["t"] = 1
         return CLOSE
@@ -93,7 +93,7 @@ def test_a_creation_whose_answer_was_lost_is_no_error(broker, client):
     assert len(broker.asked(ApiKey.CREATE_TOPICS)) == 2
 
 
-def test_a_topic_that_was_there_before_is_an_error(broker, client):
+def test_creating_an_existing_topic_fails(broker, client):
     broker.topics["t"] = 1
     not_the_one = created(ErrorCode.not_controller)
     broker.script(ApiKey.CREATE_TOPICS, not_the_one, created(ErrorCode.topic_already_exists))
@@ -110,19 +110,19 @@ def test_a_topic_that_was_there_before_is_an_error(broker, client):
         (ErrorCode.cluster_authorization_failed, AuthorizationError),
     ],
 )
-def test_a_refusal_is_raised_with_the_brokers_words(broker, client, code, kind):
+def test_a_refusal_is_raised_with_the_brokers_message(broker, client, code, kind):
     broker.script(ApiKey.CREATE_TOPICS, created(code, "because of this"))
     with pytest.raises(kind, match="create topic 't': because of this"):
         client.create_topic("t")
 
 
-def test_a_topic_that_no_broker_shows_is_told(broker):
+def test_a_topic_that_no_broker_shows_times_out(broker):
     broker.script(ApiKey.CREATE_TOPICS, created())
     with pytest.raises(RequestTimedOutError, match=r"the change was accepted, but no broker shows it within 500 ms"):
         broker.client(default__api__timeout__ms=500).create_topic("t")
 
 
-def test_the_controller_is_asked(broker):
+def test_topic_changes_are_sent_to_the_controller(broker):
     with ScriptedBroker(node_id=2) as controller:
         broker.nodes[2] = ("127.0.0.1", controller.port)
         broker.controller_id = 2
@@ -136,7 +136,7 @@ def test_the_controller_is_asked(broker):
         assert broker.asked(ApiKey.CREATE_TOPICS) == []
 
 
-def test_a_deletion_is_waited_for(broker, client):
+def test_deleting_a_topic_waits_until_it_is_gone(broker, client):
     broker.topics["t"] = 1
 
     def delete(request):
@@ -148,7 +148,7 @@ def test_a_deletion_is_waited_for(broker, client):
     assert client.describe_topics(["t"]) == {}
 
 
-def test_deleting_what_is_not_there_is_an_error_unless_it_was_us(broker, client):
+def test_deleting_a_missing_topic_fails_unless_a_retry_deleted_it(broker, client):
     broker.script(ApiKey.DELETE_TOPICS, deleted(ErrorCode.unknown_topic_or_partition))
     with pytest.raises(UnknownTopicError, match="Topic 't' does not exist"):
         client.delete_topic("t")
@@ -156,7 +156,7 @@ def test_deleting_what_is_not_there_is_an_error_unless_it_was_us(broker, client)
     client.delete_topic("t")
 
 
-def test_more_partitions_are_waited_for(broker, client):
+def test_adding_partitions_waits_until_they_are_visible(broker, client):
     broker.topics["t"] = 1
 
     def grow(request):
@@ -170,7 +170,7 @@ def test_more_partitions_are_waited_for(broker, client):
         client.create_partitions("t", 2)
 
 
-def test_settings_are_set_and_put_back(broker, client):
+def test_settings_are_set_and_reset(broker, client):
     broker.topics["t"] = 1
     broker.script(ApiKey.INCREMENTAL_ALTER_CONFIGS, altered())
     client.alter_topic_configs("t", {"retention.ms": None})
@@ -179,7 +179,7 @@ def test_settings_are_set_and_put_back(broker, client):
     assert [(one.name, one.config_operation, one.value) for one in first.configs] == [("retention.ms", 1, None)]
 
 
-def test_settings_of_what_is_not_there_and_wrong_ones_are_refused(broker, client):
+def test_settings_of_a_missing_topic_and_invalid_settings_are_refused(broker, client):
     broker.script(ApiKey.INCREMENTAL_ALTER_CONFIGS, altered(ErrorCode.unknown_topic_or_partition))
     with pytest.raises(UnknownTopicError):
         client.alter_topic_configs("t", {"a": "1"})

@@ -42,7 +42,7 @@ def configs_of(client):
     return client.describe_topics(["t"])["t"].configs
 
 
-def test_what_is_set_by_the_topic_or_by_its_broker_is_told(broker):
+def test_settings_of_the_topic_and_of_the_broker_are_returned(broker):
     broker.script(
         ApiKey.DESCRIBE_CONFIGS,
         described(
@@ -61,7 +61,7 @@ def test_what_is_set_by_the_topic_or_by_its_broker_is_told(broker):
     }  # fmt: skip
 
 
-def test_a_real_brokers_answer_is_understood(broker):
+def test_a_response_of_a_real_broker_is_decoded(broker):
     exchange = recorded_exchanges()["describe configs"]
     answer = decode(message_types(32, 4).response, memoryview(exchange.response), 9)[0]
     broker.topics["wire"] = 1
@@ -69,7 +69,7 @@ def test_a_real_brokers_answer_is_understood(broker):
     assert broker.client().describe_topics(["wire"])["wire"].configs == {"retention.ms": "-1"}
 
 
-def test_they_are_remembered_for_a_moment(broker, monkeypatch):
+def test_topic_settings_are_cached_briefly(broker, monkeypatch):
     client = broker.client()
     for _ in range(3):
         configs_of(client)
@@ -81,7 +81,7 @@ def test_they_are_remembered_for_a_moment(broker, monkeypatch):
 
 
 @pytest.mark.parametrize("code", ["topic_authorization_failed", "unknown_topic_or_partition"])
-def test_a_topic_can_be_read_by_whoever_may_not_see_its_settings(broker, code):
+def test_a_topic_is_readable_without_access_to_its_settings(broker, code):
     broker.script(ApiKey.DESCRIBE_CONFIGS, described(error=ErrorCode[code]))
     assert configs_of(broker.client()) == {}
 

@@ -25,7 +25,7 @@ def coordinator(broker):
     return made
 
 
-def test_a_transaction_is_described_as_its_coordinator_knows_it(broker, coordinator):
+def test_a_transaction_is_described_by_its_coordinator(broker, coordinator):
     found = broker.client().describe_transactions(["q.1-a", "q.1-b", "nobody"])
     assert sorted(found) == ["q.1-a", "q.1-b"]
     one = found["q.1-a"]
@@ -36,7 +36,7 @@ def test_a_transaction_is_described_as_its_coordinator_knows_it(broker, coordina
     assert broker.client().describe_transactions([]) == {}
 
 
-def test_they_are_listed_by_prefix_and_state_in_order(broker, coordinator):
+def test_transactions_are_listed_by_prefix_and_state_sorted(broker, coordinator):
     client = broker.client()
 
     def names(**given):
@@ -51,13 +51,13 @@ def test_they_are_listed_by_prefix_and_state_in_order(broker, coordinator):
     assert patterns == [None, r"q\.1\-.*", r"q\.1\-.*", None]
 
 
-def test_a_broker_that_cannot_choose_by_id_is_asked_for_all(broker, coordinator):
+def test_a_broker_without_an_id_filter_lists_all(broker, coordinator):
     broker.versions[ApiKey.LIST_TRANSACTIONS] = (0, 1)
     assert [one.transactional_id for one in broker.client().list_transactions(prefix="qx")] == ["qx1-c"]
     assert broker.asked(ApiKey.LIST_TRANSACTIONS)[0].__version__ == 0
 
 
-def test_every_broker_is_asked(broker, coordinator):
+def test_transactions_are_listed_from_every_broker(broker, coordinator):
     with ScriptedBroker(node_id=2) as other:
         broker.nodes[2] = ("127.0.0.1", other.port)
         schema = schema_of(ApiKey.LIST_TRANSACTIONS, 2)

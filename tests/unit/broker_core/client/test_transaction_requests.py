@@ -17,7 +17,7 @@ PARTITIONS = {
 }
 
 
-def test_every_request_can_be_written_and_read_again():
+def test_every_request_round_trips():
     asking = ClientSide(client_id="c", max_frame_bytes=10**6)
     answering = ServerSide(max_frame_bytes=10**6)
     for request in (
@@ -35,7 +35,7 @@ def test_every_request_can_be_written_and_read_again():
         assert answering.next_request().message == request
 
 
-def test_partitions_stand_under_their_topics():
+def test_partitions_are_grouped_by_topic():
     asked = add_partitions_request(PRODUCER, PARTITIONS)
     assert [(topic.name, topic.partitions) for topic in asked.v3_and_below_topics] == [("t", (0,)), ("u", (1,))]
     committed = commit_offsets_request(PRODUCER, "g", PARTITIONS).topics[0].partitions[0]

@@ -36,7 +36,7 @@ def closed_port():
         return listener.getsockname()[1]
 
 
-def test_the_first_failure_is_told_with_the_place_its_setting_and_for_how_long_it_is_tried(warning, caplog):
+def test_the_first_failure_is_logged_with_address_setting_and_timeout(warning, caplog):
     warning.on_failure(GIVEN, REFUSED, deadline())
     [record] = caplog.records
     assert record.levelno == logging.WARNING
@@ -46,12 +46,12 @@ def test_the_first_failure_is_told_with_the_place_its_setting_and_for_how_long_i
     )
 
 
-def test_an_address_that_nobody_gave_is_told_as_the_clusters(warning, caplog):
+def test_an_advertised_address_is_logged_as_such(warning, caplog):
     warning.on_failure(ADVERTISED, REFUSED, deadline())
     assert "(as advertised by the cluster)" in caplog.text
 
 
-def test_it_is_repeated_for_each_address_but_not_with_every_try(warning, caplog, clock):
+def test_the_warning_is_logged_once_per_address_and_not_per_attempt(warning, caplog, clock):
     until = deadline()
     for _ in range(10):
         warning.on_failure(GIVEN, REFUSED, until)
@@ -62,14 +62,14 @@ def test_it_is_repeated_for_each_address_but_not_with_every_try(warning, caplog,
     assert len(caplog.records) == 3
 
 
-def test_nothing_is_said_when_time_is_up_since_the_call_fails_with_the_same_words(warning, caplog):
+def test_no_warning_is_logged_at_the_timeout_because_the_call_fails_with_it(warning, caplog):
     until = Deadline(1, setting="x")
     time.sleep(0.01)
     warning.on_failure(GIVEN, REFUSED, until)
     assert caplog.records == []
 
 
-def test_a_client_warns_while_it_waits_and_goes_on_when_another_address_answers(caplog):
+def test_a_client_warns_while_it_waits_and_continues_when_another_address_answers(caplog):
     port = closed_port()
     with ScriptedBroker() as broker:
         broker.topics["t"] = 1
@@ -79,7 +79,7 @@ def test_a_client_warns_while_it_waits_and_goes_on_when_another_address_answers(
     assert record.message.startswith(f"127.0.0.1:{port} cannot be reached: Connection refused (from bootstrap.servers)")
 
 
-def test_all_addresses_refuse_and_each_is_warned_of_once_before_the_call_fails(caplog):
+def test_each_unreachable_address_is_warned_about_once_before_the_call_fails(caplog):
     ports = closed_port(), closed_port()
     with ScriptedBroker() as broker:
         addresses = ",".join(f"127.0.0.1:{port}" for port in ports)
@@ -90,7 +90,7 @@ def test_all_addresses_refuse_and_each_is_warned_of_once_before_the_call_fails(c
     assert [message.split()[0] for message in said] == [f"127.0.0.1:{port}" for port in ports]
 
 
-def test_a_broker_that_answers_is_warned_of_by_nobody(caplog):
+def test_a_reachable_broker_logs_no_warning(caplog):
     with ScriptedBroker() as broker:
         broker.client().describe_topics()
     assert caplog.records == []

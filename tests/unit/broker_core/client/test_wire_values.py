@@ -5,14 +5,14 @@ from broker_core.client.wire_values import duration, milliseconds, numbers_by_to
 from broker_core.model.identifiers import TopicPartition
 
 
-def test_lengths_of_time_stay_within_what_the_wire_holds():
+def test_durations_are_limited_to_the_range_of_the_wire_format():
     assert duration(1500) == timedelta(milliseconds=1500)
     assert duration(-1) == timedelta(0)
     assert duration(2**40) == timedelta(milliseconds=2**31 - 1)
     assert timedelta(0) <= remaining(Deadline(10_000, setting="x"), 500) <= timedelta(milliseconds=500)
 
 
-def test_instants_and_lengths_are_exact_milliseconds():
+def test_timestamps_and_durations_are_exact_milliseconds():
     assert milliseconds(datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=1_795_840_361_866)) == (
         1_795_840_361_866
     )
@@ -21,6 +21,6 @@ def test_instants_and_lengths_are_exact_milliseconds():
     assert milliseconds(None) == -1
 
 
-def test_partitions_are_put_under_their_topics():
+def test_partitions_are_grouped_by_topic():
     given = [TopicPartition("b", 1), TopicPartition("a", 2), TopicPartition("b", 0)]
     assert numbers_by_topic(given) == {"a": [2], "b": [0, 1]}

@@ -4,7 +4,7 @@ from broker_core.record.batch_header import read_header
 from broker_core.record.batch_reader import Record, records_of
 
 
-def test_small_batches_stay_as_they_are_and_large_ones_are_deflated():
+def test_small_batches_stay_uncompressed_and_large_ones_are_compressed():
     small = build_coordinator_batch([Record(key=b"k", value=b"x" * 1000)])
     large = build_coordinator_batch([Record(key=b"%d" % n, value=b"x" * 1000) for n in range(300)], producer_id=3)
     assert read_header(small).compression_type is CompressionType.NONE

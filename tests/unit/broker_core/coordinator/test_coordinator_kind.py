@@ -27,7 +27,7 @@ def event_of(kind, record, *, offset=0, producer_id=-1):
     return StoredRecord(stored.key, stored.value, offset, producer_id)
 
 
-def test_what_is_read_back_is_what_was_replayed_live():
+def test_records_read_back_match_records_replayed_live():
     record = TransactionRecord(transactional_id="t", value=first(7, timeout_ms=1000, now_ms=5))
     live, read = TRANSACTIONS.begin(), TRANSACTIONS.begin()
     TRANSACTIONS.replay(live, record, 0, -1)
@@ -46,7 +46,7 @@ def test_offsets_of_a_transaction_wait_for_its_marker():
         assert offsets.fetch("g")[T0].offset == 5
 
 
-def test_what_is_appended_and_read_back_leads_to_the_same_state_either_way():
+def test_live_replay_and_reading_back_give_the_same_state():
     """A group's offsets, once by one and once of all that is newest, in the broker's log and in the embedded one."""
     producer = ProducerIdAndEpoch(producer_id=7, producer_epoch=0)
     for kind in (GROUPS, OFFSETS):
@@ -70,19 +70,19 @@ def test_what_is_appended_and_read_back_leads_to_the_same_state_either_way():
             assert offsets.fetch("g")[T0].offset == 1
 
 
-def test_a_damaged_record_is_told_with_its_partition_and_offset():
+def test_a_damaged_record_is_reported_with_partition_and_offset():
     with pytest.raises(CorruptBatchError, match=r"^c-0: the record at offset 9: "):
         GROUPS.replay_events(GROUPS.begin(), [StoredRecord(b"\x00", b"", 9, -1)])
 
 
-def test_markers_say_nothing_to_the_log_of_transactions():
+def test_markers_are_ignored_in_the_transaction_log():
     coordinator = TRANSACTIONS.begin()
     TRANSACTIONS.replay_event(coordinator, EndedTransaction(7, True))
     assert coordinator.find(lambda key, value: True) == {}
 
 
 @pytest.mark.parametrize("kind", [GROUPS, TRANSACTIONS, OFFSETS], ids=["groups", "transactions", "offsets"])
-def test_keys_of_the_future_are_skipped_and_damage_is_told(kind):
+def test_unknown_keys_are_skipped_and_damage_is_reported(kind):
     kind.replay_event(kind.begin(), StoredRecord(b"\x00\x63", b"", 0, -1))
     with pytest.raises(CorruptBatchError):
         kind.replay_event(kind.begin(), StoredRecord(b"\x00", b"", 0, -1))

@@ -28,13 +28,13 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=300)
 
 
 @given(texts)
-def test_strings_are_what_kio_reads(text):
+def test_strings_match_kio(text):
     assert read_legacy_string(string_bytes(text), 0) == (text, len(string_bytes(text)))
     assert read_compact_string(compact_string_bytes(text), 0) == (text, len(compact_string_bytes(text)))
 
 
 @given(st.integers(0, 2**31 - 1))
-def test_numbers_are_what_kio_reads(number):
+def test_numbers_match_kio(number):
     assert read_unsigned_varint(unsigned_varint(number), 0) == (number, len(unsigned_varint(number)))
 
 
@@ -42,7 +42,7 @@ def test_numbers_are_what_kio_reads(number):
     ("count", "plain", "flexible"),
     [(None, "ffffffff", "00"), (0, "00000000", "01"), (1, "00000001", "02"), (200, "000000c8", "c901")],
 )
-def test_an_arrays_count_reads_back(count, plain, flexible):
+def test_array_counts_round_trip(count, plain, flexible):
     for is_flexible, written in ((False, plain), (True, flexible)):
         assert array_count_bytes(count, is_flexible=is_flexible).hex() == written
         body = reader(written + "00" * (count or 0))
@@ -50,13 +50,13 @@ def test_an_arrays_count_reads_back(count, plain, flexible):
 
 
 @pytest.mark.parametrize(("is_flexible", "count"), [(False, "00000003"), (True, "04")])
-def test_a_count_is_held_against_the_bytes_that_remain(is_flexible, count):
+def test_a_count_is_checked_against_the_remaining_bytes(is_flexible, count):
     assert reader(count + "00" * 6).take_count(is_flexible=is_flexible, item_bytes=2) == 3
     with pytest.raises(CorruptBatchError, match="claims 3 items of 2 bytes or more"):
         reader(count + "00" * 5).take_count(is_flexible=is_flexible, item_bytes=2)
 
 
-def test_tagged_fields_stand_in_ascending_order():
+def test_tagged_fields_are_in_ascending_order():
     written = tagged_fields_bytes({200: b"", 0: b"\1\2"})
     assert written.hex() == "02" "0002" "0102" "c80100"  # fmt: skip
     assert FieldReader(written, "x").take_tagged_fields() == {0: b"\1\2", 200: b""}
@@ -69,7 +69,7 @@ def test_a_tagged_field_that_does_not_fit_is_corrupt(written):
         reader(written).take_tagged_fields()
 
 
-def test_fixed_fields_are_taken_at_once_or_not_at_all():
+def test_fixed_fields_are_read_together_or_not_at_all():
     form = struct.Struct(">qh")
     body = reader("0000000000000005" "fffe" "07")  # fmt: skip
     assert body.take_fixed(form) == (5, -2)
@@ -79,13 +79,13 @@ def test_fixed_fields_are_taken_at_once_or_not_at_all():
 
 
 @pytest.mark.parametrize("written", ["", "00"])
-def test_a_field_that_breaks_off_is_corrupt(written):
+def test_a_truncated_field_is_corrupt(written):
     with pytest.raises(CorruptBatchError, match="at byte 0: ends too early"):
         reader(written).take(read_int16)
 
 
 @pytest.mark.parametrize("written", ["0002ff41", "ffff", "00024100"])
-def test_text_that_is_none_is_corrupt_or_reads(written):
+def test_invalid_strings_are_corrupt(written):
     body = reader(written)
     if written == "00024100":
         assert body.take_string(is_flexible=False) == "A\0"
@@ -94,7 +94,7 @@ def test_text_that_is_none_is_corrupt_or_reads(written):
             body.take_string(is_flexible=False)
 
 
-def test_a_string_fits_up_to_its_bound():
+def test_a_string_fits_up_to_its_limit():
     for text in ("x" * MAX_STRING_BYTES, "ü" * (MAX_STRING_BYTES // 2)):
         assert fits_string(text)
         assert read_legacy_string(string_bytes(text), 0)[0] == text
@@ -103,6 +103,6 @@ def test_a_string_fits_up_to_its_bound():
     assert not fits_string("\udc80")
 
 
-def test_the_zero_id_is_none():
+def test_the_zero_id_decodes_as_none():
     assert uuid_of(bytes(16)) is None
     assert uuid_of(bytes(15) + b"\1") == UUID(int=1)

@@ -107,7 +107,7 @@ def random_log(seed, batch_count):
 
 @given(st.integers(0, 10**6), st.integers(0, 40), st.integers(1, 3))
 @settings(max_examples=150)
-def test_the_newest_records_lead_to_the_state_that_all_records_lead_to(seed, batch_count, buffer_count):
+def test_the_newest_records_give_the_same_state_as_all_records(seed, batch_count, buffer_count):
     batches = random_log(seed, batch_count)
     size = -(-len(batches) // buffer_count) or 1
     buffers = [a_log(*batches[at : at + size]) for at in range(0, len(batches), size)]
@@ -115,7 +115,7 @@ def test_the_newest_records_lead_to_the_state_that_all_records_lead_to(seed, bat
     assert folded(newest_of(*buffers)) == folded(plain)
 
 
-def test_only_the_newest_record_of_a_key_is_given():
+def test_only_the_newest_record_of_a_key_is_returned():
     log = a_log(
         a_batch(records((b"a", b"1"), (b"b", b"1"), (b"a", b"2"))),
         a_batch(records((b"b", b"2"), (b"c", None)), base_offset=3),
@@ -127,7 +127,7 @@ def test_only_the_newest_record_of_a_key_is_given():
     ]
 
 
-def test_what_an_open_transaction_holds_is_given_behind_all_that_counts():
+def test_records_of_open_transactions_are_returned_last():
     log = a_log(
         in_transaction(1, (b"a", b"open")),
         a_batch(records((b"a", b"plain")), base_offset=1),
@@ -137,7 +137,7 @@ def test_what_an_open_transaction_holds_is_given_behind_all_that_counts():
     assert newest_of(log) == [StoredRecord(b"a", b"plain", 1), StoredRecord(b"a", b"open", 0, 1)]
 
 
-def test_a_marker_that_compaction_gave_a_horizon_is_understood():
+def test_a_marker_with_a_delete_horizon_is_decoded():
     marker = an_abort_marker(producer_id=1, base_offset=1)
     dated = filter_batch(read_header(marker), marker, [True], config=TopicConfig(), delete_horizon_ms=1)
     assert newest_of(a_log(in_transaction(1, (b"a", b"1")), dated)) == []
@@ -152,7 +152,7 @@ def test_an_emptied_marker_ends_nothing():
     ]
 
 
-def test_events_come_in_order_from_the_asked_offset_on_and_say_who_wrote_them():
+def test_events_are_ordered_from_the_requested_offset_and_name_their_producer():
     log = a_log(
         a_batch(records((b"a", b"1"), (b"b", None))),
         in_transaction(1, (b"c", b"3"), base_offset=2),
@@ -166,11 +166,11 @@ def test_events_come_in_order_from_the_asked_offset_on_and_say_who_wrote_them():
     ]
 
 
-def test_records_below_the_log_start_are_left_out():
+def test_records_below_the_log_start_are_skipped():
     assert newest_of(a_batch(records((b"a", b"1"), (b"b", b"2"))), from_offset=1) == [StoredRecord(b"b", b"2", 1)]
 
 
-def test_a_gap_between_batches_or_inside_of_one_is_noticed():
+def test_a_gap_between_or_inside_batches_is_detected():
     first, second = a_batch(records((b"a", b"1"), (b"b", b"2"))), a_batch(records((b"c", b"3")), base_offset=2)
     assert is_dense(a_log(first, second), from_offset=0)
     assert is_dense(a_log(first, second), from_offset=1)

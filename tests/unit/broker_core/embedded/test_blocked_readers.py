@@ -33,12 +33,12 @@ def readers(asked):
     return readers
 
 
-def test_a_reader_that_nothing_holds_back_asks_nobody(readers, asked):
+def test_an_unblocked_reader_does_not_check_transactions(readers, asked):
     assert not readers.maybe_settle(bounds(5))
     assert asked == []
 
 
-def test_a_reader_that_is_blocked_asks_at_once_and_then_now_and_then(readers, asked):
+def test_a_blocked_reader_checks_transactions_immediately_and_then_periodically(readers, asked):
     start = readers.clock.time_ms
     for at_ms, is_settled in ((0, True), (1, False), (ASKED_EVERY_MS - 1, False), (ASKED_EVERY_MS, True)):
         readers.clock.time_ms = start + at_ms
@@ -46,13 +46,13 @@ def test_a_reader_that_is_blocked_asks_at_once_and_then_now_and_then(readers, as
     assert asked == [start, start + ASKED_EVERY_MS]
 
 
-def test_a_clock_that_is_put_back_does_not_silence_it(readers, asked):
+def test_setting_the_clock_back_does_not_stop_the_checks(readers, asked):
     readers.maybe_settle(bounds(3))
     readers.clock.time_ms -= 5000
     assert readers.maybe_settle(bounds(3))
 
 
-def test_error_with_the_transactions_fails_no_reader(caplog):
+def test_an_error_in_the_transactions_fails_no_reader(caplog):
     def settle():
         raise StorageError("the disk refuses")
 
@@ -60,6 +60,6 @@ def test_error_with_the_transactions_fails_no_reader(caplog):
     assert "the disk refuses" in caplog.text
 
 
-def test_that_nothing_could_be_ended_is_said(asked):
+def test_the_check_reports_that_nothing_could_be_ended(asked):
     assert not HeldBackReaders(lambda: bool(asked.append(0)), SetClock(10_000)).maybe_settle(bounds(3))
     assert asked == [0]

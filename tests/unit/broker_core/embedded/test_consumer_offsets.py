@@ -31,7 +31,7 @@ def offsets_of(cluster, group="group"):
     return {partition: each.offset for partition, each in cluster.fetch_offsets(group).items()}
 
 
-def test_a_commit_is_seen_by_every_process_at_once(cluster, other, clock):
+def test_a_commit_is_visible_to_every_process_immediately(cluster, other, clock):
     cluster.commit_offsets("group", {T0: GroupOffset(offset=5, metadata="note", leader_epoch=0)})
     expected = GroupOffset(offset=5, metadata="note", leader_epoch=0, commit_time_ms=clock.time_ms)
     for process in (cluster, other):
@@ -43,7 +43,7 @@ def test_a_commit_is_seen_by_every_process_at_once(cluster, other, clock):
     assert offsets_of(cluster) == {T0: 3, T1: 1}
 
 
-def test_bad_commits_are_refused_and_nothing_of_them_is_stored(cluster):
+def test_an_invalid_commit_is_refused_as_a_whole(cluster):
     good = GroupOffset(offset=1)
     for group, offsets, error in (
         ("", {T0: good}, InvalidGroupError),
@@ -63,7 +63,7 @@ def test_bad_commits_are_refused_and_nothing_of_them_is_stored(cluster):
     cluster.commit_offsets("group", {T0: GroupOffset(offset=1, metadata="x" * MAX_OFFSET_METADATA_BYTES)})
 
 
-def test_offsets_in_a_transaction_count_when_it_commits(cluster, other):
+def test_transactional_offsets_apply_at_the_commit(cluster, other):
     producer = begin(cluster, "id", T0)
     write(cluster, producer, T0, "row")
     cluster.commit_offsets_in_transaction(producer, "group", {T0: GroupOffset(offset=7)})
@@ -73,7 +73,7 @@ def test_offsets_in_a_transaction_count_when_it_commits(cluster, other):
     assert is_settled(other, CONSUMER_OFFSETS_PARTITION)
 
 
-def test_offsets_in_a_transaction_that_aborts_never_were(cluster, other):
+def test_offsets_of_an_aborted_transaction_never_apply(cluster, other):
     cluster.commit_offsets("group", {T0: GroupOffset(offset=1)})
     producer = init(cluster, "id")
     cluster.commit_offsets_in_transaction(producer, "group", {T0: GroupOffset(offset=7)})
@@ -84,7 +84,7 @@ def test_offsets_in_a_transaction_that_aborts_never_were(cluster, other):
         cluster.commit_offsets_in_transaction(producer, "group", {T0: GroupOffset(offset=8)})
 
 
-def test_a_plain_commit_behind_a_pending_one_stays(cluster, other):
+def test_a_plain_commit_after_a_pending_one_is_kept(cluster, other):
     producer = init(cluster, "id")
     cluster.commit_offsets_in_transaction(producer, "group", {T0: GroupOffset(offset=7)})
     other.commit_offsets("group", {T0: GroupOffset(offset=9)})
@@ -92,7 +92,7 @@ def test_a_plain_commit_behind_a_pending_one_stays(cluster, other):
     assert offsets_of(cluster) == offsets_of(other) == {T0: 9}
 
 
-def test_offsets_of_the_offsets_log_itself_can_be_the_first_commit_of_all(cluster):
+def test_the_first_commit_may_be_for_the_offsets_topic_itself(cluster):
     producer = init(cluster, "driver")
     decision = {CONSUMER_OFFSETS_PARTITION: GroupOffset(offset=4, metadata="slots")}
     cluster.commit_offsets_in_transaction(producer, "decisions", decision)
@@ -102,7 +102,7 @@ def test_offsets_of_the_offsets_log_itself_can_be_the_first_commit_of_all(cluste
     assert cluster.list_groups() == ("decisions", "plain")
 
 
-def test_a_bad_commit_opens_no_transaction(cluster):
+def test_an_invalid_commit_opens_no_transaction(cluster):
     producer = init(cluster, "id")
     with pytest.raises(InvalidGroupError):
         cluster.commit_offsets_in_transaction(producer, "", {T0: GroupOffset(offset=1)})
@@ -115,7 +115,7 @@ def test_a_bad_commit_opens_no_transaction(cluster):
     assert "__consumer_offsets" not in cluster.describe_topics()
 
 
-def test_a_deleted_group_is_forgotten(cluster, other):
+def test_a_deleted_group_has_no_state(cluster, other):
     for number in (0, 1):
         cluster.commit_offsets(f"group-{number}", {T0: GroupOffset(offset=1), T1: GroupOffset(offset=2)})
     other.delete_group("group-0")
@@ -126,7 +126,7 @@ def test_a_deleted_group_is_forgotten(cluster, other):
         cluster.delete_group("never")
 
 
-def test_with_a_topic_the_offsets_committed_for_it_go(cluster, other):
+def test_deleting_a_topic_removes_its_committed_offsets(cluster, other):
     cluster.create_topic("gone")
     gone = TopicPartition("gone", 0)
     for group in ("one", "two"):
@@ -136,7 +136,7 @@ def test_with_a_topic_the_offsets_committed_for_it_go(cluster, other):
     assert [offsets_of(cluster, group) for group in ("one", "two")] == [{T0: 1}, {T0: 1}]
 
 
-def test_what_was_committed_for_the_topic_made_again_stays_when_the_old_one_is_forgotten_late(cluster):
+def test_offsets_of_a_recreated_topic_are_kept_when_the_old_ones_are_removed_late(cluster):
     old = cluster.create_topic("again")
     again = TopicPartition("again", 0)
     cluster.delete_topic("again")
@@ -146,7 +146,7 @@ def test_what_was_committed_for_the_topic_made_again_stays_when_the_old_one_is_f
     assert offsets_of(cluster) == {again: 1}
 
 
-def test_error_with_the_offsets_does_not_keep_a_topic_from_being_deleted(cluster, caplog, monkeypatch):
+def test_an_error_in_the_offsets_does_not_prevent_deleting_a_topic(cluster, caplog, monkeypatch):
     cluster.commit_offsets("group", {T0: GroupOffset(offset=1)})
 
     def refuse(store, batches, **how):
@@ -162,7 +162,7 @@ def test_error_with_the_offsets_does_not_keep_a_topic_from_being_deleted(cluster
     assert "t" not in cluster.describe_topics()
 
 
-def test_a_log_of_offsets_that_was_deleted_begins_anew(cluster, other):
+def test_a_deleted_offsets_log_starts_empty(cluster, other):
     cluster.commit_offsets("group", {T0: GroupOffset(offset=1)})
     assert offsets_of(other) == {T0: 1}
     cluster.delete_topic("__consumer_offsets")

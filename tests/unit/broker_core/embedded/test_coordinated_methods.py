@@ -13,7 +13,7 @@ from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerId
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_every_method_of_cluster_on_transactions_and_groups_is_there():
+def test_every_transaction_and_group_method_of_cluster_exists():
     names = {
         name
         for name in vars(Cluster)
@@ -31,7 +31,7 @@ def test_without_a_transactional_id_a_producer_gets_a_fresh_id_of_epoch_0(cluste
     assert cluster.list_transactions() == ()
 
 
-def test_a_group_is_empty_once_it_has_offsets_and_else_dead(cluster):
+def test_a_group_with_offsets_is_empty_and_otherwise_dead(cluster):
     assert cluster.describe_group("g") == GroupDescription(group_id="g", state=GroupState.DEAD)
     cluster.commit_offsets("g", {T0: GroupOffset(offset=0)})
     assert cluster.describe_group("g") == GroupDescription(group_id="g", state=GroupState.EMPTY)
@@ -47,7 +47,7 @@ def test_a_group_is_empty_once_it_has_offsets_and_else_dead(cluster):
         lambda c: c.fetch(T0, 0, max_bytes=10**6, isolation=IsolationLevel.READ_COMMITTED).next_offset,
     ],
 )
-def test_a_reader_that_a_dead_writer_holds_back_gets_on_at_its_next_look(cluster, clock, look):
+def test_a_reader_blocked_by_a_dead_writer_continues_after_its_next_check(cluster, clock, look):
     with EmbeddedCluster(cluster.path, clock=clock) as dead:
         write(dead, begin(dead, "id", T0, timeout_ms=1000), T0, "x")
     assert look(cluster) == 0
@@ -56,13 +56,13 @@ def test_a_reader_that_a_dead_writer_holds_back_gets_on_at_its_next_look(cluster
     assert is_settled(cluster, T0)
 
 
-def test_a_read_uncommitted_listing_asks_nobody(cluster, clock):
+def test_a_read_uncommitted_listing_checks_no_transactions(cluster, clock):
     write(cluster, begin(cluster, "id", T0, timeout_ms=1), T0, "x")
     clock.time_ms += 1
     assert cluster.list_offsets({T0: OffsetSpec.LATEST})[T0].offset == 1
 
 
-def test_a_listing_of_many_partitions_is_recreated_as_a_whole(cluster, clock):
+def test_a_listing_of_many_partitions_is_repeated_as_a_whole(cluster, clock):
     producer = begin(cluster, "id", T0, T1, timeout_ms=1000)
     write(cluster, producer, T0, "x")
     write(cluster, producer, T1, "y")
@@ -71,7 +71,7 @@ def test_a_listing_of_many_partitions_is_recreated_as_a_whole(cluster, clock):
     assert [found[T0].offset, found[T1].offset] == [2, 2]
 
 
-def test_a_forked_child_goes_on_with_transactions_of_its_own(cluster):
+def test_a_forked_child_can_run_its_own_transactions(cluster):
     mine = begin(cluster, "parent", T0)
     write(cluster, mine, T0, "parent")
     child = os.fork()

@@ -82,7 +82,7 @@ def offset_in(log):
     return log.state.look(lambda offsets: [each.offset for each in offsets.fetch("group").values()])
 
 
-def test_a_change_is_planned_on_what_others_appended(cluster, other):
+def test_a_change_is_planned_on_records_of_other_processes(cluster, other):
     def count(offsets):
         current = sum(each.offset for each in offsets.fetch("group").values())
         return CoordinatorResult(records=(a_record(current + 1),), reply=current)
@@ -112,7 +112,7 @@ def test_a_plan_without_records_appends_nothing(cluster):
     assert cluster.bounds(CONSUMER_OFFSETS_PARTITION).log_end_offset == 1
 
 
-def test_a_plan_that_refuses_in_an_empty_log_makes_none(cluster):
+def test_a_refused_plan_creates_no_log(cluster):
     def refuse(offsets):
         raise InvalidGroupError("no")
 
@@ -121,7 +121,7 @@ def test_a_plan_that_refuses_in_an_empty_log_makes_none(cluster):
     assert "__consumer_offsets" not in cluster.describe_topics()
 
 
-def test_what_may_be_lost_waits_for_no_sync_and_is_taken_along_by_the_next(cluster, fs, other):
+def test_a_change_that_may_be_lost_is_synced_with_the_next_one(cluster, fs, other):
     log = log_of(cluster)
     log.change(putting(a_record(1)))
     before = fs.syncs
@@ -135,7 +135,7 @@ def test_what_may_be_lost_waits_for_no_sync_and_is_taken_along_by_the_next(clust
     assert offset_in(log) == [6]
 
 
-def test_a_change_that_the_disk_refuses_never_was(cluster, other, fs):
+def test_a_change_whose_write_failed_has_no_effect(cluster, other, fs):
     log = log_of(cluster)
     log.change(putting(a_record(1)))
     fs.is_full = True
@@ -148,7 +148,7 @@ def test_a_change_that_the_disk_refuses_never_was(cluster, other, fs):
     assert offset_in(log_of(other)) == [3]
 
 
-def test_a_change_too_large_for_the_log_is_refused_whole(cluster):
+def test_a_change_too_large_for_the_log_is_refused_as_a_whole(cluster):
     noise = random.Random(1)
     records = [a_record(1, metadata=noise.randbytes(1500).hex(), group=f"group-{number:04d}") for number in range(900)]
     with pytest.raises(RecordTooLargeError, match="exceeds"):
@@ -156,7 +156,7 @@ def test_a_change_too_large_for_the_log_is_refused_whole(cluster):
     assert log_of(cluster).state.look(GroupOffsets.groups) == ()
 
 
-def test_a_segment_that_begins_is_told_of(cluster):
+def test_a_roll_is_reported(cluster):
     log = log_of(cluster)
     told = []
     log.on_rolled = told.append
@@ -167,7 +167,7 @@ def test_a_segment_that_begins_is_told_of(cluster):
     assert told and set(told) == {CONSUMER_OFFSETS_PARTITION}
 
 
-def test_somebody_who_deletes_the_log_over_and_over_is_answered_with_words(cluster, monkeypatch):
+def test_repeated_deletion_of_the_log_raises_with_an_explanation(cluster, monkeypatch):
     log = log_of(cluster)
     log.change(putting(a_record(1)))
     attempts = []

@@ -105,7 +105,7 @@ def two(one, path):
     return DirectoryUser(path)
 
 
-def test_what_others_append_is_seen_with_and_without_a_lock_held(one, two):
+def test_records_of_other_processes_are_seen_with_and_without_the_lock(one, two):
     one.put(b"a", b"1")
     assert two.seen() == two.seen_held() == {b"a": b"1"}
     one.put(b"a", b"2")
@@ -113,7 +113,7 @@ def test_what_others_append_is_seen_with_and_without_a_lock_held(one, two):
     assert two.seen_held() == two.seen() == {b"a": b"2", b"b": b"1"}
 
 
-def test_only_what_is_new_is_replayed(one, two):
+def test_only_new_records_are_replayed(one, two):
     for number in range(20):
         one.put(b"%d" % number, b"x")
     two.seen()
@@ -134,7 +134,7 @@ def test_without_a_topic_there_is_no_state(path):
 
 
 @pytest.mark.parametrize("look", [DirectoryUser.seen, DirectoryUser.seen_held])
-def test_a_log_that_was_deleted_and_made_again_is_another_one(one, two, look):
+def test_a_recreated_log_is_another_log(one, two, look):
     one.put(b"a", b"1")
     assert look(two) == {b"a": b"1"}
     one.delete()
@@ -149,7 +149,7 @@ def test_a_log_that_was_deleted_and_made_again_is_another_one(one, two, look):
 
 
 @pytest.mark.parametrize("look", [DirectoryUser.seen, DirectoryUser.seen_held])
-def test_a_folder_that_was_put_in_its_place_by_hand_is_noticed(one, two, path, look):
+def test_a_manually_replaced_folder_is_detected(one, two, path, look):
     one.put(b"a", b"1")
     shutil.copytree(path / "t-0", path.parent / "backup")
     one.put(b"a", b"2")
@@ -160,7 +160,7 @@ def test_a_folder_that_was_put_in_its_place_by_hand_is_noticed(one, two, path, l
 
 
 @pytest.mark.parametrize("look", [DirectoryUser.seen, DirectoryUser.seen_held])
-def test_what_compaction_took_away_behind_the_last_look_is_not_missed(one, two, look):
+def test_compaction_after_the_last_refresh_loses_no_state(one, two, look):
     """Order of events: key a is known with a value; it is deleted, and compaction removes the tombstone in time."""
     one.put(b"a", b"1")
     assert look(two) == {b"a": b"1"}
@@ -182,7 +182,7 @@ def a_tombstone(key):
     return a_batch([a_record(key=key, value=None, timestamp_ms=NOW_MS)])
 
 
-def test_a_long_way_behind_the_log_is_folded_anew(one, two, monkeypatch):
+def test_a_state_far_behind_the_log_is_rebuilt(one, two, monkeypatch):
     monkeypatch.setattr(coordinator_state, "_FOLLOWED_OFFSETS", 5)
     one.put(b"a", b"0")
     two.seen()
@@ -193,7 +193,7 @@ def test_a_long_way_behind_the_log_is_folded_anew(one, two, monkeypatch):
     assert KeyValues.replayed == before + 1
 
 
-def test_a_replay_that_breaks_off_is_restarted(one, two):
+def test_an_interrupted_replay_is_restarted(one, two):
     one.put(b"a", b"1")
     two.seen()
     one.put(b"b", b"2")
@@ -212,7 +212,7 @@ def test_a_replay_that_breaks_off_is_restarted(one, two):
     assert two.seen() == {b"a": b"1", b"b": b"2", b"bad": b"3"}
 
 
-def test_a_folder_is_not_made_while_a_lock_is_held(one, two, path):
+def test_no_folder_is_created_while_a_lock_is_held(one, two, path):
     """Making it takes the metadata log's lock, which comes before: somebody may hold that and wait for ours."""
     one.put(b"a", b"1")
     two.put(b"x", b"1", U0)
@@ -229,7 +229,7 @@ def test_a_folder_is_not_made_while_a_lock_is_held(one, two, path):
     assert held_locks == [False]
 
 
-def test_a_log_that_is_replaced_over_and_over_is_given_up(one):
+def test_a_log_that_is_replaced_repeatedly_raises(one):
     def operation():
         raise coordinator_state._NotHeldError
 
@@ -263,7 +263,7 @@ def test_threads_share_a_state(one, two):
     assert two.seen() == {b"a": b"29"}
 
 
-def test_what_it_holds_open_is_given_back(one):
+def test_closing_releases_open_files(one):
     one.put(b"a", b"1")
     one.seen_held()
     assert one.state._held is not None

@@ -52,7 +52,7 @@ def test_a_real_kafkas_groups_are_read(foreign):
     assert foreign.fetch_offsets("none") == {}
 
 
-def test_of_a_real_kafkas_groups_nobody_knows_the_members_and_so_the_state(foreign):
+def test_groups_in_a_real_kafkas_directory_have_an_unknown_state(foreign):
     assert foreign.describe_group("golden-group") == GroupDescription(group_id="golden-group", state=GroupState.UNKNOWN)
     assert foreign.describe_group("none").state is GroupState.DEAD
 
@@ -76,7 +76,7 @@ def test_nothing_is_changed_in_a_real_kafkas_directory(foreign, change):
         change(foreign, producer)
 
 
-def test_where_nothing_can_be_written_it_is_read_as_it_stands(tmp_path):
+def test_without_write_access_the_state_is_read_as_stored(tmp_path):
     with EmbeddedCluster(tmp_path / "log", create=True) as cluster:
         cluster.create_topic("t")
         cluster.commit_offsets("group", {T0: GroupOffset(offset=3)})
@@ -89,7 +89,7 @@ def test_where_nothing_can_be_written_it_is_read_as_it_stands(tmp_path):
             reader.abort_transaction("id")
 
 
-def test_transactions_are_listed_by_prefix_and_state_in_the_order_of_their_ids(tmp_path):
+def test_transactions_are_listed_by_prefix_and_state_sorted_by_id(tmp_path):
     with EmbeddedCluster(tmp_path / "log", create=True) as cluster:
         cluster.create_topic("t")
         for name in ("q-2", "q-1", "other"):

@@ -79,7 +79,7 @@ def test_a_topic_is_created_described_grown_altered_and_deleted(cluster):
     assert not any(name.startswith("t-") for name in os.listdir(cluster.path))
 
 
-def test_settings_are_told_parsed_and_stored_as_they_were_typed(cluster):
+def test_settings_are_shown_parsed_and_stored_as_given(cluster):
     """As a broker tells them, so that both doors say the same."""
     created = cluster.create_topic("t", configs={"retention.ms": " 0123 ", "cleanup.policy": "compact, compact"})
     assert created.configs == {"retention.ms": "123", "cleanup.policy": "compact"}
@@ -89,7 +89,7 @@ def test_settings_are_told_parsed_and_stored_as_they_were_typed(cluster):
     assert cluster.describe_topics()["t"].configs == altered.configs
 
 
-def test_a_topic_gets_as_many_partitions_as_the_cluster_is_set_to(path):
+def test_a_topic_gets_num_partitions_by_default(path):
     with EmbeddedCluster(path, create=True, num_partitions=4) as cluster:
         assert cluster.create_topic("t").partition_count == 4
 
@@ -115,7 +115,7 @@ def test_a_topic_gets_as_many_partitions_as_the_cluster_is_set_to(path):
         (UnknownPartitionError, lambda c: c.append(TopicPartition("a.b", -1), a_batch())),
     ],
 )
-def test_what_cannot_be_is_refused_and_changes_nothing(cluster, kind, call):
+def test_invalid_changes_are_refused_and_change_nothing(cluster, kind, call):
     cluster.create_topic("a.b")
     before = fingerprint(cluster_path(cluster))
     with pytest.raises(kind):
@@ -131,7 +131,7 @@ def cluster_path(cluster):
     return Path(cluster.path)
 
 
-def test_names_that_differ_in_case_are_different_topics(cluster):
+def test_topic_names_are_case_sensitive(cluster):
     cluster.create_topic("t")
     cluster.create_topic("T")
     append(cluster, b"small")
@@ -142,7 +142,7 @@ def test_names_that_differ_in_case_are_different_topics(cluster):
 # -- the directory --
 
 
-def test_reading_a_path_that_does_not_exist_makes_nothing(path):
+def test_reading_a_missing_path_creates_nothing(path):
     with open_embedded(path, create=True) as cluster:
         assert cluster.describe_topics() == {}
         with pytest.raises(UnknownTopicError):
@@ -156,7 +156,7 @@ def test_reading_a_path_that_does_not_exist_makes_nothing(path):
         assert path.exists()
 
 
-def test_a_url_of_somewhere_else_is_refused_and_a_file_url_is_its_path(path, monkeypatch):
+def test_an_unsupported_url_is_refused_and_a_file_url_is_its_path(path, monkeypatch):
     monkeypatch.chdir(path.parent)
     for location in ("s3://bucket/log", Path("s3://bucket/log"), "file://host/log"):
         with pytest.raises(InvalidConfigError, match=r"local (directory|path)"):
@@ -167,12 +167,12 @@ def test_a_url_of_somewhere_else_is_refused_and_a_file_url_is_its_path(path, mon
         assert cluster.path == str(path)
 
 
-def test_without_create_the_directory_must_be_a_log(path):
+def test_without_create_the_directory_must_be_a_log_directory(path):
     with pytest.raises(DirectoryFormatError, match="does not exist"):
         open_embedded(path)
 
 
-def test_a_directory_removed_under_an_open_cluster_is_restarted(cluster, path):
+def test_a_directory_removed_under_an_open_cluster_starts_empty(cluster, path):
     cluster.create_topic("t")
     append(cluster, b"old")
     first_id = cluster.init_producer().producer_id
@@ -185,7 +185,7 @@ def test_a_directory_removed_under_an_open_cluster_is_restarted(cluster, path):
     assert cluster.init_producer().producer_id == first_id
 
 
-def test_a_directory_recreated_by_another_process_is_noticed(cluster, path):
+def test_a_directory_recreated_by_another_process_is_detected(cluster, path):
     cluster.create_topic("t")
     append(cluster, b"old")
     shutil.rmtree(path)
@@ -195,7 +195,7 @@ def test_a_directory_recreated_by_another_process_is_noticed(cluster, path):
     assert values_in(cluster) == [b"new"]
 
 
-def test_our_log_on_a_read_only_mount_is_read_and_nothing_else(cluster, path):
+def test_a_log_on_a_read_only_mount_can_only_be_read(cluster, path):
     cluster.create_topic("t", configs=NO_RETENTION)
     append(cluster, b"x")
     cluster.close()
@@ -226,7 +226,7 @@ def writes(name="t"):
 
 
 @pytest.mark.parametrize("file_system", [None, ReadOnlyFileSystem()])
-def test_a_real_kafkas_directory_is_read_without_a_byte_changed(tmp_path, file_system):
+def test_a_real_kafkas_directory_is_read_without_changes(tmp_path, file_system):
     log = unpack(tmp_path) / "log"
     before = fingerprint(log)
     with EmbeddedCluster(log, create=True, file_system=file_system) as cluster:
@@ -241,7 +241,7 @@ def test_a_real_kafkas_directory_is_read_without_a_byte_changed(tmp_path, file_s
     assert file_system is None or file_system.refused == []
 
 
-def test_a_closed_cluster_says_so(cluster):
+def test_a_closed_cluster_raises(cluster):
     cluster.create_topic("t")
     cluster.close()
     cluster.close()
@@ -252,7 +252,7 @@ def test_a_closed_cluster_says_so(cluster):
 # -- offsets --
 
 
-def test_offsets_are_listed_by_spec_and_by_time(cluster):
+def test_offsets_are_listed_by_spec_and_by_timestamp(cluster):
     cluster.create_topic("t", configs=NO_RETENTION)
     assert cluster.list_offsets({T0: OffsetSpec.MAX_TIMESTAMP})[T0] is None
     times = [0, 5, 3]
@@ -287,7 +287,7 @@ def test_read_committed_ends_below_an_open_transaction(cluster):
     assert cluster.list_offsets({T0: SOME_TIME_MS + 1}, IsolationLevel.READ_COMMITTED)[T0] is None
 
 
-def test_a_topic_that_is_asked_for_by_its_id_is_not_mistaken_for_its_successor(cluster):
+def test_a_request_by_topic_id_does_not_match_a_recreated_topic(cluster):
     first = cluster.create_topic("t").topic_id
     append(cluster, b"a")
     assert len(cluster.fetch(T0, 0, max_bytes=100, topic_id=first).buffer)
@@ -311,7 +311,7 @@ def test_records_are_deleted_up_to_an_offset(cluster):
         cluster.delete_records(T0, 4)
 
 
-def test_records_of_a_compacted_or_internal_topic_are_not_deleted_by_offset(cluster):
+def test_delete_records_is_refused_for_compacted_and_internal_topics(cluster):
     cluster.create_topic("t", configs={"cleanup.policy": "compact"})
     with pytest.raises(PolicyViolationError, match=r"cleanup\.policy is compact without delete"):
         cluster.delete_records(T0, 0)
@@ -322,7 +322,7 @@ def test_records_of_a_compacted_or_internal_topic_are_not_deleted_by_offset(clus
         cluster.delete_records(TopicPartition("__consumer_offsets", 0), 0)
 
 
-def test_an_old_retry_after_reopening_gets_its_first_offset(cluster, path):
+def test_a_retry_after_reopening_gets_its_original_offset(cluster, path):
     cluster.create_topic("t", configs=NO_RETENTION)
     batch = a_batch(2, producer=(cluster.init_producer().producer_id, 0, 0))
     first = cluster.append(T0, bytearray(batch))
@@ -335,7 +335,7 @@ def test_an_old_retry_after_reopening_gets_its_first_offset(cluster, path):
 # -- maintenance --
 
 
-def test_a_segment_that_begins_starts_retention_by_itself(cluster):
+def test_a_segment_roll_starts_retention(cluster):
     cluster.create_topic("t", configs={"internal.segment.bytes": "300", "retention.bytes": "300"})
     for _ in range(20):
         append(cluster, b"v" * 100)
@@ -343,7 +343,7 @@ def test_a_segment_that_begins_starts_retention_by_itself(cluster):
     assert cluster.bounds(T0).log_start_offset > 10
 
 
-def test_error_in_maintenance_fails_no_append(cluster, caplog, monkeypatch):
+def test_an_error_in_maintenance_fails_no_append(cluster, caplog, monkeypatch):
     from broker_core.storage.writable_partition import WritablePartition
 
     hits = []
@@ -360,7 +360,7 @@ def test_error_in_maintenance_fails_no_append(cluster, caplog, monkeypatch):
     assert "maintenance of t-0 failed" in caplog.text
 
 
-def test_maintain_says_how_far_it_is(cluster):
+def test_maintain_reports_progress(cluster):
     cluster.create_topic("t", partition_count=2)
     cluster.create_topic("s")
     seen = []
@@ -448,7 +448,7 @@ def start_process(path):
         process.communicate()
 
 
-def test_processes_append_to_one_partition_and_nothing_is_lost(cluster, start_process):
+def test_concurrent_processes_append_to_one_partition_without_loss(cluster, start_process):
     cluster.create_topic("t", configs={**NO_RETENTION, "internal.segment.bytes": "2000"})
     processes = [start_process(APPENDER, name, "60") for name in ("a", "b")]
     for process in processes:
@@ -466,7 +466,7 @@ def test_processes_append_to_one_partition_and_nothing_is_lost(cluster, start_pr
 
 
 @pytest.mark.parametrize("line_count", [1, 2, 5, 8])
-def test_a_process_that_is_killed_while_it_makes_topics_leaves_whole_ones(cluster, start_process, line_count):
+def test_a_process_killed_while_creating_topics_leaves_complete_ones(cluster, start_process, line_count):
     process = start_process(TOPIC_MAKER)
     cluster.create_topic("t")
     for _ in range(line_count):
@@ -486,7 +486,7 @@ def test_a_process_that_is_killed_while_it_makes_topics_leaves_whole_ones(cluste
     ] + ["t-0"]
 
 
-def test_a_forked_child_goes_on_with_the_cluster_it_inherited(cluster):
+def test_a_forked_child_can_use_its_inherited_cluster(cluster):
     cluster.create_topic("t", configs=NO_RETENTION)
     append(cluster, b"parent")
     own_id = cluster.init_producer().producer_id
@@ -508,7 +508,7 @@ def test_a_forked_child_goes_on_with_the_cluster_it_inherited(cluster):
     assert cluster.init_producer().producer_id == own_id + 1
 
 
-def test_a_fork_while_other_threads_are_at_work_leaves_no_lock_behind_in_the_child(cluster):
+def test_a_fork_during_work_of_other_threads_leaves_no_lock_held_in_the_child(cluster):
     cluster.create_topic("t", configs=NO_RETENTION)
     is_over = threading.Event()
 
@@ -547,7 +547,7 @@ def open_files_in(folder):
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in Linux's /proc")
-def test_files_of_a_deleted_topic_do_not_stay_open_in_the_process_that_deleted_it(path):
+def test_deleting_a_topic_closes_its_files(path):
     # They kept its disk space until many other partitions had been used.
     with open_embedded(path, create=True) as cluster:
         cluster.create_topic("t")
@@ -559,7 +559,7 @@ def test_files_of_a_deleted_topic_do_not_stay_open_in_the_process_that_deleted_i
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in Linux's /proc")
-def test_as_many_partitions_as_may_be_open_fit_a_usual_limit_of_open_files(path):
+def test_the_maximum_of_open_partitions_fits_a_usual_file_limit(path):
     # 128 partitions of eight segments each, written and read by one process, ran into "Too many open files" at 1,024.
     with open_embedded(path, create=True) as cluster:
         cluster.create_topic("t", configs=NO_RETENTION)

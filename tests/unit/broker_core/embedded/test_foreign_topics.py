@@ -39,7 +39,7 @@ def test_topics_have_the_ids_counts_and_settings_of_the_metadata_log(golden):
     assert fingerprint(golden) == before
 
 
-def test_without_a_metadata_log_the_folders_tell_all_but_the_settings(golden):
+def test_without_a_metadata_log_topics_come_from_folders_without_settings(golden):
     shutil.rmtree(golden / "__cluster_metadata-0")
     topics = topics_of(golden)
     assert topics["codecs"].topic_id == CODECS_ID
@@ -47,7 +47,7 @@ def test_without_a_metadata_log_the_folders_tell_all_but_the_settings(golden):
     assert topics["log-append"].configs == {}
 
 
-def test_a_metadata_log_that_is_not_understood_leaves_the_folders(golden, caplog):
+def test_with_an_unreadable_metadata_log_topics_come_from_folders(golden, caplog):
     log = golden / "__cluster_metadata-0" / "00000000000000000000.log"
     data = bytearray(log.read_bytes())
     data[200] ^= 1
@@ -56,18 +56,18 @@ def test_a_metadata_log_that_is_not_understood_leaves_the_folders(golden, caplog
     assert "listing topics by their folders" in caplog.text
 
 
-def test_a_broker_that_keeps_some_partitions_of_a_topic_knows_them_all(golden):
+def test_a_topic_with_some_local_partitions_lists_them_all(golden):
     for number in (1, 2, 4):
         shutil.rmtree(golden / f"keyed-{number}")
     assert topics_of(golden)["keyed"].partition_count == 5
 
 
-def test_a_topic_without_any_folder_here_is_not_listed(golden):
+def test_a_topic_without_a_local_folder_is_not_listed(golden):
     shutil.rmtree(golden / "trimmed-0")
     assert "trimmed" not in topics_of(golden)
 
 
-def test_the_newest_snapshot_and_what_follows_it_count(golden):
+def test_the_newest_snapshot_and_later_records_apply(golden):
     folder = golden / "__cluster_metadata-0"
     topic_id = UUID(int=12345)
     partition = PartitionRecord(partition_id=2, topic_id=topic_id, replicas=(1,), isr=(1,), leader=1)
@@ -83,7 +83,7 @@ def test_the_newest_snapshot_and_what_follows_it_count(golden):
     assert topics["codecs"].configs == {}  # its records are all below the snapshot's offset
 
 
-def test_a_folder_that_another_topic_of_the_name_left_is_described_by_itself(golden):
+def test_a_leftover_folder_of_an_earlier_topic_is_described_separately(golden):
     write_partition_metadata(OsFileSystem(), str(golden / "log-append-0"), UUID(int=7))
     topic = topics_of(golden)["log-append"]
     assert (topic.topic_id, topic.configs) == (UUID(int=7), {})
@@ -99,7 +99,7 @@ def test_a_folder_that_appears_is_found_at_the_next_refresh(golden):
     assert catalog.topic("later").topic_id.int == 0
 
 
-def test_a_topic_whose_partition_metadata_is_damaged_does_not_vanish(golden, caplog):
+def test_a_topic_with_damaged_partition_metadata_is_still_listed(golden, caplog):
     # A Kafka that lost its machine leaves the file empty: the topic was said not to exist.
     (golden / "codecs-0" / "partition.metadata").write_bytes(b"")
     (golden / "codecs-1" / "partition.metadata").write_bytes(b"")
@@ -107,7 +107,7 @@ def test_a_topic_whose_partition_metadata_is_damaged_does_not_vanish(golden, cap
     assert "codecs-0/partition.metadata" in caplog.text
 
 
-def test_what_a_living_kafka_appends_to_a_preallocated_segment_is_seen(golden):
+def test_records_that_a_running_kafka_appends_to_a_preallocated_segment_are_read(golden):
     log = golden / "codecs-0" / "00000000000000000000.log"
     data = log.read_bytes()
     _, last = list(iter_headers(data))[-1]

@@ -51,7 +51,7 @@ def a_life(cluster):
     cluster.commit_offsets_in_transaction(left, "group-0", {T0: GroupOffset(offset=7)})
 
 
-def test_a_loaded_state_is_the_one_that_following_leads_to(cluster):
+def test_a_loaded_state_matches_a_followed_one(cluster):
     a_life(cluster)
     opened = cluster._opened()
     for partition, make in ((TRANSACTION_STATE_PARTITION, transactions_in), (CONSUMER_OFFSETS_PARTITION, offsets_in)):
@@ -63,7 +63,7 @@ def test_a_loaded_state_is_the_one_that_following_leads_to(cluster):
         assert other.list_groups() == cluster.list_groups()
 
 
-def test_a_real_kafkas_logs_add_up_alike_either_way(tmp_path):
+def test_loading_and_following_give_the_same_state_for_kafkas_logs(tmp_path):
     with EmbeddedCluster(unpack(tmp_path) / "log") as golden:
         opened = golden._opened()
         counts = {}

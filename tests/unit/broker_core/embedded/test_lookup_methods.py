@@ -27,14 +27,14 @@ def test_segments_are_described_in_order_and_the_last_one_is_active(cluster):
     assert sum(s.size_bytes for s in segments) == cluster.bytes_between(T0, 0, 12)
 
 
-def test_bytes_lead_to_the_end_of_a_batch(cluster):
+def test_a_byte_limit_ends_at_a_batch_boundary(cluster):
     batch_bytes = cluster.bytes_between(T0, 0, 1)
     assert cluster.find_offset_within_bytes(T0, 0, 12, 3 * batch_bytes) == 3
     assert cluster.find_offset_within_bytes(T0, 0, 12, 1) == 1
     assert cluster.find_offset_within_bytes(T0, 9, 12, 10**9) == 12
 
 
-def test_a_key_is_looked_for_where_it_can_be(cluster):
+def test_a_key_lookup_reads_only_matching_ranges(cluster):
     assert cluster.ranges_with_key(T0, b"key-0", 0, 12).ranges == ((0, 12),)
     cluster.maintain()
     first, *_, active = cluster.describe_segments(T0)
@@ -44,7 +44,7 @@ def test_a_key_is_looked_for_where_it_can_be(cluster):
     assert cluster.ranges_with_key(T0, None, 0, 12).ranges == ((active.base_offset, 12),)
 
 
-def test_what_is_not_there_is_named(cluster):
+def test_a_missing_partition_is_named(cluster):
     calls = [
         lambda tp: cluster.describe_segments(tp),
         lambda tp: cluster.bytes_between(tp, 0, 1),

@@ -7,7 +7,7 @@ from broker_core.model.identifiers import TopicPartition
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def test_what_was_asked_for_is_done_before_stop_returns():
+def test_requested_maintenance_completes_before_stop_returns():
     done = []
     maintenance = MaintenanceThread(done.append)
     maintenance.ask_for(T0)
@@ -16,7 +16,7 @@ def test_what_was_asked_for_is_done_before_stop_returns():
     assert done == [T0, T1]
 
 
-def test_a_partition_waits_once_however_often_it_was_asked_for():
+def test_a_partition_is_queued_once():
     begin, done = threading.Event(), []
 
     def work(partition):
@@ -32,7 +32,7 @@ def test_a_partition_waits_once_however_often_it_was_asked_for():
     assert done == [T0, T1]
 
 
-def test_error_with_one_partition_stops_no_other(caplog):
+def test_an_error_in_one_partition_does_not_stop_others(caplog):
     done = []
 
     def work(partition):
@@ -57,7 +57,7 @@ def test_nothing_is_accepted_after_stop():
     assert done == []
 
 
-def test_a_forked_child_begins_with_a_thread_of_its_own():
+def test_a_forked_child_starts_its_own_thread():
     release = threading.Event()
     maintenance = MaintenanceThread(lambda partition: release.wait(10))
     maintenance.ask_for(T0)

@@ -61,7 +61,7 @@ def open_both(cluster, name="id"):
     return producer
 
 
-def test_every_partition_gets_its_marker_with_the_epoch_that_fences_written_or_not(cluster):
+def test_every_partition_gets_a_fencing_marker_even_without_records(cluster):
     producer = open_both(cluster)
     endings = decided(cluster, producer)
     assert markers_of(cluster).write(endings) == {}
@@ -69,7 +69,7 @@ def test_every_partition_gets_its_marker_with_the_epoch_that_fences_written_or_n
     assert markers_in(cluster, T0) == markers_in(cluster, T1) == expected
 
 
-def test_a_marker_that_is_there_is_not_written_again(cluster):
+def test_an_existing_marker_is_not_written_again(cluster):
     endings = decided(cluster, open_both(cluster), commit=False)
     markers_of(cluster).write(endings)
     ends = [cluster.bounds(p).log_end_offset for p in (T0, T1)]
@@ -109,7 +109,7 @@ def test_a_late_marker_does_not_end_the_next_transaction_of_its_producer(cluster
     assert not is_settled(cluster, T0)
 
 
-def test_a_transaction_that_nobody_decided_gets_no_marker(cluster):
+def test_an_undecided_transaction_gets_no_marker(cluster):
     producer = open_both(cluster)
     forged = EndingTransaction(
         transactional_id="id",
@@ -123,7 +123,7 @@ def test_a_transaction_that_nobody_decided_gets_no_marker(cluster):
     assert markers_in(cluster, T0) == markers_in(cluster, T1) == []
 
 
-def test_partitions_of_deleted_topics_are_skipped_and_error_with_others_is_told(cluster, tmp_path):
+def test_partitions_of_deleted_topics_are_skipped_and_other_errors_are_raised(cluster, tmp_path):
     cluster.create_topic("gone")
     gone = TopicPartition("gone", 0)
     producer = begin(cluster, "id", gone, T0, T1)
@@ -140,7 +140,7 @@ def test_partitions_of_deleted_topics_are_skipped_and_error_with_others_is_told(
     assert len(markers_in(cluster, T0)) == 1
 
 
-def test_a_topic_that_was_made_again_just_after_it_was_found_gone_stands_in_nobodys_way(cluster):
+def test_a_topic_recreated_just_after_it_was_found_missing_does_not_block_an_end(cluster):
     cluster.create_topic("passing")
     passing = TopicPartition("passing", 0)
     endings = decided(cluster, begin(cluster, "id", passing, T0))
@@ -162,7 +162,7 @@ def test_a_topic_that_was_made_again_just_after_it_was_found_gone_stands_in_nobo
     assert len(markers_in(cluster, passing)) == len(markers_in(cluster, T0)) == 1
 
 
-def test_a_partition_whose_settings_leave_no_room_for_a_marker_gets_one(cluster):
+def test_a_marker_is_written_despite_a_small_segment_or_message_limit(cluster):
     producer = open_both(cluster)
     cluster.alter_topic_configs("t", {"max.message.bytes": "10", "internal.segment.bytes": "20"})
     cluster.end_transaction(producer, commit=True)
@@ -170,7 +170,7 @@ def test_a_partition_whose_settings_leave_no_room_for_a_marker_gets_one(cluster)
     assert everything(cluster, T0) == ["id"]
 
 
-def test_a_coordinator_epoch_that_a_broker_left_is_not_undercut(cluster):
+def test_a_marker_never_has_a_lower_coordinator_epoch_than_the_log(cluster):
     producer = open_both(cluster)
     marker = build_end_transaction_marker(
         EndTransactionMarker(is_commit=False, coordinator_epoch=7),
@@ -184,7 +184,7 @@ def test_a_coordinator_epoch_that_a_broker_left_is_not_undercut(cluster):
     assert markers_in(cluster, T0)[-1] == (producer.producer_id, producer.producer_epoch + 1, True)
 
 
-def test_a_partition_that_has_seen_a_newer_epoch_is_left_as_it_is(cluster, caplog):
+def test_a_partition_with_a_newer_producer_epoch_gets_no_marker(cluster, caplog):
     producer = open_both(cluster)
     newer = build_end_transaction_marker(
         EndTransactionMarker(is_commit=False, coordinator_epoch=0),
@@ -198,7 +198,7 @@ def test_a_partition_that_has_seen_a_newer_epoch_is_left_as_it_is(cluster, caplo
     assert "partition=t-0" in caplog.text
 
 
-def test_a_segment_that_begins_with_a_marker_is_told_of(cluster):
+def test_a_roll_caused_by_a_marker_is_reported(cluster):
     told = []
     writer = markers_of(cluster)
     state, access = writer._state, writer._access

@@ -14,7 +14,7 @@ def open_at(path):
     return open_log(directory, means), fs
 
 
-def test_a_log_that_is_not_made_yet_has_no_topics_and_the_means_to_make_some(tmp_path):
+def test_a_log_that_does_not_exist_has_no_topics_but_can_create_them(tmp_path):
     log, fs = open_at(tmp_path / "log")
     log.catalog.refresh()
     assert log.catalog.topics() == {}
@@ -25,7 +25,7 @@ def test_a_log_that_is_not_made_yet_has_no_topics_and_the_means_to_make_some(tmp
     log.close()
 
 
-def test_a_real_kafkas_log_comes_without_the_means_to_change_it(tmp_path):
+def test_a_real_kafkas_log_cannot_be_changed(tmp_path):
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=1\n")
     log, fs = open_at(tmp_path)
     log.catalog.refresh()

@@ -97,7 +97,7 @@ def die_before_the_markers(cluster, monkeypatch, producer, **how):
 # -- the life of a transaction --
 
 
-def test_what_is_committed_is_seen_and_what_is_aborted_is_not(cluster):
+def test_committed_records_are_visible_and_aborted_ones_are_not(cluster):
     producer = begin(cluster, "id", T0, T1)
     write(cluster, producer, T0, "a", "b")
     write(cluster, producer, T1, "c")
@@ -112,13 +112,13 @@ def test_what_is_committed_is_seen_and_what_is_aborted_is_not(cluster):
     assert is_settled(cluster, T0)
 
 
-def test_an_id_gets_a_producer_id_for_life_and_an_epoch_for_each_instance(cluster, other):
+def test_a_transactional_id_keeps_its_producer_id_and_gets_an_epoch_per_instance(cluster, other):
     first, second, stranger = init(cluster, "id"), init(other, "id"), init(other, "another")
     assert (first.producer_epoch, second.producer_epoch) == (0, 1)
     assert first.producer_id == second.producer_id != stranger.producer_id
 
 
-def test_a_new_instance_aborts_what_the_old_one_left_open_and_fences_it(cluster, other):
+def test_a_new_instance_aborts_the_open_transaction_and_fences_the_old_one(cluster, other):
     old = begin(cluster, "id", T0)
     write(cluster, old, T0, "left")
     new = init(other, "id")
@@ -134,7 +134,7 @@ def test_a_new_instance_aborts_what_the_old_one_left_open_and_fences_it(cluster,
             act()
 
 
-def test_ending_a_second_time_the_same_way_is_harmless_and_the_other_way_refused(cluster, other):
+def test_ending_again_the_same_way_succeeds_and_the_other_way_is_refused(cluster, other):
     producer = begin(cluster, "id", T0)
     write(cluster, producer, T0, "a")
     cluster.end_transaction(producer, commit=True)
@@ -158,7 +158,7 @@ def test_partitions_are_checked_before_the_transaction_is_opened(cluster):
     assert state_of(cluster, "id") is TransactionState.EMPTY
 
 
-def test_a_refusal_makes_no_internal_topic_and_no_directory(cluster, tmp_path):
+def test_a_refused_request_creates_no_internal_topic_and_no_directory(cluster, tmp_path):
     stranger = TransactionalProducer(transactional_id="id", producer_id=0, producer_epoch=0)
     with EmbeddedCluster(tmp_path / "absent", create=True) as absent:
         for process in (cluster, absent):
@@ -176,7 +176,7 @@ def test_a_refusal_makes_no_internal_topic_and_no_directory(cluster, tmp_path):
     assert not (tmp_path / "absent").exists()
 
 
-def test_the_first_transactional_id_makes_the_directory(tmp_path):
+def test_the_first_transactional_id_creates_the_directory(tmp_path):
     with EmbeddedCluster(tmp_path / "absent", create=True) as absent:
         assert init(absent, "id").producer_epoch == 0
         assert absent.describe_topics()["__transaction_state"].is_internal
@@ -203,7 +203,7 @@ def test_transactions_that_are_ended_together_are_decided_by_one_append(cluster,
     assert cluster.bounds(T0).log_end_offset == 6
 
 
-def test_if_one_of_them_cannot_be_ended_none_is(cluster):
+def test_if_one_transaction_cannot_be_ended_none_is(cluster):
     first, second, third = (begin(cluster, name, T0) for name in ("first", "second", "third"))
     for producer in (first, second, third):
         write(cluster, producer, T0, producer.transactional_id)
@@ -218,7 +218,7 @@ def test_if_one_of_them_cannot_be_ended_none_is(cluster):
     assert committed(cluster, T0) == []
 
 
-def test_very_many_transactions_fit_one_decision(cluster):
+def test_very_many_transactions_fit_in_one_decision(cluster):
     """More than a segment of the log may hold, were it not deflated."""
     partitions = [TopicPartition("t", number) for number in range(1600)]
     producers = [init(cluster, f"a-transactional-id-{number:04d}") for number in range(50)]
@@ -245,7 +245,7 @@ def records_of_all(buffer):
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_what_a_dead_process_decided_is_finished_by_who_next_looks(cluster, other, monkeypatch, commit):
+def test_a_decision_of_a_dead_process_is_completed_by_the_next_process(cluster, other, monkeypatch, commit):
     tasks = [begin(cluster, f"task-{number}", T0, T1) for number in range(2)]
     for task in tasks:
         write(cluster, task, T0, task.transactional_id)
@@ -273,7 +273,7 @@ def test_a_decision_cannot_be_rolled_back_by_a_new_instance(cluster, other, monk
     assert committed(other, T0) == ["decided"]
 
 
-def test_an_abort_by_an_administrator_leaves_a_decision_as_it_is(cluster, other, monkeypatch):
+def test_abort_by_id_does_not_change_a_decision(cluster, other, monkeypatch):
     producer = begin(cluster, "id", T0)
     write(cluster, producer, T0, "decided")
     die_before_the_markers(cluster, monkeypatch, producer, commit=True)
@@ -281,7 +281,7 @@ def test_an_abort_by_an_administrator_leaves_a_decision_as_it_is(cluster, other,
     assert committed(other, T0) == ["decided"]
 
 
-def test_an_administrator_aborts_what_is_open_and_fences_its_producer(cluster, other):
+def test_abort_by_id_aborts_the_open_transaction_and_fences_its_producer(cluster, other):
     producer = begin(cluster, "id", T0)
     write(cluster, producer, T0, "x")
     assert other.abort_transaction("id") is True
@@ -309,7 +309,7 @@ def test_a_transaction_times_out_but_a_two_phase_one_does_not(cluster, other, cl
     assert (committed(other, T0), committed(other, T1)) == ([], ["kept"])
 
 
-def test_a_commit_that_comes_late_counts_while_nobody_has_noticed(cluster, clock):
+def test_a_late_commit_succeeds_if_the_timeout_was_not_applied(cluster, clock):
     producer = begin(cluster, "id", T0, timeout_ms=1000)
     write(cluster, producer, T0, "late")
     clock.time_ms += 5000
@@ -326,7 +326,7 @@ def test_a_transaction_may_be_open_for_a_day(cluster, other, clock):
     assert committed(other, T0) == ["first"]
 
 
-def test_an_id_that_is_idle_for_long_is_forgotten(cluster, other, clock):
+def test_an_idle_transactional_id_expires(cluster, other, clock):
     init(cluster, "idle")
     begin(cluster, "prepared", T0, is_two_phase=True)
     clock.time_ms += TRANSACTIONAL_ID_EXPIRATION_MS
@@ -334,7 +334,7 @@ def test_an_id_that_is_idle_for_long_is_forgotten(cluster, other, clock):
     assert [each.transactional_id for each in cluster.list_transactions()] == ["prepared"]
 
 
-def test_the_producer_goes_on_after_its_end_was_finished_by_another(cluster, other, monkeypatch):
+def test_a_producer_continues_after_another_process_completed_its_end(cluster, other, monkeypatch):
     producer = begin(cluster, "id", T0)
     write(cluster, producer, T0, "first")
     die_before_the_markers(cluster, monkeypatch, producer, commit=True)
@@ -346,7 +346,7 @@ def test_the_producer_goes_on_after_its_end_was_finished_by_another(cluster, oth
     assert committed(other, T0) == ["first", "second"]
 
 
-def test_epochs_that_run_out_lead_to_a_new_producer_id(cluster):
+def test_an_exhausted_epoch_gives_a_new_producer_id(cluster):
     producer = begin(cluster, "id", T0)
     log = cluster._own().transactions._log
     last_epoch = 2**15 - 2
@@ -406,7 +406,7 @@ def test_a_retry_of_an_append_gets_its_offsets_as_long_as_the_transaction_is_ope
     assert (again.base_offset, again.is_duplicate) == (first.base_offset, True)
 
 
-def test_a_batch_says_itself_whether_it_is_transactional(cluster):
+def test_the_batch_header_decides_whether_an_append_is_transactional(cluster):
     producer = begin(cluster, "id", T0)
     mixed = transactional_batch(producer, ["in"]) + a_batch(1, producer=(producer.producer_id, 0, 1))
     with pytest.raises(InvalidRecordError, match="several producers"):
@@ -450,7 +450,7 @@ class _MeddlingFile:
         self._file.write_at(position, data)
 
 
-def test_records_of_an_append_that_was_allowed_before_the_abort_lie_before_its_marker(cluster, path, clock):
+def test_records_of_an_append_admitted_before_the_abort_precede_its_marker(cluster, path, clock):
     """Order of events: the append is judged and holds the partition's lock; the abort is decided and its marker waits
     for the lock; the append writes."""
     fs = MeddlingWrites()
@@ -479,7 +479,7 @@ def state_in_the_log(cluster):
     return state.look(lambda coordinator: coordinator.describe(["id"]))["id"].state
 
 
-def test_a_zombie_that_comes_between_decision_and_marker_is_refused(cluster, other, monkeypatch):
+def test_a_zombie_append_between_decision_and_marker_is_refused(cluster, other, monkeypatch):
     producer = begin(cluster, "id", T0, T1)
     write(cluster, producer, T0, "first")
     tried = []
@@ -503,7 +503,7 @@ def test_a_zombie_that_comes_between_decision_and_marker_is_refused(cluster, oth
 # -- an error --
 
 
-def test_a_marker_that_cannot_be_written_is_said_and_written_later(cluster, other, monkeypatch):
+def test_a_failed_marker_write_is_reported_and_completed_later(cluster, other, monkeypatch):
     producer = begin(cluster, "id", T0, T1)
     write(cluster, producer, T0, "a")
     write(cluster, producer, T1, "b")
@@ -528,7 +528,7 @@ def test_a_marker_that_cannot_be_written_is_said_and_written_later(cluster, othe
     cluster.end_transaction(producer, commit=True)
 
 
-def test_a_topic_that_is_deleted_while_a_transaction_has_it_is_skipped(cluster, other):
+def test_a_topic_deleted_during_a_transaction_is_skipped(cluster, other):
     cluster.create_topic("gone")
     gone = TopicPartition("gone", 0)
     producer = begin(cluster, "id", T0, gone)
@@ -540,7 +540,7 @@ def test_a_topic_that_is_deleted_while_a_transaction_has_it_is_skipped(cluster, 
     assert state_of(other, "id") is TransactionState.COMPLETE_COMMIT
 
 
-def test_a_topic_made_again_during_a_transaction_belongs_to_it_and_is_settled(cluster, other):
+def test_a_topic_recreated_during_a_transaction_gets_its_marker(cluster, other):
     cluster.create_topic("again")
     again = TopicPartition("again", 0)
     producer = begin(cluster, "id", again)
@@ -552,7 +552,7 @@ def test_a_topic_made_again_during_a_transaction_belongs_to_it_and_is_settled(cl
     assert (committed(other, again), is_settled(other, again)) == (["kept"], True)
 
 
-def test_the_log_of_transactions_is_not_deleted_while_any_is_open(cluster, other, monkeypatch):
+def test_the_transaction_log_cannot_be_deleted_while_a_transaction_is_open(cluster, other, monkeypatch):
     producer = begin(cluster, "id", T0)
     write(cluster, producer, T0, "a")
     with pytest.raises(PolicyViolationError, match="for example 'id': commit or abort them first"):
@@ -562,7 +562,7 @@ def test_the_log_of_transactions_is_not_deleted_while_any_is_open(cluster, other
     assert (committed(other, T0), other.list_transactions()) == (["a"], ())
 
 
-def test_after_the_log_of_transactions_was_deleted_its_producers_are_strangers(cluster, other):
+def test_after_deleting_the_transaction_log_its_producers_are_unknown(cluster, other):
     producer = begin(cluster, "id", T0)
     cluster.end_transaction(producer, commit=False)
     other.delete_topic("__transaction_state")
@@ -579,7 +579,7 @@ def test_after_the_log_of_transactions_was_deleted_its_producers_are_strangers(c
     assert committed(cluster, T1) == ["c"]
 
 
-def test_error_with_expiring_the_transactions_of_others_fails_nobody(cluster, other, clock, caplog, monkeypatch):
+def test_an_error_while_expiring_other_transactions_fails_no_caller(cluster, other, clock, caplog, monkeypatch):
     begin(cluster, "late", T0, timeout_ms=1)
     clock.time_ms += 1
     hits = []
@@ -596,14 +596,14 @@ def test_error_with_expiring_the_transactions_of_others_fails_nobody(cluster, ot
     assert state_of(other, "late") is TransactionState.COMPLETE_ABORT
 
 
-def test_an_id_that_others_take_over_and_over_is_given_up_with_words(cluster, monkeypatch):
+def test_an_id_that_is_taken_over_repeatedly_raises_with_advice(cluster, monkeypatch):
     never = CoordinatorResult(reply=InitReply(producer=None))
     monkeypatch.setattr(TransactionCoordinator, "plan_init_producer", lambda *_, **__: never)
     with pytest.raises(ConcurrentTransactionsError, match="its own id"):
         cluster.init_producer("id")
 
 
-def test_threads_and_processes_with_ids_of_their_own_do_not_disturb_one_another(cluster, other):
+def test_threads_and_processes_with_different_ids_are_independent(cluster, other):
     errors = []
 
     def work(process, name):

@@ -35,12 +35,12 @@ def tell(session, key, high_watermark=0, log_start_offset=0, has_records=False, 
     )
 
 
-def test_without_a_session_everything_is_in_the_request():
+def test_without_a_session_the_request_lists_all_partitions():
     context = ask(a_cache(), 0, -1, ["a"])
     assert (context.session_id, context.session, list(context.wanted)) == (0, None, ["a"])
 
 
-def test_epoch_0_begins_a_session_and_its_next_requests_say_only_what_is_new():
+def test_epoch_0_starts_a_session_and_later_requests_are_incremental():
     cache = a_cache()
     assert ask(cache, 0, 0, ["a", "b"]).session_id == 100
     assert list(ask(cache, 100, 1).wanted) == ["a", "b"]
@@ -50,7 +50,7 @@ def test_epoch_0_begins_a_session_and_its_next_requests_say_only_what_is_new():
     assert changed.is_incremental
 
 
-def test_a_session_without_partitions_is_begun_and_over_with_its_next_request():
+def test_a_session_without_partitions_ends_with_its_next_request():
     """As Kafka does it."""
     cache = a_cache()
     assert ask(cache, 0, 0).session_id == 100
@@ -63,14 +63,14 @@ def test_an_unknown_session_is_refused():
 
 
 @pytest.mark.parametrize("epoch", [2, 7])
-def test_an_epoch_that_is_not_the_next_one_is_refused_and_the_session_stays(epoch):
+def test_a_wrong_session_epoch_is_refused_and_the_session_is_kept(epoch):
     cache = a_cache()
     ask(cache, 0, 0, ["a"])
     assert ask(cache, 100, epoch).error is ErrorCode.invalid_fetch_session_epoch
     assert ask(cache, 100, 1).error is ErrorCode.none
 
 
-def test_a_session_that_was_begun_with_names_is_not_continued_with_ids():
+def test_a_session_started_with_names_cannot_continue_with_ids():
     cache = a_cache()
     ask(cache, 0, 0, ["a"], with_topic_ids=False)
     assert ask(cache, 100, 1, with_topic_ids=True).error is ErrorCode.fetch_session_topic_id_error
@@ -91,14 +91,14 @@ def test_the_final_epoch_ends_the_session():
     assert ask(cache, 100, 1).error is ErrorCode.fetch_session_id_not_found
 
 
-def test_a_session_that_forgets_all_its_partitions_is_gone():
+def test_a_session_that_drops_all_partitions_is_removed():
     cache = a_cache()
     ask(cache, 0, 0, ["a"])
     context = ask(cache, 100, 1, forgotten=["a"])
     assert (context.error, context.session_id, len(cache)) == (ErrorCode.none, 0, 0)
 
 
-def test_what_has_not_changed_since_it_was_told_is_not_told_again():
+def test_unchanged_partitions_are_omitted_from_incremental_responses():
     session = ask(a_cache(), 0, 0, ["a"]).session
     assert tell(session, "a", high_watermark=5)
     assert not tell(session, "a", high_watermark=5)
@@ -107,7 +107,7 @@ def test_what_has_not_changed_since_it_was_told_is_not_told_again():
     assert tell(session, "a", high_watermark=6, log_start_offset=2, has_records=True)
 
 
-def test_an_error_is_told_each_time_and_its_end_too():
+def test_an_error_and_its_end_are_always_in_the_response():
     session = ask(a_cache(), 0, 0, ["a"]).session
     assert tell(session, "a", high_watermark=5)
     for _ in range(3):
@@ -115,7 +115,7 @@ def test_an_error_is_told_each_time_and_its_end_too():
     assert tell(session, "a", high_watermark=5)
 
 
-def test_after_an_error_the_partition_is_told_though_its_bounds_are_those_that_the_error_came_with():
+def test_after_an_error_the_partition_is_in_the_response_even_with_unchanged_bounds():
     """An error that is found after the bounds were read is told with them."""
     session = ask(a_cache(), 0, 0, ["a"]).session
     assert tell(session, "a", high_watermark=5, has_error=True)
@@ -123,14 +123,14 @@ def test_after_an_error_the_partition_is_told_though_its_bounds_are_those_that_t
     assert not tell(session, "a", high_watermark=5)
 
 
-def test_partitions_that_gave_records_go_behind_the_others():
+def test_partitions_that_returned_records_move_to_the_end():
     cache = a_cache()
     session = ask(cache, 0, 0, ["a", "b", "c"]).session
     tell(session, "a", has_records=True)
     assert list(ask(cache, 100, 1).wanted) == ["b", "c", "a"]
 
 
-def test_a_full_cache_releases_of_a_session_that_was_not_used_for_two_minutes_and_of_no_other():
+def test_a_full_cache_evicts_only_a_session_idle_for_two_minutes():
     cache = a_cache(max_session_count=2)
     ask(cache, 0, 0, ["a"], now_ms=0)
     ask(cache, 0, 0, ["b"], now_ms=50_000)
@@ -141,19 +141,19 @@ def test_a_full_cache_releases_of_a_session_that_was_not_used_for_two_minutes_an
     assert (len(cache), cache.partition_count) == (2, 2)
 
 
-def test_without_slots_there_are_no_sessions():
+def test_without_cache_slots_there_are_no_sessions():
     assert ask(a_cache(max_session_count=0), 0, 0, ["a"]).session_id == 0
 
 
 @pytest.mark.parametrize(("count", "is_kept"), [(3, True), (4, False)])
-def test_sessions_together_name_so_many_partitions_and_no_more(count, is_kept):
+def test_the_total_number_of_session_partitions_is_bounded(count, is_kept):
     """Each may name a million that are not there."""
     cache = a_cache(max_partition_count=5)
     ask(cache, 0, 0, ["a", "b"])
     assert (ask(cache, 0, 0, [f"{number}" for number in range(count)]).session is not None) is is_kept
 
 
-def test_a_session_that_grows_beyond_the_room_is_forgotten_and_its_client_begins_anew():
+def test_a_session_that_exceeds_the_limit_is_removed_and_its_client_starts_over():
     cache = a_cache(max_partition_count=3)
     ask(cache, 0, 0, ["a", "b"])
     assert ask(cache, 100, 1, ["c"]).error is ErrorCode.none

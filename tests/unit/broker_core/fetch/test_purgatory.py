@@ -19,7 +19,7 @@ class CountedRequest:
         return True
 
 
-def test_a_request_is_asked_when_one_of_its_partitions_moves_and_is_gone_once_it_has_answered():
+def test_a_parked_request_is_checked_when_its_partition_advances_and_removed_once_complete():
     purgatory, request = Purgatory(), CountedRequest()
     purgatory.park(request, ["a", "b"])
     purgatory.wake("c")
@@ -29,7 +29,7 @@ def test_a_request_is_asked_when_one_of_its_partitions_moves_and_is_gone_once_it
     assert (request.moved, len(purgatory)) == (["b"], 0)
 
 
-def test_a_request_that_has_not_enough_stays():
+def test_an_incomplete_request_stays_parked():
     purgatory, request = Purgatory(), CountedRequest(completes_at=3)
     purgatory.park(request, ["a"])
     for _ in range(4):
@@ -37,7 +37,7 @@ def test_a_request_that_has_not_enough_stays():
     assert (request.asked, len(purgatory)) == (3, 0)
 
 
-def test_a_removed_request_is_not_asked_any_more():
+def test_a_removed_request_is_not_checked():
     purgatory, request = Purgatory(), CountedRequest()
     purgatory.park(request, ["a", "a"])
     assert purgatory.remove(request)
@@ -46,7 +46,7 @@ def test_a_removed_request_is_not_asked_any_more():
     assert request.asked == 0
 
 
-def test_a_request_that_removes_another_while_it_answers_keeps_that_from_being_asked():
+def test_a_request_removed_by_another_reply_is_not_checked():
     purgatory, second = Purgatory(), CountedRequest()
     first = CountedRequest(on_complete=lambda: purgatory.remove(second))
     purgatory.park(first, ["a"])
@@ -55,7 +55,7 @@ def test_a_request_that_removes_another_while_it_answers_keeps_that_from_being_a
     assert (first.asked, second.asked) == (1, 0)
 
 
-def test_a_request_that_is_parked_by_an_answer_is_not_asked_in_the_same_round():
+def test_a_request_parked_by_a_reply_is_not_checked_in_the_same_round():
     purgatory, later = Purgatory(), CountedRequest()
     purgatory.park(CountedRequest(on_complete=lambda: purgatory.park(later, ["a"])), ["a"])
     purgatory.wake("a")
@@ -64,7 +64,7 @@ def test_a_request_that_is_parked_by_an_answer_is_not_asked_in_the_same_round():
     assert later.asked == 1
 
 
-def test_nothing_is_kept_of_requests_that_are_gone():
+def test_completed_requests_leave_no_state():
     purgatory = Purgatory()
     for number in range(100):
         request = CountedRequest()

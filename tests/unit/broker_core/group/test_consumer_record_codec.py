@@ -35,7 +35,7 @@ def encoded(record):
     return stored.key, stored.value
 
 
-def test_what_kafka_wrote_is_written_alike_but_for_the_order_of_partitions():
+def test_records_that_kafka_wrote_round_trip_except_for_partition_order():
     kinds = set()
     for key, value in RECORDED:
         record = decode_consumer_group_record(key, value)
@@ -48,12 +48,12 @@ def test_what_kafka_wrote_is_written_alike_but_for_the_order_of_partitions():
     assert (ConsumerRecordType.MEMBER, True) in kinds
 
 
-def test_keys_of_other_types_are_none_of_ours():
+def test_keys_of_other_types_are_ignored():
     for kind in (0, 1, 2, 9, 10, 15, 17):
         assert decode_consumer_group_record(kind.to_bytes(2, "big") + b"\x00\x01g", b"\x00\x00") is None
 
 
-def test_a_value_that_breaks_off_is_corrupt_wherever_it_does():
+def test_a_value_truncated_anywhere_is_corrupt():
     for key, value in RECORDED:
         for size in range(2, len(value or b"")):
             with pytest.raises(CorruptBatchError):
@@ -66,7 +66,7 @@ def test_a_value_of_a_newer_version_is_refused_by_name():
         decode_consumer_group_record(key, b"\x00\x01" + value[2:])
 
 
-def test_assignments_written_before_kafka_4_3_begin_with_the_epoch_of_the_member():
+def test_assignments_written_before_kafka_4_3_use_the_member_epoch():
     key = encoded(ConsumerGroupRecord(type=ConsumerRecordType.CURRENT_OF_MEMBER, group_id="g", item="m"))[0]
     # epoch 5, epoch before 4, state 0; one topic with partitions 1 and 2 and no tagged field; nothing pending
     fields = "00000005 00000004 00 02" + TOPIC.hex + "03 00000001 00000002 00 01 00"
@@ -82,7 +82,7 @@ def test_a_target_epoch_written_before_kafka_4_3_has_no_time():
     assert found.value == TargetEpoch(epoch=3, computed_ms=0)
 
 
-def test_topics_that_kafka_4_0_stored_are_known_to_be_there():
+def test_topics_that_kafka_4_0_stored_are_read():
     key = encoded(ConsumerGroupRecord(type=ConsumerRecordType.TOPICS, group_id="g"))[0]
     assert decode_consumer_group_record(key, b"\x00\x00\x01\x00").value == StoredTopics(content=b"\x01\x00")
     assert decode_consumer_group_record(key, None).value is None
@@ -121,7 +121,7 @@ epochs = st.dictionaries(st.uuids(), st.dictionaries(st.integers(0, 9), st.integ
     )
 )
 @settings(max_examples=50)
-def test_what_is_written_is_read_back(value):
+def test_written_records_round_trip(value):
     kind = ConsumerRecordType.MEMBER if isinstance(value, MemberMetadata) else ConsumerRecordType.CURRENT_OF_MEMBER
     record = ConsumerGroupRecord(type=kind, group_id="g", item="m", value=value)
     assert decode_consumer_group_record(*encoded(record)) == record

@@ -14,11 +14,11 @@ from broker_core.model.identifiers import TopicPartition
         ConsumerGroupRecord(type=ConsumerRecordType.MEMBER, group_id="g", item="m"),
     ],
 )
-def test_every_kind_of_record_is_written_and_read(record):
+def test_every_record_type_round_trips(record):
     stored = encode_coordinator_record(record, timestamp_ms=5)
     assert stored.timestamp_ms == 5
     assert decode_coordinator_record(stored.key, stored.value) == record
 
 
-def test_a_kind_that_nobody_knows_is_none():
+def test_an_unknown_record_type_decodes_as_none():
     assert decode_coordinator_record(b"\x7f\xff", b"") is None

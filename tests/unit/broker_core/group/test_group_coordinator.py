@@ -11,7 +11,7 @@ def runner():
     return GroupRunner()
 
 
-def test_a_stable_group_is_described_with_what_its_members_said_and_got(runner):
+def test_a_stable_group_is_described_with_metadata_and_assignments(runner):
     (leader,) = runner.stable_group()
     described = runner.coordinator.describe("g")
     assert (described.state, described.protocol_type, described.protocol_data) == ("Stable", "consumer", "range")
@@ -20,20 +20,20 @@ def test_a_stable_group_is_described_with_what_its_members_said_and_got(runner):
     assert (member.metadata, member.assignment) == (ORDERS_SUBSCRIPTION, leader.upper().encode())
 
 
-def test_of_a_rebalancing_group_only_the_members_are_told(runner):
+def test_a_rebalancing_group_is_described_with_its_members_only(runner):
     member_id, _ = runner.new_member()
     described = runner.coordinator.describe("g")
     assert (described.state, described.protocol_data) == ("PreparingRebalance", "")
     assert [(member.member_id, member.metadata) for member in described.members] == [(member_id, b"")]
 
 
-def test_a_group_that_is_not_there_is_dead(runner):
+def test_a_missing_group_is_dead(runner):
     described = runner.coordinator.describe("none")
     assert (described.error_code.name, described.error_message) == ("group_id_not_found", "Group none not found.")
     assert described.state == "Dead"
 
 
-def test_groups_are_listed_by_state_and_type_whatever_case_those_are_written_in(runner):
+def test_groups_are_filtered_by_state_and_type_case_insensitively(runner):
     runner.stable_group()
     runner.commit("simple")
     runner.join("h", requires_known_member_id=False)
@@ -63,17 +63,17 @@ def test_an_empty_group_is_deleted_with_its_offsets(runner):
     assert runner.replayed().list_groups() == ()
 
 
-def test_a_group_without_offsets_is_deleted_too(runner):
+def test_a_group_without_offsets_can_be_deleted(runner):
     runner.join()
     assert runner.delete_group("g") == "none"
     assert runner.group() is None
 
 
-def test_a_topic_that_was_deleted_is_forgotten(runner):
+def test_a_deleted_topic_has_no_offsets(runner):
     runner.commit(offsets={ORDERS: 1, OTHER: 1})
     runner.run(runner.coordinator.forget_topic("orders"))
     assert list(runner.fetch().offsets) == [OTHER]
 
 
-def test_a_timer_of_nobody_does_nothing(runner):
+def test_an_unknown_timer_does_nothing(runner):
     assert runner.coordinator.on_timer("consumer-session:1:g:m", 5).reply.timers == ()

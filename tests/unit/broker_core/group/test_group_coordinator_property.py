@@ -136,7 +136,7 @@ class ClassicCrowd:
 
 
 @pytest.mark.parametrize("seed", range(14))
-def test_a_crowd_is_kept_in_order_and_everybody_is_answered_in_the_end(seed):
+def test_random_members_keep_all_invariants_and_every_request_is_answered(seed):
     crowd = ClassicCrowd(seed)
     for _ in range(120):
         crowd.step()
@@ -145,7 +145,7 @@ def test_a_crowd_is_kept_in_order_and_everybody_is_answered_in_the_end(seed):
     assert {group.state for group in crowd.runner.coordinator.classic_groups} <= {ClassicState.EMPTY}
 
 
-def test_the_dice_reach_every_state_and_the_interesting_errors():
+def test_the_random_walk_reaches_every_state_and_the_relevant_errors():
     states, errors = set(), set()
     for seed in range(6):
         crowd = ClassicCrowd(seed)

@@ -3,7 +3,7 @@ from support.nodes.group_runner import GroupRunner
 from broker_core.group.group_descriptions import GroupType, described, listed
 
 
-def test_a_group_is_listed_as_it_is_described():
+def test_a_group_is_listed_with_its_described_state():
     runner = GroupRunner()
     runner.stable_group()
     group = runner.group()
@@ -12,5 +12,5 @@ def test_a_group_is_listed_as_it_is_described():
     assert (of_description.state, of_description.protocol_type) == (of_list.state, of_list.protocol_type)
 
 
-def test_kinds_of_groups_are_named_as_kafka_names_them():
+def test_group_types_have_kafkas_names():
     assert [kind.value for kind in GroupType] == ["classic", "consumer"]

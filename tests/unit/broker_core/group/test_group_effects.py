@@ -5,7 +5,7 @@ from broker_core.group.group_records import GroupMetadataRecord
 GONE = GroupMetadataRecord(group_id="g")
 
 
-def test_several_events_are_one_in_their_order():
+def test_several_effects_are_merged_in_order():
     timer = TimerChange(key="k", at_ms=5)
     first = answered(1, "a", (GONE,))
     second = CoordinatorResult(reply=GroupEffects(answers=(Answer(ticket=2, reply="b"),), timers=(timer,)))

@@ -78,7 +78,7 @@ KEY = bytes.fromhex("0001" "0001" "67" "0001" "74" "00000000")  # fmt: skip
 
 
 @pytest.mark.parametrize(("key", "value", "record"), WRITTEN_BY_KAFKA_4_3_1)
-def test_kafkas_bytes_and_the_record_are_one_another(key, value, record):
+def test_records_that_kafka_wrote_round_trip(key, value, record):
     value_bytes = None if value is None else bytes.fromhex(value)
     assert decode_group_record(bytes.fromhex(key), value_bytes) == record
     stored = encode_group_record(record, timestamp_ms=17)
@@ -129,13 +129,13 @@ records = offset_commits | st.builds(GroupMetadataRecord, group_id=texts, value=
 
 
 @given(records)
-def test_what_is_written_reads_back(record):
+def test_written_records_round_trip(record):
     stored = encode_group_record(record, timestamp_ms=0)
     assert decode_group_record(stored.key, stored.value) == record
 
 
 @given(offset_commits, st.data())
-def test_a_record_that_is_cut_off_is_corrupt(record, data):
+def test_a_truncated_record_is_corrupt(record, data):
     stored = encode_group_record(record, timestamp_ms=0)
     key_cut = data.draw(st.integers(0, len(stored.key) - 1))
     with pytest.raises(CorruptBatchError):
@@ -147,7 +147,7 @@ def test_a_record_that_is_cut_off_is_corrupt(record, data):
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
-def test_any_bytes_are_a_record_or_refused(key, value):
+def test_any_bytes_decode_or_are_refused(key, value):
     for prefix in (b"", b"\0\1", b"\0\4"):
         try:
             decode_group_record(prefix + key, prefix + value)
@@ -156,7 +156,7 @@ def test_any_bytes_are_a_record_or_refused(key, value):
             assert refusal.message
 
 
-def test_a_value_from_the_future_is_refused():
+def test_a_value_of_a_newer_version_is_refused():
     with pytest.raises(UnsupportedFormatError, match="version 5, supported are 0 to 4: a newer version wrote it"):
         decode_group_record(KEY, b"\0\5")
 

@@ -14,5 +14,5 @@ from broker_core.group.group_settings import GroupSettings
         ("offsets.retention.minutes", GroupSettings().offsets_retention_ms // 60_000),
     ],
 )
-def test_defaults_are_those_of_the_broker_setting(setting, value):
+def test_defaults_match_the_broker_settings(setting, value):
     assert int(BROKER_SETTINGS[setting].default) == value

@@ -16,11 +16,11 @@ def kios_subscription(*topics):
 
 
 @pytest.mark.parametrize("topics", [(), ("t",), ("orders", "größen", "t")])
-def test_the_topics_of_a_subscription_are_found(topics):
+def test_the_topics_of_a_subscription_are_decoded(topics):
     assert subscribed_topics(kios_subscription(*topics)) == frozenset(topics)
 
 
-def test_a_later_version_begins_alike():
+def test_a_later_version_is_read_by_its_known_fields():
     content = kios_subscription("t")
     assert subscribed_topics(struct.pack(">h", 3) + content[2:] + b"owned partitions, generation, rack") == {"t"}
 
@@ -30,5 +30,5 @@ def test_a_later_version_begins_alike():
     [b"", b"\0", b"\xff\xff\0\0\0\0", b"\0\0\0\0", b"\0\0\x7f\xff\xff\xff\0\1t", b"\0\0\0\0\0\1\0\1\xff", b"json {}"],
     ids=["empty", "torn version", "negative version", "torn count", "huge count", "not UTF-8", "something else"],
 )
-def test_bytes_that_are_something_else_name_no_topics(content):
+def test_invalid_subscription_bytes_have_no_topics(content):
     assert subscribed_topics(content) is None

@@ -8,11 +8,11 @@ ids = strategies.text(alphabet=strategies.sampled_from("ab:1\0é"))
 
 
 @given(kinds, ids, ids)
-def test_a_key_is_read_again_whatever_the_ids_are_made_of(kind, group_id, member_id):
+def test_timer_keys_round_trip_for_any_ids(kind, group_id, member_id):
     timer = ClassicTimer(kind=kind, group_id=group_id, member_id=member_id)
     assert classic_timer(timer.key) == timer
 
 
 @pytest.mark.parametrize("key", ["", "consumer-session:1:g:m", "classic"])
-def test_a_key_of_somebody_else_is_none_of_ours(key):
+def test_keys_of_other_timers_are_ignored(key):
     assert classic_timer(key) is None

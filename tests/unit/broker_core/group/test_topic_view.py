@@ -5,7 +5,7 @@ from broker_core.group.topic_view import TopicFacts, TopicView
 A, B = UUID(int=1), UUID(int=2)
 
 
-def test_topics_are_seen_as_they_were_at_the_last_refresh():
+def test_the_world_shows_topics_as_of_the_last_refresh():
     topics = {"t": TopicFacts(A, 3)}
     view = TopicView(lambda: topics)
     topics["u"] = TopicFacts(B, 1)
@@ -19,7 +19,7 @@ def test_topics_are_seen_as_they_were_at_the_last_refresh():
     assert (view.name_of(B), view.id_of("u")) == (None, None)
 
 
-def test_the_hash_tells_a_topic_that_was_made_grew_or_was_recreated():
+def test_the_hash_changes_when_a_topic_is_created_extended_or_recreated():
     topics = {}
     view = TopicView(lambda: topics)
     hashes = [view.hash_of(["t"])]

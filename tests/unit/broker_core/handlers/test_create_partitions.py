@@ -39,7 +39,7 @@ def test_new_partitions_can_be_written_to_when_they_are_answered(node, version):
 
 
 @pytest.mark.parametrize("count", [2, 1, 0, -1])
-def test_a_topic_only_grows(node, count):
+def test_the_partition_count_only_grows(node, count):
     assert grow(node, wish("t", count)) == {"t": "invalid_partitions"}
     assert partition_count(node) == 2
 

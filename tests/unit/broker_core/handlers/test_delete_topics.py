@@ -64,7 +64,7 @@ def test_from_version_6_on_they_go_by_id_too_and_the_answer_has_both(node):
     assert names_there(node) == []
 
 
-def test_what_is_not_there_is_unknown(node):
+def test_a_missing_topic_is_unknown(node):
     assert delete(node, *names("nowhere")) == [("nowhere", None, "unknown_topic_or_partition")]
     assert delete(node, *names("a b")) == [("a b", None, "unknown_topic_or_partition")]
     assert delete(node, *ids(UNKNOWN_ID)) == [(None, UNKNOWN_ID, "unknown_topic_id")]

@@ -50,7 +50,7 @@ def test_an_open_transaction_is_shown_with_its_first_offset_until_it_ends(node):
     assert (entry.producer_id, entry.current_txn_start_offset, entry.coordinator_epoch) == (producer_id, 3, -1)
 
 
-def test_what_is_not_there_is_unknown(node):
+def test_a_missing_topic_is_unknown(node):
     unknown = ("unknown_topic_or_partition", [])
     assert producers(node, 7, -1) == {7: unknown, -1: unknown}
     assert producers(node, 0, name="nowhere") == {0: unknown}

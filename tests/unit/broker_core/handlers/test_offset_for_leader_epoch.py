@@ -53,7 +53,7 @@ def test_a_client_that_believes_in_another_leader_is_told(node, current, expecte
 
 
 @pytest.mark.parametrize(("name", "partition"), [("nowhere", 0), ("t", 2), ("t", -1), ("a b", 0)])
-def test_what_is_not_there_is_unknown(node, name, partition):
+def test_a_missing_topic_is_unknown(node, name, partition):
     assert end_of(node, name=name, partition=partition) == ("unknown_topic_or_partition", *UNKNOWN)
 
 

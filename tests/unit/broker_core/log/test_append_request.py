@@ -8,7 +8,7 @@ from broker_core.model.identifiers import CompressionType
 
 
 @pytest.mark.parametrize("base_offset", [5, -1])
-def test_a_clients_batch_may_claim_no_offset_unless_it_is_ignored(base_offset):
+def test_a_clients_batch_must_have_base_offset_0_unless_it_is_ignored(base_offset):
     batch = a_batch(1, base_offset=base_offset)
     with pytest.raises(
         InvalidRecordError, match=rf"t-0: the base offset of a produced batch must be 0, not {base_offset}$"
@@ -19,7 +19,7 @@ def test_a_clients_batch_may_claim_no_offset_unless_it_is_ignored(base_offset):
     AppendRequest(batches=a_batch(1)).require_no_claimed_offset("t-0")
 
 
-def test_it_is_plain_as_long_as_nothing_has_to_be_inflated():
+def test_an_uncompressed_append_is_plain():
     assert AppendRequest(batches=a_batch(2)).is_plain
     assert not AppendRequest(batches=a_batch(2, compression=CompressionType.LZ4)).is_plain
     assert not AppendRequest(batches=bytearray(b"no batch")).is_plain

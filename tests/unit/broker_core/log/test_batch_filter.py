@@ -58,14 +58,14 @@ def test_survivors_are_the_same_records_at_the_same_offsets(records, data, codec
     assert after.compression_type is codec
 
 
-def test_a_delete_horizon_that_is_there_stays():
+def test_an_existing_delete_horizon_is_kept():
     batch = build_batch([Record(key=b"a", timestamp_ms=5), Record(key=b"b", timestamp_ms=7)], delete_horizon_ms=99)
     result = kept(batch, [False, True])
     assert read_header(result).delete_horizon_ms == 99
     assert [record.timestamp_ms for record in records_of(result)] == [7]
 
 
-def test_log_append_time_stays_the_batchs_time():
+def test_compaction_keeps_log_append_time():
     batch = build_batch(
         [Record(key=b"a", timestamp_ms=5), Record(key=b"b", timestamp_ms=7)],
         timestamp_type=TimestampType.LOG_APPEND_TIME,
@@ -76,7 +76,7 @@ def test_log_append_time_stays_the_batchs_time():
     assert [record.timestamp_ms for record in records_of(result)] == [1_000]
 
 
-def test_content_that_is_not_records_is_corruption():
+def test_content_that_is_not_records_is_corrupt():
     batch = build_batch([Record(key=b"a", timestamp_ms=5), Record(key=b"b", timestamp_ms=7)])
     for wrong in (0x7F, 0xFF, 1):
         damaged = bytearray(batch)

@@ -52,7 +52,7 @@ def a_marker_batch() -> bytearray:
 
 
 @pytest.mark.parametrize("codec", list(CompressionType))
-def test_good_batches_stay_as_they_came(codec):
+def test_valid_batches_are_not_changed(codec):
     batches = build_batch(records(), compression=codec) + build_batch(records(1), compression=codec)
     before = bytes(batches)
     validated = validate(batches)
@@ -68,7 +68,7 @@ def test_an_append_without_batches_is_refused():
         validate(bytearray())
 
 
-def test_a_cut_batch_and_bytes_behind_the_last_one_are_refused():
+def test_truncated_batches_and_trailing_bytes_are_refused():
     batch = build_batch(records())
     for batches in (batch[:-1], batch + b"\0", batch + batch[:70]):
         with pytest.raises(CorruptBatchError, match="follow the last whole batch"):
@@ -104,7 +104,7 @@ def test_gaps_between_offsets_are_refused():
         validate(build_batch(sparse))
 
 
-def test_broken_content_with_a_true_checksum_is_refused():
+def test_invalid_content_with_a_valid_checksum_is_refused():
     batch = build_batch(records())
     batch[61] ^= 0x20
     write_crc(batch, 0)
@@ -112,21 +112,21 @@ def test_broken_content_with_a_true_checksum_is_refused():
         validate(batch)
 
 
-def test_a_batch_above_the_bound_is_refused_as_that_whatever_its_checksum_as_in_kafka():
+def test_a_batch_above_max_message_bytes_is_refused_before_its_checksum_like_in_kafka():
     batch = build_batch(records())
     batch[17] ^= 1
     with pytest.raises(RecordTooLargeError):
         validate(batch, max_message_bytes=len(batch) - 1)
 
 
-def test_the_bound_on_a_batchs_size_is_named():
+def test_the_error_names_max_message_bytes():
     batch = build_batch(records())
     assert validate(bytearray(batch), max_message_bytes=len(batch))
     with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes"):
         validate(batch, max_message_bytes=len(batch) - 1)
 
 
-def test_the_bound_is_on_each_batch_not_on_the_append():
+def test_max_message_bytes_bounds_each_batch_not_the_append():
     batch = build_batch(records())
     assert len(validate(batch + batch, max_message_bytes=len(batch)).headers) == 2
 
@@ -134,14 +134,14 @@ def test_the_bound_is_on_each_batch_not_on_the_append():
 # -- timestamps --
 
 
-def test_timestamps_may_be_an_hour_ahead_and_no_more():
+def test_timestamps_may_be_at_most_an_hour_ahead():
     hour_ms = 3_600_000
     validate(build_batch(records(1, timestamp_ms=NOW_MS + hour_ms)))
     with pytest.raises(InvalidTimestampError, match=r"after\.max\.ms"):
         validate(build_batch(records(1, timestamp_ms=NOW_MS + hour_ms + 1)))
 
 
-def test_old_timestamps_are_taken_unless_the_topic_bounds_them():
+def test_old_timestamps_are_accepted_unless_the_topic_bounds_them():
     old = build_batch([*records(1), *records(1, timestamp_ms=NOW_MS - 1_001)])
     validate(bytearray(old))
     validate(bytearray(old), message_timestamp_before_max_ms=1_001)
@@ -150,7 +150,7 @@ def test_old_timestamps_are_taken_unless_the_topic_bounds_them():
 
 
 @pytest.mark.parametrize("timestamp_ms", [2**62, -(2**62)])
-def test_a_timestamp_that_no_reader_could_show_is_refused(timestamp_ms):
+def test_a_timestamp_that_readers_cannot_represent_is_refused(timestamp_ms):
     forever = 2**63 - 1
     for before_ms in (forever, forever - 1):
         with pytest.raises(InvalidTimestampError, match="microseconds"):
@@ -166,7 +166,7 @@ def test_a_record_without_timestamp_is_not_old():
     validate(batch, message_timestamp_before_max_ms=1_000)
 
 
-def test_a_largest_timestamp_that_the_producer_left_wrong_is_made_true():
+def test_a_wrong_max_timestamp_of_the_producer_is_corrected():
     batch = build_batch(records(3))
     write_timestamps(batch, 0, timestamp_type=TimestampType.CREATE_TIME, max_timestamp_ms=-1)
     (header,) = validate(batch).headers
@@ -174,13 +174,13 @@ def test_a_largest_timestamp_that_the_producer_left_wrong_is_made_true():
     check_crc(batch, 0, read_header(batch))
 
 
-def test_a_producer_may_not_claim_log_append_time_where_the_log_gives_it():
+def test_a_producer_may_not_claim_log_append_time_on_a_topic_with_log_append_time():
     batch = build_batch(records(), timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time_ms=NOW_MS)
     with pytest.raises(InvalidTimestampError):
         validate(bytearray(batch), **LOG_APPEND)
 
 
-def test_with_create_time_the_claim_is_taken_away():
+def test_with_create_time_a_claimed_log_append_time_is_cleared():
     """As Kafka 4.3 does it."""
     batch = build_batch(records(), timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time_ms=NOW_MS)
     assert validate(bytearray(batch)).headers[0].timestamp_type is TimestampType.CREATE_TIME
@@ -199,14 +199,14 @@ def test_log_append_time_is_written_in_place():
     assert [record.timestamp_ms for record in records_of(batch)] == [NOW_MS] * 3
 
 
-def test_with_log_append_time_create_times_do_not_matter():
+def test_with_log_append_time_create_times_are_not_checked():
     validate(build_batch(records(timestamp_ms=NOW_MS + 10**10)), message_timestamp_before_max_ms=0, **LOG_APPEND)
 
 
 # -- what a topic wants --
 
 
-def test_a_compacted_topic_refuses_records_without_key_and_takes_empty_ones():
+def test_a_compacted_topic_refuses_null_keys_and_accepts_empty_keys():
     compacted = {"cleanup_policy": frozenset({"compact"})}
     validate(build_batch(records(key=b"")), **compacted)
     with pytest.raises(InvalidRecordError, match="no key"):
@@ -215,7 +215,7 @@ def test_a_compacted_topic_refuses_records_without_key_and_takes_empty_ones():
 
 @pytest.mark.parametrize("asked", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("sent", list(CompressionType))
-def test_the_topics_codec_is_put_in_place(asked, sent):
+def test_batches_are_recompressed_with_the_topics_codec(asked, sent):
     batches = build_batch(records(), compression=sent, producer_id=7, producer_epoch=0, base_sequence=5)
     validated = validate(batches + batches, compression_type=asked)
     codec = CompressionType.NONE if asked == "uncompressed" else CompressionType[asked.upper()]
@@ -241,7 +241,7 @@ def test_clients_may_not_write_control_batches():
         validate(a_marker_batch())
 
 
-def test_a_coordinators_marker_is_read():
+def test_a_coordinators_marker_is_accepted():
     validated = validate(a_marker_batch(), origin=AppendOrigin.COORDINATOR, compression_type="zstd")
     assert validated.markers == (EndTransactionMarker(is_commit=False, coordinator_epoch=3),)
     assert validated.headers[0].compression_type is CompressionType.NONE
@@ -261,7 +261,7 @@ def test_batches_of_several_producers_are_refused():
         validate(one + other)
 
 
-def test_what_another_log_checked_is_kept_but_for_corruption():
+def test_replicated_batches_are_checked_for_corruption_only():
     sparse = build_batch([Record(value=b"v", timestamp_ms=5, offset=offset) for offset in (10, 12)], base_offset=10)
     before = bytes(sparse)
     validated = validate(sparse, origin=AppendOrigin.REPLICATION, compression_type="zstd", **LOG_APPEND)
@@ -271,7 +271,7 @@ def test_what_another_log_checked_is_kept_but_for_corruption():
         validate(sparse, origin=AppendOrigin.REPLICATION)
 
 
-def test_a_marker_is_never_too_large():
+def test_a_marker_is_exempt_from_max_message_bytes():
     validate(a_marker_batch(), origin=AppendOrigin.COORDINATOR, max_message_bytes=10)
     with pytest.raises(RecordTooLargeError):
         validate(build_batch(records()), origin=AppendOrigin.COORDINATOR, max_message_bytes=10)
@@ -306,7 +306,7 @@ odd_timestamps = st.sampled_from([-1, 0, NOW_MS, NOW_MS + 3_600_000, NOW_MS + 3_
         message_timestamp_before_max_ms=st.sampled_from([1_000, 2**63 - 1]),
     ),
 )
-def test_the_short_way_for_plain_batches_says_what_the_long_one_does(batch, changed, config):
+def test_the_fast_path_for_plain_batches_matches_the_full_validation(batch, changed, config):
     if changed is not None:
         what, place = changed
         batch[place] ^= 1
@@ -322,7 +322,7 @@ def test_the_short_way_for_plain_batches_says_what_the_long_one_does(batch, chan
     assert outcome(batch, config=config, header=header) == expected
 
 
-def test_a_plain_batch_goes_the_short_way(monkeypatch):
+def test_a_plain_batch_takes_the_fast_path(monkeypatch):
     def too_far(*_, **__):
         raise AssertionError("it was looked at step by step")
 

@@ -10,7 +10,7 @@ def data(base_offset: int, *, producer_id: int = 7, transactional: bool = True):
     return a_header(base_offset=base_offset, producer_id=producer_id, sequence=0, transactional=transactional)
 
 
-def test_batches_of_an_aborted_transaction_are_told_until_its_marker():
+def test_batches_of_an_aborted_transaction_are_recognized_until_its_marker():
     transactions = CleanedTransactions([ABORTED])
     assert transactions.on_data(data(0))
     assert not transactions.on_data(data(1, producer_id=8))
@@ -19,7 +19,7 @@ def test_batches_of_an_aborted_transaction_are_told_until_its_marker():
     assert not transactions.on_data(data(3))
 
 
-def test_a_marker_met_with_its_batches_stays_and_so_does_its_index_entry():
+def test_a_marker_whose_batches_remain_is_kept_with_its_index_entry():
     transactions = CleanedTransactions([ABORTED])
     transactions.on_data(data(0))
     transactions.on_control(a_marker_header(base_offset=2, producer_id=7), a_marker(is_commit=False))
@@ -27,14 +27,14 @@ def test_a_marker_met_with_its_batches_stays_and_so_does_its_index_entry():
     assert transactions.take_retained() == ()
 
 
-def test_a_marker_without_batches_may_go():
+def test_a_marker_without_batches_may_be_removed():
     transactions = CleanedTransactions([ABORTED])
     assert transactions.on_control(a_marker_header(base_offset=2, producer_id=7), a_marker(is_commit=False))
     assert transactions.on_control(a_marker_header(base_offset=3, producer_id=8), a_marker(is_commit=True))
     assert transactions.take_retained() == ()
 
 
-def test_a_commit_marker_stays_as_long_as_records_of_its_transaction_are_met():
+def test_a_commit_marker_is_kept_while_records_of_its_transaction_remain():
     transactions = CleanedTransactions([])
     transactions.on_data(data(0))
     assert not transactions.on_control(a_marker_header(base_offset=1, producer_id=7), a_marker())
@@ -52,7 +52,7 @@ def test_one_producers_transactions_follow_one_another():
     assert told == [True, False, True]
 
 
-def test_emptied_control_batches_may_go_and_unknown_ones_stay():
+def test_emptied_control_batches_may_be_removed_and_unknown_ones_are_kept():
     transactions = CleanedTransactions([])
     emptied = a_header(base_offset=0, records=1, producer_id=7, control=True)
     emptied = emptied._replace(record_count=0)
@@ -60,12 +60,12 @@ def test_emptied_control_batches_may_go_and_unknown_ones_stay():
     assert not transactions.on_control(a_header(base_offset=1, control=True), None)
 
 
-def test_what_ended_before_the_first_batch_that_is_read_does_not_matter():
+def test_transactions_that_ended_before_the_first_batch_are_ignored():
     transactions = CleanedTransactions([ABORTED])
     assert not transactions.on_data(data(3))
 
 
-def test_a_transaction_whose_marker_is_missing_ends_all_the_same():
+def test_a_transaction_without_its_marker_still_ends():
     transactions = CleanedTransactions([ABORTED])
     assert transactions.on_data(data(0))
     assert not transactions.on_data(data(3))

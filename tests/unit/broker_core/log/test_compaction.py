@@ -133,7 +133,7 @@ def test_batches_keep_their_codec_and_whole_ones_their_bytes(codec):
     assert bytes(log.buffer).endswith(untouched)
 
 
-def test_batches_without_survivors_go_but_the_last_one_stays_empty():
+def test_batches_without_survivors_are_removed_except_the_last_which_stays_empty():
     log = Log()
     log.add((b"a", b"1"))
     log.add((b"a", b"2"))
@@ -145,14 +145,14 @@ def test_batches_without_survivors_go_but_the_last_one_stays_empty():
     assert headers(log)[-1].record_count == 0
 
 
-def test_records_without_a_key_go_and_are_counted():
+def test_records_without_a_key_are_removed_and_counted():
     log = Log()
     log.add((None, b"1"), (b"a", b"1"))
     assert compact(log).counts.keyless_records == 1
     assert content(log) == [(1, b"a", b"1")]
 
 
-def test_an_empty_value_is_no_tombstone():
+def test_an_empty_value_is_not_a_tombstone():
     log = Log()
     log.add((b"a", b"1"), (b"a", b""))
     compact(log)
@@ -191,7 +191,7 @@ def test_a_newer_value_in_the_dirty_section_removes_clean_ones():
     assert content(log) == [(0, b"a", b"1"), (2, b"b", b"2")]
 
 
-def test_keys_only_in_the_clean_section_stay_untouched():
+def test_keys_only_in_the_clean_section_are_kept():
     log = Log()
     log.add((b"a", b"1"), (b"a", b"2"))
     log.add((b"c", b"1"))
@@ -202,7 +202,7 @@ def test_keys_only_in_the_clean_section_stay_untouched():
 # -- bounded memory --
 
 
-def test_a_full_key_table_ends_the_pass_and_the_next_one_goes_on():
+def test_a_full_key_table_ends_the_pass_and_the_next_pass_continues():
     log = Log()
     for number in range(10):
         log.add((b"%d" % (number % 5), b"%d" % number))
@@ -249,7 +249,7 @@ def test_each_producers_last_sequence_survives_as_an_empty_batch():
     assert [h.producer_id for h in headers(log)] == [-1]
 
 
-def test_records_of_aborted_transactions_go_and_do_not_shadow_older_ones():
+def test_records_of_aborted_transactions_are_removed_and_do_not_replace_older_ones():
     log = Log()
     log.add((b"a", b"good"))
     log.add((b"a", b"bad"), (b"b", b"bad"), producer_id=7, transactional=True)
@@ -259,7 +259,7 @@ def test_records_of_aborted_transactions_go_and_do_not_shadow_older_ones():
     assert content(log) == [(0, b"a", b"good"), (4, b"z", b"1")]
 
 
-def test_a_producer_that_aborted_before_the_dirty_section_is_believed_in_it():
+def test_a_producer_that_aborted_before_the_dirty_section_may_commit_in_it():
     log = Log()
     log.add((b"a", b"bad"), producer_id=7, transactional=True)
     log.end(7, is_commit=False)
@@ -314,7 +314,7 @@ def test_the_last_marker_of_a_producer_without_data_keeps_its_epoch():
     assert (kept.producer_id, kept.is_control, kept.record_count) == (7, True, 0)
 
 
-def test_a_flipped_bit_breaks_the_pass_off():
+def test_a_flipped_bit_aborts_the_pass():
     for reading in (Compaction.index, Compaction.clean):
         log = Log()
         log.add((b"a", b"1"))
@@ -325,7 +325,7 @@ def test_a_flipped_bit_breaks_the_pass_off():
             reading(compaction, log.buffer)
 
 
-def test_batches_may_be_fed_in_any_portions():
+def test_batches_may_be_fed_in_portions_of_any_size():
     log = Log()
     for number in range(6):
         log.add((b"%d" % (number % 3), b"%d" % number), producer_id=7)

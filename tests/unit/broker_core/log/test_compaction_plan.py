@@ -57,7 +57,7 @@ def test_a_checkpoint_outside_the_log_is_reset_to_its_start(checkpoint):
     assert result.must_reset_checkpoint
 
 
-def test_an_open_transaction_keeps_its_segment_and_all_behind_it():
+def test_an_open_transaction_keeps_its_segment_and_all_later_ones():
     assert plan(*a_log(0, 10, 20, 30), stable=25).until_offset == 20
     assert plan(*a_log(0, 10, 20, 30), stable=5) is None
 
@@ -68,13 +68,13 @@ def test_young_segments_wait_for_min_compaction_lag():
     assert result.until_offset == 10
 
 
-def test_it_is_due_above_the_dirty_ratio_only():
+def test_compaction_is_due_only_above_the_dirty_ratio():
     log = a_log(0, 10, 20, 30, 40)
     assert not plan(*log, checkpoint=20, min_cleanable_dirty_ratio=0.5).is_due
     assert plan(*log, checkpoint=10, min_cleanable_dirty_ratio=0.5).is_due
 
 
-def test_it_is_due_when_a_record_waits_longer_than_max_compaction_lag():
+def test_compaction_is_due_when_a_record_waits_longer_than_max_compaction_lag():
     clean = a_segment(0, 10, size_bytes=10**6)
     dirty = a_segment(10, 20, first_timestamp_ms=NOW_MS - 500)
     assert not plan(clean, dirty, a_segment(20, 30), checkpoint=10, max_compaction_lag_ms=500).is_due
@@ -89,24 +89,24 @@ def groups(segments, **settings):
     return [[s.base_offset for s in group] for group in group_segments(segments, config=config)]
 
 
-def test_small_segments_go_together_up_to_a_segments_size():
+def test_small_segments_are_grouped_up_to_the_segment_size():
     assert groups(a_log(0, 10, 20, 30, 40)) == [[0, 10], [20, 30], [40]]
 
 
-def test_a_large_segment_stays_alone():
+def test_a_large_segment_is_its_own_group():
     assert groups([a_segment(0, 10, size_bytes=5_000), *a_log(10, 20)]) == [[0], [10, 20]]
 
 
-def test_indexes_must_fit_too():
+def test_groups_are_limited_by_index_size():
     assert groups([a_segment(base, base + 10, index_size_bytes=60) for base in (0, 10)]) == [[0], [10]]
 
 
-def test_no_offset_may_be_too_far_from_its_segments_base():
+def test_groups_are_limited_by_the_distance_from_the_base_offset():
     far = 2**31 + 5
     assert groups([*a_log(0, 10), a_segment(far, far + 10)]) == [[0, 10], [far]]
     empty = a_segment(far, far, size_bytes=0)
     assert groups([*a_log(0, 10), empty]) == [[0, 10, far]]
 
 
-def test_no_segments_are_no_groups():
+def test_no_segments_give_no_groups():
     assert groups([]) == []

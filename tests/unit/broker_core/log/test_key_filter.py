@@ -44,7 +44,7 @@ maybe_keys = st.lists(st.none() | st.binary(max_size=12), max_size=60)
 
 
 @given(maybe_keys, st.integers(0, 100_000))
-def test_a_key_that_was_added_is_never_denied(keys, spare):
+def test_an_added_key_is_never_missed(keys, spare):
     content = a_filter(keys, offset_count=len(keys) + spare, chunk=7)
     header = decode_key_filter_header(content)
     assert header.null_key_count == keys.count(None)
@@ -52,19 +52,19 @@ def test_a_key_that_was_added_is_never_denied(keys, spare):
     assert not any(denies(content, key) for key in keys if key is not None)
 
 
-def test_of_keys_that_were_not_added_about_one_in_a_hundred_is_not_denied():
+def test_the_false_positive_rate_is_about_one_percent():
     content = a_filter([b"key-%d" % n for n in range(40_000)])
     wrong = sum(not denies(content, b"other-%d" % n) for n in range(20_000))
     assert wrong / 20_000 < 0.015
     assert len(content) < 40_000 * 10 / 8 * 2.1, "twice what ten bits a key take, since sizes are powers of two"
 
 
-def test_a_filter_is_folded_to_the_different_keys_that_came():
+def test_a_filter_is_folded_to_the_number_of_distinct_keys():
     assert len(a_filter([b"key-%d" % (n % 1000) for n in range(50_000)])) == KEY_FILTER_HEADER_BYTES + BLOCK_BYTES
     assert len(a_filter([b"key-%d" % n for n in range(6_000)], offset_count=10**9)) == 64 + 2 * BLOCK_BYTES
 
 
-def test_records_without_keys_take_a_header():
+def test_a_filter_of_records_without_keys_is_only_a_header():
     content = a_filter([None] * 500)
     assert len(content) == KEY_FILTER_HEADER_BYTES
     assert decode_key_filter_header(content).null_key_count == 500
@@ -80,13 +80,13 @@ def test_the_layout_is_as_documented():
 
 
 @pytest.mark.parametrize("offset_count", [1, 2**62])
-def test_a_filter_is_never_larger_than_its_bound(offset_count, monkeypatch):
+def test_a_filter_is_never_larger_than_its_limit(offset_count, monkeypatch):
     monkeypatch.setattr(key_filter, "_folded", lambda blocks: blocks)
     content = a_filter([b"a"], offset_count=offset_count)
     assert len(content) - 64 == (BLOCK_BYTES if offset_count == 1 else MAX_KEY_FILTER_BYTES)
 
 
-def test_a_filter_at_its_bound_denies_less_and_never_wrongly(monkeypatch):
+def test_a_filter_at_its_limit_has_more_false_positives_but_misses_no_key(monkeypatch):
     monkeypatch.setattr(key_filter, "_MAX_BLOCK_COUNT", 1)
     keys = [b"key-%d" % n for n in range(20_000)]
     content = a_filter(keys)
@@ -95,7 +95,7 @@ def test_a_filter_at_its_bound_denies_less_and_never_wrongly(monkeypatch):
 
 
 @given(st.integers(0, 64 * 8 - 1))
-def test_a_header_with_any_bit_turned_over_is_no_header(bit):
+def test_a_header_with_any_flipped_bit_is_invalid(bit):
     header = KeyFilterHeader(segment=a_segment(), null_key_count=3, block_count=8).encode()
     damaged = bytearray(header)
     damaged[bit >> 3] ^= 1 << (bit & 7)
@@ -104,25 +104,25 @@ def test_a_header_with_any_bit_turned_over_is_no_header(bit):
 
 
 @pytest.mark.parametrize("block_count", [-1, 3, MAX_KEY_FILTER_BYTES // BLOCK_BYTES * 2])
-def test_a_header_with_a_block_count_that_cannot_be_is_no_header(block_count):
+def test_a_header_with_an_impossible_block_count_is_invalid(block_count):
     assert decode_key_filter_header(KeyFilterHeader(segment=a_segment(), null_key_count=0, block_count=1).encode())
     header = KeyFilterHeader(segment=a_segment(), null_key_count=0, block_count=block_count).encode()
     assert decode_key_filter_header(header) is None
 
 
 @pytest.mark.parametrize("cut", [0, 1, 3, 4, 59, 63])
-def test_a_header_that_is_cut_short_is_no_header(cut):
+def test_a_truncated_header_is_invalid(cut):
     assert decode_key_filter_header(a_filter([b"a"])[:cut]) is None
 
 
-def test_a_header_of_a_later_version_is_no_header():
+def test_a_header_of_a_later_version_is_invalid():
     header = bytearray(a_filter([b"a"])[:60])
     header[4:6] = b"\0\2"
     assert decode_key_filter_header(bytes(header) + crc32c.crc32c(bytes(header)).to_bytes(4, "big")) is None
 
 
 @given(st.integers(0, BLOCK_BYTES * 8 - 1))
-def test_a_block_with_any_bit_turned_over_denies_nothing(bit):
+def test_a_block_with_any_flipped_bit_excludes_no_key(bit):
     block = bytearray(a_filter([b"a"])[64:])
     assert is_block_whole(bytes(block))
     assert block_denies(bytes(block), b"b", 1)
@@ -132,7 +132,7 @@ def test_a_block_with_any_bit_turned_over_denies_nothing(bit):
     assert not block_denies(bytes(block[:-1]), b"b", 1)
 
 
-def test_keys_are_held_against_a_stored_filter():
+def test_keys_are_looked_up_in_a_stored_filter():
     stored = a_filter([b"a", b"b", None])
 
     def is_denied(keys, stored=stored):

@@ -14,7 +14,7 @@ def pairs(table: LeaderEpochs) -> list[tuple[int, int]]:
     return [(entry.leader_epoch, entry.start_offset) for entry in table.entries]
 
 
-def test_the_checkpoint_is_kafkas_text():
+def test_the_checkpoint_has_kafkas_format():
     assert epochs((0, 17)).encode() == "0\n1\n0 17\n"
     assert LeaderEpochs().encode() == "0\n0\n"
     assert pairs(LeaderEpochs.decode("0\n2\n0 0\n3 40\n")) == [(0, 0), (3, 40)]
@@ -23,19 +23,19 @@ def test_the_checkpoint_is_kafkas_text():
 @pytest.mark.parametrize(
     "text", ["", "0", "1\n0\n", "0\n2\n0 0\n", "0\n1\n0 x\n", "0\n1\n0 -5\n", "0\n2\n3 0\n2 9\n", "0\n2\n3 9\n4 9\n"]
 )
-def test_a_broken_checkpoint_is_refused(text):
+def test_a_malformed_checkpoint_is_refused(text):
     with pytest.raises(CorruptDataError):
         LeaderEpochs.decode(text)
 
 
-def test_a_new_epoch_is_noted_once():
+def test_a_new_epoch_is_recorded_once():
     table = epochs((0, 0))
     assert table.assign(2, 10)
     assert not table.assign(2, 20)
     assert pairs(table) == [(0, 0), (2, 10)]
 
 
-def test_entries_that_contradict_a_new_one_give_way():
+def test_entries_that_contradict_a_new_one_are_removed():
     table = epochs((0, 0), (2, 10), (4, 30))
     assert table.assign(3, 20)
     assert pairs(table) == [(0, 0), (2, 10), (3, 20)]
@@ -60,7 +60,7 @@ def test_an_offset_belongs_to_the_last_epoch_that_started_before_it():
         (-1, (-1, -1)),
     ],
 )
-def test_the_end_of_an_epoch_is_where_the_next_one_starts(asked, answer):
+def test_an_epoch_ends_where_the_next_one_starts(asked, answer):
     table = epochs((2, 20), (3, 40), (5, 50))
     end = table.end_of(asked, log_end_offset=100)
     assert end == EpochEnd(leader_epoch=answer[0], end_offset=answer[1])
@@ -73,7 +73,7 @@ def test_truncation_from_the_end_drops_epochs_that_start_there_or_later():
     assert pairs(table) == [(2, 20)]
 
 
-def test_truncation_from_the_start_keeps_the_epoch_that_holds_it():
+def test_truncation_from_the_start_keeps_the_epoch_of_the_new_start():
     table = epochs((2, 20), (3, 40), (5, 50))
     assert not table.truncate_from_start(10)
     assert not table.truncate_from_start(20)
@@ -82,7 +82,7 @@ def test_truncation_from_the_start_keeps_the_epoch_that_holds_it():
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 50))))
-def test_whatever_is_assigned_the_table_ascends_and_survives_its_text(assignments):
+def test_after_any_assignment_the_table_ascends_and_round_trips(assignments):
     table = LeaderEpochs()
     for epoch, start in assignments:
         table.assign(epoch, start)

@@ -12,7 +12,7 @@ def a_map(keys: int = 100) -> OffsetMap:
 
 
 @given(st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 2**63 - 1)), max_size=90))
-def test_it_knows_the_last_offset_of_every_key(puts):
+def test_the_map_returns_the_last_offset_of_every_key(puts):
     table = a_map()
     for key, offset in puts:
         assert table.put(key, offset)
@@ -22,7 +22,7 @@ def test_it_knows_the_last_offset_of_every_key(puts):
     assert table.get(b"none of them") == -1
 
 
-def test_a_full_table_refuses_new_keys_and_still_takes_known_ones():
+def test_a_full_map_refuses_new_keys_and_accepts_known_ones():
     table = a_map(keys=3)
     assert table.capacity == 3
     assert all(table.put(bytes([key]), key) for key in range(3))
@@ -31,13 +31,13 @@ def test_a_full_table_refuses_new_keys_and_still_takes_known_ones():
     assert table.put(b"\0", 10) and table.get(b"\0") == 10
 
 
-def test_null_and_empty_are_different_questions_and_empty_is_a_key():
+def test_an_empty_key_is_a_key_and_differs_from_null():
     table = a_map()
     table.put(b"", 4)
     assert table.get(b"") == 4
 
 
-def test_digests_depend_on_the_key_so_that_nobody_can_prepare_collisions():
+def test_digests_depend_on_the_digest_key_to_prevent_prepared_collisions():
     ours, theirs = a_map(), OffsetMap(memory_bytes=4800, digest_key=bytes(16), load_factor=0.5)
     assert ours._digest(b"key") != theirs._digest(b"key")
 

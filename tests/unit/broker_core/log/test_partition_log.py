@@ -62,7 +62,7 @@ def end(log: PartitionLog, *, is_commit: bool):
     return append(log, a_marker_batch(is_commit=is_commit), origin=AppendOrigin.COORDINATOR)
 
 
-def test_batches_get_the_offsets_behind_the_log_end():
+def test_appended_batches_get_the_next_offsets():
     log = a_log(base_offset=5)
     plan = append(log, a_batch(2) + a_batch(3))
     assert (plan.result.base_offset, plan.result.last_offset, plan.log_end_offset) == (5, 9, 10)
@@ -70,7 +70,7 @@ def test_batches_get_the_offsets_behind_the_log_end():
     assert log.log_end_offset == log.high_watermark == log.last_stable_offset == 10
 
 
-def test_planning_changes_nothing_until_it_is_done():
+def test_a_plan_changes_nothing_until_it_is_carried_out():
     log = a_log()
     plan = log.plan_append(a_batch(2), now_ms=NOW_MS)
     assert log.log_end_offset == 0
@@ -79,7 +79,7 @@ def test_planning_changes_nothing_until_it_is_done():
     assert log.log_end_offset == 2
 
 
-def test_an_append_may_roll_several_times():
+def test_an_append_may_roll_several_segments():
     batch = a_batch(1, value=bytes(400_000))
     log = a_log(segment_bytes=1_000_000)
     plan = append(log, batch * 5)
@@ -95,7 +95,7 @@ def test_a_batch_larger_than_a_segment_is_refused():
         a_log(segment_bytes=100).plan_append(a_batch(2, value=bytes(100)), now_ms=NOW_MS)
 
 
-def test_the_leader_epoch_is_written_and_noted_once():
+def test_the_leader_epoch_is_stamped_and_recorded_once():
     log = a_log()
     plan = append(log, a_batch())
     assert plan.is_new_leader_epoch
@@ -120,7 +120,7 @@ def test_a_retry_gets_the_first_offsets_and_writes_nothing():
     assert again.log_end_offset == log.log_end_offset == 3
 
 
-def test_only_what_is_missing_of_a_torn_append_is_appended():
+def test_a_retry_of_a_torn_append_appends_only_the_missing_batches():
     log = a_log()
     append(log, a_batch(2, sequence=0))
     whole = a_batch(2, sequence=0) + a_batch(1, sequence=2)
@@ -143,7 +143,7 @@ def test_a_gap_in_the_sequence_is_refused_and_nothing_changes():
 # -- transactions --
 
 
-def test_an_open_transaction_holds_the_last_stable_offset():
+def test_an_open_transaction_bounds_the_last_stable_offset():
     log = a_log()
     append(log, a_batch(1))
     append(log, a_batch(2, sequence=0, is_transactional=True))
@@ -153,7 +153,7 @@ def test_an_open_transaction_holds_the_last_stable_offset():
     assert log.last_stable_offset == log.high_watermark == 5
 
 
-def test_an_abort_gives_the_transaction_index_entry():
+def test_an_abort_adds_an_entry_to_the_transaction_index():
     log = a_log()
     append(log, a_batch(2, sequence=0, is_transactional=True))
     (run,) = end(log, is_commit=False).runs
@@ -164,7 +164,7 @@ def test_an_abort_gives_the_transaction_index_entry():
     assert run.aborted_transactions == ()
 
 
-def test_deleting_below_an_open_transaction_never_puts_the_stable_offset_below_the_start():
+def test_the_last_stable_offset_never_falls_below_the_log_start():
     log = a_log()
     append(log, a_batch(3, sequence=0, is_transactional=True))
     log.advance_log_start_offset(2)
@@ -174,7 +174,7 @@ def test_deleting_below_an_open_transaction_never_puts_the_stable_offset_below_t
 # -- bounds --
 
 
-def test_with_replicas_the_high_watermark_moves_only_when_told():
+def test_with_replicas_the_high_watermark_advances_only_explicitly():
     log = a_log(high_watermark=0)
     append(log, a_batch(3))
     assert (log.high_watermark, log.last_stable_offset, log.log_end_offset) == (0, 0, 3)
@@ -184,7 +184,7 @@ def test_with_replicas_the_high_watermark_moves_only_when_told():
     assert log.high_watermark == 3
 
 
-def test_the_log_start_moves_up_to_the_high_watermark():
+def test_the_log_start_can_advance_to_the_high_watermark():
     log = a_log()
     append(log, a_batch(3))
     assert log.advance_log_start_offset(2)
@@ -197,7 +197,7 @@ def test_the_log_start_moves_up_to_the_high_watermark():
 # -- rolling and truncation --
 
 
-def test_an_empty_segment_is_not_rolled_by_hand():
+def test_an_explicit_roll_keeps_an_empty_segment():
     log = a_log()
     assert log.plan_roll() is None
     append(log, a_batch(2))
@@ -212,7 +212,7 @@ def test_an_empty_segment_is_not_rolled_by_hand():
     ("until", "removed", "cut"),
     [(5, (), 4), (4, (), 4), (3, (4,), 2), (2, (4,), 2), (0, (2, 4), 0), (-1, (0, 2, 4), None)],
 )
-def test_truncation_names_what_goes_and_what_is_cut(until, removed, cut):
+def test_a_truncation_plan_lists_removed_and_cut_segments(until, removed, cut):
     log = a_log(segment_bytes=1_000_000)
     append(log, a_batch(2, value=bytes(300_000)) * 3)
     assert log.log_end_offset == 6
@@ -220,7 +220,7 @@ def test_truncation_names_what_goes_and_what_is_cut(until, removed, cut):
     assert (plan.removed, plan.cut_base_offset) == (removed, cut)
 
 
-def test_truncating_at_or_behind_the_end_is_nothing():
+def test_truncating_at_or_after_the_end_does_nothing():
     log = a_log()
     append(log, a_batch(2))
     assert log.plan_truncate(2) is None
@@ -259,7 +259,7 @@ def carried_out(log, steps):
 
 @settings(max_examples=40, deadline=None)
 @given(steps_of_a_log)
-def test_replaying_what_was_appended_gives_the_same_log(steps):
+def test_replaying_appended_batches_gives_the_same_log(steps):
     log, twin = a_log(segment_bytes=700), a_log(segment_bytes=700)
     for plan in carried_out(log, steps):
         for run in plan.runs:
@@ -274,7 +274,7 @@ def test_replaying_what_was_appended_gives_the_same_log(steps):
 
 
 @pytest.mark.parametrize("records", [2, 3])
-def test_a_plan_that_the_log_has_left_behind_is_not_taken(records):
+def test_a_stale_plan_is_refused(records):
     log = a_log()
     stale = log.plan_append(a_batch(records), now_ms=NOW_MS)
     append(log, a_batch(2))
@@ -282,7 +282,7 @@ def test_a_plan_that_the_log_has_left_behind_is_not_taken(records):
         log.on_appended(stale)
 
 
-def test_a_plan_is_carried_out_once():
+def test_a_plan_can_be_carried_out_once():
     log = a_log()
     plan = log.plan_append(a_batch(2), now_ms=NOW_MS)
     log.on_appended(plan)
@@ -290,7 +290,7 @@ def test_a_plan_is_carried_out_once():
         log.on_appended(plan)
 
 
-def test_a_retry_behind_a_batch_without_a_sequence_is_known():
+def test_a_retry_after_a_batch_without_a_sequence_is_recognized():
     log = a_log()
     first = append(log, a_batch(1, sequence=0, is_transactional=True))
     commit = build_batch(
@@ -302,7 +302,7 @@ def test_a_retry_behind_a_batch_without_a_sequence_is_known():
 
 
 @given(steps_of_a_log.filter(bool), st.integers(0, 300))
-def test_batches_appended_one_by_one_or_together_give_the_same_log(steps, index_interval_bytes):
+def test_appending_batches_one_by_one_or_together_gives_the_same_log(steps, index_interval_bytes):
     """Of one batch a plan is made in a short way, of several in a long one."""
     placed = [bytes(plan.buffer) for plan in carried_out(a_log(), steps)]
 

@@ -28,16 +28,16 @@ def test_a_snapshot_that_kafka_wrote_is_read():
 
 
 @pytest.mark.parametrize("data", [OPEN_TRANSACTION, THREE_PRODUCERS])
-def test_writing_it_again_gives_kafkas_bytes(data):
+def test_a_snapshot_that_kafka_wrote_round_trips(data):
     assert encode_snapshot(decode_snapshot(data)) == data
 
 
-def test_no_producers_are_ten_bytes():
+def test_an_empty_snapshot_has_ten_bytes():
     assert len(encode_snapshot([])) == 10
     assert decode_snapshot(encode_snapshot([])) == ()
 
 
-def test_every_flipped_bit_and_every_cut_is_noticed():
+def test_every_flipped_bit_and_truncation_is_detected():
     for position in range(len(OPEN_TRANSACTION)):
         damaged = bytearray(OPEN_TRANSACTION)
         damaged[position] ^= 4
@@ -47,7 +47,7 @@ def test_every_flipped_bit_and_every_cut_is_noticed():
             decode_snapshot(OPEN_TRANSACTION[:position])
 
 
-def test_another_version_is_named():
+def test_the_error_names_another_version():
     with pytest.raises(UnsupportedFormatError, match="version 2"):
         decode_snapshot(b"\0\2" + OPEN_TRANSACTION[2:])
 
@@ -78,5 +78,5 @@ entries = st.builds(
 
 
 @given(st.lists(entries, max_size=5))
-def test_entries_survive_their_file(written):
+def test_entries_round_trip(written):
     assert list(decode_snapshot(encode_snapshot(written))) == written

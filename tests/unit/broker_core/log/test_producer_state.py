@@ -28,7 +28,7 @@ def a_state(*headers) -> ProducerState:
     return state
 
 
-def test_without_state_any_first_sequence_is_taken():
+def test_without_producer_state_any_first_sequence_is_accepted():
     assert a_state().plan_append([a_batch(41)]) == (None,)
 
 
@@ -69,28 +69,28 @@ def test_an_older_epoch_is_fenced():
         a_state(a_batch(0, epoch=1)).plan_append([a_batch(1, epoch=0, base_offset=1)])
 
 
-def test_a_new_epoch_begins_at_sequence_zero():
+def test_a_new_epoch_starts_at_sequence_zero():
     state = a_state(a_batch(0))
     state.plan_append([a_batch(0, epoch=1, base_offset=1)])
     with pytest.raises(OutOfOrderSequenceError, match="must start with 0"):
         state.plan_append([a_batch(1, epoch=1, base_offset=1)])
 
 
-def test_a_coordinators_appends_have_no_sequence_but_an_epoch():
+def test_coordinator_appends_have_an_epoch_but_no_sequence():
     state = a_state(a_batch(5, epoch=1))
     state.plan_append([a_batch(-1, epoch=1, base_offset=1)], origin=AppendOrigin.COORDINATOR)
     with pytest.raises(ProducerFencedError):
         state.plan_append([a_batch(-1, epoch=0, base_offset=1)], origin=AppendOrigin.COORDINATOR)
 
 
-def test_what_another_log_has_checked_is_taken():
+def test_replicated_batches_are_accepted_without_a_sequence_check():
     a_state(a_batch(5, epoch=1)).plan_append([a_batch(99, base_offset=1)], origin=AppendOrigin.REPLICATION)
 
 
 # -- retries --
 
 
-def test_each_of_the_last_five_batches_is_recognised_with_its_offsets():
+def test_a_retry_of_each_of_the_last_five_batches_gets_its_offsets():
     state = a_state(*(a_batch(2 * i, records=2, base_offset=10 * i) for i in range(7)))
     for i in range(2, 7):
         known = state.find_known_batches([a_batch(2 * i, records=2)])
@@ -98,26 +98,26 @@ def test_each_of_the_last_five_batches_is_recognised_with_its_offsets():
     assert state.find_known_batches([a_batch(2, records=2)]) == NOTHING_KNOWN
 
 
-def test_the_same_first_sequence_with_another_length_is_no_retry():
+def test_the_same_first_sequence_with_another_length_is_not_a_retry():
     state = a_state(a_batch(0, records=2))
     assert state.find_known_batches([a_batch(0, records=1)]) == NOTHING_KNOWN
     with pytest.raises(OutOfOrderSequenceError):
         state.plan_append([a_batch(0, records=1, base_offset=2)])
 
 
-def test_a_batch_of_another_epoch_or_without_producer_is_no_retry():
+def test_a_batch_of_another_epoch_or_without_a_producer_is_not_a_retry():
     state = a_state(a_batch(0))
     assert state.find_known_batches([a_batch(0, epoch=1)]) == NOTHING_KNOWN
     assert state.find_known_batches([a_header()]) == NOTHING_KNOWN
 
 
-def test_a_retry_that_wraps_is_recognised():
+def test_a_retry_with_wrapped_sequences_is_recognized():
     state = a_state(a_batch(MAX_SEQUENCE, records=3, base_offset=4))
     assert state.find_known_batches([a_batch(MAX_SEQUENCE, records=3)]).base_offset == 4
 
 
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=9), st.integers(0, 9), st.integers(0, 5))
-def test_an_append_of_many_batches_is_recognised_as_far_as_it_got(sizes, written_count, earlier):
+def test_a_retry_of_many_batches_is_recognized_up_to_the_appended_ones(sizes, written_count, earlier):
     append, sequence = [], 0
     for records in sizes:
         append.append(a_batch(sequence, records=records))
@@ -146,13 +146,13 @@ def test_an_append_that_only_overlaps_the_window_is_out_of_order():
 # -- transactions --
 
 
-def test_the_first_batch_of_a_transaction_opens_it_and_holds_back_readers():
+def test_the_first_batch_of_a_transaction_opens_it_and_blocks_readers():
     state = a_state(a_batch(0, base_offset=3, transactional=True), a_batch(1, base_offset=4, transactional=True))
     assert state.open_transactions() == {7: 3}
     assert state.first_unstable_offset() == 3
 
 
-def test_a_marker_completes_it():
+def test_a_marker_completes_the_transaction():
     state = a_state(a_batch(0, base_offset=3, transactional=True))
     completed = state.replay(a_marker_header(base_offset=4, producer_id=7), marker=a_marker(is_commit=False))
     assert (completed.producer_id, completed.first_offset, completed.last_offset) == (7, 3, 4)
@@ -161,7 +161,7 @@ def test_a_marker_completes_it():
     assert state.open_transactions() == {}
 
 
-def test_it_holds_back_readers_until_the_marker_is_replicated():
+def test_a_transaction_blocks_readers_until_its_marker_is_replicated():
     state = a_state(a_batch(0, base_offset=3, transactional=True))
     state.replay(a_marker_header(base_offset=4, producer_id=7), marker=a_marker())
     state.on_high_watermark(4)
@@ -170,7 +170,7 @@ def test_it_holds_back_readers_until_the_marker_is_replicated():
     assert state.first_unstable_offset() is None
 
 
-def test_the_oldest_open_transaction_decides_the_last_stable_offset():
+def test_the_oldest_open_transaction_sets_the_last_stable_offset():
     state = a_state(
         a_batch(0, producer_id=1, base_offset=0, transactional=True),
         a_batch(0, producer_id=2, base_offset=1, transactional=True),
@@ -181,7 +181,7 @@ def test_the_oldest_open_transaction_decides_the_last_stable_offset():
     assert state.replay(a_marker_header(base_offset=5, producer_id=3), marker=a_marker()).last_stable_offset == 6
 
 
-def test_a_plan_tells_the_same_completion_as_the_replay():
+def test_plan_and_replay_give_the_same_completed_transaction():
     state = a_state(a_batch(0, base_offset=0, transactional=True))
     append = [a_batch(1, base_offset=1, transactional=True), a_marker_header(base_offset=2, producer_id=7)]
     planned = state.plan_append(append, origin=AppendOrigin.COORDINATOR, markers=[None, a_marker(is_commit=False)])
@@ -189,20 +189,20 @@ def test_a_plan_tells_the_same_completion_as_the_replay():
     assert list(planned) == replayed
 
 
-def test_a_transaction_that_opens_and_ends_in_one_append_is_planned():
+def test_a_plan_includes_a_transaction_that_opens_and_ends_in_one_append():
     append = [a_batch(0, transactional=True), a_marker_header(base_offset=1, producer_id=7)]
     planned = a_state().plan_append(append, origin=AppendOrigin.COORDINATOR, markers=[None, a_marker()])
     assert (planned[1].first_offset, planned[1].last_stable_offset) == (0, 2)
 
 
-def test_a_marker_without_records_here_completes_nothing_but_moves_the_epoch():
+def test_a_marker_without_records_only_advances_the_epoch():
     state = a_state()
     assert state.replay(a_marker_header(base_offset=0, producer_id=7, epoch=3), marker=a_marker()) is None
     with pytest.raises(ProducerFencedError):
         state.plan_append([a_batch(0, epoch=2, base_offset=1)])
 
 
-def test_sequences_go_on_after_a_marker_of_the_same_epoch_and_begin_anew_after_a_bump():
+def test_sequences_continue_after_a_marker_of_the_same_epoch_and_restart_after_a_bump():
     state = a_state(a_batch(0, transactional=True))
     state.replay(a_marker_header(base_offset=1, producer_id=7), marker=a_marker())
     state.plan_append([a_batch(1, base_offset=2, transactional=True)])
@@ -211,7 +211,7 @@ def test_sequences_go_on_after_a_marker_of_the_same_epoch_and_begin_anew_after_a
     assert state.entries[7].batches == ()
 
 
-def test_a_plain_batch_inside_an_open_transaction_is_refused():
+def test_a_non_transactional_batch_inside_an_open_transaction_is_refused():
     with pytest.raises(InvalidTransactionStateError, match="offset 0"):
         a_state(a_batch(0, transactional=True)).plan_append([a_batch(1, base_offset=1)])
 
@@ -237,7 +237,7 @@ def test_an_emptied_control_batch_changes_nothing():
 # -- expiry and snapshots --
 
 
-def test_silent_producers_are_forgotten_unless_a_transaction_is_open():
+def test_idle_producers_expire_unless_a_transaction_is_open():
     state = a_state(
         a_batch(0, producer_id=1, timestamp_ms=1_000),
         a_batch(0, producer_id=2, timestamp_ms=5_000, base_offset=1),
@@ -249,7 +249,7 @@ def test_silent_producers_are_forgotten_unless_a_transaction_is_open():
     state.plan_append([a_batch(40, producer_id=1, base_offset=3)])
 
 
-def test_a_producer_that_writes_old_events_is_not_forgotten_as_long_as_it_writes():
+def test_a_producer_of_old_events_does_not_expire_while_it_writes():
     """A backfill's batches are years old by their own time; its retry after a roll was once appended a second time."""
     state = a_state(a_batch(0, producer_id=1, timestamp_ms=1_000))
     assert state.expire(10**9, producer_id_expiration_ms=5_000) == 0
@@ -260,7 +260,7 @@ def test_a_producer_that_writes_old_events_is_not_forgotten_as_long_as_it_writes
     assert state.expire(10**9 + PRODUCER_EXPIRATION_CHECK_MS, producer_id_expiration_ms=5_000) == 1
 
 
-def test_a_producer_of_old_events_is_not_forgotten_while_another_one_writes_old_events():
+def test_a_producer_of_old_events_does_not_expire_while_another_one_writes_old_events():
     """The other one's rolls forgot it, and its retry after a kill was appended a second time."""
     known = a_state(
         a_batch(0, producer_id=1, timestamp_ms=1_000), a_batch(0, producer_id=2, timestamp_ms=9_000, base_offset=1)
@@ -271,7 +271,7 @@ def test_a_producer_of_old_events_is_not_forgotten_while_another_one_writes_old_
     assert reopened.find_known_batches([a_batch(0, producer_id=1, timestamp_ms=1_000)]).batch_count == 1
 
 
-def test_a_producer_is_forgotten_once_the_others_events_are_later_by_the_expiration_time():
+def test_a_producer_expires_once_later_events_exceed_the_expiration_time():
     known = a_state(a_batch(0, producer_id=1, timestamp_ms=1_000))
     reopened = ProducerState("t-0", known.entries.values(), end_offset=1)
     reopened.replay(a_batch(0, producer_id=2, timestamp_ms=6_000, base_offset=1))
@@ -279,13 +279,13 @@ def test_a_producer_is_forgotten_once_the_others_events_are_later_by_the_expirat
     assert set(reopened.entries) == {2}
 
 
-def test_silence_is_looked_for_at_once_when_the_clock_was_put_back():
+def test_idle_producers_are_checked_immediately_after_the_clock_was_set_back():
     state = a_state(a_batch(0, producer_id=1, timestamp_ms=1_000))
     assert state.expire(10**9, producer_id_expiration_ms=5_000) == 0
     assert state.expire(10**8, producer_id_expiration_ms=5_000) == 1
 
 
-def test_a_state_from_a_snapshot_goes_on_where_it_was():
+def test_a_state_from_a_snapshot_continues():
     full = a_state(a_batch(0, producer_id=2, transactional=True), a_batch(0, base_offset=1, transactional=True))
     again = ProducerState("t-0", reversed(full.entries.values()), end_offset=2)
     assert again.open_transactions() == full.open_transactions()
@@ -294,7 +294,7 @@ def test_a_state_from_a_snapshot_goes_on_where_it_was():
 
 
 @given(st.integers(0, 3), st.lists(st.integers(1, 4), min_size=1, max_size=7), st.integers(1, 4))
-def test_the_next_batch_is_new_and_the_last_five_are_retries_where_sequences_wrap(before_wrap, sizes, size):
+def test_retries_are_recognized_where_sequences_wrap(before_wrap, sizes, size):
     state, sequence, offset, sent = ProducerState("t-0"), MAX_SEQUENCE - before_wrap, 0, []
     for records in sizes:
         sent.append(a_batch(sequence, records=records, base_offset=offset))

@@ -30,7 +30,7 @@ def a_batch_of(*kinds, **more):
 
 
 @pytest.mark.parametrize("codec", CompressionType)
-def test_each_record_that_is_refused_is_named_with_its_reason(codec):
+def test_each_refused_record_is_listed_with_its_reason(codec):
     error = refusal_of(a_batch_of({}, NO_KEY, {}, OLD, AHEAD, NO_KEY | OLD, compression=codec))
     assert type(error) is InvalidTimestampError
     assert [(each.index, each.message.partition(",")[0]) for each in error.record_errors] == [
@@ -45,7 +45,7 @@ def test_each_record_that_is_refused_is_named_with_its_reason(codec):
     assert pickle.loads(pickle.dumps(error)).record_errors == error.record_errors
 
 
-def test_without_a_timestamp_among_the_reasons_the_records_are_what_is_invalid():
+def test_without_a_timestamp_error_the_code_is_invalid_record():
     error = refusal_of(a_batch_of({}, NO_KEY))
     assert type(error) is InvalidRecordError
     assert [each.index for each in error.record_errors] == [1]
@@ -56,12 +56,12 @@ def test_a_record_without_a_timestamp_is_neither_too_old_nor_too_far_ahead():
     assert [each.index for each in error.record_errors] == [1]
 
 
-def test_where_a_topic_has_the_time_of_the_append_only_keys_count():
+def test_with_log_append_time_only_keys_are_checked():
     settings = {"message.timestamp.type": "LogAppendTime"}
     assert [each.index for each in refusal_of(a_batch_of(OLD, NO_KEY, AHEAD), **settings).record_errors] == [1]
 
 
-def test_a_batch_that_claims_to_have_the_time_of_the_append_is_wrong_in_every_record():
+def test_a_batch_that_claims_log_append_time_is_refused_in_every_record():
     batch = a_batch(3, timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time_ms=SOME_TIME_MS)
     error = refusal_of(batch, **{"message.timestamp.type": "LogAppendTime"})
     assert type(error) is InvalidTimestampError
@@ -71,18 +71,18 @@ def test_a_batch_that_claims_to_have_the_time_of_the_append_is_wrong_in_every_re
     )
 
 
-def test_in_an_append_of_several_batches_records_are_counted_through():
+def test_record_indexes_continue_across_the_batches_of_an_append():
     error = refusal_of(a_batch(3), a_batch_of({}, NO_KEY))
     assert [each.index for each in error.record_errors] == [4]
 
 
-def test_times_that_readers_could_not_show_are_refused_whatever_the_topic_allows():
+def test_timestamps_that_readers_cannot_represent_are_refused_on_every_topic():
     settings = {"message.timestamp.after.max.ms": str(2**63 - 1), "message.timestamp.before.max.ms": str(2**63 - 1)}
     error = refusal_of(a_batch_of({}, {"timestamp_ms": 2**62}), **settings)
     assert [(each.index, "microseconds of 64 bits" in each.message) for each in error.record_errors] == [(1, True)]
 
 
-def test_so_many_bad_records_that_telling_them_would_cost_too_much_are_told_in_part(monkeypatch):
+def test_the_list_of_refused_records_is_bounded(monkeypatch):
     monkeypatch.setattr(batch_validation, "MAX_RECORD_ERROR_COUNT", 2)
     monkeypatch.setattr("broker_core.log.record_refusals.MAX_RECORD_ERROR_COUNT", 2)
     error = refusal_of(a_batch_of(*[NO_KEY] * 5))

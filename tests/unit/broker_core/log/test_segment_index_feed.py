@@ -15,7 +15,7 @@ def fed(*sizes_and_times: tuple[int, int], interval: int = 250):
     return feed, entries
 
 
-def test_an_entry_follows_once_more_than_the_interval_has_passed():
+def test_an_index_entry_is_added_after_more_than_the_interval():
     feed, entries = fed((100, 1), (100, 2), (100, 3), (100, 4), (100, 5))
     assert [entry.offset_entry for entry in entries[:3]] == [None, None, None]
     assert entries[3].offset_entry == OffsetPosition(offset=29, position=300)
@@ -29,7 +29,7 @@ def test_the_first_batch_of_a_segment_is_never_indexed():
     assert entries[1].offset_entry == OffsetPosition(offset=19, position=10_000)
 
 
-def test_the_time_entry_names_the_batch_with_the_largest_timestamp_so_far():
+def test_the_time_entry_refers_to_the_batch_with_the_largest_timestamp_so_far():
     _, entries = fed((300, 50), (300, 90), (300, 90), (300, 7))
     assert [entry.time_entry for entry in entries] == [None, TimestampOffset(timestamp_ms=90, offset=19), None, None]
     assert entries[3].offset_entry is not None
@@ -50,13 +50,13 @@ def test_batches_without_timestamps_give_no_time_entry():
     assert feed.close() is None
 
 
-def test_segment_age_counts_from_the_first_batch():
+def test_segment_age_starts_at_the_first_batch():
     feed, _ = fed((100, 50), (100, 40))
     assert feed.first_timestamp_ms == 50
 
 
 @given(st.lists(st.tuples(st.integers(61, 400), st.integers(-1, 99)), max_size=40), st.integers(0, 40))
-def test_a_copy_goes_on_as_the_feed_would(batches, split):
+def test_a_copy_continues_like_the_feed(batches, split):
     whole, entries = fed(*batches)
     feed = SegmentIndexFeed(base_offset=10, index_interval_bytes=250)
     again = []

@@ -11,24 +11,24 @@ def a_table() -> SegmentTable:
     return SegmentTable([a_segment(50, 70), a_segment(0, 20), a_segment(20, 45)])
 
 
-def test_segments_are_ordered_and_the_last_is_active():
+def test_segments_are_ordered_and_the_last_one_is_active():
     assert bases(a_table()) == [0, 20, 50]
     assert a_table().active.base_offset == 50
     assert a_table().size_bytes == 3_000
 
 
-def test_floor_is_the_segment_that_may_hold_an_offset():
+def test_floor_finds_the_segment_that_may_hold_an_offset():
     table = a_table()
     assert [table.floor(offset).base_offset for offset in (0, 19, 20, 47, 50, 999)] == [0, 0, 20, 20, 50, 50]
     assert SegmentTable([a_segment(10, 20)]).floor(9) is None
 
 
-def test_higher_is_the_one_that_follows():
+def test_higher_finds_the_following_segment():
     assert a_table().higher(0).base_offset == 20
     assert a_table().higher(50) is None
 
 
-def test_from_an_offset_on_begins_with_its_segment():
+def test_iteration_from_an_offset_begins_with_its_segment():
     assert bases(a_table().from_offset(30)) == [20, 50]
     assert bases(SegmentTable([a_segment(10, 20)]).from_offset(3)) == [10]
 
@@ -49,6 +49,6 @@ def test_cleaned_segments_are_swapped_in():
     assert bases(table) == [50]
 
 
-def test_the_file_time_stands_in_where_no_batch_has_a_timestamp():
+def test_without_batch_timestamps_the_file_time_is_used():
     assert a_segment(0, 5, max_timestamp_ms=7, modified_ms=9).largest_timestamp_ms == 7
     assert a_segment(0, 5, max_timestamp_ms=-1, modified_ms=9).largest_timestamp_ms == 9

@@ -47,24 +47,24 @@ def test_entries_encode_to_kafkas_bytes():
     assert a_time_index((0x18BD0288B80, BASE + 0x63), base_offset=BASE) == KAFKA_TIME_INDEX[:12]
 
 
-def test_an_offset_too_far_from_the_base_is_a_broken_invariant():
+def test_an_offset_too_far_from_the_base_offset_fails_an_assertion():
     assert len(an_offset_index((2**31 - 1, 5))) == 8
     with pytest.raises(AssertionError):
         an_offset_index((2**31, 5))
 
 
-def test_an_offset_below_the_first_entry_is_looked_for_from_the_beginning():
+def test_a_lookup_below_the_first_offset_entry_starts_at_the_beginning():
     assert OffsetIndex(KAFKA_OFFSET_INDEX, base_offset=BASE).floor(BASE + 5) == OffsetPosition(offset=BASE, position=0)
     assert OffsetIndex(b"", base_offset=BASE).floor(BASE + 5) == OffsetPosition(offset=BASE, position=0)
 
 
-def test_a_timestamp_below_the_first_entry_is_looked_for_from_the_beginning():
+def test_a_lookup_below_the_first_time_entry_starts_at_the_beginning():
     assert TimeIndex(KAFKA_TIME_INDEX, base_offset=BASE).floor(5) == TimestampOffset(timestamp_ms=-1, offset=BASE)
     assert TimeIndex(b"", base_offset=BASE).last_entry() == TimestampOffset(timestamp_ms=-1, offset=BASE)
 
 
 @given(st.lists(st.integers(0, 500), unique=True).map(sorted), st.integers(0, 600))
-def test_floor_is_the_last_entry_at_or_below(offsets, asked):
+def test_floor_finds_the_last_entry_at_or_below_an_offset(offsets, asked):
     index = OffsetIndex(an_offset_index(*((offset, offset * 7 + 1) for offset in offsets)), base_offset=0)
     expected = max((offset for offset in offsets if offset <= asked), default=None)
     floor = index.floor(asked)
@@ -73,7 +73,7 @@ def test_floor_is_the_last_entry_at_or_below(offsets, asked):
 
 
 @given(st.lists(st.integers(0, 500), unique=True).map(sorted), st.integers(0, 600))
-def test_time_floor_is_the_last_entry_at_or_below(timestamps, asked):
+def test_time_floor_finds_the_last_entry_at_or_below_a_timestamp(timestamps, asked):
     index = TimeIndex(a_time_index(*((timestamp, timestamp + 3) for timestamp in timestamps)), base_offset=0)
     expected = max((timestamp for timestamp in timestamps if timestamp <= asked), default=-1)
     assert index.floor(asked).timestamp_ms == expected
@@ -81,13 +81,13 @@ def test_time_floor_is_the_last_entry_at_or_below(timestamps, asked):
 
 
 @given(st.lists(st.integers(1, 500), unique=True).map(sorted), st.integers(0, 600))
-def test_floor_of_a_position_is_the_last_entry_at_or_before_it_or_the_beginning(positions, asked):
+def test_floor_of_a_position_finds_the_last_entry_at_or_before_it_or_the_beginning(positions, asked):
     index = OffsetIndex(an_offset_index(*((position + 3, position) for position in positions)), base_offset=0)
     expected = max((position for position in positions if position <= asked), default=0)
     assert index.floor_of_position(asked).position == expected
 
 
-def test_a_true_index_checks_out_and_zero_padding_behind_it_is_fine():
+def test_a_correct_index_is_valid_with_or_without_zero_padding():
     check = OffsetIndex.check(KAFKA_OFFSET_INDEX, base_offset=BASE, next_offset=BASE + 250, segment_size_bytes=0xF6E5)
     assert check == IndexCheck(entry_count=4)
     padded = KAFKA_OFFSET_INDEX + bytes(1024)
@@ -104,7 +104,7 @@ def test_a_preallocated_index_without_entries_is_empty():
     assert TimeIndex.check(bytes(4096), base_offset=0, next_offset=9) == IndexCheck(entry_count=0)
 
 
-def test_a_single_record_of_1970_is_a_true_time_entry():
+def test_a_time_entry_of_a_single_record_of_1970_is_valid():
     assert TimeIndex.check(bytes(12), base_offset=0, next_offset=1) == IndexCheck(entry_count=1)
 
 
@@ -121,7 +121,7 @@ def test_a_single_record_of_1970_is_a_true_time_entry():
         (an_offset_index((5, 50)) + bytes(8) + an_offset_index((7, 70)), 1, "others follow"),
     ],
 )
-def test_a_wrong_offset_index_is_found(entries, good_count, problem):
+def test_a_wrong_offset_index_is_detected(entries, good_count, problem):
     check = OffsetIndex.check(entries, base_offset=0, next_offset=100, segment_size_bytes=1000)
     assert check.entry_count == good_count
     assert problem in check.problem
@@ -137,14 +137,14 @@ def test_a_wrong_offset_index_is_found(entries, good_count, problem):
         (a_time_index((5, 50)) + bytes(12) + a_time_index((7, 70)), 1, "others follow"),
     ],
 )
-def test_a_wrong_time_index_is_found(entries, good_count, problem):
+def test_a_wrong_time_index_is_detected(entries, good_count, problem):
     check = TimeIndex.check(entries, base_offset=0, next_offset=100)
     assert check.entry_count == good_count
     assert problem in check.problem
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_give_a_verdict_and_a_count_within_them(entries):
+def test_any_bytes_give_a_verdict_and_a_count_within_bounds(entries):
     assert (
         0
         <= OffsetIndex.check(entries, base_offset=9, next_offset=90, segment_size_bytes=999).entry_count

@@ -29,14 +29,14 @@ def an_index(*entries: AbortedTransactionEntry) -> TransactionIndex:
     return TransactionIndex(b"".join(map(encode_transaction_entry, entries)))
 
 
-def test_an_index_that_kafka_wrote_reads_and_encodes_alike():
+def test_an_index_that_kafka_wrote_round_trips():
     index = TransactionIndex(KAFKA_INDEX)
     assert next(iter(index)) == an_entry(5, 7, 19, 3)
     assert b"".join(map(encode_transaction_entry, index)) == KAFKA_INDEX
     assert TransactionIndex.check(KAFKA_INDEX, base_offset=19, next_offset=77).problem is None
 
 
-def test_a_fetch_learns_the_transactions_that_overlap_it():
+def test_a_fetch_gets_the_aborted_transactions_that_overlap_it():
     index = TransactionIndex(KAFKA_INDEX)
     found = index.collect(from_offset=20, until_offset=28)
     assert [(entry.producer_id, entry.first_offset) for entry in found.entries] == [(4, 14), (5, 21)]
@@ -88,12 +88,12 @@ def test_truncation_keeps_what_ended_before():
         (encode_transaction_entry(an_entry(1, 30, 77, 20)), 0, "points past the end"),
     ],
 )
-def test_a_wrong_index_is_found(entries, good_count, problem):
+def test_a_wrong_index_is_detected(entries, good_count, problem):
     check = TransactionIndex.check(entries, base_offset=19, next_offset=77)
     assert check.entry_count == good_count
     assert problem in check.problem
 
 
-def test_an_unknown_version_is_refused_on_reading():
+def test_reading_refuses_an_unknown_version():
     with pytest.raises(UnsupportedFormatError, match="version 1"):
         TransactionIndex(b"\0\1" + bytes(32)).entry(0)

@@ -75,7 +75,7 @@ def test_a_change_is_seen_by_who_made_it_at_once_and_by_others_after_a_refresh(p
     assert two.topics() == {"t": topic}
 
 
-def test_a_change_is_planned_on_what_others_appended(path):
+def test_a_change_is_planned_on_records_of_other_processes(path):
     one, two = open_log(path), open_log(path)
     create(one, "t")
     with pytest.raises(TopicExistsError):
@@ -114,7 +114,7 @@ def test_threads_that_create_the_same_topics_make_each_once(path):
     assert sorted(outcomes) == ["made"] * 10 + ["was there"] * 30
 
 
-def test_a_change_that_the_disk_refuses_never_was(path):
+def test_a_change_whose_write_failed_has_no_effect(path):
     fs = FullFileSystem()
     log, other = open_log(path, fs), open_log(path)
     create(log, "t")

@@ -55,7 +55,7 @@ def names_for(rules, name, resource_type=ResourceType.TOPIC):
     return sorted((rule.resource_name, rule.pattern_type) for rule in found_for(rules, name, resource_type))
 
 
-def test_a_name_is_stood_for_by_itself_by_the_star_and_by_its_prefixes():
+def test_a_name_is_matched_by_itself_the_wildcard_and_its_prefixes():
     rules = a_list(
         made(1, a_rule("orders")), made(2, a_rule("*")), made(3, a_rule("ord", PREFIXED)),
         made(4, a_rule("orders", PREFIXED)), made(5, a_rule("orders-2", PREFIXED)), made(6, a_rule("ox", PREFIXED)),
@@ -66,7 +66,7 @@ def test_a_name_is_stood_for_by_itself_by_the_star_and_by_its_prefixes():
     assert names_for(rules, "*") == [("*", LITERAL)]
 
 
-def test_a_rule_that_was_made_twice_is_there_until_both_are_gone():
+def test_a_rule_created_twice_exists_until_both_are_deleted():
     rules = a_list(made(1, a_rule()), made(2, a_rule()))
     assert len(rules.matching(AccessRuleFilter())) == 1
     rules.replay(gone(1))
@@ -77,7 +77,7 @@ def test_a_rule_that_was_made_twice_is_there_until_both_are_gone():
     assert names_for(rules, "t") == []
 
 
-def test_a_rule_that_is_gone_takes_no_other_one_of_its_principal_and_pattern_along():
+def test_deleting_a_rule_keeps_others_of_its_principal_and_pattern():
     rules = a_list(made(1, a_rule()), made(2, a_rule(operation=Operation.WRITE)), made(3, a_rule(principal="User:b")))
     rules.replay(gone(1))
     left = [(rule.principal, rule.operation) for rule in found_for(rules, "t")]
@@ -104,7 +104,7 @@ histories = st.lists(st.one_of(st.builds(made, numbers, rules_drawn), st.builds(
 
 
 @given(histories, st.sampled_from(["a", "abc", "abcd", "b", "*"]))
-def test_after_any_history_the_index_says_what_the_rules_say(history, name):
+def test_after_any_history_the_index_matches_the_rules(history, name):
     rules = a_list(*history)
     left = {}
     for record in history:

@@ -70,14 +70,14 @@ def test_a_plan_changes_nothing(runner):
     assert runner.image == before
 
 
-def test_a_new_log_begins_with_the_level_of_its_format(runner):
+def test_a_new_log_begins_with_its_metadata_version_level(runner):
     result = runner.controller.plan_bootstrap()
     assert result.records == (FeatureLevelRecord(name="metadata.version", feature_level=30),)
     runner.run(result)
     assert runner.controller.plan_bootstrap().records == ()
 
 
-def test_a_topic_is_created_as_kafka_records_it(runner):
+def test_creating_a_topic_writes_kafkas_records(runner):
     topic = runner.create("t", 2, {"retention.ms": "5"})
     assert [type(record).__name__ for record in runner.log] == [
         "TopicRecord", "ConfigRecord", "PartitionRecord", "PartitionRecord",
@@ -89,13 +89,13 @@ def test_a_topic_is_created_as_kafka_records_it(runner):
     assert topic.topic_id.version == 4
 
 
-def test_a_topic_exists_once(runner):
+def test_an_existing_topic_cannot_be_created(runner):
     runner.create("t")
     with pytest.raises(TopicExistsError, match=r"Topic 't' already exists\."):
         runner.create("t")
 
 
-def test_names_that_collide_are_refused_and_names_that_differ_in_case_are_not(runner):
+def test_colliding_names_are_refused_but_not_names_that_differ_in_case(runner):
     runner.create("a.b")
     with pytest.raises(InvalidTopicNameError, match=r"Topic 'a_b' collides with existing topic: a\.b"):
         runner.create("a_b")
@@ -115,7 +115,7 @@ def test_names_that_collide_are_refused_and_names_that_differ_in_case_are_not(ru
         (InvalidConfigError, {"configs": {"retention.mss": "2"}}, r"Did you mean retention\.ms"),
     ],
 )
-def test_what_cannot_be_created_is_refused_with_the_reason(runner, kind, arguments, message):
+def test_invalid_creations_are_refused_with_the_reason(runner, kind, arguments, message):
     with pytest.raises(kind, match=message):
         runner.create(**arguments)
     assert not runner.log
@@ -129,7 +129,7 @@ def test_internal_topics_that_clients_use_can_be_created(runner):
     assert runner.create("__consumer_offsets").is_internal
 
 
-def test_a_topic_that_is_made_again_has_another_id(runner):
+def test_a_recreated_topic_gets_another_id(runner):
     first = runner.create("t")
     assert runner.run(runner.controller.plan_delete_topic("t")) == first
     assert runner.create("t").topic_id != first.topic_id
@@ -146,7 +146,7 @@ def test_an_unknown_topic_cannot_be_changed(runner):
             plan()
 
 
-def test_partitions_are_added_behind_those_there_are(runner):
+def test_added_partitions_follow_the_existing_ones(runner):
     runner.create("t", 2)
     runner.log.clear()
     assert runner.run(runner.controller.plan_create_partitions("t", 4)).partition_count == 4
@@ -162,32 +162,32 @@ def test_partitions_are_added_behind_those_there_are(runner):
         (MAX_PARTITION_COUNT + 1, "at most 10000"),
     ],
 )
-def test_a_topic_only_grows(runner, count, message):
+def test_the_partition_count_only_grows(runner, count, message):
     runner.create("t", 3)
     with pytest.raises(InvalidPartitionsError, match=message):
         runner.controller.plan_create_partitions("t", count)
 
 
-def test_settings_are_given_changed_and_rolled_back(runner):
+def test_settings_are_set_changed_and_reset(runner):
     runner.create("t", configs={"retention.ms": "5"})
     topic = runner.alter("t", retention_ms=None, segment_ms="9")
     assert topic.configs == runner.image.topics["t"].configs == {"segment.ms": "9"}
 
 
-def test_a_setting_that_stays_as_it_is_gives_no_record(runner):
+def test_an_unchanged_setting_writes_no_record(runner):
     runner.create("t", configs={"retention.ms": "5"})
     result = runner.controller.plan_alter_topic_configs("t", {"retention.ms": "5", "segment.ms": None})
     assert result.records == ()
 
 
 @pytest.mark.parametrize("value", ["1", None])
-def test_an_unknown_setting_is_neither_given_nor_rolled_back(runner, value):
+def test_an_unknown_setting_can_be_neither_set_nor_reset(runner, value):
     runner.create("t")
     with pytest.raises(InvalidConfigError, match=r"Unknown topic config name: foo\.bar"):
         runner.alter("t", foo_bar=value)
 
 
-def test_a_setting_of_a_newer_version_is_kept_by_other_changes_and_may_be_rolled_back(runner):
+def test_a_setting_of_a_newer_version_is_kept_by_other_changes_and_can_be_reset(runner):
     runner.create("t")
     runner.image.replay(ConfigRecord(resource_type=2, resource_name="t", name="foo.bar", value="1"))
     runner.alter("t", retention_ms="5")
@@ -198,14 +198,14 @@ def test_a_setting_of_a_newer_version_is_kept_by_other_changes_and_may_be_rolled
     assert runner.image.topics["t"].configs == {"retention.ms": "5"}
 
 
-def test_a_change_is_judged_together_with_what_is_set(runner):
+def test_a_change_is_validated_together_with_existing_settings(runner):
     runner.create("t", configs={"min.compaction.lag.ms": "10"})
     with pytest.raises(InvalidConfigError, match="conflict"):
         runner.alter("t", max_compaction_lag_ms="5")
     runner.alter("t", max_compaction_lag_ms="5", min_compaction_lag_ms=None)
 
 
-def test_each_block_of_producer_ids_follows_the_one_before(runner):
+def test_each_block_of_producer_ids_follows_the_previous_one(runner):
     blocks = [runner.run(runner.controller.plan_allocate_producer_ids()) for _ in range(3)]
     assert [(block.first_id, block.id_count) for block in blocks] == [(0, 1000), (1000, 1000), (2000, 1000)]
 
@@ -218,13 +218,13 @@ def test_an_id_never_begins_with_a_dash_in_base64():
 
 
 @given(st.uuids())
-def test_an_id_reads_back_from_base64(uuid):
+def test_ids_round_trip_through_base64(uuid):
     assert len(encode_id(uuid)) == 22
     assert decode_id(encode_id(uuid)) == uuid
 
 
 @pytest.mark.parametrize("text", ["", "abc", "é" * 22, "*" * 22])
-def test_what_is_no_id_is_refused(text):
+def test_an_invalid_id_is_refused(text):
     with pytest.raises(ValueError):
         decode_id(text)
 
@@ -240,7 +240,7 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=30))
-def test_the_image_after_any_history_is_that_of_a_replay_from_the_start(history):
+def test_after_any_history_the_image_matches_a_replay_from_the_start(history):
     runner = ControllerRunner()
     for step, name, value in history:
         try:

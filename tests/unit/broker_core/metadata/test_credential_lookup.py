@@ -9,7 +9,7 @@ class Zeros:
         return bytes(count)
 
 
-def test_the_users_of_the_two_kinds_of_mechanism_are_apart():
+def test_credentials_are_separate_per_mechanism():
     scram = ScramCredentials()
     scram.replay(
         UserScramCredentialRecord(

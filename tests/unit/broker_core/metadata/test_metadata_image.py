@@ -66,7 +66,7 @@ def test_a_setting_is_changed_and_rolled_back():
     assert image.topics["t"].configs == {"a": "3"}
 
 
-def test_a_description_that_was_handed_out_does_not_change():
+def test_a_returned_description_does_not_change():
     image = an_image(*a_topic(), a_setting("a", "1"))
     before = image.topics["t"]
     for record in (a_setting("a", "2"), a_partition(1)):
@@ -74,13 +74,13 @@ def test_a_description_that_was_handed_out_does_not_change():
     assert (before.configs, before.partition_count) == ({"a": "1"}, 1)
 
 
-def test_settings_of_brokers_and_unknown_topics_say_nothing_about_topics():
+def test_settings_of_brokers_and_unknown_topics_do_not_change_topics():
     image = an_image(*a_topic(), a_setting("a", "1", resource_type=4), a_setting("a", "1", topic="u"))
     assert image.topics["t"].configs == {}
     assert list(image.topics) == ["t"]
 
 
-def test_a_removed_topic_is_gone_and_remembered_by_id():
+def test_a_removed_topic_is_remembered_by_id():
     image = an_image(*a_topic(), RemoveTopicRecord(topic_id=T_ID))
     assert not image.topics
     assert image.topic_by_id(T_ID) is None
@@ -88,7 +88,7 @@ def test_a_removed_topic_is_gone_and_remembered_by_id():
     assert image.topic_that_collides("t") is None
 
 
-def test_a_topic_made_again_is_another_one():
+def test_a_recreated_topic_has_a_new_id():
     image = an_image(*a_topic(), a_setting("a", "1"), RemoveTopicRecord(topic_id=T_ID), *a_topic(topic_id=U_ID))
     assert image.topics["t"].topic_id == U_ID
     assert image.topics["t"].configs == {}
@@ -106,12 +106,12 @@ def test_internal_topics_are_marked():
     assert an_image(*a_topic("__consumer_offsets")).topics["__consumer_offsets"].is_internal
 
 
-def test_the_next_producer_id_is_the_newest_records():
+def test_the_next_producer_id_comes_from_the_newest_record():
     image = an_image(*(ProducerIdsRecord(broker_id=1, next_producer_id=n) for n in (1000, 2000)))
     assert image.next_producer_id == 2000
 
 
-def test_only_the_level_of_the_metadata_itself_is_kept():
+def test_only_the_metadata_version_level_is_kept():
     image = an_image(
         FeatureLevelRecord(name="metadata.version", feature_level=30),
         FeatureLevelRecord(name="group.version", feature_level=1),
@@ -120,25 +120,25 @@ def test_only_the_level_of_the_metadata_itself_is_kept():
     assert image.metadata_version == 30
 
 
-def test_records_of_a_transaction_count_when_it_ends():
+def test_records_of_a_metadata_transaction_apply_at_its_end():
     image = an_image(BEGIN, *a_topic())
     assert not image.topics
     image.replay(END)
     assert list(image.topics) == ["t"]
 
 
-def test_records_of_an_aborted_transaction_never_count():
+def test_records_of_an_aborted_metadata_transaction_never_apply():
     image = an_image(BEGIN, *a_topic(), ABORT, *a_topic("u", U_ID))
     assert list(image.topics) == ["u"]
 
 
-def test_a_transaction_that_a_dead_controller_left_open_is_dropped_by_the_next():
+def test_the_next_controller_drops_an_open_metadata_transaction():
     image = an_image(BEGIN, *a_topic(), BEGIN, *a_topic("u", U_ID))
     image.replay(END)
     assert list(image.topics) == ["u"]
 
 
-def test_a_brokers_settings_are_kept_by_its_id():
+def test_broker_settings_are_kept_by_id():
     image = an_image(
         a_setting("log.retention.ms", "7", topic="", resource_type=4),
         a_setting("log.retention.ms", "8", topic="1", resource_type=4),
@@ -150,7 +150,7 @@ def test_a_brokers_settings_are_kept_by_its_id():
     assert image.broker_configs == {"": {"log.retention.ms": "7"}}
 
 
-def test_a_groups_settings_are_kept_while_it_sets_any_and_what_was_handed_out_stays():
+def test_group_settings_are_kept_and_returned_mappings_do_not_change():
     image = an_image(a_setting("consumer.session.timeout.ms", "50000", topic="g", resource_type=32))
     before = image.group_configs
     assert before == {"g": {"consumer.session.timeout.ms": "50000"}}
@@ -159,7 +159,7 @@ def test_a_groups_settings_are_kept_while_it_sets_any_and_what_was_handed_out_st
     assert before == {"g": {"consumer.session.timeout.ms": "50000"}}
 
 
-def test_users_and_access_rules_are_part_of_it_and_of_its_transactions():
+def test_users_and_acls_are_part_of_the_image_and_its_transactions():
     credential = UserScramCredentialRecord(
         name="ann", mechanism=1, salt=b"s", stored_key=b"st", server_key=b"se", iterations=4096
     )

@@ -90,7 +90,7 @@ WRITTEN_BY_KAFKA_4_3 = [
 
 
 @pytest.mark.parametrize(("written", "record"), WRITTEN_BY_KAFKA_4_3)
-def test_kafkas_bytes_and_the_record_are_one_another(written, record):
+def test_records_that_kafka_wrote_round_trip(written, record):
     assert decode_metadata_record(bytes.fromhex(written)) == record
     assert encode_metadata_record(record) == bytes.fromhex(written)
 
@@ -139,13 +139,13 @@ records = st.sampled_from([(kind, v) for kind in RECORD_TYPES for v in SCHEMAS[k
 
 @settings(max_examples=40)
 @given(records)
-def test_what_is_written_reads_back(record):
+def test_written_records_round_trip(record):
     assert decode_metadata_record(encode_metadata_record(record)) == record
 
 
 @settings(max_examples=40)
 @given(records, st.data())
-def test_a_record_that_is_cut_off_is_corrupt(record, data):
+def test_a_truncated_record_is_corrupt(record, data):
     written = encode_metadata_record(record)
     cut = data.draw(st.integers(0, len(written) - 2))
     with pytest.raises(CorruptBatchError):
@@ -153,14 +153,14 @@ def test_a_record_that_is_cut_off_is_corrupt(record, data):
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_record_or_refused(garbage):
+def test_any_bytes_decode_or_are_refused(garbage):
     try:
         decode_metadata_record(b"\x01" + garbage)
     except (CorruptBatchError, UnsupportedFormatError) as refusal:
         assert refusal.message
 
 
-def test_an_array_that_claims_more_than_there_is_allocates_nothing():
+def test_an_array_count_beyond_the_bytes_allocates_nothing():
     header = bytes.fromhex("010302" + "00000000" + "291e49215607404497ce45e464a231ba")
     with pytest.raises(CorruptBatchError, match="claims 268435454 items of 4 bytes or more"):
         decode_metadata_record(header + bytes.fromhex("ffffff7f"))

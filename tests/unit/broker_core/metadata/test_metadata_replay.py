@@ -27,7 +27,7 @@ def topic(name):
     return TopicRecord(name=name, topic_id=UUID(int=1000 + ord(name)))
 
 
-def test_records_become_one_batch_and_replay_from_it():
+def test_records_are_written_as_one_batch_and_replayed_from_it():
     batch = a_metadata_batch(topic("t"), topic("u"), ProducerIdsRecord(broker_id=1, next_producer_id=9))
     header = read_header(batch)
     assert (header.record_count, header.size_bytes, header.max_timestamp) == (3, len(batch), 5)
@@ -36,25 +36,25 @@ def test_records_become_one_batch_and_replay_from_it():
     assert (set(image.topics), image.next_producer_id) == ({"t", "u"}, 9)
 
 
-def test_what_was_replayed_before_is_not_replayed_again():
+def test_replayed_records_are_not_replayed_again():
     log = a_metadata_batch(topic("t"), topic("u")) + a_metadata_batch(topic("v"), base_offset=2)
     image = MetadataImage()
     assert replay_batches(image, log, from_offset=1) == 3
     assert set(image.topics) == {"u", "v"}
 
 
-def test_control_batches_are_passed_over():
+def test_control_batches_are_skipped():
     log = a_commit_marker(base_offset=0) + a_metadata_batch(topic("t"), base_offset=1)
     image = MetadataImage()
     assert replay_batches(image, log, from_offset=0) == 2
     assert set(image.topics) == {"t"}
 
 
-def test_nothing_new_leaves_the_offset_where_it_was():
+def test_without_new_records_the_offset_is_unchanged():
     assert replay_batches(MetadataImage(), b"", from_offset=7) == 7
 
 
-def test_a_record_without_a_value_is_no_metadata():
+def test_a_metadata_record_without_a_value_is_corrupt():
     with pytest.raises(CorruptBatchError, match="offset 0 has no value"):
         replay_batches(MetadataImage(), a_batch([a_record(value=None)]), from_offset=0)
 

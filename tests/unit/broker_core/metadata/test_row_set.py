@@ -17,7 +17,7 @@ def test_it_holds_what_a_set_of_numbers_would_hold(steps):
     assert {row for row in range(320) if row in rows} == expected
 
 
-def test_a_copy_goes_its_own_way():
+def test_a_copy_is_independent():
     rows = RowSet()
     rows.add(7)
     copied = rows.copy()

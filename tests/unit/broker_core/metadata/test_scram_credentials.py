@@ -36,7 +36,7 @@ def test_a_new_credential_replaces_the_old_one():
     assert credentials.get(ScramMechanism.SHA_256, "ann").iterations == 8192
 
 
-def test_a_user_is_there_until_the_last_credential_is_gone():
+def test_a_user_exists_until_the_last_credential_is_deleted():
     credentials = credentials_of(made("ann", 1), made("ann", 2), gone("ann", 1))
     assert credentials.users == ["ann"]
     credentials.replay(gone("ann", 2))
@@ -46,10 +46,10 @@ def test_a_user_is_there_until_the_last_credential_is_gone():
     assert credentials.users == []
 
 
-def test_a_mechanism_of_a_newer_version_is_no_credential_here():
+def test_a_credential_of_an_unknown_mechanism_is_ignored():
     assert credentials_of(made("ann", 3), gone("bob", 9)).users == []
 
 
-def test_a_record_shows_no_secrets():
+def test_the_repr_of_a_record_has_no_secrets():
     shown = "UserScramCredentialRecord(name='ann', mechanism=1, iterations=4096, version=0, unknown_fields=())"
     assert repr(made("ann")) == shown

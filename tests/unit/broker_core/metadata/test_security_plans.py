@@ -64,7 +64,7 @@ def with_bob():
     return credentials
 
 
-def test_an_upsertion_becomes_kafkas_record():
+def test_an_upsertion_writes_kafkas_record():
     result = alter(upsertions=[up(iterations=16384)])
     assert told(result) == {"bob": None}
     assert result.records == (
@@ -93,7 +93,7 @@ def test_an_upsertion_becomes_kafkas_record():
         (down(mechanism=7), "unsupported_sasl_mechanism", "Unknown SCRAM mechanism"),
     ],
 )
-def test_a_bad_change_is_refused_and_a_good_one_beside_it_made(change, code, message):
+def test_an_invalid_change_is_refused_and_a_valid_one_is_applied(change, code, message):
     is_deletion = isinstance(change, ScramDeletion)
     result = alter(deletions=[change] if is_deletion else [], upsertions=[up("ok"), *([] if is_deletion else [change])])
     assert told(result) == {"ok": None, change.username: (code, message)}
@@ -101,7 +101,7 @@ def test_a_bad_change_is_refused_and_a_good_one_beside_it_made(change, code, mes
 
 
 @pytest.mark.parametrize("salt", [b"", b"a"])
-def test_a_salt_may_be_short(salt):
+def test_a_short_salt_is_accepted(salt):
     assert told(alter(upsertions=[up(salt=salt)])) == {"bob": None}
 
 
@@ -122,22 +122,22 @@ def test_an_existing_credential_is_deleted():
         {"deletions": [down(), down()], "upsertions": [up()]},
     ],
 )
-def test_whoever_is_named_twice_is_not_changed(changes):
+def test_a_user_listed_twice_is_not_changed(changes):
     result = alter(**changes, credentials=with_bob())
     assert told(result) == {"bob": ("duplicate_resource", TWICE)}
     assert not result.records
 
 
-def test_the_first_refusal_of_a_user_stays():
+def test_the_first_refusal_of_a_user_is_reported():
     result = alter(deletions=[down("zz")], upsertions=[up("zz"), up("zz")])
     assert told(result)["zz"][0] == "resource_not_found"
 
 
-def test_no_changes_are_no_outcomes():
+def test_no_changes_give_no_results():
     assert told(alter()) == {}
 
 
-def test_secrets_are_not_shown():
+def test_the_repr_has_no_secrets():
     assert repr(up()) == "ScramUpsertion(username='bob', mechanism=1, iterations=4096)"
 
 
@@ -172,7 +172,7 @@ GOOD_RULES = {
 
 
 @pytest.mark.parametrize("rule", GOOD_RULES.values(), ids=GOOD_RULES)
-def test_kafka_takes_odd_rules(rule):
+def test_unusual_rules_that_kafka_accepts_are_accepted(rule):
     result = create(rule)
     assert result.reply == (None,)
     assert [rule_of(record) for record in result.records] == [rule]
@@ -198,7 +198,7 @@ def test_kafka_takes_odd_rules(rule):
         (a_rule(permission=Permission.ANY), "Invalid permissionType ANY"),
     ],
 )
-def test_a_bad_rule_is_refused_and_a_good_one_beside_it_made(rule, message):
+def test_an_invalid_rule_is_refused_and_a_valid_one_is_created(rule, message):
     result = create(a_rule("good"), rule)
     good, bad = result.reply
     assert good is None
@@ -206,18 +206,18 @@ def test_a_bad_rule_is_refused_and_a_good_one_beside_it_made(rule, message):
     assert [record.resource_name for record in result.records] == ["good"]
 
 
-def test_a_rule_that_is_there_already_is_not_written_again():
+def test_an_existing_rule_is_not_written_again():
     result = create(a_rule(), a_rule("new"), a_rule("new"), rules=a_list(a_rule()))
     assert result.reply == (None, None, None)
     assert [record.resource_name for record in result.records] == ["new"]
 
 
-def test_each_rule_has_an_id_of_its_own():
+def test_each_rule_has_its_own_id():
     result = create(a_rule("a"), a_rule("b"))
     assert len({record.id for record in result.records}) == 2
 
 
-def test_filters_take_away_what_they_meet():
+def test_filters_delete_matching_rules():
     rules = a_list(a_rule("orders"), a_rule("ord", PatternType.PREFIXED), a_rule("other"))
     result = plan_delete_acls(
         rules,
@@ -235,7 +235,7 @@ def test_filters_take_away_what_they_meet():
     assert result.records == tuple(RemoveAccessControlEntryRecord(id=UUID(int=number)) for number in (1, 2))
 
 
-def test_a_filter_of_a_newer_version_takes_nothing_away():
+def test_a_filter_of_a_newer_version_deletes_nothing():
     filters = [AccessRuleFilter(operation=Operation(99)), AccessRuleFilter(pattern_type=PatternType(99))]
     result = plan_delete_acls(a_list(a_rule()), filters)
     assert [reply.refusal.message for reply in result.reply] == ["Unknown entryFilter.", "Unknown patternFilter."]

@@ -25,14 +25,14 @@ def a_rule(name="orders", pattern=PatternType.LITERAL, *, resource_type=Resource
 
 
 @pytest.mark.parametrize("kind", [ResourceType, PatternType, Operation, Permission])
-def test_a_number_of_a_newer_kafka_is_unknown(kind):
+def test_an_enum_number_of_a_newer_kafka_is_unknown(kind):
     assert kind(99) is kind.UNKNOWN
     assert kind(-1) is kind.UNKNOWN
     with pytest.raises(ValueError, match="not a valid"):
         kind("READ")
 
 
-def test_the_bit_field_is_kafkas():
+def test_the_operations_bit_field_matches_kafka():
     assert operations_bit_field([Operation.READ, Operation.DESCRIBE, Operation.READ]) == 264  # Utils.to32BitField
     assert operations_bit_field([]) == 0
     topic = operations_bit_field(SUPPORTED_OPERATIONS[ResourceType.TOPIC])
@@ -60,7 +60,7 @@ def test_an_open_filter_matches_every_rule():
         (PatternType.ANY, "", set()),
     ],
 )
-def test_a_filter_finds_names_as_its_pattern_type_says(pattern, name, matched):
+def test_a_filter_matches_names_by_its_pattern_type(pattern, name, matched):
     rules = {
         "orders": a_rule(),
         "orders…": a_rule("orders", PatternType.PREFIXED),
@@ -83,7 +83,7 @@ def test_each_other_part_of_a_filter_must_be_equal(part):
     assert not AccessRuleFilter(**part).matches(a_rule())
 
 
-def test_a_filter_knows_that_it_is_of_a_newer_version():
+def test_a_filter_with_unknown_values_is_recognized():
     assert AccessRuleFilter(operation=Operation(99)).is_unknown
     assert AccessRuleFilter(pattern_type=PatternType(99)).is_unknown
     assert not AccessRuleFilter().is_unknown

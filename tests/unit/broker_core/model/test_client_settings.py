@@ -27,7 +27,7 @@ def complaints_of(**given):
     return caught.value.complaints
 
 
-def test_an_address_is_enough():
+def test_bootstrap_servers_is_the_only_required_setting():
     assert parse() == ClientSettings(bootstrap_servers=(BrokerAddress(host="a", port=9092),))
 
 
@@ -41,7 +41,7 @@ def test_an_address_is_enough():
         ("ünï.example:9", [("ünï.example", 9)]),
     ],
 )
-def test_addresses_are_read(text, found):
+def test_bootstrap_addresses_are_parsed(text, found):
     settings = parse(bootstrap__servers=text)
     assert [(address.host, address.port) for address in settings.bootstrap_servers] == found
 
@@ -49,29 +49,29 @@ def test_addresses_are_read(text, found):
 @pytest.mark.parametrize(
     "text", ["a", "a:", ":1", "a:0", "a:65536", "a:b", "a:1:2", "a b:1", "http://a/b:1", "a:1;b:2"]
 )
-def test_what_is_no_address_is_refused(text):
+def test_an_invalid_address_is_refused(text):
     assert complaints_of(bootstrap__servers=text) == (
         f"bootstrap.servers must be host:port, separated by commas, not {text!r}",
     )
 
 
 @pytest.mark.parametrize("text", ["", " , "])
-def test_no_address_is_refused(text):
+def test_missing_bootstrap_servers_are_refused(text):
     assert "bootstrap.servers is empty" in complaints_of(bootstrap__servers=text)[0]
 
 
-def test_addresses_are_shown_as_they_are_written():
+def test_addresses_are_formatted_as_they_were_given():
     assert str(parse(bootstrap__servers="a:1,[::1]:2")) == "a:1,[::1]:2"
 
 
-def test_times_have_kafkas_names():
+def test_durations_are_read_by_kafkas_names():
     settings = parse(request__timeout__ms="5", default__api__timeout__ms="6", retry__backoff__max__ms="7")
     assert (settings.request_timeout_ms, settings.api_timeout_ms, settings.retry_backoff_max_ms) == (5, 6, 7)
     for wrong in ("0", "-1", "x", "1.5", str(2**31)):
         assert "request.timeout.ms must be a whole number" in complaints_of(request__timeout__ms=wrong)[0]
 
 
-def test_a_login_is_given_by_name_and_password_or_as_kafka_has_it():
+def test_a_login_is_given_by_username_and_password_or_by_jaas_config():
     jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="p";'
     wanted = SaslSettings(mechanism="SCRAM-SHA-256", username="u", password="p")
     for given in ({"sasl__username": "u", "sasl__password": "p"}, {"sasl__jaas__config": jaas}):
@@ -114,16 +114,16 @@ def test_a_login_is_given_by_name_and_password_or_as_kafka_has_it():
         ),
     ],
 )  # fmt: skip
-def test_contradictions_are_refused(given, said):
+def test_contradictory_settings_are_refused(given, said):
     with pytest.raises(InvalidConfigError, match=said):
         parse_client_settings({"bootstrap.servers": "a:1"} | given)
 
 
-def test_all_complaints_come_at_once():
+def test_all_errors_are_reported_at_once():
     assert len(complaints_of(bootstrap__servers="a", security__protocol="SSL", ssl__keystore__type="JKS")) == 2
 
 
-def test_tls_settings_are_taken_over():
+def test_tls_settings_are_read():
     settings = parse(
         security__protocol="SSL", ssl__truststore__location="/ca.pem", ssl__keystore__location="/me.pem",
         ssl__key__password="pw", ssl__endpoint__identification__algorithm="", ssl__enabled__protocols="TLSv1.3",
@@ -133,7 +133,7 @@ def test_tls_settings_are_taken_over():
     )
 
 
-def test_secrets_are_not_shown_and_survive_pickling():
+def test_the_repr_has_no_secrets_and_pickling_keeps_them():
     settings = parse(
         security__protocol="SASL_SSL", sasl__mechanism="PLAIN", sasl__username="u", sasl__password="topsecret",
         ssl__keystore__key="topsecret", ssl__keystore__certificate__chain="topsecret", ssl__key__password="topsecret",
@@ -143,6 +143,6 @@ def test_secrets_are_not_shown_and_survive_pickling():
     assert hash(settings) == hash(pickle.loads(pickle.dumps(settings)))
 
 
-def test_names_without_a_meaning_here_are_passed_over():
+def test_unknown_client_settings_are_ignored():
     assert parse(group__id="x") == parse()
     assert "group.id" not in CLIENT_SETTING_NAMES

@@ -16,13 +16,13 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
         ('username="" password="" tokenauth="true"', "", ""),
     ],
 )
-def test_user_and_password_are_found_however_they_are_quoted(options, username, password):
+def test_username_and_password_are_read_with_any_quoting(options, username, password):
     login = parse_jaas_config(f"{SCRAM} required {options};")
     assert (login.username, login.password) == (username, password)
     assert login.mechanisms == ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
-def test_the_plain_module_is_for_plain():
+def test_the_plain_login_module_is_for_the_plain_mechanism():
     assert parse_jaas_config(f'{PLAIN} REQUIRED username="a" password="b" ;').mechanisms == ("PLAIN",)
 
 
@@ -38,17 +38,17 @@ def test_the_plain_module_is_for_plain():
         ('com.sun.security.auth.module.Krb5LoginModule required x="topsecret";', "names the login module com.sun"),
     ],
 )
-def test_what_is_wrong_is_said_without_the_secret(text, said):
+def test_errors_do_not_contain_the_secret(text, said):
     with pytest.raises(InvalidConfigError, match=said) as caught:
         parse_jaas_config(text)
     assert "topsecret" not in str(caught.value)
 
 
-def test_the_password_is_not_shown():
+def test_the_repr_has_no_password():
     assert "s3cret" not in repr(parse_jaas_config(f'{PLAIN} required username="a" password="s3cret";'))
 
 
-def test_a_broker_is_given_all_users_of_plain_in_one_text():
+def test_one_setting_holds_all_plain_users_of_a_broker():
     text = f'{PLAIN} required username="admin" password="x" user_admin="x" user_my-app.1="y;z" user_empty="";'
     assert parse_jaas_users(text) == {"admin": "x", "my-app.1": "y;z", "empty": ""}
     assert parse_jaas_users(f"{PLAIN} required;") == {}
@@ -57,7 +57,7 @@ def test_a_broker_is_given_all_users_of_plain_in_one_text():
 @pytest.mark.parametrize(
     ("text", "said"), [(f'{PLAIN} required user_a="topsecret"', "must be of the form"), (f"{SCRAM} required;", "Scram")]
 )
-def test_what_is_wrong_with_a_brokers_users_is_said_without_their_passwords(text, said):
+def test_errors_about_broker_users_do_not_contain_passwords(text, said):
     with pytest.raises(InvalidConfigError, match=said) as caught:
         parse_jaas_users(text)
     assert "topsecret" not in str(caught.value)

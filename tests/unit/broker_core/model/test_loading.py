@@ -28,7 +28,7 @@ def modules_after(code):
     return set(done.stdout.rpartition("loaded ")[2].split())
 
 
-def test_the_command_line_of_a_broker_loads_nothing_for_other_commands_or_for_tests():
+def test_the_broker_command_imports_no_modules_of_other_commands_or_tests():
     loaded = modules_after(COMMAND_LINE_LOADED)
     assert "broker_core.cli.broker_command" in loaded
     assert not loaded & {"hypothesis", "rich.console", "pyarrow", "numpy"}
@@ -39,7 +39,7 @@ def test_the_command_line_of_a_broker_loads_nothing_for_other_commands_or_for_te
     }
 
 
-def test_a_module_is_collected_from_neither_while_it_is_loaded_nor_later():
+def test_objects_loaded_in_the_block_are_excluded_from_garbage_collection():
     frozen_before = gc.get_freeze_count()
     with without_collections():
         assert not gc.isenabled()
@@ -49,7 +49,7 @@ def test_a_module_is_collected_from_neither_while_it_is_loaded_nor_later():
     gc.unfreeze()
 
 
-def test_collections_that_were_off_stay_off():
+def test_garbage_collection_stays_disabled_if_it_was_disabled():
     gc.disable()
     try:
         with without_collections():
@@ -60,7 +60,7 @@ def test_collections_that_were_off_stay_off():
         gc.unfreeze()
 
 
-def test_hypothesis_cannot_be_imported_meanwhile_and_can_afterwards(monkeypatch):
+def test_hypothesis_is_not_importable_inside_the_block_only(monkeypatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "hypothesis"]:
         monkeypatch.delitem(sys.modules, name)
     with without_hypothesis(), pytest.raises(ImportError):
@@ -68,14 +68,14 @@ def test_hypothesis_cannot_be_imported_meanwhile_and_can_afterwards(monkeypatch)
     assert "hypothesis" not in sys.modules
 
 
-def test_a_hypothesis_that_is_loaded_stays(monkeypatch):
+def test_an_imported_hypothesis_stays_imported(monkeypatch):
     loaded = object()
     monkeypatch.setitem(sys.modules, "hypothesis", loaded)
     with without_hypothesis():
         assert sys.modules["hypothesis"] is loaded
 
 
-def test_archives_are_off_the_path_meanwhile_and_on_it_afterwards(monkeypatch, tmp_path):
+def test_archives_are_removed_from_the_path_inside_the_block_only(monkeypatch, tmp_path):
     path = [str(tmp_path), str(tmp_path / "pyspark.zip"), str(tmp_path / "spark-core.jar")]
     monkeypatch.setattr(sys, "path", path)
     with pytest.raises(KeyError), without_archives():
@@ -84,7 +84,7 @@ def test_archives_are_off_the_path_meanwhile_and_on_it_afterwards(monkeypatch, t
     assert sys.path is path
 
 
-def test_a_broker_that_decodes_nothing_does_not_load_pyarrow(tmp_path):
+def test_a_broker_that_decodes_no_records_does_not_import_pyarrow(tmp_path):
     """It is a third of such a broker's memory, and a tenth of a second of its start."""
     loaded = modules_after(
         "import sys\n"
@@ -98,7 +98,7 @@ def test_a_broker_that_decodes_nothing_does_not_load_pyarrow(tmp_path):
     assert not loaded & {"pyarrow", "numpy"}
 
 
-def test_a_broker_that_has_groups_loads_what_their_log_takes_before_clients_are_let_in(tmp_path):
+def test_a_broker_with_groups_imports_its_group_modules_before_it_accepts_clients(tmp_path):
     with open_embedded(str(tmp_path / "log"), create=True) as cluster:
         cluster.create_topic("t")
         cluster.commit_offsets("g", {TopicPartition("t", 0): GroupOffset(offset=0)})

@@ -24,7 +24,7 @@ from broker_core.model.log_location import local_directory, scheme_of
         ("", ""),
     ],
 )
-def test_a_path_of_this_machine_is_given_plain(location, path):
+def test_a_local_path_is_returned_unchanged(location, path):
     assert local_directory(location) == path
 
 
@@ -50,7 +50,7 @@ def test_a_path_of_this_machine_is_given_plain(location, path):
         ("/data\0/log", "zero byte"),
     ],
 )
-def test_what_is_not_a_path_of_this_machine_is_refused_and_named(location, said):
+def test_a_location_that_is_not_a_local_path_is_refused_by_name(location, said):
     with pytest.raises(InvalidConfigError) as refused:
         local_directory(location)
     assert said in refused.value.message
@@ -58,5 +58,5 @@ def test_what_is_not_a_path_of_this_machine_is_refused_and_named(location, said)
 
 
 @pytest.mark.parametrize(("location", "scheme"), [("s3A://x", "s3a"), ("C:/x", ""), ("/s3:/x", ""), ("a/b:c", "")])
-def test_a_scheme_is_two_letters_or_more_and_a_colon(location, scheme):
+def test_a_scheme_has_at_least_two_letters_and_a_colon(location, scheme):
     assert scheme_of(location) == scheme

@@ -23,15 +23,15 @@ from broker_core.model.properties import parse_properties
         ("a=one\\\n#not a comment", {"a": "one#not a comment"}),
     ],
 )
-def test_it_reads_as_java_does(text, found):
+def test_properties_are_parsed_like_java(text, found):
     assert parse_properties(text) == found
 
 
 @given(st.text())
-def test_no_text_is_wrong(text):
+def test_every_text_is_valid_properties(text):
     parse_properties(text)
 
 
 @given(st.dictionaries(st.text("abc.-_", min_size=1), st.text("xyz =:#!0'\"", min_size=1).map(str.strip), max_size=5))
-def test_plain_entries_come_out_as_they_are(entries):
+def test_simple_entries_round_trip(entries):
     assert parse_properties("\n".join(f"{name}={value}" for name, value in entries.items())) == entries

@@ -11,7 +11,7 @@ STORED_KEY = bytes.fromhex("f4695af4c64263f1e68abd850edb59b206bded8ce10d6fdd8b8a
 SERVER_KEY = bytes.fromhex("ef1ec68ad1add5f3f8fd010997d9bf074025de4bbfb9a818d835d310a0f86469")
 
 
-def test_the_keys_of_a_salted_password_are_those_that_kafka_makes():
+def test_keys_of_a_salted_password_match_kafka():
     made = ScramCredential.from_salted_password(
         ScramMechanism.SHA_256, SALTED_PASSWORD, salt=b"saltsaltsalt", iterations=4096
     )
@@ -20,7 +20,7 @@ def test_the_keys_of_a_salted_password_are_those_that_kafka_makes():
 
 
 @pytest.mark.parametrize("label", SCRAM_BY_LABEL)
-def test_the_keys_are_those_of_another_library(label):
+def test_keys_match_another_library(label):
     mechanism = SCRAM_BY_LABEL[label]
     salt = b"0123456789ab"
     _, stored_key, server_key, _ = scramp.ScramMechanism(label).make_auth_info(
@@ -32,12 +32,12 @@ def test_the_keys_are_those_of_another_library(label):
     assert len(made.stored_key) == mechanism.key_bytes
 
 
-def test_a_credential_shows_no_secrets():
+def test_the_repr_of_a_credential_has_no_secrets():
     shown = repr(ScramCredential(salt=b"salt", stored_key=b"stored", server_key=b"server", iterations=4096))
     assert shown == "ScramCredential(iterations=4096)"
 
 
-def test_mechanisms_go_by_kafkas_numbers():
+def test_mechanisms_have_kafkas_numbers():
     assert [(ScramMechanism(number).name, ScramMechanism(number).label) for number in range(4)] == [
         ("UNKNOWN", "UNKNOWN"),
         ("SHA_256", "SCRAM-SHA-256"),
@@ -47,6 +47,6 @@ def test_mechanisms_go_by_kafkas_numbers():
 
 
 @pytest.mark.parametrize("proof", [b"", b"x", b"x" * 31, b"x" * 32, b"x" * 33])
-def test_what_is_no_proof_is_none_of_whatever_length(proof):
+def test_an_invalid_proof_of_any_length_is_refused(proof):
     credential = ScramCredential(salt=b"", stored_key=STORED_KEY, server_key=SERVER_KEY, iterations=4096)
     assert not is_proof(ScramMechanism.SHA_256, credential, proof, b"said")

@@ -29,7 +29,7 @@ from broker_core.model.setting_kind import SettingKind, shown_value
         (SettingKind.UNKNOWN, "whatever", None),
     ],
 )
-def test_a_value_is_told_as_it_was_parsed(kind, typed, told):
+def test_a_value_is_shown_as_parsed(kind, typed, told):
     assert shown_value(kind, typed) == told
 
 
@@ -38,7 +38,7 @@ def test_a_value_is_told_as_it_was_parsed(kind, typed, told):
     ("number", "told"),
     [("0.00099", "9.9E-4"), ("0.001", "0.001"), ("9999999", "9999999.0"), ("1e7", "1.0E7"), ("-2.5e-7", "-2.5E-7")],
 )
-def test_small_and_large_numbers_have_an_exponent(number, told):
+def test_small_and_large_numbers_are_shown_with_an_exponent(number, told):
     assert shown_value(SettingKind.DOUBLE, number) == told
 
 
@@ -47,5 +47,5 @@ def test_a_list_may_keep_its_duplicates():
 
 
 @pytest.mark.parametrize("kind", [SettingKind.INT, SettingKind.DOUBLE])
-def test_what_is_no_value_of_its_kind_is_told_as_it_is(kind):
+def test_an_invalid_value_is_shown_unchanged(kind):
     assert shown_value(kind, " soon ") == " soon "

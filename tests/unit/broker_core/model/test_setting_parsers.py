@@ -7,17 +7,17 @@ from broker_core.model.setting_parsers import boolean, int_parser, items_of, lon
 @pytest.mark.parametrize(
     ("text", "number"), [("7", 7), (" +7\t", 7), ("-2147483648", -(2**31)), ("2147483647", 2**31 - 1)]
 )
-def test_a_number_is_read_as_java_reads_it(text, number):
+def test_numbers_are_parsed_like_java(text, number):
     assert int_parser()("n", text) == number
 
 
 @pytest.mark.parametrize("text", ["", "1_000", "0x10", "1.0", "2147483648", "-2147483649", "9" * 30])
-def test_what_java_does_not_read_is_no_number(text):
+def test_numbers_that_java_refuses_are_refused(text):
     with pytest.raises(InvalidConfigError, match="Not a number of type INT"):
         int_parser()("n", text)
 
 
-def test_the_bounds_themselves_are_allowed_and_one_more_is_not():
+def test_the_bound_is_allowed_and_one_more_is_refused():
     parse = int_parser(1, 17)
     assert (parse("n", "1"), parse("n", "17")) == (1, 17)
     with pytest.raises(InvalidConfigError, match="Invalid value 0 for configuration n: Value must be at least 1"):
@@ -42,7 +42,7 @@ def test_booleans_ratios_choices_and_lists():
     ("parse", "text"),
     [(boolean, "yes"), (ratio, "NaN"), (ratio, "1.1"), (ratio, "-0.1"), (one_of("a"), "A"), (set_of("a"), "a,,a")],
 )
-def test_what_cannot_be_is_refused_with_its_name(parse, text):
+def test_an_invalid_value_is_refused_with_its_setting_name(parse, text):
     with pytest.raises(InvalidConfigError) as caught:
         parse("the.name", text)
     assert caught.value.setting == "the.name"

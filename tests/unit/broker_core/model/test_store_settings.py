@@ -16,18 +16,18 @@ from broker_core.model.store_settings import is_object_url, parse_store_settings
         ("objects:///mnt/a%20b/log/", ("objects", "", "/mnt/a b/log")),
     ],
 )
-def test_a_url_says_store_bucket_and_prefix(url, expected):
+def test_a_url_gives_provider_bucket_and_prefix(url, expected):
     settings = parse_store_settings(url)
     assert (settings.provider, settings.bucket, settings.prefix) == expected
     assert is_object_url(url)
 
 
 @pytest.mark.parametrize("path", ["/data/log", "file:///x", "relative", "http://h/x", "C:\\log", ""])
-def test_other_paths_are_none(path):
+def test_other_paths_are_not_object_urls(path):
     assert not is_object_url(path)
 
 
-def test_the_account_of_a_hadoop_url_is_taken_from_it():
+def test_a_hadoop_url_gives_its_account():
     assert parse_store_settings("abfss://c@acc.dfs.core.windows.net/p").config == {"account_name": "acc"}
 
 
@@ -44,13 +44,13 @@ def test_the_account_of_a_hadoop_url_is_taken_from_it():
         ("ftp://h/x", "s3://, s3a://"),
     ],
 )
-def test_a_url_that_is_no_place_for_a_log_is_refused(url, words):
+def test_a_url_without_bucket_or_prefix_is_refused(url, words):
     with pytest.raises(InvalidConfigError) as caught:
         parse_store_settings(url)
     assert words in str(caught.value) and "topsecret" not in str(caught.value)
 
 
-def test_options_become_the_librarys_and_numbers():
+def test_options_are_translated_for_the_client_library():
     settings = parse_store_settings(
         "s3://b/p",
         {
@@ -79,7 +79,7 @@ def test_options_become_the_librarys_and_numbers():
         ({"object.endpoint": "http://h"}, "object.allow.http to true"),
     ],
 )
-def test_an_option_that_is_wrong_is_named(options, words):
+def test_an_invalid_option_is_named(options, words):
     with pytest.raises(InvalidConfigError) as caught:
         parse_store_settings("s3://b/p", options)
     assert words in str(caught.value)
@@ -92,7 +92,7 @@ def test_an_endpoint_is_named_as_the_library_does_for_each_provider(url, name):
     assert parse_store_settings(url, {"object.endpoint": "https://h"}).config == {name: "https://h"}
 
 
-def test_no_secret_is_shown():
+def test_the_repr_has_no_secret():
     secrets = {
         "object.secret.access.key": "topsecret1",
         "object.session.token": "topsecret2",

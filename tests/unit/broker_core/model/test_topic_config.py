@@ -8,22 +8,22 @@ from broker_core.model.topic_config import TopicConfig
 from broker_core.model.topic_settings import SETTINGS
 
 
-def test_no_settings_give_kafkas_defaults():
+def test_without_settings_kafkas_defaults_apply():
     assert TopicConfig.from_strings({}) == TopicConfig()
 
 
-def test_every_default_written_out_is_the_default():
+def test_setting_every_default_explicitly_gives_the_default():
     written_out = {name: setting.default for name, setting in SETTINGS.items() if setting.default is not None}
     assert TopicConfig.from_strings(written_out) == TopicConfig()
 
 
-def test_every_setting_has_an_attribute_of_its_name():
+def test_every_setting_has_an_attribute_with_its_name():
     names = {name.replace(".", "_") for name in SETTINGS} - {"internal_segment_bytes"}
     of_node = {"producer_id_expiration_ms"}
     assert {field.name for field in dataclasses.fields(TopicConfig)} == names | of_node
 
 
-def test_values_are_typed():
+def test_values_are_parsed_to_their_types():
     config = TopicConfig.from_strings(
         {
             "cleanup.policy": "delete,compact",
@@ -46,18 +46,18 @@ def test_values_are_typed():
     assert config.leader_replication_throttled_replicas == ("0:1", "1:2")
 
 
-def test_the_codec_is_the_producers_choice_by_default():
+def test_by_default_the_producer_chooses_the_codec():
     assert TopicConfig().codec is None
     assert TopicConfig.from_strings({"compression.type": "uncompressed"}).codec is CompressionType.NONE
 
 
-def test_no_cleanup_policy_means_that_nothing_is_removed():
+def test_an_empty_cleanup_policy_removes_nothing():
     config = TopicConfig.from_strings({"cleanup.policy": ""})
     assert not config.is_compacted
     assert not config.is_deleted_by_retention
 
 
-def test_kafkas_own_small_segments_for_tests_replace_segment_bytes():
+def test_internal_segment_bytes_overrides_segment_bytes():
     assert TopicConfig.from_strings({"internal.segment.bytes": "100"}).segment_bytes == 100
     assert TopicConfig.from_strings({"internal.segment.bytes": "7", "segment.bytes": "2000000"}).segment_bytes == 7
 
@@ -69,7 +69,7 @@ def test_flush_policy_is_batch_or_os():
         TopicConfig.from_strings({"flush.policy": "never"})
 
 
-def test_an_unknown_setting_is_refused_before_any_value_is_looked_at():
+def test_an_unknown_setting_is_refused_before_values_are_validated():
     with pytest.raises(InvalidConfigError, match=r"Unknown topic config name: segment\.byte\. Did you mean"):
         TopicConfig.from_strings({"retention.ms": "x", "segment.byte": "1"})
 
@@ -80,14 +80,14 @@ def test_a_minimum_lag_above_the_maximum_is_refused():
     TopicConfig.from_strings({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
 
 
-def test_stored_settings_that_are_not_understood_leave_their_defaults():
+def test_invalid_stored_settings_fall_back_to_their_defaults():
     stored = {"retention.ms": "7", "new.in.kafka.9": "x", "segment.bytes": "3", "cleanup.policy": "compact"}
     assert TopicConfig.from_stored(stored) == TopicConfig.from_strings(
         {"retention.ms": "7", "cleanup.policy": "compact"}
     )
 
 
-def test_a_codec_has_the_topics_level_and_snappy_has_none():
+def test_a_codec_uses_the_topics_level_and_snappy_has_no_level():
     config = TopicConfig.from_strings({"compression.gzip.level": "3", "compression.zstd.level": "-5"})
     assert config.compression_level(CompressionType.GZIP) == 3
     assert config.compression_level(CompressionType.ZSTD) == -5

@@ -18,7 +18,7 @@ HEX = "0123456789abcdef" * 2
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "-", "x" * MAX_TOPIC_NAME_CHARACTERS, "__consumer_offsets"])
-def test_legal_names_pass(name):
+def test_valid_names_are_accepted(name):
     validate_topic_name(name)
 
 
@@ -36,17 +36,17 @@ def test_legal_names_pass(name):
         ("a\0", "other than ASCII alphanumerics"),
     ],
 )
-def test_a_name_is_refused_with_the_rule_that_it_breaks(name, rule):
+def test_an_invalid_name_is_refused_with_the_violated_rule(name, rule):
     with pytest.raises(InvalidTopicNameError, match=rule):
         validate_topic_name(name)
 
 
-def test_names_collide_when_they_differ_only_in_dots_and_underscores():
+def test_names_that_differ_only_in_dots_and_underscores_collide():
     assert folded_name("a.b_c") == folded_name("a_b.c")
     assert folded_name("a.b") != folded_name("A.b")
 
 
-def test_internal_topics_are_known():
+def test_internal_topic_names_are_recognized():
     assert is_internal_topic("__consumer_offsets")
     assert is_internal_topic("__transaction_state")
     assert is_internal_topic("__cluster_metadata")
@@ -55,7 +55,7 @@ def test_internal_topics_are_known():
 
 @pytest.mark.parametrize("topic", ["t", "a-1", "a.b_c-", "x" * MAX_TOPIC_NAME_CHARACTERS])
 @pytest.mark.parametrize("number", [0, 7, 2147483647])
-def test_a_folder_says_which_partition_it_holds(topic, number):
+def test_a_folder_name_identifies_its_partition(topic, number):
     partition = TopicPartition(topic, number)
     assert parse_partition_folder(partition_folder(partition)) == partition
 
@@ -63,12 +63,12 @@ def test_a_folder_says_which_partition_it_holds(topic, number):
 @pytest.mark.parametrize(
     "name", ["", "t", "t-", "-0", "t-x", "t-00", "t-1x", "t 1-0", ".-0", "..-0", "meta.properties"]
 )
-def test_other_folders_hold_no_partition(name):
+def test_other_folder_names_are_not_partitions(name):
     assert parse_partition_folder(name) is None
 
 
 @pytest.mark.parametrize("topic", ["t", "x" * MAX_TOPIC_NAME_CHARACTERS])
-def test_a_deleted_partitions_folder_has_kafkas_form_and_fits_a_file_name(topic):
+def test_the_folder_name_of_a_deleted_partition_has_kafkas_format_and_fits_a_file_name(topic):
     name = deleted_folder(TopicPartition(topic, 2147483647), HEX)
     assert name.endswith(f"-2147483647.{HEX}-delete")
     assert len(name) <= 255
@@ -83,7 +83,7 @@ def test_a_stray_folder_is_neither_a_partition_nor_deleted():
     assert not is_deleted_folder(name)
 
 
-def test_a_topic_named_like_a_deleted_folder_is_none():
+def test_a_deleted_folder_is_not_taken_for_a_topic():
     topic = deleted_folder(TopicPartition("t", 0), HEX)
     folder = partition_folder(TopicPartition(topic, 0))
     assert not is_deleted_folder(folder)

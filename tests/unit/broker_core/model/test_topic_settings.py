@@ -40,7 +40,7 @@ unclean.leader.election.enable=false
 """
 
 
-def test_names_and_defaults_are_those_that_kafka_4_3_describes_and_ours():
+def test_names_and_defaults_match_kafka_4_3_plus_flush_policy():
     described = dict(line.split("=", 1) for line in KAFKA_DEFAULTS.splitlines())
     ours = {name: setting.default for name, setting in SETTINGS.items()}
     assert ours.pop("flush.policy") == "batch"
@@ -62,7 +62,7 @@ TAKEN_BY_KAFKA = [
 
 
 @pytest.mark.parametrize("assignment", TAKEN_BY_KAFKA)
-def test_what_kafka_takes_is_taken(assignment):
+def test_values_that_kafka_accepts_are_accepted(assignment):
     name, value = assignment.split("=", 1)
     SETTINGS[name].parse(value)
 
@@ -101,31 +101,31 @@ REFUSED_BY_KAFKA = [
 
 
 @pytest.mark.parametrize(("name", "value", "why"), REFUSED_BY_KAFKA)
-def test_what_kafka_refuses_is_refused_in_its_words(name, value, why):
+def test_values_that_kafka_refuses_are_refused_with_its_message(name, value, why):
     with pytest.raises(InvalidConfigError) as refusal:
         SETTINGS[name].parse(value)
     assert refusal.value.message == f"Invalid value {value} for configuration {name}: {why}"
     assert refusal.value.fields == {"setting": name, "value": value}
 
 
-def test_an_unknown_policy_beside_a_known_one_is_named_alone():
+def test_the_error_names_only_the_unknown_policy():
     with pytest.raises(InvalidConfigError, match=r"Invalid value foo for configuration cleanup\.policy"):
         SETTINGS["cleanup.policy"].parse("delete,foo")
 
 
 @pytest.mark.parametrize("value", ["0:x", "0:1,*", "none", "0"])
-def test_a_list_of_throttled_replicas_has_kafkas_form(value):
+def test_throttled_replica_lists_use_kafkas_format(value):
     with pytest.raises(InvalidConfigError, match="must be the literal '\\*' or a list of replicas"):
         SETTINGS["leader.replication.throttled.replicas"].parse(value)
 
 
-def test_remote_storage_cannot_be_switched_on():
+def test_remote_storage_cannot_be_enabled():
     with pytest.raises(InvalidConfigError, match=r"true for configuration remote\.storage\.enable: Tiered Storage"):
         SETTINGS["remote.storage.enable"].parse("true")
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "0x1p-1"])
-def test_a_ratio_is_a_plain_number(value):
+def test_a_ratio_is_parsed_as_a_decimal_number(value):
     with pytest.raises(InvalidConfigError, match="Not a number of type DOUBLE"):
         SETTINGS["min.cleanable.dirty.ratio"].parse(value)
 
@@ -138,6 +138,6 @@ def test_a_ratio_is_a_plain_number(value):
         ("zzz", "Unknown topic config name: zzz"),
     ],
 )
-def test_an_unknown_name_is_refused_by_name_with_the_nearest_one(name, advice):
+def test_the_error_for_an_unknown_name_suggests_the_closest_one(name, advice):
     assert unknown_setting(name).message.startswith(advice.partition(" Did")[0])
     assert unknown_setting(name).message == advice

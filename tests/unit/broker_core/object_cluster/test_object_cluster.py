@@ -103,7 +103,7 @@ class TestTopics:
         cluster.alter_topic_configs("t", {"retention.ms": None})
         assert log.open().describe_topics()["t"].configs == {}
 
-    def test_a_topic_made_again_is_another_one(self, log, cluster):
+    def test_a_recreated_topic_has_a_new_id(self, log, cluster):
         append(cluster, "old")
         first = cluster.describe_topics()["t"]
         cluster.delete_topic("t")
@@ -423,7 +423,7 @@ class TestRefusals:
         with pytest.raises(PolicyViolationError):
             cluster.delete_records(TopicPartition("k", 0), 0)
 
-    def test_a_closed_cluster_says_so(self, cluster):
+    def test_a_closed_cluster_raises(self, cluster):
         cluster.close()
         with pytest.raises(StorageError, match="was closed"):
             cluster.describe_topics()

@@ -31,7 +31,7 @@ def test_every_key_and_version_of_a_real_broker_has_a_schema():
     assert missing == {(ApiKey.PRODUCE, version) for version in (0, 1, 2)}
 
 
-def test_a_key_has_kafkas_name():
+def test_api_keys_have_kafkas_names():
     for key in ApiKey:
         assert key.name.lower() == api_key_map[key]
     assert ApiKey.ADD_PARTITIONS_TO_TXN.label == "AddPartitionsToTxn"
@@ -39,13 +39,13 @@ def test_a_key_has_kafkas_name():
 
 
 @pytest.mark.parametrize(("key", "version"), [(4711, 0), (ApiKey.FETCH, 3), (ApiKey.FETCH, 99), (-1, -1)])
-def test_what_has_no_schema_is_refused(key, version):
+def test_an_api_key_without_a_schema_is_refused(key, version):
     assert version not in versions_with_schemas(key)
     with pytest.raises(UnsupportedVersionError, match=str(version)):
         message_types(key, version)
 
 
-def test_only_the_versions_in_use_are_loaded():
+def test_only_versions_in_use_are_imported():
     code = (
         "import sys; from broker_core.protocol.connection import ClientSide;"
         "from broker_core.protocol.api_table import message_types; message_types(1, 12);"

@@ -52,7 +52,7 @@ def sent(side):
     return b"".join(map(bytes, side.data_to_send()))
 
 
-def test_requests_and_answers_go_through_both_sides():
+def test_requests_and_responses_pass_through_both_sides():
     asking, answering = client(), server()
     assert [asking.send_request(END_REQUEST), asking.send_request(METADATA_REQUEST)] == [0, 1]
     answering.receive_data(sent(asking))
@@ -67,7 +67,7 @@ def test_requests_and_answers_go_through_both_sides():
 
 @settings(max_examples=50)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=30))
-def test_a_real_brokers_answers_are_read_however_they_are_chopped(lengths):
+def test_responses_of_a_real_broker_are_read_with_any_fragmentation(lengths):
     exchange = recorded_exchanges()["metadata"]
     asking = client()
     asking._next_correlation_id = struct.unpack(">i", exchange.response[4:8])[0]
@@ -85,7 +85,7 @@ def test_a_real_brokers_answers_are_read_however_they_are_chopped(lengths):
     assert [(broker.host, broker.port) for broker in found.brokers] == [("127.0.0.1", 29092)]
 
 
-def test_a_broker_that_is_older_answers_api_versions_in_version_0():
+def test_an_older_broker_answers_api_versions_with_version_0():
     asking, answering = client(), server()
     asking.send_request(VERSIONS_REQUEST)
     answering.receive_data(sent(asking))
@@ -98,7 +98,7 @@ def test_a_broker_that_is_older_answers_api_versions_in_version_0():
     assert asking.next_response().message == refusal
 
 
-def test_the_answer_to_api_versions_has_the_oldest_header():
+def test_the_api_versions_response_has_header_version_0():
     exchange = recorded_exchanges()["versions"]
     asking = client()
     asking.send_request(VERSIONS_REQUEST)
@@ -106,7 +106,7 @@ def test_the_answer_to_api_versions_has_the_oldest_header():
     assert {key.api_key: key.max_version for key in asking.next_response().message.api_keys}[1] == 18
 
 
-def test_an_answer_to_another_request_is_refused():
+def test_a_response_with_another_correlation_id_is_refused():
     asking = client()
     asking.send_request(END_REQUEST)
     asking.receive_data(struct.pack(">ii", 5, 7) + b"\0")
@@ -116,14 +116,14 @@ def test_an_answer_to_another_request_is_refused():
         asking.next_response()
 
 
-def test_an_answer_that_nobody_asked_for_is_refused():
+def test_a_response_without_a_request_is_refused():
     asking = client()
     asking.receive_data(struct.pack(">ii", 4, 0))
     with pytest.raises(MalformedMessageError, match="without a request"):
         asking.next_response()
 
 
-def test_a_request_without_an_answer_is_not_waited_for():
+def test_a_request_with_acks_0_expects_no_response():
     asking = client()
     asking.send_request(END_REQUEST, is_answered=False)
     asking.send_request(END_REQUEST)
@@ -131,14 +131,14 @@ def test_a_request_without_an_answer_is_not_waited_for():
     assert asking.next_response().correlation_id == 1
 
 
-def test_correlation_ids_begin_anew_after_the_largest():
+def test_correlation_ids_restart_after_the_largest():
     asking = client()
     asking._next_correlation_id = 2**31 - 1
     assert [asking.send_request(END_REQUEST), asking.send_request(END_REQUEST)] == [2**31 - 1, 0]
 
 
 @pytest.mark.parametrize(("api_key", "version"), [(4711, 0), (1, 99), (18, 77), (-5, -5)])
-def test_a_request_that_has_no_schema_is_handed_over_without_its_message(api_key, version):
+def test_a_request_without_a_schema_is_returned_without_a_message(api_key, version):
     answering = server()
     answering.receive_data(struct.pack(">ihhi", 12, api_key, version, 9) + b"\xff\xff\xff\xff")
     request = answering.next_request()
@@ -165,7 +165,7 @@ def test_a_malformed_request_is_refused(frame, said):
         answering.next_request()
 
 
-def test_bytes_behind_a_request_are_passed_over():
+def test_bytes_after_a_request_are_ignored():
     answering = server()
     frame = struct.pack(">hhih", 26, 3, 7, -1) + b"\0" + b"\x02t" + bytes(12) + b"more"
     answering.receive_data(struct.pack(">i", len(frame)) + frame)
@@ -199,7 +199,7 @@ def written(entity):
 
 
 @pytest.mark.parametrize(("key", "version"), SERVED, ids=lambda one: str(int(one)))
-def test_headers_are_those_that_the_schemas_say(key, version):
+def test_header_versions_match_the_schemas(key, version):
     types = message_types(key, version)
     asked = build(types.request, {})
     for client_id in (None, "", "me", "\N{SNOWMAN}" * 100):
@@ -218,7 +218,7 @@ def test_headers_are_those_that_the_schemas_say(key, version):
     assert size_bytes == len(content) + 4
 
 
-def test_tagged_fields_in_a_header_are_passed_over():
+def test_tagged_fields_in_a_header_are_ignored():
     content = struct.pack(">hhih", 18, 3, 7, 2) + b"me" + b"\x01\x05\x02ab" + b"\x02x\x02y\0"
     answering = server()
     answering.receive_data(struct.pack(">i", len(content)) + content)
@@ -237,14 +237,14 @@ def test_tagged_fields_in_a_header_are_passed_over():
     ],
     ids=["no client id", "cut off", "negative", "no text", "no tagged fields"],
 )
-def test_a_header_that_is_not_right_is_refused_with_the_reason(content, why):
+def test_an_invalid_header_is_refused_with_the_reason(content, why):
     answering = server()
     answering.receive_data(struct.pack(">i", len(content)) + content)
     with pytest.raises(MalformedMessageError, match=why):
         answering.next_request()
 
 
-def test_the_records_of_an_answer_go_out_as_they_are():
+def test_records_in_a_response_are_sent_without_a_copy():
     records = memoryview(bytearray(10_000))
     types = message_types(1, 12)
     answer = build(

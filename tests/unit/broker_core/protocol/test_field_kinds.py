@@ -27,37 +27,37 @@ def field(message_type, name):
         ("uuid", bytes(range(16)), UUID(bytes=bytes(range(16)))),
     ],
 )
-def test_numbers_become_values_and_values_the_same_numbers(kind, number, value):
+def test_numbers_and_enum_values_round_trip(kind, number, value):
     fixed = FIXED_KINDS[kind]
     assert fixed.convert(number) == value
     assert (value if fixed.give is None else fixed.give(value)) == number
 
 
-def test_an_error_code_that_nobody_knows_is_an_unknown_error():
+def test_an_undefined_error_code_decodes_as_unknown_error():
     assert FIXED_KINDS["error_code"].convert(32_000) is ErrorCode.unknown_server_error
 
 
-def test_an_instant_that_may_be_missing_is_minus_one_on_the_wire():
+def test_a_missing_timestamp_is_minus_one_on_the_wire():
     fixed = fixed_kind_of(field(PartitionProduceResponse, "log_append_time"))
     assert (fixed.convert(-1), fixed.give(None)) == (None, -1)
 
 
-def test_sizes_of_a_flexible_structure_are_compact_but_for_a_clients_id():
+def test_flexible_structures_use_compact_sizes_except_for_the_client_id():
     assert is_compact(MetadataResponseTopic, field(MetadataResponseTopic, "name"))
     assert not is_compact(RequestHeader, field(RequestHeader, "client_id"))
 
 
-def test_arrays_are_told_from_other_fields():
+def test_arrays_are_distinguished_from_other_fields():
     assert array_of(field(MetadataResponseTopic, "partitions").type).__name__ == "MetadataResponsePartition"
     assert array_of(field(MetadataResponseTopic, "name").type) is None
 
 
 @pytest.mark.parametrize("name", ["diverging_epoch", "current_leader", "snapshot_id"])
-def test_the_default_of_a_structure_is_the_one_that_kio_has(name):
+def test_the_default_of_a_structure_matches_kio(name):
     assert default_of(field(PartitionData, name)) == get_tagged_field_default(field(PartitionData, name))
 
 
-def test_what_has_no_default_is_the_zero_of_its_type():
+def test_a_field_without_a_default_is_the_zero_value_of_its_type():
     assert default_of(field(MetadataResponseTopic, "error_code")) is ErrorCode.none
     assert default_of(field(MetadataResponseTopic, "topic_id")) is None
     assert default_of(field(MetadataResponseTopic, "partitions")) == ()

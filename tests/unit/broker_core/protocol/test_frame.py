@@ -18,7 +18,7 @@ def all_frames(reader):
 
 
 @given(st.lists(st.binary(max_size=50), max_size=5), st.lists(st.integers(1, 7), min_size=1, max_size=50))
-def test_frames_come_out_whole_however_the_stream_is_chopped(contents, lengths):
+def test_frames_are_whole_with_any_fragmentation_of_the_stream(contents, lengths):
     stream, reader, found = stream_of(contents), FrameReader(max_frame_bytes=50), []
     while stream:
         for length in lengths:
@@ -30,7 +30,7 @@ def test_frames_come_out_whole_however_the_stream_is_chopped(contents, lengths):
 
 @settings(max_examples=40)
 @given(st.lists(st.integers(0, 3 * SCRATCH_BYTES), max_size=4), st.integers(1000, 2 * SCRATCH_BYTES))
-def test_frames_received_in_place_are_the_same(sizes, largest_receive):
+def test_frames_received_in_place_are_equal(sizes, largest_receive):
     contents = [bytes([number + 1]) * size for number, size in enumerate(sizes)]
     stream, reader, found = stream_of(contents), FrameReader(max_frame_bytes=3 * SCRATCH_BYTES), []
     while stream:
@@ -44,7 +44,7 @@ def test_frames_received_in_place_are_the_same(sizes, largest_receive):
     assert found == contents
 
 
-def test_a_large_frame_is_received_where_it_stays():
+def test_a_large_frame_is_received_in_place():
     reader = FrameReader(max_frame_bytes=TRUSTED_BYTES)
     reader.receive_data(struct.pack(">i", TRUSTED_BYTES))
     target = reader.buffer_to_fill()
@@ -57,7 +57,7 @@ def test_a_large_frame_is_received_where_it_stays():
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 101, 2**31 - 1])
-def test_a_size_out_of_bounds_is_refused_before_the_frame_comes(size):
+def test_a_size_out_of_bounds_is_refused_before_the_frame_arrives(size):
     reader = FrameReader(max_frame_bytes=100)
     reader.receive_data(struct.pack(">i", size))
     with pytest.raises(
@@ -68,7 +68,7 @@ def test_a_size_out_of_bounds_is_refused_before_the_frame_comes(size):
 
 @settings(max_examples=40)
 @given(st.lists(st.binary(max_size=20), max_size=4), st.lists(st.integers(1, 9), min_size=1), st.booleans())
-def test_whole_frames_before_an_impossible_size_come_first_and_nothing_behind_it(contents, lengths, in_place):
+def test_whole_frames_before_an_invalid_size_are_returned_and_none_after_it(contents, lengths, in_place):
     stream, reader = stream_of(contents) + struct.pack(">i", -1) + stream_of([b"lost"]), FrameReader(max_frame_bytes=20)
     for number in range(len(stream)):
         piece, stream = stream[: lengths[number % len(lengths)]], stream[lengths[number % len(lengths)] :]
@@ -83,7 +83,7 @@ def test_whole_frames_before_an_impossible_size_come_first_and_nothing_behind_it
             reader.next_frame()
 
 
-def test_the_bound_itself_is_allowed_and_may_be_raised():
+def test_the_bound_is_allowed_and_can_be_raised():
     reader = FrameReader(max_frame_bytes=100)
     reader.receive_data(struct.pack(">i", 100) + bytes(100))
     assert len(reader.next_frame()) == 100
@@ -95,14 +95,14 @@ def test_the_bound_itself_is_allowed_and_may_be_raised():
 @pytest.mark.parametrize(
     ("answer", "said"), [(b"HTTP/1.1 400", "HTTP response"), (b"\x15\x03\x03\x00\x02", "security.protocol")]
 )
-def test_a_port_of_another_protocol_is_named(answer, said):
+def test_the_error_names_the_other_protocol(answer, said):
     reader = FrameReader(max_frame_bytes=2**20)
     reader.receive_data(answer)
     with pytest.raises(MalformedMessageError, match=said):
         reader.next_frame()
 
 
-def test_an_empty_frame_and_a_cut_off_one():
+def test_empty_and_truncated_frames_are_handled():
     reader = FrameReader(max_frame_bytes=10)
     reader.receive_data(bytes(4))
     assert bytes(reader.next_frame()) == b""
@@ -112,7 +112,7 @@ def test_an_empty_frame_and_a_cut_off_one():
     assert bytes(reader.next_frame()) == b"x"
 
 
-def test_memory_follows_what_has_come():
+def test_memory_grows_with_the_received_bytes():
     size = 64 * TRUSTED_BYTES
     reader = FrameReader(max_frame_bytes=size)
     tracemalloc.start()
@@ -123,7 +123,7 @@ def test_memory_follows_what_has_come():
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1, TRUSTED_BYTES, 3 * TRUSTED_BYTES + 5])
-def test_a_frame_that_has_grown_is_whole(more):
+def test_a_frame_whose_buffer_grew_is_whole(more):
     frame = bytes(range(256)) * ((TRUSTED_BYTES + more) // 256 + 1)
     in_pieces, in_place = (FrameReader(max_frame_bytes=2 * len(frame)) for _ in range(2))
     data = len(frame).to_bytes(4, "big") + frame + b"\0\0\0\1z"

@@ -60,7 +60,7 @@ def answer(login, given):
     return given
 
 
-def test_a_login_with_plain():
+def test_plain_login_succeeds():
     login = a_login()
     assert not login.is_authenticated
     begun = answer(login, handshake(login))
@@ -74,7 +74,7 @@ def test_a_login_with_plain():
     assert ask(login, ApiKey.METADATA) is OPEN_TO_ALL
 
 
-def test_a_login_of_version_0_sends_bare_tokens():
+def test_sasl_handshake_version_0_uses_raw_tokens():
     login = a_login()
     assert not login.expects_raw_token
     handshake(login, version=0)
@@ -126,7 +126,7 @@ def test_any_other_request_where_a_token_is_due_is_answered_illegal_and_closed(a
     assert (closed.error, closed.closes, closed.delays) == (ErrorCode.illegal_sasl_state, True, True)
 
 
-def test_an_unknown_mechanism_is_answered_with_those_enabled():
+def test_the_error_for_an_unknown_mechanism_lists_the_enabled_ones():
     login = a_login()
     refused = answer(login, handshake(login, "GSSAPI"))
     assert refused.fields == {"error_code": ErrorCode.unsupported_sasl_mechanism, "mechanisms": MECHANISMS}
@@ -137,7 +137,7 @@ def test_a_mechanism_that_is_known_but_not_enabled_is_refused():
     assert handshake(a_login(), "SCRAM-SHA-512").fields["error_code"] == ErrorCode.unsupported_sasl_mechanism
 
 
-def test_a_wrong_password_is_answered_after_the_delay_and_closed():
+def test_a_wrong_password_is_refused_after_the_delay_and_closes_the_connection():
     login = a_login()
     handshake(login)
     refused = answer(login, authenticate(login, WRONG))
@@ -150,7 +150,7 @@ def test_a_wrong_password_is_answered_after_the_delay_and_closed():
     assert not login.is_authenticated
 
 
-def test_what_is_logged_names_the_user_and_no_secret():
+def test_the_log_names_the_user_but_no_secret():
     login = a_login()
     handshake(login)
     error = authenticate(login, b"\0ann\nx\0hunter2").reason
@@ -159,7 +159,7 @@ def test_what_is_logged_names_the_user_and_no_secret():
     )
 
 
-def test_each_scram_exchange_has_a_nonce_of_its_own():
+def test_each_scram_exchange_has_its_own_nonce():
     answers = set()
     entropy = CountingEntropy()
     for _ in range(2):
@@ -177,7 +177,7 @@ def test_each_scram_exchange_has_a_nonce_of_its_own():
 
 
 @pytest.mark.parametrize("api_key", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE])
-def test_a_version_that_is_not_spoken_closes_the_connection(api_key):
+def test_an_unsupported_version_closes_the_connection(api_key):
     login = a_login()
     if api_key == ApiKey.SASL_AUTHENTICATE:
         handshake(login)
@@ -192,7 +192,7 @@ def test_without_a_lifetime_a_login_is_not_renewed():
     assert not login.has_expired(NOW_MS + 10**12)
 
 
-def test_a_lifetime_is_told_and_then_over():
+def test_the_session_lifetime_is_returned_and_then_expires():
     login = a_login(max_reauth_ms=3000)
     handshake(login)
     assert authenticate(login).fields["session_lifetime"] == 3000
@@ -210,7 +210,7 @@ def test_an_expired_login_may_still_be_renewed():
     assert ask(login, ApiKey.METADATA, now_ms=late_ms + 3000) is OPEN_TO_ALL
 
 
-def test_renewals_come_at_most_once_a_second():
+def test_reauthentication_is_limited_to_once_a_second():
     login = logged_in(max_reauth_ms=3000)
     assert handshake(login, now_ms=NOW_MS + 1) is not None, "the first one may come at once"
     authenticate(login, now_ms=NOW_MS + 1)
@@ -218,7 +218,7 @@ def test_renewals_come_at_most_once_a_second():
     assert handshake(login, now_ms=NOW_MS + 1001) is not None
 
 
-def test_a_renewal_with_another_mechanism_is_led_on_and_then_closed():
+def test_reauthentication_with_another_mechanism_is_closed_after_the_handshake():
     login = logged_in(max_reauth_ms=3000)
     begun = handshake(login, "SCRAM-SHA-256")
     assert begun.fields["error_code"] == ErrorCode.none
@@ -227,12 +227,12 @@ def test_a_renewal_with_another_mechanism_is_led_on_and_then_closed():
     assert "'SCRAM-SHA-256' is not supported for re-authentication of mechanism 'PLAIN'" in closed.reason
 
 
-def test_a_renewal_with_a_mechanism_that_is_not_enabled_is_closed_without_an_answer():
+def test_reauthentication_with_a_disabled_mechanism_is_closed_without_a_response():
     closed = handshake(logged_in(max_reauth_ms=3000), "GSSAPI")
     assert (closed.fields, closed.closes) == (None, True)
 
 
-def test_a_renewal_by_somebody_else_is_refused():
+def test_reauthentication_as_another_principal_is_refused():
     login = logged_in(max_reauth_ms=3000)
     handshake(login)
     refused = authenticate(login, b"\0bob\0s3cret")
@@ -242,13 +242,13 @@ def test_a_renewal_by_somebody_else_is_refused():
     assert refused.closes
 
 
-def test_no_request_is_served_in_the_middle_of_a_renewal():
+def test_no_request_is_served_during_reauthentication():
     login = logged_in(max_reauth_ms=3000)
     handshake(login)
     assert ask(login, ApiKey.METADATA).error == ErrorCode.illegal_sasl_state
 
 
-def test_a_renewal_of_version_0_sends_a_bare_token_again():
+def test_reauthentication_with_handshake_version_0_uses_raw_tokens():
     login = logged_in(max_reauth_ms=3000)
     handshake(login, version=0)
     assert login.expects_raw_token
@@ -271,7 +271,7 @@ REQUESTS = {
 @pytest.mark.parametrize("first", REQUESTS)
 @pytest.mark.parametrize("second", REQUESTS)
 @pytest.mark.parametrize("third", REQUESTS)
-def test_no_three_frames_without_the_password_open_the_connection(first, second, third):
+def test_no_sequence_of_three_frames_logs_in_without_the_password(first, second, third):
     login = a_login(max_reauth_ms=3000)
     for name in (first, second, third):
         given = REQUESTS[name](login)

@@ -68,12 +68,12 @@ def read_as_its_twin_does(content, message_type):
 @pytest.mark.parametrize("message_type", SIDES, ids=lambda side: f"{side.__name__}-{side.__version__}")
 @THOROUGH
 @given(data=st.data())
-def test_it_reads_every_kind_of_message_as_its_twin_does(message_type, data):
+def test_the_reader_matches_kio_for_every_message(message_type, data):
     read_as_its_twin_does(written(data.draw(st.from_type(message_type))), message_type)
 
 
 @pytest.mark.parametrize("name", list(recorded_exchanges()))
-def test_it_reads_a_real_brokers_answers_as_its_twin_does(name):
+def test_the_reader_matches_kio_for_responses_of_a_real_broker(name):
     exchange = recorded_exchanges()[name]
     response = message_types(exchange.api_key, exchange.version).response
     if name != "describe transactions":  # the twin has no timestamp of -1
@@ -83,7 +83,7 @@ def test_it_reads_a_real_brokers_answers_as_its_twin_does(name):
 
 @settings(max_examples=300, deadline=None)
 @given(data=st.data())
-def test_cut_off_or_altered_bytes_are_a_message_or_an_error(data):
+def test_truncated_or_altered_bytes_give_a_message_or_an_error(data):
     exchange = data.draw(st.sampled_from(list(recorded_exchanges().values())))
     message_type = message_types(exchange.api_key, exchange.version).response
     content = bytearray(exchange.response[9:])
@@ -100,14 +100,14 @@ def test_cut_off_or_altered_bytes_are_a_message_or_an_error(data):
 
 @given(st.binary(max_size=200))
 @settings(max_examples=200, deadline=None)
-def test_garbage_is_a_message_or_an_error(garbage):
+def test_random_bytes_give_a_message_or_an_error(garbage):
     for message_type in (MetadataResponse, FetchResponse, RequestHeader):
         with contextlib.suppress(MalformedMessageError):
             decode(message_type, memoryview(garbage))
 
 
 @pytest.mark.parametrize("name", list(recorded_exchanges()))
-def test_a_real_brokers_answers_are_read_to_their_end(name):
+def test_responses_of_a_real_broker_are_read_to_their_end(name):
     exchange = recorded_exchanges()[name]
     types = message_types(exchange.api_key, exchange.version)
     frame = memoryview(exchange.response)[4:]
@@ -118,14 +118,14 @@ def test_a_real_brokers_answers_are_read_to_their_end(name):
         assert written(message) == frame[position:]
 
 
-def test_a_count_beyond_the_bytes_is_refused_before_anything_is_allocated():
+def test_a_count_beyond_the_bytes_is_refused_before_allocating():
     # kio's own reader ends the process here.
     hostile = bytes(4) + b"\xff\xff\xff\xff\x0f" + bytes(20)
     with pytest.raises(MalformedMessageError, match=r"MetadataResponse.brokers has 4294967294 elements in 20 bytes"):
         decode(MetadataResponse, memoryview(hostile))
 
 
-def test_a_count_is_judged_by_the_least_size_of_an_element():
+def test_a_count_is_checked_against_the_minimum_size_of_an_element():
     types = message_types(ApiKey.API_VERSIONS, 0)
     assert decode(types.response, memoryview(struct.pack(">hi", 0, 2) + bytes(12)))[0].api_keys[1].api_key == 0
     with pytest.raises(MalformedMessageError, match="3 elements in 17 bytes"):
@@ -138,19 +138,19 @@ def test_a_string_longer_than_the_bytes_is_refused(size):
         decode(MetadataResponse, memoryview(bytes(4) + b"\x01" + size + b"abc"))
 
 
-def test_null_where_none_is_allowed_is_refused():
+def test_null_is_refused_for_a_non_nullable_field():
     with pytest.raises(MalformedMessageError, match=r"MetadataResponse.brokers has -1 elements"):
         decode(MetadataResponse, memoryview(bytes(4) + b"\x00" + bytes(20)))
 
 
-def test_unknown_tagged_fields_are_passed_over():
+def test_unknown_tagged_fields_are_ignored():
     answer = struct.pack(">ih", 0, 0) + b"\x02" + b"\x63\x02ab" + b"\x64\x00"
     value, end = decode(EndTxnResponse, memoryview(answer))
     assert (value.error_code, end) == (ErrorCode.none, len(answer))
 
 
 @pytest.mark.parametrize("tags", [b"\x01\x63\x05ab", b"\x91\x4e" + b"\x63\x00" * (MAX_TAGGED_FIELD_COUNT + 1)])
-def test_tagged_fields_have_bounds(tags):
+def test_tagged_fields_are_bounded(tags):
     with pytest.raises(MalformedMessageError, match="tagged field"):
         decode(EndTxnResponse, memoryview(struct.pack(">ih", 0, 0) + tags))
 
@@ -177,7 +177,7 @@ def test_a_timestamp_of_minus_one_is_read():
     assert unknown.error_code is ErrorCode.transactional_id_not_found
 
 
-def test_a_timestamp_that_no_calendar_has_is_malformed():
+def test_a_timestamp_outside_the_calendar_is_malformed():
     exchange = recorded_exchanges()["describe transactions"]
     types = message_types(exchange.api_key, exchange.version)
     hostile = exchange.response.replace(struct.pack(">q", -1), struct.pack(">q", 2**62), 1)

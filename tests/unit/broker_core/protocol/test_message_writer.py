@@ -53,7 +53,7 @@ def name_of(side):
 @pytest.mark.parametrize("message_type", NEWEST, ids=name_of)
 @QUICK
 @given(data=st.data())
-def test_it_writes_every_message_as_its_twin_does(message_type, data):
+def test_the_writer_matches_kio_for_every_message(message_type, data):
     check_against_its_twin(data, message_type)
 
 
@@ -61,11 +61,11 @@ def test_it_writes_every_message_as_its_twin_does(message_type, data):
 @pytest.mark.parametrize("message_type", [*OLDEST, *NEWEST], ids=name_of)
 @THOROUGH
 @given(data=st.data())
-def test_it_writes_very_many_messages_as_its_twin_does(message_type, data):
+def test_the_writer_matches_kio_for_very_many_messages(message_type, data):
     check_against_its_twin(data, message_type)
 
 
-def test_tagged_fields_that_have_their_default_are_left_out_and_others_are_in_order_of_their_tags():
+def test_default_tagged_fields_are_omitted_and_others_are_sorted_by_tag():
     def answer(**given):
         partition = {"partition_index": 0, "records": b"", **given}
         return build(FetchResponse, {"responses": [{"topic": "t", "partitions": [partition]}]})
@@ -89,18 +89,18 @@ def produce_request(records):
     )
 
 
-def test_large_records_are_sent_as_they_are():
+def test_large_records_are_sent_without_a_copy():
     records = memoryview(bytearray(100_000))
     parts = encode(produce_request(records))
     assert [part is records for part in parts] == [False, True, False]
 
 
-def test_the_parts_are_what_kio_writes():
+def test_the_parts_match_what_kio_writes():
     request = produce_request(bytes(100_000))
     assert b"".join(encode(request)) == written_by_its_twin(request)
 
 
-def test_a_real_brokers_requests_are_written_again_to_the_same_bytes():
+def test_requests_of_a_real_broker_round_trip_to_the_same_bytes():
     for exchange in recorded_exchanges().values():
         types = message_types(exchange.api_key, exchange.version)
         frame = memoryview(exchange.request)[4:]

@@ -25,13 +25,13 @@ def scram(mechanism="SCRAM-SHA-256", username="user", password="secret", nonce="
     return sasl_client(mechanism, username=username, password=password, nonce=nonce)
 
 
-def test_plain_says_user_and_password():
+def test_plain_sends_username_and_password():
     client = sasl_client("PLAIN", username="tim", password="tanstaaftanstaaf", nonce="")
     assert client.first_message() == b"\0tim\0tanstaaftanstaaf"  # RFC 4616, section 4
     assert client.respond(b"") is None
 
 
-def test_the_example_of_rfc_7677():
+def test_the_example_of_rfc_7677_passes():
     client = scram(username="user", password="pencil", nonce="rOprNGfwEbeRWgbNEkqO")
     assert client.first_message() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
     final = client.respond(b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
@@ -43,7 +43,7 @@ def test_the_example_of_rfc_7677():
 
 @pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS)
 @pytest.mark.parametrize("username", ["user", "a,b=c", "ünï"])
-def test_a_right_password_is_accepted_on_both_sides(mechanism, username):
+def test_the_correct_password_is_accepted_on_both_sides(mechanism, username):
     assert login(scram(mechanism, username=username), scram_server(mechanism)) is None
 
 
@@ -69,7 +69,7 @@ def test_a_server_that_does_not_know_the_password_is_refused():
         b"r=fyko+d2lbbFgONRv9qkxdawL,s=QSXCR+Q6sek8bf92,i=4096x", b"e=other-error",
     ],
 )  # fmt: skip
-def test_a_first_answer_that_makes_no_sense_is_refused(answer):
+def test_an_invalid_first_response_is_refused(answer):
     client = scram()
     client.first_message()
     with pytest.raises(AuthenticationError, match="SCRAM-SHA-256"):
@@ -77,7 +77,7 @@ def test_a_first_answer_that_makes_no_sense_is_refused(answer):
 
 
 @pytest.mark.parametrize("count", [str(MAX_SCRAM_ITERATION_COUNT + 1), "1000000000", "9" * 5000])
-def test_endless_work_is_refused_before_it_begins(count, monkeypatch):
+def test_an_excessive_iteration_count_is_refused_before_hashing(count, monkeypatch):
     asked = []
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", lambda *arguments: asked.append(arguments))
     client = scram()
@@ -87,14 +87,14 @@ def test_endless_work_is_refused_before_it_begins(count, monkeypatch):
     assert asked == []
 
 
-def test_an_error_of_the_server_is_told():
+def test_a_server_error_is_reported():
     client = scram()
     client.first_message()
     with pytest.raises(AuthenticationError, match="the broker refused the login: 'unknown-user'"):
         client.respond(b"e=unknown-user")
 
 
-def test_unknown_mechanisms_and_impossible_names_are_refused():
+def test_unknown_mechanisms_and_invalid_names_are_refused():
     with pytest.raises(AuthenticationError, match=r"sasl.mechanism may be PLAIN, SCRAM-SHA-256"):
         sasl_client("GSSAPI", username="u", password="p", nonce="n")
     with pytest.raises(AuthenticationError, match="zero character"):

@@ -8,7 +8,7 @@ def aborted(producer_id, first_offset):
     return AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
 
 
-def test_a_producer_is_hidden_from_its_first_offset_to_its_marker():
+def test_an_aborted_producer_is_hidden_from_its_first_offset_to_its_marker():
     hider = AbortedFilter([aborted(1, 10)])
     assert not hider.is_hidden(1, 9)
     assert hider.is_hidden(1, 10)
@@ -29,7 +29,7 @@ def test_a_second_aborted_transaction_of_the_producer_is_hidden_too():
     assert hider.is_hidden(1, 20)
 
 
-def test_a_transaction_named_again_by_the_next_fetch_counts_once():
+def test_an_aborted_transaction_in_two_fetch_responses_counts_once():
     hider = AbortedFilter([aborted(1, 10)])
     hider.is_hidden(1, 10)
     hider.add([aborted(1, 10)])
@@ -37,7 +37,7 @@ def test_a_transaction_named_again_by_the_next_fetch_counts_once():
     assert not hider.is_hidden(1, 13)
 
 
-def test_a_transaction_named_again_after_its_marker_stays_over():
+def test_an_aborted_transaction_stays_ended_if_it_is_listed_after_its_marker():
     hider = AbortedFilter([aborted(1, 10)])
     hider.on_abort_marker(1, 12)
     hider.add([aborted(1, 10), aborted(1, 30)])
@@ -45,13 +45,13 @@ def test_a_transaction_named_again_after_its_marker_stays_over():
     assert hider.is_hidden(1, 30)
 
 
-def test_a_reader_that_starts_inside_a_transaction_is_told_of_it():
+def test_a_reader_that_starts_inside_an_aborted_transaction_hides_its_rest():
     hider = AbortedFilter()
     hider.add([aborted(1, 10)])
     assert hider.is_hidden(1, 500)
 
 
-def test_what_ended_is_forgotten_after_two_answers():
+def test_ended_transactions_are_dropped_after_two_responses():
     hider = AbortedFilter()
     for number in range(1000):
         hider.add([aborted(number, number)])
@@ -59,7 +59,7 @@ def test_what_ended_is_forgotten_after_two_answers():
     assert len(hider._ended) + len(hider._ended_before) + len(hider._open) + len(hider._ahead) <= 2
 
 
-def test_a_copy_goes_its_own_way():
+def test_a_copy_is_independent():
     hider = AbortedFilter([aborted(1, 10)])
     before = hider.copy()
     hider.on_abort_marker(1, 12)

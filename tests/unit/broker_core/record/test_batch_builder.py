@@ -23,7 +23,7 @@ record = st.builds(
 
 
 @given(st.lists(record, min_size=1, max_size=20), st.sampled_from(CompressionType), st.integers(0, 2**62))
-def test_what_is_built_reads_back(records, codec, base_offset):
+def test_a_built_batch_reads_back(records, codec, base_offset):
     batch = build_batch(records, base_offset=base_offset, compression=codec)
     found = list(records_of(batch))
     assert [(r.key, r.value, r.timestamp_ms, r.headers) for r in found] == [
@@ -43,7 +43,7 @@ def test_record_bytes_is_the_size_of_the_record(one, offset_delta, base_timestam
     assert len(batch) - HEADER_BYTES == record_bytes(one, offset_delta=offset_delta, timestamp_delta=delta)
 
 
-def test_known_bytes_of_a_batch():
+def test_a_batch_has_the_expected_bytes():
     batch = build_batch([Record(key=b"k", value=b"v", timestamp_ms=1, headers=(("h", None),))])
     start = "0000000000000000 0000003d ffffffff 02"
     end = """0000 00000000 0000000000000001 0000000000000001 ffffffffffffffff ffff ffffffff 00000001
@@ -59,7 +59,7 @@ def test_offsets_must_ascend_and_stay_below_the_last_delta():
         build_batch(some_records(3), last_offset_delta=1)
 
 
-def test_gaps_of_compaction_are_kept():
+def test_offset_gaps_of_compaction_are_kept():
     batch = build_batch(
         [Record(offset=11, value=b"a"), Record(offset=14, value=b"b")], base_offset=10, last_offset_delta=9
     )
@@ -78,6 +78,6 @@ def test_an_emptied_batch_keeps_offsets_and_the_producers_last_sequence():
     check_crc(empty, 0, found)
 
 
-def test_log_append_time_is_the_batches():
+def test_log_append_time_is_stored_in_the_batch():
     batch = build_batch([a_record()], timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time_ms=8)
     assert next(records_of(batch)).timestamp_ms == 8

@@ -46,7 +46,7 @@ def offsets(decoded):
 LOG = a_log(a_batch(3), a_batch(4, base_offset=3, compression=CompressionType.LZ4), a_batch(2, base_offset=7))
 
 
-def test_all_columns_have_sparks_types(kernel):
+def test_all_columns_have_the_types_of_sparks_schema(kernel):
     headers = (("h", b"1"), ("h", None), ("", b""))
     batch = a_batch([a_record(0, headers=headers), a_record(1, key=None, value=b""), a_record(2, key=b"", value=None)])
     decoded = decode(batch, from_offset=0, columns=ALL_COLUMNS, kernel=kernel)
@@ -62,13 +62,13 @@ def test_all_columns_have_sparks_types(kernel):
 
 
 @pytest.mark.parametrize("wanted", [c for n in (0, 1, 2) for c in itertools.combinations(sorted(ALL_COLUMNS), n)])
-def test_only_wanted_columns_are_made_and_rows_are_counted_all_the_same(kernel, wanted):
+def test_only_requested_columns_are_decoded_and_rows_are_still_counted(kernel, wanted):
     decoded = decode(LOG, from_offset=1, columns=frozenset(wanted), kernel=kernel)
     assert set(decoded.record_batch.schema.names) == set(wanted)
     assert decoded.record_batch.num_rows == 8
 
 
-def test_headers_are_left_out_unless_asked_for(kernel):
+def test_headers_are_decoded_only_on_request(kernel):
     assert "headers" not in decode(LOG, from_offset=0, kernel=kernel).record_batch.schema.names
 
 
@@ -88,7 +88,7 @@ def test_an_incomplete_last_batch_is_ignored(kernel):
         assert decoded.bytes_consumed == whole
 
 
-def test_an_empty_buffer_leaves_all_where_it_was(kernel):
+def test_an_empty_buffer_changes_nothing(kernel):
     decoded = decode(b"", from_offset=5, columns=ALL_COLUMNS, kernel=kernel)
     assert (decoded.record_batch.num_rows, decoded.next_offset, decoded.bytes_consumed) == (0, 5, 0)
     assert decoded.record_batch.schema == DECODED_SCHEMA
@@ -96,7 +96,7 @@ def test_an_empty_buffer_leaves_all_where_it_was(kernel):
 
 
 @pytest.mark.parametrize("max_rows", range(11))
-def test_max_rows_can_end_within_a_batch_and_the_rest_follows(kernel, max_rows):
+def test_max_rows_may_end_inside_a_batch_and_the_next_read_continues(kernel, max_rows):
     first = decode(LOG, from_offset=0, max_rows=max_rows, kernel=kernel)
     assert offsets(first) == list(range(min(9, max_rows)))
     rest = decode(LOG[first.bytes_consumed :], from_offset=first.next_offset, kernel=kernel)
@@ -104,7 +104,7 @@ def test_max_rows_can_end_within_a_batch_and_the_rest_follows(kernel, max_rows):
 
 
 @pytest.mark.parametrize("codec", CompressionType)
-def test_max_bytes_takes_at_least_one_batch_and_the_rest_follows(kernel, codec):
+def test_max_bytes_reads_at_least_one_batch_and_the_next_read_continues(kernel, codec):
     log = a_log(*(a_batch(2, base_offset=2 * n, compression=codec) for n in range(4)))
     found, offset, position = [], 0, 0
     rounds = 0
@@ -115,19 +115,19 @@ def test_max_bytes_takes_at_least_one_batch_and_the_rest_follows(kernel, codec):
     assert (found, rounds) == (list(range(8)), 4)
 
 
-def test_a_gap_before_the_end_of_the_range_is_passed(kernel):
+def test_a_gap_before_the_end_of_the_range_is_skipped(kernel):
     log = a_log(a_batch(2), a_batch(2, base_offset=10))
     decoded = decode(log, from_offset=0, until_offset=8, kernel=kernel)
     assert (offsets(decoded), decoded.next_offset) == ([0, 1], 8)
 
 
-def test_compacted_batches_have_gaps_and_an_end_beyond_their_last_record(kernel):
+def test_compacted_batches_may_have_gaps_and_end_after_their_last_record(kernel):
     batch = build_batch([Record(offset=2), Record(offset=5)], last_offset_delta=9)
     decoded = decode(batch, from_offset=0, kernel=kernel)
     assert (offsets(decoded), decoded.next_offset) == ([2, 5], 10)
 
 
-def test_empty_batches_of_compaction_only_move_the_offset(kernel):
+def test_empty_batches_of_compaction_only_advance_the_offset(kernel):
     for codec in CompressionType:
         empty = build_empty_batch(read_header(a_batch(3, compression=codec)))
         log = a_log(empty, a_batch(1, base_offset=3))
@@ -135,7 +135,7 @@ def test_empty_batches_of_compaction_only_move_the_offset(kernel):
         assert decode(empty, from_offset=0, kernel=kernel).next_offset == 3
 
 
-def test_a_batch_that_says_it_is_compressed_but_is_empty_is_empty(kernel):
+def test_an_empty_batch_with_a_codec_is_empty(kernel):
     batch = a_batch_of_content(b"", record_count=0, last_offset_delta=4, attributes=CompressionType.ZSTD)
     assert decode(batch, from_offset=0, kernel=kernel).next_offset == 5
 
@@ -158,13 +158,13 @@ LAST_GOOD_MS = (2**63 - 1) // 1000
 
 
 @pytest.mark.parametrize("timestamp_ms", [LAST_GOOD_MS, -LAST_GOOD_MS, -1, 0])
-def test_timestamps_that_microseconds_can_hold_are_shown(kernel, timestamp_ms):
+def test_timestamps_that_fit_microseconds_are_decoded(kernel, timestamp_ms):
     decoded = decode(a_batch([a_record(timestamp_ms=timestamp_ms)]), from_offset=0, kernel=kernel)
     assert decoded.record_batch.column("timestamp").cast(pa.int64()).to_pylist() == [timestamp_ms * 1000]
 
 
 @pytest.mark.parametrize("timestamp_ms", [LAST_GOOD_MS + 1, -LAST_GOOD_MS - 1, 2**63 - 1, -(2**63)])
-def test_timestamps_that_they_cannot_hold_are_refused_if_asked_for(kernel, timestamp_ms):
+def test_timestamps_that_do_not_fit_microseconds_are_refused_if_requested(kernel, timestamp_ms):
     log = a_log(a_batch(2), a_batch([a_record(timestamp_ms=timestamp_ms)], base_offset=2))
     with pytest.raises(UnsupportedFormatError, match=f"{timestamp_ms} ms at offset 2") as caught:
         decode(log, from_offset=0, kernel=kernel)
@@ -210,13 +210,13 @@ def test_one_filter_serves_successive_buffers(kernel, max_rows, names_again):
     assert found == [0, 1, 3, 5, 8]
 
 
-def test_a_buffer_of_nothing_but_aborted_records_moves_on(kernel):
+def test_a_buffer_of_aborted_records_only_advances_the_offset(kernel):
     log = a_log(*(a_transactional_batch(10, producer_id=2, base_offset=10 * n) for n in range(20)))
     decoded = decode(log, from_offset=0, aborted=[AbortedTransaction(producer_id=2, first_offset=0)], kernel=kernel)
     assert (decoded.record_batch.num_rows, decoded.next_offset, decoded.bytes_consumed) == (0, 200, len(log))
 
 
-def test_header_keys_are_utf8_in_arrow_whatever_they_were(kernel):
+def test_header_keys_are_valid_utf8_in_arrow(kernel):
     content = b"\x14\x00\x00\x00\x01\x01\x02\x02\xff\x02x"
     decoded = decode(a_batch_of_content(content), from_offset=0, columns=frozenset({"headers"}), kernel=kernel)
     decoded.record_batch.validate(full=True)
@@ -226,7 +226,7 @@ def test_header_keys_are_utf8_in_arrow_whatever_they_were(kernel):
     assert decoded.record_batch.to_pydict() == {"headers": [[{"key": "ключ", "value": b""}]]}
 
 
-def test_corruption_behind_good_batches_is_raised_with_its_place_in_the_file(kernel):
+def test_corruption_after_good_batches_is_raised_with_its_file_position(kernel):
     log = bytearray(LOG)
     log[-1] ^= 1
     with pytest.raises(CorruptBatchError, match="position") as caught:
@@ -235,7 +235,7 @@ def test_corruption_behind_good_batches_is_raised_with_its_place_in_the_file(ker
     assert caught.value.offset == 7
 
 
-def test_corruption_outside_the_asked_range_does_not_matter(kernel):
+def test_corruption_outside_the_requested_range_is_ignored(kernel):
     log = bytearray(LOG)
     log[-1] ^= 1
     log[80] ^= 1
@@ -264,7 +264,7 @@ record = st.builds(
 
 
 @given(st.lists(st.tuples(st.lists(record, min_size=1, max_size=8), st.sampled_from(CompressionType)), max_size=5))
-def test_any_records_decode_to_themselves(batches):
+def test_any_records_round_trip(batches):
     log, expected = b"", []
     for records, codec in batches:
         log += build_batch(records, base_offset=len(expected), compression=codec)

@@ -34,24 +34,24 @@ def values(encoded):
     return [record.value for record in records(encoded)]
 
 
-def test_it_writes_the_same_bytes_as_the_builder(kernel):
+def test_the_encoder_writes_the_same_bytes_as_the_builder(kernel):
     encoded = encode(an_arrow_batch(3), default_timestamp_ms=0, kernel=kernel)
     assert encoded.buffer == a_batch(3)
     assert (encoded.record_count, encoded.batch_count, encoded.next_sequence) == (3, 1, -1)
 
 
-def test_missing_columns_are_null_and_take_the_default_time(kernel):
+def test_missing_columns_are_null_and_a_missing_timestamp_is_the_default(kernel):
     encoded = encode(pa.record_batch({"other": pa.array([1, 2])}), default_timestamp_ms=77, kernel=kernel)
     assert [(r.key, r.value, r.timestamp_ms, r.headers) for r in records(encoded)] == [(None, None, 77, ())] * 2
 
 
-def test_no_rows_make_no_batches(kernel):
+def test_zero_rows_encode_to_no_batches(kernel):
     for codec in CompressionType:
         encoded = encode(an_arrow_batch(0), default_timestamp_ms=0, compression=codec, kernel=kernel)
         assert (encoded.buffer, encoded.record_count, encoded.batch_count) == (b"", 0, 0)
 
 
-def test_batches_follow_one_another_and_stay_within_the_limit(kernel):
+def test_batches_are_contiguous_and_stay_within_the_limit(kernel):
     encoded = encode(an_arrow_batch(100), default_timestamp_ms=0, max_batch_bytes=300, kernel=kernel)
     headers = [header for _, header in iter_headers(encoded.buffer)]
     assert encoded.batch_count == len(headers) > 1
@@ -60,26 +60,26 @@ def test_batches_follow_one_another_and_stay_within_the_limit(kernel):
     assert [r.offset for r in records(encoded)] == list(range(100))
 
 
-def test_a_limit_is_the_last_size_that_fits(kernel):
+def test_a_batch_of_exactly_the_limit_fits(kernel):
     size = len(a_batch(3))
     assert encode(an_arrow_batch(3), default_timestamp_ms=0, max_batch_bytes=size, kernel=kernel).batch_count == 1
     assert encode(an_arrow_batch(3), default_timestamp_ms=0, max_batch_bytes=size - 1, kernel=kernel).batch_count == 2
 
 
-def test_a_record_above_the_limit_gets_a_batch_of_its_own(kernel):
+def test_a_record_above_the_limit_gets_its_own_batch(kernel):
     big = pa.array([b"a", b"b" * 1000, b"c"], pa.binary())
     encoded = encode(pa.record_batch({"value": big}), default_timestamp_ms=0, max_batch_bytes=200, kernel=kernel)
     assert [header.record_count for _, header in iter_headers(encoded.buffer)] == [1, 1, 1]
 
 
-def test_rows_are_taken_in_the_order_asked_for(kernel):
+def test_rows_are_encoded_in_the_requested_order(kernel):
     picked = pa.array([99, 4, 0, 4], pa.int32()).slice(1)
     encoded = encode(an_arrow_batch(5), rows=picked, default_timestamp_ms=0, kernel=kernel)
     assert values(encoded) == [b"value-4", b"value-0", b"value-4"]
 
 
 @pytest.mark.parametrize("row", [-1, 3, 2**31 - 1])
-def test_a_row_that_is_not_there_is_refused(kernel, row):
+def test_a_row_index_out_of_range_is_refused(kernel, row):
     with pytest.raises(InvalidRequestError, match=f"row index {row}"):
         encode(an_arrow_batch(3), rows=pa.array([row], pa.int32()), default_timestamp_ms=0, kernel=kernel)
 
@@ -89,7 +89,7 @@ TYPES = [pa.binary(), pa.large_binary(), pa.string(), pa.large_string(), pa.bina
 
 
 @pytest.mark.parametrize("kind", TYPES, ids=str)
-def test_any_binary_or_string_layout_is_taken_sliced_or_not(kernel, kind):
+def test_every_binary_and_string_layout_is_accepted_sliced_or_not(kernel, kind):
     texts = ["zero", None, "", "three", "four" * 10]
     array = pa.array([None if t is None else t.encode() for t in texts], pa.binary())
     if pa.types.is_dictionary(kind):
@@ -105,7 +105,7 @@ def test_any_binary_or_string_layout_is_taken_sliced_or_not(kernel, kind):
         assert [r.key for r in found] == [r.value for r in found] == expected
 
 
-def test_fixed_size_binary_and_null_columns_are_taken(kernel):
+def test_fixed_size_binary_and_null_columns_are_accepted(kernel):
     batch = pa.record_batch(
         {"key": pa.nulls(2), "value": pa.array([b"ab", b"cd"], pa.binary(2)), "headers": pa.nulls(2)}
     )
@@ -122,14 +122,14 @@ def test_other_types_are_refused_by_name(kind):
         encode(pa.record_batch({"timestamp": pa.array([None], pa.string())}), default_timestamp_ms=0)
 
 
-def test_a_column_that_is_there_twice_is_refused():
+def test_a_duplicate_column_is_refused():
     twice = pa.RecordBatch.from_arrays([pa.array([b"a"]), pa.array([b"b"])], names=["value", "value"])
     with pytest.raises(InvalidRequestError, match="2 times"):
         encode(twice, default_timestamp_ms=0)
 
 
 @pytest.mark.parametrize(("unit", "factor"), [("s", 0.001), ("ms", 1), ("us", 1000), ("ns", 1_000_000)])
-def test_timestamps_of_any_unit_become_milliseconds_rounded_down(kernel, unit, factor):
+def test_timestamps_of_any_unit_are_rounded_down_to_milliseconds(kernel, unit, factor):
     numbers = [5000, None, -5000] if factor <= 1 else [5 * factor + factor - 1, None, -5 * factor - 1]
     stamps = pa.array([n if n is None else int(n) for n in numbers], pa.int64()).cast(pa.timestamp(unit, "UTC"))
     found = records(encode(pa.record_batch({"timestamp": stamps}), default_timestamp_ms=9, kernel=kernel))
@@ -143,7 +143,7 @@ def test_sliced_timestamps_keep_their_nulls(kernel):
     assert [r.timestamp_ms for r in records(encoded)] == [0, 3, 0]
 
 
-def test_seconds_that_milliseconds_cannot_hold_are_refused():
+def test_seconds_that_overflow_milliseconds_are_refused():
     stamps = pa.array([2**62], pa.int64()).cast(pa.timestamp("s"))
     with pytest.raises(InvalidRequestError, match="does not fit milliseconds"):
         encode(pa.record_batch({"timestamp": stamps}), default_timestamp_ms=0)
@@ -155,7 +155,7 @@ def test_timestamps_too_far_apart_for_one_batch_are_refused(kernel):
         encode(pa.record_batch({"timestamp": stamps}), default_timestamp_ms=0, kernel=kernel)
 
 
-def test_base_and_max_timestamp_are_the_first_and_the_largest(kernel):
+def test_base_timestamp_is_the_first_and_max_timestamp_the_largest(kernel):
     stamps = pa.array([5, 9, 2], pa.int64())
     header = read_header(encode(pa.record_batch({"timestamp": stamps}), default_timestamp_ms=0, kernel=kernel).buffer)
     assert (header.base_timestamp, header.max_timestamp) == (5, 9)
@@ -164,7 +164,7 @@ def test_base_and_max_timestamp_are_the_first_and_the_largest(kernel):
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 
-def test_headers_keep_order_repetition_null_and_empty(kernel):
+def test_headers_keep_order_duplicates_nulls_and_empty_values(kernel):
     rows = [[{"key": "h", "value": b"1"}, {"key": "h", "value": None}, {"key": "", "value": b""}], None, []]
     batch = pa.record_batch({"headers": pa.array([None, *rows], HEADERS)}).slice(1)
     found = [r.headers for r in records(encode(batch, default_timestamp_ms=0, kernel=kernel))]
@@ -182,7 +182,7 @@ def test_headers_of_other_widths_are_cast(kernel):
     (None, "a header of row 1 is null; leave it out, or give it a key"),
 ])  # fmt: skip
 @pytest.mark.parametrize("kind", ["record batch", "struct array"])
-def test_a_null_header_and_a_null_header_key_are_refused_and_told_apart(kernel, header, message, kind):
+def test_null_headers_and_null_header_keys_are_refused_with_different_errors(kernel, header, message, kind):
     batch = pa.record_batch({"headers": pa.array([[], [{"key": "h", "value": b""}, header]], HEADERS)})
     columns = batch if kind == "record batch" else batch.to_struct_array()
     with pytest.raises(InvalidRecordError) as caught:
@@ -204,7 +204,7 @@ def test_headers_up_to_the_limit_are_written_and_one_more_is_refused():
                 encode(batch, default_timestamp_ms=0)
 
 
-def test_sequences_run_through_the_batches_and_wrap(kernel):
+def test_sequences_continue_across_batches_and_wrap(kernel):
     producer = Producer(producer_id=5, producer_epoch=2, base_sequence=MAX_SEQUENCE - 1)
     encoded = encode(
         an_arrow_batch(4), default_timestamp_ms=0, max_batch_bytes=1, producer=producer, is_transactional=True,
@@ -217,7 +217,7 @@ def test_sequences_run_through_the_batches_and_wrap(kernel):
 
 
 @pytest.mark.parametrize("codec", CompressionType)
-def test_compressed_batches_are_whole_and_true(kernel, codec):
+def test_compressed_batches_are_complete_and_have_valid_checksums(kernel, codec):
     encoded = encode(
         an_arrow_batch(100), default_timestamp_ms=0, compression=codec, max_batch_bytes=1000, kernel=kernel
     )
@@ -230,7 +230,7 @@ def test_compressed_batches_are_whole_and_true(kernel, codec):
 
 
 @pytest.mark.parametrize("lanes", [0, 1, 2, 3, 6])
-def test_checksums_are_true_whatever_is_left_behind_the_last_block_of_three_lanes(kernel, lanes):
+def test_checksums_are_correct_for_every_remainder_after_the_three_lanes(kernel, lanes):
     for size in range(max(0, 1024 * lanes - 70), 1024 * lanes + 10):
         row = pa.RecordBatch.from_pydict({"value": [bytes(number * 31 & 0xFF for number in range(size))]})
         encoded = encode(row, default_timestamp_ms=0, kernel=kernel)
@@ -238,7 +238,7 @@ def test_checksums_are_true_whatever_is_left_behind_the_last_block_of_three_lane
         check_crc(encoded.buffer, position, header)
 
 
-def test_a_struct_array_is_taken_like_a_record_batch(kernel):
+def test_a_struct_array_is_accepted_like_a_record_batch(kernel):
     batch = an_arrow_batch(3)
     struct = pa.StructArray.from_arrays(batch.columns, batch.schema.names)
     assert encode(struct, default_timestamp_ms=0, kernel=kernel).buffer == a_batch(3)
@@ -256,7 +256,7 @@ maybe_bytes = st.none() | st.binary(max_size=50)
     st.sampled_from(CompressionType),
     st.integers(1, 500),
 )
-def test_any_rows_come_back_from_decoding(rows, codec, max_batch_bytes):
+def test_any_rows_round_trip(rows, codec, max_batch_bytes):
     batch = pa.record_batch(
         {
             "key": pa.array([key for key, _, _ in rows], pa.binary()),
@@ -270,6 +270,6 @@ def test_any_rows_come_back_from_decoding(rows, codec, max_batch_bytes):
     assert decoded.column("offset").to_pylist() == list(range(len(rows)))
 
 
-def test_the_time_of_the_builders_is_the_time_of_the_encoder():
+def test_builder_and_encoder_use_the_same_default_timestamp():
     header = read_header(encode(an_arrow_batch(2), default_timestamp_ms=0).buffer)
     assert (header.base_timestamp, header.max_timestamp) == (SOME_TIME_MS, SOME_TIME_MS + 1)

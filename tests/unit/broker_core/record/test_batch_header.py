@@ -23,7 +23,7 @@ def a_header(**fields):
     return BatchHeader(**({"base_offset": 0, "batch_length": 49, "partition_leader_epoch": 0} | fields))
 
 
-def test_a_header_reads_back_as_it_was_packed():
+def test_a_header_round_trips():
     header = a_header(
         base_offset=2**40, batch_length=77, partition_leader_epoch=9, crc=0xDEADBEEF, attributes=0x7C,
         last_offset_delta=4, base_timestamp=-5, max_timestamp=2**60, producer_id=2**50, producer_epoch=32767,
@@ -33,7 +33,7 @@ def test_a_header_reads_back_as_it_was_packed():
     assert read_header(b"xx" + header.to_bytes(), 2) == header
 
 
-def test_attribute_bits_have_their_meaning():
+def test_attribute_bits_are_decoded():
     header = a_header(attributes=0x7C, base_timestamp=99)
     assert header.compression_type is CompressionType.ZSTD
     assert header.timestamp_type is TimestampType.LOG_APPEND_TIME
@@ -45,7 +45,7 @@ def test_attribute_bits_have_their_meaning():
     assert plain.delete_horizon_ms is None
 
 
-def test_offsets_and_sizes_follow_from_the_fields():
+def test_offsets_and_sizes_are_derived_from_the_fields():
     header = a_header(base_offset=10, batch_length=100, last_offset_delta=4)
     assert (header.size_bytes, header.last_offset, header.next_offset) == (112, 14, 15)
 
@@ -81,7 +81,7 @@ def test_a_batch_length_below_a_headers_is_corrupt(length):
         read_header(with_header_field(a_batch(), 8, ">i", length, repair_crc=False))
 
 
-def test_a_batch_length_of_just_a_header_is_read():
+def test_a_batch_that_is_only_a_header_is_read():
     assert read_header(with_header_field(a_batch(), 8, ">i", 49, repair_crc=False)).size_bytes == HEADER_BYTES
 
 
@@ -104,7 +104,7 @@ def test_errors_name_position_and_base_offset():
     assert (caught.value.position, caught.value.offset) == (5, 42)
 
 
-def test_placing_a_batch_leaves_its_crc_true():
+def test_writing_offset_and_epoch_keeps_the_crc_valid():
     batch = bytearray(b"??") + a_batch()
     write_placement(batch, 2, base_offset=2**62, leader_epoch=7)
     header = read_header(batch, 2)
@@ -112,7 +112,7 @@ def test_placing_a_batch_leaves_its_crc_true():
     check_crc(batch, 2, header)
 
 
-def test_log_append_time_shows_in_every_record_and_the_crc_is_true_again():
+def test_log_append_time_applies_to_every_record_and_the_crc_is_updated():
     batch = a_batch(compression=CompressionType.ZSTD)
     write_log_append_time(batch, 0, 123)
     header = read_header(batch)
@@ -122,12 +122,12 @@ def test_log_append_time_shows_in_every_record_and_the_crc_is_true_again():
     assert {record.timestamp_ms for record in records_of(batch)} == {123}
 
 
-def test_the_crc_is_castagnolis_and_starts_at_the_attributes():
+def test_the_crc_is_crc32c_from_the_attributes_on():
     data = bytes(21) + b"123456789"
     assert compute_crc(data, 0, len(data)) == 0xE3069283
 
 
-def test_the_layout_is_kafkas():
+def test_the_layout_matches_kafka():
     batch = a_batch(1, base_offset=3, producer=(4, 5, 6))
     assert struct.unpack_from(">qi", batch) == (3, len(batch) - 12)
     assert batch[16] == 2

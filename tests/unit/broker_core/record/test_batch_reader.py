@@ -23,14 +23,14 @@ from broker_core.record.kernel_protocol import Cell
 THREE = a_log(a_batch(2), a_batch(3, base_offset=2), a_batch(1, base_offset=5))
 
 
-def test_headers_come_with_their_positions():
+def test_headers_are_returned_with_their_positions():
     found = [(position, header.base_offset) for position, header in iter_headers(THREE)]
     assert [offset for _, offset in found] == [0, 2, 5]
     assert [read_header(THREE, position).base_offset for position, _ in found] == [0, 2, 5]
 
 
 @pytest.mark.parametrize("cut", range(1, len(a_batch(1))))
-def test_an_incomplete_batch_at_the_end_is_no_batch(cut):
+def test_an_incomplete_batch_at_the_end_is_skipped(cut):
     assert len(list(iter_headers(THREE[:-cut]))) == 2
     assert scan_batches(THREE[:-cut]).bytes_scanned == len(THREE) - len(a_batch(1))
 
@@ -44,14 +44,14 @@ def test_iteration_can_start_at_a_later_batch():
     assert [header.base_offset for _, header in iter_headers(THREE, position=start)] == [2, 5]
 
 
-def test_zeros_behind_the_batches_are_corrupt_to_a_reader_and_the_end_to_recovery():
+def test_trailing_zeros_are_corrupt_for_readers_and_the_end_for_recovery():
     padded = THREE + bytes(1000)
     with pytest.raises(CorruptBatchError):
         list(iter_headers(padded))
     assert scan_batches(padded).bytes_scanned == len(THREE)
 
 
-def test_a_wrong_crc_is_found_by_the_check_and_ends_the_valid_prefix():
+def test_a_wrong_crc_is_detected_and_ends_the_valid_prefix():
     broken = bytearray(THREE)
     broken[-1] ^= 1
     position, header = list(iter_headers(broken))[-1]
@@ -64,7 +64,7 @@ def test_a_wrong_crc_is_found_by_the_check_and_ends_the_valid_prefix():
     assert scan_batches(broken, check_crc=False).fault is None
 
 
-def test_a_batch_beyond_the_buffer_fails_the_crc_check():
+def test_a_batch_longer_than_the_buffer_fails_the_crc_check():
     batch = a_batch()
     with pytest.raises(CorruptBatchError, match="are left"):
         check_crc(batch[:-1], 0, read_header(batch))
@@ -87,7 +87,7 @@ def test_a_scan_gives_headers_and_columns():
 
 
 @pytest.mark.parametrize("codec", CompressionType)
-def test_records_come_back_whatever_the_codec(codec):
+def test_records_round_trip_with_every_codec(codec):
     records = [
         a_record(0, key=None, value=None),
         a_record(1, key=b"", value=b"", headers=(("", b""), ("", None))),
@@ -100,31 +100,31 @@ def test_records_come_back_whatever_the_codec(codec):
     assert [r.offset for r in records_of(batch)] == [7, 8, 9]
 
 
-def test_header_keys_that_are_no_utf8_show_replacement_characters():
+def test_header_keys_that_are_not_utf8_get_replacement_characters():
     content = b"\x14\x00\x00\x00\x01\x01\x02\x02\xff\x02x"
     assert next(records_of(a_batch_of_content(content))).headers == (("\ufffd", b"x"),)
 
 
-def test_inspection_sums_up_the_content():
+def test_inspection_summarizes_the_content():
     records = [a_record(0, timestamp_ms=5), a_record(1, key=None, timestamp_ms=9), a_record(2, timestamp_ms=7)]
     summary = inspect_records(a_batch(records, base_offset=100, compression=CompressionType.LZ4))
     assert summary == (3, 9, 101, 1, True)
 
 
-def test_inspection_sees_gaps():
+def test_inspection_detects_gaps():
     gap = a_batch([Record(value=b"a", offset=0), Record(value=b"b", offset=2)])
     tail = a_batch([Record(value=b"a", offset=0)], last_offset_delta=1)
     assert not inspect_records(gap).is_contiguous
     assert not inspect_records(tail).is_contiguous
 
 
-def test_inspection_of_log_append_time_shows_the_batches_time():
+def test_inspection_with_log_append_time_gives_the_batch_timestamp():
     batch = a_batch(timestamp_type=TimestampType.LOG_APPEND_TIME, log_append_time_ms=3)
     assert inspect_records(batch).max_timestamp_ms == 3
 
 
 @pytest.mark.parametrize("base_offset", [-1, -(2**63), 2**63 - 1])
-def test_inspection_does_not_mind_the_base_offset_that_a_producer_sent(base_offset):
+def test_inspection_ignores_the_base_offset_of_the_producer(base_offset):
     batch = with_header_field(a_batch(), 0, ">q", base_offset)
     assert inspect_records(batch).max_timestamp_ms == SOME_TIME_MS + 2
 
@@ -135,7 +135,7 @@ def test_an_empty_batch_has_no_records():
     assert inspect_records(empty) == (0, -1, -1, 0, False)
 
 
-def test_an_error_can_be_moved_to_its_place_in_a_file():
+def test_an_error_can_be_relocated_to_its_file_position():
     batch = a_batch(base_offset=9)
     batch[-1] ^= 1
     with pytest.raises(CorruptBatchError) as caught:

@@ -23,7 +23,7 @@ GZIP, SNAPPY, LZ4, ZSTD = CODECS
 
 @pytest.mark.parametrize("codec", CompressionType)
 @pytest.mark.parametrize("data", [b"", b"x", TEXT, os.urandom(200_000)], ids=["empty", "one", "text", "noise"])
-def test_what_is_compressed_inflates_to_the_same(codec, data):
+def test_compressed_content_inflates_to_the_same_bytes(codec, data):
     assert bytes(decompress(codec, compress(codec, data))) == data
 
 
@@ -33,7 +33,7 @@ def test_any_bytes_round_trip(codec, data):
 
 
 @pytest.mark.parametrize("codec", CompressionType)
-def test_the_limit_is_the_last_size_that_passes(codec):
+def test_content_of_exactly_the_limit_is_accepted(codec):
     data = bytes(1_000_000)
     content = compress(codec, data)
     assert len(decompress(codec, content, max_bytes=1_000_000)) == 1_000_000
@@ -42,7 +42,7 @@ def test_the_limit_is_the_last_size_that_passes(codec):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_cut_off_content_is_corrupt_at_every_byte(codec):
+def test_content_truncated_at_any_byte_is_corrupt(codec):
     content = compress(codec, TEXT[:500])
     for size in range(1, len(content)):
         if codec is SNAPPY and 16 <= size < 20:
@@ -64,7 +64,7 @@ PASSED_OVER = [
 
 
 @pytest.mark.parametrize(("codec", "tail"), PASSED_OVER)
-def test_bytes_behind_the_content_are_passed_over_where_kafka_does(codec, tail):
+def test_trailing_bytes_are_ignored_where_kafka_ignores_them(codec, tail):
     assert bytes(decompress(codec, compress(codec, TEXT) + tail)) == TEXT
 
 
@@ -73,32 +73,32 @@ def test_bytes_behind_the_content_are_passed_over_where_kafka_does(codec, tail):
     (SNAPPY, bytes(7)), (SNAPPY, b"noise"), (SNAPPY, compress(SNAPPY, b"")[:12]),
     (ZSTD, b"\0"), (ZSTD, bytes(7)), (ZSTD, b"noise"), (ZSTD, compress(ZSTD, TEXT)[:-3]),
 ])  # fmt: skip
-def test_bytes_behind_the_content_are_corrupt_where_kafka_cannot_read_them(codec, tail):
+def test_trailing_bytes_are_corrupt_where_kafka_cannot_read_them(codec, tail):
     with pytest.raises(CorruptBatchError):
         decompress(codec, compress(codec, TEXT) + tail)
 
 
 @pytest.mark.parametrize("codec", [GZIP, SNAPPY, ZSTD])
-def test_frames_behind_one_another_are_one_content(codec):
+def test_consecutive_frames_are_one_content(codec):
     assert (
         bytes(decompress(codec, compress(codec, TEXT) + compress(codec, b"") + compress(codec, b"end")))
         == TEXT + b"end"
     )
 
 
-def test_a_gzip_member_with_all_that_its_head_may_have_is_read():
+def test_a_gzip_member_with_all_optional_header_fields_is_read():
     head = b"\x1f\x8b\x08" + b"\x1e" + bytes(6) + b"\x02\x00xx" + b"name\0" + b"comment\0"
     head += (zlib.crc32(head) & 0xFFFF).to_bytes(2, "little")
     assert decompress(GZIP, compress(GZIP, b"ab") + head + compress(GZIP, b"cd" * 50)[10:]) == b"ab" + b"cd" * 50
 
 
-def test_many_gzip_members_cost_no_more_than_they_hold():
+def test_many_gzip_members_use_memory_in_proportion_to_their_content():
     member = compress(GZIP, b"x" * 5000)
     assert decompress(GZIP, member * 2000) == b"x" * 10_000_000
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_no_content_at_all_is_corrupt(codec):
+def test_empty_content_is_corrupt(codec):
     with pytest.raises(CorruptBatchError):
         decompress(codec, b"")
 
@@ -121,12 +121,12 @@ def test_gzip_of_several_members_is_one_content():
     assert decompress(GZIP, gzip.compress(b"ab") + gzip.compress(b"cd")) == b"abcd"
 
 
-def test_a_gzip_bomb_over_several_members_is_bounded_in_sum():
+def test_a_gzip_bomb_over_several_members_is_bounded_in_total():
     with pytest.raises(CorruptBatchError, match="limit"):
         decompress(GZIP, gzip.compress(bytes(600)) * 3, max_bytes=1500)
 
 
-def test_snappy_is_framed_as_kafkas_and_a_raw_block_is_read():
+def test_snappy_is_framed_like_kafka_and_a_raw_block_is_read():
     content = compress(SNAPPY, TEXT)
     assert content[:8] == b"\x82SNAPPY\x00"
     assert content[8:16] == b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -134,7 +134,7 @@ def test_snappy_is_framed_as_kafkas_and_a_raw_block_is_read():
     assert bytes(decompress(SNAPPY, raw)) == TEXT
 
 
-def test_a_snappy_block_that_declares_more_than_its_bytes_can_hold_is_refused_unallocated():
+def test_a_snappy_block_that_declares_too_much_is_refused_before_allocating():
     with pytest.raises(CorruptBatchError, match="claims to hold"):
         decompress(SNAPPY, b"\xff\xff\xff\x7f\x00", max_bytes=2**31)
 
@@ -144,7 +144,7 @@ def test_lz4_frames_have_independent_blocks():
     assert content[4] & 0x20
 
 
-def test_lz4_frames_of_linked_blocks_are_refused_as_kafka_does():
+def test_lz4_frames_with_linked_blocks_are_refused_like_kafka():
     linked = lz4.frame.compress(os.urandom(200_000), block_linked=True)
     with pytest.raises(CorruptBatchError, match="linked"):
         decompress(LZ4, linked)
@@ -200,7 +200,7 @@ def test_a_wrong_zstd_checksum_is_corrupt():
 @pytest.mark.parametrize(("codec", "good", "bad"), [
     (GZIP, (-1, 1, 9), (0, 10)), (LZ4, (1, 9, 17), (0, 18)), (ZSTD, (-131072, 3, 22), (-131073, 23)),
 ])  # fmt: skip
-def test_levels_are_kafkas(codec, good, bad):
+def test_compression_levels_match_kafka(codec, good, bad):
     for level in good:
         assert bytes(decompress(codec, compress(codec, TEXT, level))) == TEXT
     for level in bad:

@@ -22,7 +22,7 @@ def a_control_batch(key, value=b"\0\0\0\0\0\0"):
     return build_batch([Record(key=key, value=value)], is_control=True, is_transactional=True, producer_id=1)
 
 
-def test_a_marker_reads_back():
+def test_a_marker_round_trips():
     commit = a_commit_marker(coordinator_epoch=12)
     assert read_end_transaction_marker(commit) == EndTransactionMarker(is_commit=True, coordinator_epoch=12)
     assert read_control_type(an_abort_marker()) is ControlType.ABORT
@@ -35,12 +35,12 @@ def test_a_marker_is_one_transactional_control_record_without_sequence():
     assert (header.producer_id, header.producer_epoch) == (5, 2)
 
 
-def test_later_versions_with_more_bytes_are_read_as_far_as_known():
+def test_later_versions_with_more_bytes_are_read_up_to_the_known_fields():
     batch = a_control_batch(struct.pack(">hhq", 1, 1, 0), struct.pack(">hiq", 1, 7, 0))
     assert read_end_transaction_marker(batch) == EndTransactionMarker(is_commit=True, coordinator_epoch=7)
 
 
-def test_types_of_the_future_and_of_the_quorum_are_no_markers():
+def test_unknown_and_quorum_control_types_are_not_markers():
     assert control_type(struct.pack(">hh", 0, 99)) is None
     assert read_end_transaction_marker(a_control_batch(struct.pack(">hh", 0, 2))) is None
     assert read_end_transaction_marker(build_empty_batch(read_header(a_commit_marker()))) is None
@@ -48,12 +48,12 @@ def test_types_of_the_future_and_of_the_quorum_are_no_markers():
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0", struct.pack(">hh", -1, 0)])
-def test_a_control_record_without_a_proper_key_is_corrupt(key):
+def test_a_control_record_with_an_invalid_key_is_corrupt(key):
     with pytest.raises(CorruptBatchError):
         read_control_type(a_control_batch(key))
 
 
 @pytest.mark.parametrize("value", [None, b"", b"\0\0\0\0\0", struct.pack(">hi", -1, 0)])
-def test_a_marker_without_a_proper_value_is_corrupt(value):
+def test_a_marker_with_an_invalid_value_is_corrupt(value):
     with pytest.raises(CorruptBatchError):
         read_end_transaction_marker(a_control_batch(struct.pack(">hh", 0, 0), value))

@@ -18,7 +18,7 @@ from broker_core.record.lz4_frame import bound_content, checked_frame, xxh32
         (b"Nobody inspects the spammish repetition", 0xE2293B2F),
     ],
 )
-def test_xxh32_is_the_published_one(data, digest):
+def test_xxh32_matches_the_published_vectors(data, digest):
     assert xxh32(data) == digest
 
 
@@ -38,7 +38,7 @@ def test_any_other_header_checksum_is_refused():
         checked_frame(memoryview(frame), 100)
 
 
-def test_what_a_frame_can_hold_is_bounded_by_its_blocks_not_by_its_word():
+def test_frame_content_is_bounded_by_its_blocks_not_by_its_declared_size():
     frame = bytearray(lz4.frame.compress(b"x", block_linked=False, store_size=True, block_size=4))
     frame[6:14] = (500_000_000).to_bytes(8, "little")
     frame[14] = (xxh32(bytes(frame[4:14])) >> 8) & 0xFF
@@ -48,13 +48,13 @@ def test_what_a_frame_can_hold_is_bounded_by_its_blocks_not_by_its_word():
 
 
 @pytest.mark.parametrize("block_checksum", [False, True])
-def test_blocks_are_counted_over_their_checksums(block_checksum):
+def test_blocks_with_checksums_are_counted(block_checksum):
     frame = lz4.frame.compress(
         bytes(300_000), block_linked=False, block_size=4, block_checksum=block_checksum, content_checksum=True
     )
     assert bound_content(memoryview(frame)) == 5 * 64 * 1024
 
 
-def test_a_right_frame_is_passed_on_uncopied():
+def test_a_valid_frame_is_passed_on_without_a_copy():
     view = memoryview(lz4.frame.compress(b"x", block_linked=False))
     assert checked_frame(view, 100) is view

@@ -19,20 +19,20 @@ KNOWN = {
 
 
 @pytest.mark.parametrize(("key", "digest"), KNOWN.items())
-def test_murmur2_is_kafkas(key, digest):
+def test_murmur2_matches_kafka(key, digest):
     assert murmur2(key) == digest
     assert pure_kernel.murmur2(key) == digest
 
 
 @given(st.binary(max_size=40))
-def test_both_kernels_hash_alike(key):
+def test_both_kernels_compute_the_same_hash(key):
     assert murmur2(key) == pure_kernel.murmur2(key)
 
 
 @given(st.binary(max_size=40), st.integers(1, 10_000))
-def test_a_keys_partition_exists(key, partition_count):
+def test_the_partition_of_a_key_exists(key, partition_count):
     assert 0 <= partition_for_key(key, partition_count) < partition_count
 
 
-def test_the_sign_bit_is_dropped_not_the_sign():
+def test_the_hash_drops_the_sign_bit_instead_of_negating():
     assert partition_for_key(b"21", 1000) == (-973932308 & 0x7FFFFFFF) % 1000

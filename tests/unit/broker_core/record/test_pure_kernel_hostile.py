@@ -72,7 +72,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("codec", [CompressionType.NONE, CompressionType.SNAPPY])
 @pytest.mark.parametrize(("content", "count", "what"), HOSTILE.values(), ids=HOSTILE.keys())
-def test_wrong_content_under_a_right_crc_is_corrupt(content, count, what, codec):
+def test_invalid_content_with_a_valid_crc_is_corrupt(content, count, what, codec):
     batch = a_batch_of_content(compress(codec, content), record_count=count, attributes=codec, base_offset=5)
     log = a_log(a_batch(5), batch)
     for kernel in KERNELS:
@@ -85,7 +85,7 @@ def test_wrong_content_under_a_right_crc_is_corrupt(content, count, what, codec)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.KERNEL_NAME)
-def test_any_negative_length_is_null_as_for_kafkas_readers(kernel):
+def test_any_negative_length_is_null_like_in_kafka(kernel):
     batch = a_batch_of_content(a_record_of(0, 0, -2, -(2**31), 1, 1, b"h", -7))
     row = decode(batch, from_offset=0, columns=ALL_COLUMNS, kernel=kernel).record_batch.to_pylist()[0]
     assert (row["key"], row["value"], row["headers"]) == (None, None, [{"key": "h", "value": None}])
@@ -98,7 +98,7 @@ def test_any_negative_length_is_null_as_for_kafkas_readers(kernel):
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.KERNEL_NAME)
 @pytest.mark.parametrize("codec", [CompressionType.GZIP, CompressionType.LZ4])
 @pytest.mark.parametrize("tail", [bytes(9), b"\x93noise"])
-def test_bytes_behind_compressed_content_cost_no_record_as_in_kafkas_readers(codec, tail, kernel):
+def test_bytes_after_compressed_content_lose_no_record_like_in_kafka(codec, tail, kernel):
     content = GOOD + a_record_of(0, 1, -1, 1, b"w", 0)
     batch = a_batch_of_content(compress(codec, content) + tail, record_count=2, attributes=codec)
     log = a_log(batch, a_batch(3, base_offset=2))
@@ -120,7 +120,7 @@ def test_headers_up_to_the_limit_are_read_and_one_more_is_refused():
 
 
 @pytest.mark.parametrize("codec", [c for c in CompressionType if c is not CompressionType.NONE])
-def test_a_bomb_is_refused_with_its_place(codec, monkeypatch):
+def test_a_decompression_bomb_is_refused_with_its_position(codec, monkeypatch):
     monkeypatch.setattr(batch_decoder, "MAX_DECOMPRESSED_BATCH_BYTES", 1_000_000)
     batch = a_batch_of_content(compress(codec, bytes(1_000_001)), attributes=codec, base_offset=3)
     with pytest.raises(CorruptBatchError, match="limit of 1000000 bytes") as caught:
@@ -134,7 +134,7 @@ def test_a_bomb_is_refused_with_its_place(codec, monkeypatch):
     ("position", "layout", "value"),
     [(57, ">i", 2), (57, ">i", 4), (23, ">i", 1), (23, ">i", -1), (57, ">i", -3), (0, ">q", -1), (0, ">q", 2**63 - 1)],
 )
-def test_header_fields_that_the_records_belie_are_corrupt(position, layout, value):
+def test_header_fields_that_contradict_the_records_are_corrupt(position, layout, value):
     batch = with_header_field(a_batch(3), position, layout, value)
     for kernel in KERNELS:
         with pytest.raises(CorruptBatchError):
@@ -142,7 +142,7 @@ def test_header_fields_that_the_records_belie_are_corrupt(position, layout, valu
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda k: k.KERNEL_NAME)
-def test_a_flipped_bit_anywhere_is_found_or_makes_the_batch_incomplete(kernel):
+def test_a_flipped_bit_is_detected_or_makes_the_batch_incomplete(kernel):
     batch = a_batch(2)
     for bit in range(8 * len(batch)):
         position = bit // 8

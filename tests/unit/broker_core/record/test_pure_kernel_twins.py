@@ -105,7 +105,7 @@ def test_any_content_gives_the_same_faults(content, count, last_delta, base_time
 
 @settings(max_examples=200)
 @given(st.lists(record, min_size=1, max_size=6), st.booleans())
-def test_of_a_plain_batch_both_tell_the_largest_timestamp_and_how_many_keys_are_missing(records, is_transactional):
+def test_both_kernels_find_the_max_timestamp_and_null_keys_of_an_uncompressed_batch(records, is_transactional):
     batch = a_batch(records, base_offset=1_000, producer=(7, 0, 0), is_transactional=is_transactional)
     expected = max(one.timestamp_ms for one in records), sum(one.key is None for one in records)
     assert NATIVE.inspect_plain(batch) == PURE.inspect_plain(batch) == expected
@@ -132,7 +132,7 @@ times = st.sampled_from([-1, 0, 5, 2**61, -(2**61)]) | st.integers(-(2**61), 2**
     times,
     st.integers(0, 5),
 )
-def test_both_name_the_records_that_a_topic_does_not_take(records, codec, needs_key, earliest, latest, max_count):
+def test_both_kernels_find_the_same_refused_records(records, codec, needs_key, earliest, latest, max_count):
     batch = a_batch(records, compression=codec)
     expected = [
         (index, needs_key and one.key is None, one.timestamp_ms)
@@ -146,7 +146,7 @@ def test_both_name_the_records_that_a_topic_does_not_take(records, codec, needs_
 
 @settings(max_examples=300)
 @given(st.binary(max_size=60), st.integers(0, 5), int64)
-def test_of_any_content_both_name_the_same_records_or_the_same_fault(content, count, base_timestamp):
+def test_both_kernels_find_the_same_refused_records_or_fault_in_any_content(content, count, base_timestamp):
     batch = bytes(a_batch_of_content(content, record_count=count, last_offset_delta=9, base_timestamp=base_timestamp))
     assert refused(NATIVE, batch, True, 0, 10, 99) == refused(PURE, batch, True, 0, 10, 99)
 
@@ -156,7 +156,7 @@ def test_of_any_content_both_name_the_same_records_or_the_same_fault(content, co
     st.lists(record, min_size=1, max_size=4),
     st.lists(st.tuples(st.integers(0, 400), st.integers(1, 255)), min_size=1, max_size=3),
 )
-def test_a_damaged_batch_is_plain_only_if_a_closer_look_finds_nothing_either(records, flips):
+def test_a_damaged_batch_passes_the_fast_check_only_if_the_full_check_passes(records, flips):
     batch = a_batch(records)
     for place, flip in flips:
         batch[place % len(batch)] ^= flip
@@ -188,12 +188,12 @@ def test_a_damaged_batch_is_plain_only_if_a_closer_look_finds_nothing_either(rec
     ],
     ids=["compressed", "control", "two", "cut", "more", "short", "empty", "nothing"],
 )
-def test_what_is_not_one_plain_batch_is_not_taken_for_one(kernel, batch):
+def test_only_a_single_uncompressed_batch_passes_the_fast_check(kernel, batch):
     assert kernel.inspect_plain(batch) is None
 
 
 @pytest.mark.parametrize("kernel", [NATIVE, PURE], ids=["native", "pure"])
-def test_one_wrong_bit_anywhere_behind_the_crc_is_seen(kernel):
+def test_a_flipped_bit_after_the_crc_is_detected(kernel):
     batch = a_batch(some_records(2))
     assert kernel.inspect_plain(batch) is not None
     for place in range(17, len(batch)):
@@ -203,7 +203,7 @@ def test_one_wrong_bit_anywhere_behind_the_crc_is_seen(kernel):
 
 
 @given(st.binary(max_size=200), st.booleans())
-def test_any_bytes_scan_alike(data, check_crc):
+def test_both_kernels_scan_any_bytes_the_same(data, check_crc):
     assert_alike(data, check_crc=check_crc)
 
 
@@ -255,7 +255,7 @@ def test_encoding_gives_the_same_bytes(rows, data):
 
 
 @given(st.lists(maybe_bytes, max_size=50), st.data())
-def test_partitions_and_groups_are_alike(keys, data):
+def test_both_kernels_assign_the_same_partitions_and_groups(keys, data):
     count = data.draw(st.integers(1, 7))
     explicit = data.draw(st.none() | st.just([data.draw(st.none() | st.integers(-1, 7)) for _ in keys]))
     results = []
@@ -276,7 +276,7 @@ def test_partitions_and_groups_are_alike(keys, data):
 
 
 @given(st.lists(maybe_bytes, max_size=40), st.integers(0, 3), st.data())
-def test_the_bits_of_keys_are_alike(keys, power, data):
+def test_both_kernels_set_the_same_filter_bits(keys, power, data):
     kind = data.draw(st.sampled_from([pa.binary(), pa.large_binary()]))
     column = pa.array(keys, kind)[data.draw(st.integers(0, len(keys))) :]
     found = []
@@ -295,7 +295,7 @@ def test_a_key_column_that_points_outside_its_data_is_the_same_fault():
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 63, 64, 1000, 100_001])
-def test_all_three_checksums_agree(size):
+def test_all_three_checksum_implementations_agree(size):
     from broker_core.record import kernel
 
     data = bytes(49) + random.Random(size).randbytes(size)
@@ -305,7 +305,7 @@ def test_all_three_checksums_agree(size):
 
 
 @pytest.mark.parametrize("kernel", [NATIVE, PURE], ids=["native", "pure"])
-def test_a_buffer_that_shrinks_its_fields_between_the_walks_is_a_fault_not_an_overrun(kernel):
+def test_a_buffer_that_changes_between_the_passes_is_a_fault_not_an_overrun(kernel):
     small, large = a_batch([Record(value=b"x" * 5)]), a_batch([Record(value=b"x" * 50)])
     table = scan_batches(small).table._cells
     measured = Measured(*kernel.measure_records([small], table, 0, MAX_INT64, MAX_INT64))
@@ -327,7 +327,7 @@ def test_a_table_row_that_points_outside_its_payload_is_refused_natively():
             NATIVE.measure_records([batch], table, 0, MAX_INT64, MAX_INT64)
 
 
-def test_outputs_that_are_too_small_are_refused_before_anything_is_written():
+def test_too_small_outputs_are_refused_before_any_write():
     batch = a_batch(some_records(10))
     table = scan_batches(batch).table._cells
     with pytest.raises(AssertionError, match="80 are needed"):
@@ -339,7 +339,7 @@ def test_both_kernels_offer_the_same_functions():
         assert hasattr(NATIVE, name), name
 
 
-def test_fault_codes_and_table_cells_are_the_same_numbers_in_both():
+def test_both_kernels_use_the_same_fault_codes_and_table_cells():
     folder = Path(broker_core.record.__file__).parent
     source = "".join(path.read_text() for path in sorted(folder.glob("*.pxi")))
     faults = {name: int(number) for name, number in re.findall(r"^    FAULT_(\w+) = (\d+)$", source, re.M)}

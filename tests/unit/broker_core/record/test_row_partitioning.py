@@ -19,7 +19,7 @@ def kernel(request):
 KEYS = [b"21", None, b"", b"foobar"]
 
 
-def test_keys_hash_and_null_keys_stick(kernel):
+def test_keys_are_hashed_and_null_keys_use_the_sticky_partition(kernel):
     found = partition_rows(4, partition_count=5, sticky=3, key=pa.array(KEYS, pa.binary()), kernel=kernel)
     assert found.to_pylist() == [
         partition_for_key(b"21", 5),
@@ -29,7 +29,7 @@ def test_keys_hash_and_null_keys_stick(kernel):
     ]
 
 
-def test_an_explicit_partition_wins_where_it_is_not_null(kernel):
+def test_a_non_null_explicit_partition_takes_precedence(kernel):
     explicit = pa.array([0, 4, None, None], pa.int64())
     found = partition_rows(
         4, partition_count=5, sticky=3, key=pa.array(KEYS, pa.binary()), explicit=explicit, kernel=kernel
@@ -37,11 +37,11 @@ def test_an_explicit_partition_wins_where_it_is_not_null(kernel):
     assert found.to_pylist() == [0, 4, partition_for_key(b"", 5), partition_for_key(b"foobar", 5)]
 
 
-def test_without_columns_all_rows_stick(kernel):
+def test_without_key_and_partition_all_rows_use_the_sticky_partition(kernel):
     assert partition_rows(3, partition_count=5, sticky=2, kernel=kernel).to_pylist() == [2, 2, 2]
 
 
-def test_sliced_columns_count_from_their_slice(kernel):
+def test_sliced_columns_start_at_their_slice(kernel):
     keys = pa.array([b"x", *KEYS], pa.binary()).slice(1)
     explicit = pa.array([1, None, 2, None, None], pa.int32()).slice(1)
     found = partition_rows(4, partition_count=9, sticky=0, key=keys, explicit=explicit, kernel=kernel)
@@ -54,7 +54,7 @@ def test_sliced_columns_count_from_their_slice(kernel):
 
 
 @pytest.mark.parametrize("partition", [-1, 5, 2**31 - 1])
-def test_a_partition_that_the_topic_lacks_is_refused(kernel, partition):
+def test_a_partition_that_does_not_exist_is_refused(kernel, partition):
     with pytest.raises(InvalidRecordError, match=f"partition {partition} does not exist; the topic has 5"):
         partition_rows(1, partition_count=5, sticky=0, explicit=pa.array([partition], pa.int32()), kernel=kernel)
 
@@ -66,15 +66,15 @@ def test_a_partition_column_of_another_type_is_refused():
         partition_rows(1, partition_count=5, sticky=0, explicit=pa.array([2**40]))
 
 
-def test_rows_are_grouped_in_their_order(kernel):
+def test_grouping_keeps_the_order_of_rows(kernel):
     groups = group_rows(pa.array([9, 2, 0, 2, 2, 0], pa.int32()).slice(1), 4, kernel=kernel)
     assert [group.to_pylist() for group in groups] == [[1, 4], [], [0, 2, 3], []]
 
 
-def test_no_rows_make_empty_groups(kernel):
+def test_zero_rows_give_empty_groups(kernel):
     assert [len(group) for group in group_rows(pa.array([], pa.int32()), 3, kernel=kernel)] == [0, 0, 0]
 
 
-def test_a_foreign_partition_in_the_grouping_is_refused(kernel):
+def test_grouping_refuses_an_unknown_partition(kernel):
     with pytest.raises(InvalidRecordError):
         group_rows(pa.array([4], pa.int32()), 4, kernel=kernel)

@@ -16,7 +16,7 @@ FOLLOWING = {
 
 @pytest.mark.parametrize("target", ConnectionState, ids=lambda state: state.value)
 @pytest.mark.parametrize("current", ConnectionState, ids=lambda state: state.value)
-def test_each_pair_of_states_is_allowed_or_caught(current, target):
+def test_each_state_transition_is_allowed_or_asserted(current, target):
     if target.value in FOLLOWING[current.value].split(", "):
         assert_may_follow(target, current, "1.2.3.4:5")
     else:

@@ -4,7 +4,7 @@ from support.builders.store_builders import a_disk, a_store, append, append_cont
 from broker_core.model.identifiers import IsolationLevel
 
 
-def test_reading_through_a_long_transaction_walks_to_its_end_once():
+def test_reading_a_long_transaction_walks_to_its_end_once():
     fs = a_disk()
     store = a_store(fs)
     large = [a_record(0, value=b"x" * 100_000)]
@@ -23,7 +23,7 @@ def test_reading_through_a_long_transaction_walks_to_its_end_once():
     assert max(costs[1:]) <= 3
 
 
-def test_plain_batches_cost_no_walk():
+def test_non_transactional_batches_need_no_walk():
     fs = a_disk()
     store = a_store(fs)
     for _ in range(30):

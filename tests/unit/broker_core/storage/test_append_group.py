@@ -57,7 +57,7 @@ def test_a_group_costs_one_sync_and_one_publish():
     assert offsets_in(a_store(fs, writable=False)) == list(range(7))
 
 
-def test_a_refused_append_fails_alone_and_leaves_no_gap():
+def test_a_refused_append_fails_alone_without_a_gap():
     store = a_store()
     damaged = a_batch(2)
     damaged[-1] ^= 1
@@ -67,7 +67,7 @@ def test_a_refused_append_fails_alone_and_leaves_no_gap():
     assert offsets_in(store) == [0, 1, 2]
 
 
-def test_appends_of_one_group_see_each_others_producers():
+def test_appends_of_one_group_see_each_others_producer_state():
     store = a_store()
     first, second = a_batch(2, producer=(7, 0, 0)), a_batch(1, producer=(7, 0, 2))
     outcomes = append_group(store, first, second, first)
@@ -97,7 +97,7 @@ def test_segments_roll_in_the_middle_of_a_group():
     assert a_store(fs).bounds() == store.bounds()
 
 
-def test_a_group_that_is_refused_as_a_whole_writes_nothing():
+def test_a_group_of_only_refused_appends_writes_nothing():
     fs = a_disk()
     store = a_store(fs)
     append(store)
@@ -107,7 +107,7 @@ def test_a_group_that_is_refused_as_a_whole_writes_nothing():
     assert append_group(store) == []
 
 
-def test_a_failing_sync_fails_all_of_them_and_the_next_group_lands_where_they_would_have():
+def test_a_failed_sync_fails_the_whole_group_and_the_next_group_reuses_its_offsets():
     fs = a_disk()
     store = a_store(fs)
     append(store)
@@ -123,7 +123,7 @@ def test_a_failing_sync_fails_all_of_them_and_the_next_group_lands_where_they_wo
     assert offsets_in(store) == [0, 1, 2, 3]
 
 
-def test_a_disk_that_fills_up_in_the_middle_takes_all_of_them_back_with_the_segments_they_began():
+def test_a_disk_that_fills_up_rolls_back_the_whole_group_with_its_new_segments():
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     append(store)
@@ -139,7 +139,7 @@ def test_a_disk_that_fills_up_in_the_middle_takes_all_of_them_back_with_the_segm
     assert store.verify() == []
 
 
-def test_a_segment_that_a_dead_writer_had_begun_keeps_the_producers_when_those_before_it_go():
+def test_a_segment_begun_by_a_dead_writer_keeps_the_producer_state_when_earlier_segments_are_removed():
     batch, adopted, number = a_batch(3, producer=(7, 0, 0)), 0, 0
     while True:
         fs = a_disk()
@@ -164,7 +164,7 @@ def test_a_segment_that_a_dead_writer_had_begun_keeps_the_producers_when_those_b
     assert adopted > 5
 
 
-def test_a_segment_begins_with_empty_indexes_whatever_one_that_was_rolled_back_left_there():
+def test_a_new_segment_has_empty_indexes_despite_leftovers_of_a_rollback():
     """A process that died while it did so: the others, who have the log open, see the log end where they know it."""
     fs = a_disk()
     store = a_store(fs)
@@ -179,7 +179,7 @@ def test_a_segment_begins_with_empty_indexes_whatever_one_that_was_rolled_back_l
     assert offsets_in(store) == [0, 1, 2, 3, 4, 5]
 
 
-def test_the_operating_system_is_left_to_sync_where_the_topic_says_so():
+def test_with_flush_policy_os_a_group_is_not_synced():
     fs = a_disk()
     store = a_store(fs, **{"flush.policy": "os"})
     append(store)
@@ -193,7 +193,7 @@ def test_the_operating_system_is_left_to_sync_where_the_topic_says_so():
     assert offsets_in(a_store(fs, writable=False)) == [0, 1, 2, 3, 4]
 
 
-def test_what_the_writer_knows_of_the_bounds_and_producers_is_what_is_published():
+def test_the_writers_bounds_and_producers_match_the_published_ones():
     fs = a_disk()
     store = a_store(fs)
     append_group(store, a_batch(2, producer=(7, 0, 0)), a_transactional_batch(1, producer_id=8))
@@ -205,7 +205,7 @@ def test_what_the_writer_knows_of_the_bounds_and_producers_is_what_is_published(
     assert store.bounds().log_end_offset == 3
 
 
-def test_the_leader_epochs_are_those_of_the_checkpoint():
+def test_the_leader_epochs_match_the_checkpoint():
     fs = a_disk()
     reader = a_store(fs, writable=False)
     assert reader.leader_epochs().encode() == "0\n1\n0 0\n"
@@ -228,7 +228,7 @@ def group_of_a_crash():
 
 
 @pytest.mark.parametrize("mode", ["process", "torn", "power", "power, some sectors"])
-def test_a_crash_at_any_file_operation_of_a_group_loses_nothing_that_was_acknowledged(mode):
+def test_a_crash_at_any_file_operation_of_a_group_loses_no_acknowledged_append(mode):
     whole = a_store(**SMALL_SEGMENTS)
     append(whole)
     append_group(whole, *group_of_a_crash())
@@ -263,7 +263,7 @@ def test_a_crash_at_any_file_operation_of_a_group_loses_nothing_that_was_acknowl
     raise AssertionError("the group has no end")
 
 
-def test_once_readers_see_an_append_that_begins_a_segment_no_sync_can_fail_any_more():
+def test_an_append_that_begins_a_segment_is_visible_only_after_all_syncs():
     """The failure was answered with an error, and what readers had seen was taken back."""
     fs = a_disk()
     store, reader = a_store(fs, **SMALL_SEGMENTS), a_store(fs, writable=False, **SMALL_SEGMENTS)

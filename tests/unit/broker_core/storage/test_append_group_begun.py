@@ -38,7 +38,7 @@ def begin_append(store, *batches):
     return store.begin_append(grouped(batches), now_ms=SOME_TIME_MS)
 
 
-def test_what_is_begun_is_synced_and_seen_only_when_it_is_told_to():
+def test_a_started_append_is_synced_and_visible_only_when_published():
     fs = a_disk()
     store = a_store(fs)
     append(store)
@@ -58,7 +58,7 @@ def test_what_is_begun_is_synced_and_seen_only_when_it_is_told_to():
     assert places(append_group(store, a_batch(1))) == [(6, 6)]
 
 
-def test_what_is_begun_and_rolled_back_leaves_nothing():
+def test_a_rolled_back_append_leaves_nothing():
     fs = a_disk()
     store = a_store(fs)
     append(store)
@@ -75,7 +75,7 @@ def test_what_is_begun_and_rolled_back_leaves_nothing():
     assert places(append_group(store, a_batch(1, producer=(7, 0, 0)))) == [(3, 3)]
 
 
-def test_what_is_begun_ends_before_the_append_that_begins_a_segment():
+def test_a_started_turn_ends_before_an_append_that_begins_a_segment():
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     append(store)
@@ -94,7 +94,7 @@ def test_what_is_begun_ends_before_the_append_that_begins_a_segment():
     assert store.verify() == []
 
 
-def test_where_nothing_is_written_there_is_nothing_to_sync():
+def test_without_a_write_there_is_nothing_to_sync():
     fs = a_disk()
     store = a_store(fs)
     known = a_batch(2, producer=(7, 0, 0))
@@ -109,7 +109,7 @@ def test_where_nothing_is_written_there_is_nothing_to_sync():
     assert len(fs.calls) == begun
 
 
-def test_what_is_begun_needs_no_sync_where_the_operating_system_does_it():
+def test_with_flush_policy_os_a_started_append_needs_no_sync():
     fs = a_disk()
     store = a_store(fs, **{"flush.policy": "os"})
     append(store)
@@ -123,7 +123,7 @@ def test_what_is_begun_needs_no_sync_where_the_operating_system_does_it():
     assert len(syncs_of(fs, ".log", since=begun)) == 1
 
 
-def test_a_disk_that_fills_up_while_it_is_begun_takes_it_back_at_once():
+def test_a_disk_that_fills_up_rolls_back_a_started_append_immediately():
     fs = a_disk()
     store = a_store(fs)
     append(store)
@@ -137,7 +137,7 @@ def test_a_disk_that_fills_up_while_it_is_begun_takes_it_back_at_once():
     assert places(append_group(store, a_batch(1))) == [(3, 3)]
 
 
-def test_a_publish_that_fails_takes_it_back_though_it_was_synced():
+def test_a_failed_publish_rolls_back_a_synced_append():
     fs = a_disk()
     store = a_store(fs)
     append(store)
@@ -196,7 +196,7 @@ def recovered(fs, mode, survivors):
 
 
 @pytest.mark.parametrize("mode", ["process", "torn", "power", "power, some sectors"])
-def test_a_crash_at_any_file_operation_of_a_turn_loses_nothing_that_was_acknowledged(mode):
+def test_a_crash_at_any_file_operation_of_a_turn_loses_no_acknowledged_append(mode):
     for call in range(100):
         fs = a_disk()
         store = a_store(fs)
@@ -218,7 +218,7 @@ def test_a_crash_at_any_file_operation_of_a_turn_loses_nothing_that_was_acknowle
 
 @pytest.mark.parametrize("mode", ["process", "power", "power, some sectors"])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_crash_between_the_steps_of_a_turn_keeps_all_that_is_on_the_device(mode, step):
+def test_a_crash_between_the_steps_of_a_turn_keeps_all_synced_data(mode, step):
     for seed in range(10):
         fs = a_disk()
         store = a_store(fs)
@@ -234,7 +234,7 @@ def test_a_crash_between_the_steps_of_a_turn_keeps_all_that_is_on_the_device(mod
 
 
 @pytest.mark.parametrize("mode", ["process", "torn", "power", "power, some sectors"])
-def test_a_crash_at_any_file_operation_of_a_taking_back_leaves_a_log_that_goes_on(mode):
+def test_a_crash_at_any_file_operation_of_a_rollback_leaves_a_usable_log(mode):
     for call in range(100):
         fs = a_disk()
         store = a_store(fs)

@@ -52,7 +52,7 @@ LEFT = batches_of(COMPACTED)
 offsets = st.tuples(st.integers(0, END), st.integers(0, END)).map(sorted)
 
 
-def test_the_logs_of_these_tests_have_several_segments_and_one_has_gaps():
+def test_the_test_logs_have_several_segments_and_one_has_gaps():
     assert len(LOG.segments()) > 3
     assert len(LEFT) < 14 and len(COMPACTED.segments()) > 2
     assert LEFT[0][0] > 0, "a gap at the beginning is a gap"
@@ -60,7 +60,7 @@ def test_the_logs_of_these_tests_have_several_segments_and_one_has_gaps():
 
 @settings(max_examples=150)
 @given(offsets, st.integers(1, 3000))
-def test_the_offset_that_bytes_lead_to_is_the_one_that_a_walk_finds(between, max_bytes):
+def test_an_offset_found_by_bytes_matches_a_full_walk(between, max_bytes):
     from_offset, until_offset = between
     if from_offset < until_offset:
         expected = offset_by_walking(BATCHES, from_offset, until_offset, max_bytes)
@@ -68,13 +68,13 @@ def test_the_offset_that_bytes_lead_to_is_the_one_that_a_walk_finds(between, max
 
 
 @given(offsets)
-def test_bytes_between_offsets_are_those_of_all_their_batches(between):
+def test_the_bytes_between_offsets_are_the_sum_of_their_batches(between):
     assert LOG.bytes_between(*between) == bytes_by_walking(BATCHES, *between)
 
 
 @settings(max_examples=150)
 @given(st.tuples(st.integers(0, 42), st.integers(0, 42)).map(sorted), st.integers(1, 3000))
-def test_gaps_of_compaction_cost_nothing(between, max_bytes):
+def test_gaps_of_compaction_count_as_zero_bytes(between, max_bytes):
     from_offset, until_offset = between
     assert COMPACTED.bytes_between(*between) == bytes_by_walking(LEFT, *between)
     if from_offset < until_offset:
@@ -82,7 +82,7 @@ def test_gaps_of_compaction_cost_nothing(between, max_bytes):
         assert COMPACTED.find_offset_within_bytes(from_offset, until_offset, max_bytes) == expected
 
 
-def test_at_least_one_batch_is_reached_and_the_bytes_are_never_more_than_asked_for_behind_it():
+def test_at_least_one_batch_is_included_and_later_ones_stay_within_the_limit():
     from_offset, seen = 0, []
     while from_offset < END:
         until = LOG.find_offset_within_bytes(from_offset, END, 500)
@@ -94,7 +94,7 @@ def test_at_least_one_batch_is_reached_and_the_bytes_are_never_more_than_asked_f
     assert all(size <= 500 or sum(first <= base < until for base in bases) == 1 for first, until, size in seen)
 
 
-def test_a_range_behind_the_end_is_empty_and_one_below_the_start_begins_there():
+def test_a_range_after_the_log_end_is_empty_and_one_below_the_start_begins_at_the_start():
     store = a_log([3] * 15)
     store.refresh()
     store.delete_records(store.segments()[2].base_offset)
@@ -108,7 +108,7 @@ def test_a_range_behind_the_end_is_empty_and_one_below_the_start_begins_there():
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "zeros", "foreign"])
-def test_an_index_that_is_wrong_changes_no_answer(damage):
+def test_a_wrong_index_changes_no_result(damage):
     fs = a_disk()
     store = a_store(fs, **(SMALL_SEGMENTS | {"internal.segment.bytes": "5000"}))
     for _ in range(60):

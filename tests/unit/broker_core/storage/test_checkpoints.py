@@ -23,7 +23,7 @@ def fs():
     return fs
 
 
-def test_an_offset_checkpoint_is_kafkas_text(fs):
+def test_an_offset_checkpoint_has_kafkas_format(fs):
     write_offset_checkpoint(fs, "/p/c", {TopicPartition("t", 1): 5, TopicPartition("a", 0): 17})
     assert fs.content("/p/c") == b"0\n2\na 0 17\nt 1 5\n"
     assert read_offset_checkpoint(fs, "/p/c") == {TopicPartition("t", 1): 5, TopicPartition("a", 0): 17}
@@ -34,13 +34,13 @@ def test_an_offset_checkpoint_is_kafkas_text(fs):
     "content",
     [b"1\n0\n", b"0\nx\n", b"0\n2\nt 0 5\n", b"0\n1\nt 0\n", b"0\n1\nt x 5\n", b"", b"\xff", "0\n1\nt ² 5\n".encode()],
 )
-def test_a_checkpoint_that_is_none_is_refused_by_name(fs, content):
+def test_an_invalid_checkpoint_is_refused_with_its_path(fs, content):
     fs.overwrite("/p/c", content)
     with pytest.raises(DirectoryFormatError, match="/p/c"):
         read_offset_checkpoint(fs, "/p/c")
 
 
-def test_partition_metadata_is_kafkas_text(fs):
+def test_partition_metadata_has_kafkas_format(fs):
     topic_id = UUID("78ea3f91-fc41-4051-97a2-5ff148e8cc1e")
     write_partition_metadata(fs, "/p", topic_id)
     assert fs.content("/p/partition.metadata") == b"version: 0\ntopic_id: eOo_kfxBQFGXol_xSOjMHg"
@@ -50,18 +50,18 @@ def test_partition_metadata_is_kafkas_text(fs):
 
 
 @pytest.mark.parametrize("content", [b"", b"version: 1\ntopic_id: eOo_kfxBQFGXol_xSOjMHg", b"version: 0\ntopic_id: x"])
-def test_partition_metadata_of_another_kind_is_refused(fs, content):
+def test_partition_metadata_of_another_format_is_refused(fs, content):
     fs.overwrite("/p/partition.metadata", content)
     with pytest.raises(DirectoryFormatError, match=r"/p/partition\.metadata"):
         read_partition_metadata(fs, "/p")
 
 
-def test_a_folder_without_metadata_names_no_topic(fs):
+def test_a_folder_without_partition_metadata_has_no_topic_id(fs):
     assert read_partition_metadata(fs, "/p") is None
 
 
 @pytest.mark.parametrize("power", [False, True])
-def test_after_a_crash_the_file_is_the_old_or_the_new_one(fs, power):
+def test_after_a_crash_the_file_has_the_old_or_the_new_content(fs, power):
     write_atomically(fs, "/p/f", b"old")
     for call in range(5):
         fs.kill_at_call(call, torn_bytes=1)

@@ -34,7 +34,7 @@ def latest(store):
     return {record.key: record.value for record in records_in(store)}
 
 
-def test_the_newest_value_of_each_key_stays_and_offsets_do_not_change():
+def test_compaction_keeps_the_newest_value_of_each_key_at_its_offset():
     fs = a_disk()
     store, reader = a_log_of_few_keys(fs), a_store(fs, writable=False)
     assert len(records_in(reader)) == 72
@@ -49,7 +49,7 @@ def test_the_newest_value_of_each_key_stays_and_offsets_do_not_change():
     assert store.compact(SOME_TIME_MS, MEMORY_BYTES).segments_cleaned == 0
 
 
-def test_readers_between_plan_and_swap_see_the_log_as_it_was_and_appends_go_on():
+def test_between_plan_and_swap_readers_see_the_old_log_and_appends_continue():
     fs = a_disk()
     store, other, reader = a_log_of_few_keys(fs), a_store(fs, **COMPACTED), a_store(fs, writable=False)
     job = store.plan_compaction(SOME_TIME_MS)
@@ -63,7 +63,7 @@ def test_readers_between_plan_and_swap_see_the_log_as_it_was_and_appends_go_on()
     assert len(records_in(reader)) < 40
 
 
-def test_a_result_is_thrown_away_when_segments_changed_meanwhile():
+def test_a_compaction_result_is_discarded_when_segments_changed_meanwhile():
     fs = a_disk()
     store, other = a_log_of_few_keys(fs), a_store(fs, **COMPACTED)
     cleaned = store.clean_compaction(
@@ -89,7 +89,7 @@ def test_a_small_key_table_takes_several_passes():
     assert store.verify() == []
 
 
-def test_aborted_records_win_over_nothing_even_with_the_transaction_index_gone():
+def test_aborted_records_replace_nothing_even_without_the_transaction_index():
     fs = a_disk()
     store = a_store(fs, **COMPACTED)
     append(store, a_batch([a_record(0, key=b"k", value=b"committed")]))
@@ -109,7 +109,7 @@ def test_aborted_records_win_over_nothing_even_with_the_transaction_index_gone()
 
 
 @pytest.mark.parametrize("power", [False, True])
-def test_a_crash_at_any_step_leaves_every_newest_value_and_the_next_writer_cleans_up(power):
+def test_a_crash_at_any_step_of_compaction_loses_no_newest_value_and_the_next_writer_cleans_up(power):
     for call in range(1000):
         fs = a_disk()
         store = a_log_of_few_keys(fs, count=14)
@@ -167,7 +167,7 @@ def a_log_of_two_producers(fs):
     ],
     ids=["compaction", "DeleteRecords", "retention"],
 )
-def test_what_shortens_a_log_changes_nothing_of_what_is_remembered_of_its_producers(shorten):
+def test_shortening_a_log_keeps_its_producer_state(shorten):
     store = a_log_of_two_producers(a_disk())
     size_bytes, known, is_open = size_of(store), store.producer_entries(), store.open_transactions()
     assert [len(known[producer_id].batches) for producer_id in (1, 2, 3)] == [5, 5, 1]
@@ -184,7 +184,7 @@ def test_what_shortens_a_log_changes_nothing_of_what_is_remembered_of_its_produc
     }
 
 
-def test_what_others_published_meanwhile_is_not_covered_by_what_was_remembered():
+def test_a_producer_snapshot_does_not_cover_what_others_published_meanwhile():
     fs = a_disk()
     store = a_log_of_two_producers(fs)
     remembered = store.remembered_producers

@@ -41,7 +41,7 @@ def absent(store, key=b"there is no such key"):
     return store.ranges_with_key(key, 0, store.bounds().log_end_offset)
 
 
-def test_closed_segments_get_a_filter_and_the_active_one_none():
+def test_closed_segments_get_a_filter_but_not_the_active_one():
     fs = a_disk()
     store = a_log(fs)
     *closed, active = store.segments()
@@ -54,7 +54,7 @@ def test_closed_segments_get_a_filter_and_the_active_one_none():
     assert store.verify() == []
 
 
-def test_only_the_segments_with_the_key_are_left_and_the_rest_is_counted():
+def test_only_segments_with_the_key_remain_and_skipped_ones_are_counted():
     store = a_log(a_disk())
     first, *middle, active = store.segments()
     make_key_filters(store)
@@ -63,14 +63,14 @@ def test_only_the_segments_with_the_key_are_left_and_the_rest_is_counted():
     assert found.skipped_bytes == sum(s.size_bytes for s in middle)
 
 
-def test_nothing_is_known_without_filters():
+def test_without_filters_no_segment_is_skipped():
     store = a_log(a_disk())
     found = absent(store)
     assert (found.ranges, found.skipped_bytes) == (((0, 36),), 0)
 
 
 @pytest.mark.parametrize("codec", CompressionType)
-def test_keys_of_compressed_batches_are_known(codec):
+def test_keys_of_compressed_batches_are_in_the_filter(codec):
     store = a_store(a_disk(), **SMALL_SEGMENTS)
     for number in range(12):
         append(store, keyed(*(b"%d-%d" % (number, n) for n in range(8)), compression=codec))
@@ -81,7 +81,7 @@ def test_keys_of_compressed_batches_are_known(codec):
     assert_no_key_is_denied(store)
 
 
-def test_records_without_a_key_are_asked_for_as_such():
+def test_null_keys_can_be_looked_up():
     store = a_store(a_disk(), **SMALL_SEGMENTS)
     append(store, keyed(b"a", b""))
     store.roll(0)
@@ -93,7 +93,7 @@ def test_records_without_a_key_are_asked_for_as_such():
     ]  # fmt: skip
 
 
-def test_keys_of_aborted_records_count_and_those_of_markers_do_not():
+def test_the_filter_holds_keys_of_aborted_records_but_not_of_markers():
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     append(store, a_transactional_batch(2))
@@ -107,7 +107,7 @@ def test_keys_of_aborted_records_count_and_those_of_markers_do_not():
     assert store.ranges_with_key(None, 0, 5).ranges == ()
 
 
-def test_of_many_segments_the_newest_come_first_within_the_bound_and_one_at_least():
+def test_the_newest_segments_get_filters_first_and_at_least_one_per_run():
     store = a_log(a_disk())
     first, *_, last, _ = store.segments()
     assert [s.base_offset for s in store.plan_key_filters(1)] == [last.base_offset]
@@ -117,7 +117,7 @@ def test_of_many_segments_the_newest_come_first_within_the_bound_and_one_at_leas
     assert store.plan_key_filters()[-1].base_offset == first.base_offset
 
 
-def test_segments_below_the_log_start_get_none():
+def test_segments_below_the_log_start_get_no_filter():
     store = a_log(a_disk())
     second = store.segments()[1]
     store.refresh()
@@ -127,7 +127,7 @@ def test_segments_below_the_log_start_get_none():
 
 
 @pytest.mark.parametrize("damage", ["cut", "longer", "header", "block", "empty", "foreign"])
-def test_a_filter_that_is_not_whole_is_as_good_as_none_and_recreated(damage):
+def test_an_incomplete_filter_is_ignored_and_recreated(damage):
     fs = a_disk()
     store = a_log(fs)
     first = store.segments()[0]
@@ -153,7 +153,7 @@ def test_a_filter_that_is_not_whole_is_as_good_as_none_and_recreated(damage):
         assert fs.content(path) == content
 
 
-def test_a_filter_that_denies_what_is_there_is_found_as_damage_with_the_offset():
+def test_a_filter_that_misses_an_existing_key_is_reported_as_damage_with_the_offset():
     fs = a_disk()
     store = a_log(fs)
     make_key_filters(store)
@@ -181,7 +181,7 @@ def test_a_damaged_segment_gets_no_filter():
     assert files_of(fs, "keyfilter") == []
 
 
-def test_a_segment_that_is_gone_or_another_one_gets_no_filter():
+def test_a_removed_or_replaced_segment_gets_no_filter():
     fs = a_disk()
     store = a_log(fs)
     *_, second, first = store.plan_key_filters()
@@ -193,7 +193,7 @@ def test_a_segment_that_is_gone_or_another_one_gets_no_filter():
     assert not any(path.endswith(".tmp") for path in fs.snapshot())
 
 
-def test_a_filter_goes_with_its_segment():
+def test_a_filter_is_removed_with_its_segment():
     fs = a_disk()
     store = a_log(fs)
     make_key_filters(store)
@@ -203,7 +203,7 @@ def test_a_filter_goes_with_its_segment():
     assert {path.rpartition("/")[2][:20] for path in files_of(fs, "keyfilter")} < bases
 
 
-def test_compaction_takes_the_filters_of_what_it_replaces():
+def test_compaction_removes_the_filters_of_replaced_segments():
     fs = a_disk()
     store = a_log(fs, **COMPACTED)
     a_log(fs, **COMPACTED)  # the same keys again
@@ -227,7 +227,7 @@ def cut_and_filled_with_other_keys(store):
         append(store, keyed(*(b"new-%03d" % (3 * number + n) for n in range(3))))
 
 
-def test_a_segment_that_was_cut_and_has_grown_to_the_same_size_loses_its_filter():
+def test_a_segment_that_was_truncated_and_grew_to_the_same_size_loses_its_filter():
     # Size and end are those that the filter was made for, and the keys are not.
     fs = a_disk()
     store = a_log(fs)
@@ -266,7 +266,7 @@ def calls_of_a_life():
 
 
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.long)])
-def test_wherever_a_process_dies_no_filter_denies_a_key_then_or_after_the_log_has_grown(step):
+def test_after_a_crash_at_any_step_no_filter_misses_a_key(step):
     for number, is_power_loss in list(itertools.product(calls_of_a_life(), (False, True)))[::step]:
         fs = a_disk()
         fs.kill_at_call(number, torn_bytes=30 if number % 3 == 0 else None)
@@ -289,7 +289,7 @@ def test_wherever_a_process_dies_no_filter_denies_a_key_then_or_after_the_log_ha
         assert [f for f in store.verify() if "key filter" in f.problem] == []
 
 
-def test_an_open_filter_answers_for_one_segment_alone():
+def test_an_open_filter_serves_only_its_segment():
     fs = a_disk()
     store = a_log(fs)
     make_key_filters(store)
@@ -305,7 +305,7 @@ def test_an_open_filter_answers_for_one_segment_alone():
         assert KeyFilterFile.open(fs, DIRECTORY, other) is None
 
 
-def test_on_a_disk_that_is_nearly_full_no_filter_takes_the_last_room():
+def test_no_filter_is_written_to_an_almost_full_disk():
     # Filters had taken the page that deleting records needs before it frees others.
     fs = a_disk()
     store = a_log(fs)

@@ -21,7 +21,7 @@ END = len(KEYS)
 
 
 @given(st.tuples(st.integers(0, END), st.integers(0, END)).map(sorted), st.sampled_from([*sorted(set(KEYS)), b"none"]))
-def test_every_record_with_the_key_lies_in_a_range_and_the_rest_is_skipped(between, key):
+def test_every_record_with_the_key_is_in_a_range_and_the_rest_is_skipped(between, key):
     from_offset, until_offset = between
     found = LOG.ranges_with_key(key, from_offset, until_offset)
     with_key = [r.offset for r in records_in(LOG) if r.key == key and from_offset <= r.offset < until_offset]
@@ -36,7 +36,7 @@ def test_every_record_with_the_key_lies_in_a_range_and_the_rest_is_skipped(betwe
     assert LOG.bytes_between(from_offset, until_offset) <= found.skipped_bytes + kept_bytes
 
 
-def test_a_key_that_is_nowhere_leaves_the_active_segment():
+def test_a_missing_key_leaves_only_the_active_segment():
     active = LOG.segments()[-1]
     found = LOG.ranges_with_key(b"none", 0, END)
     assert found.ranges == ((active.base_offset, END),)
@@ -51,7 +51,7 @@ def test_a_range_in_the_middle_of_a_segment_skips_its_own_bytes_only():
     assert 0 < found.skipped_bytes < first.size_bytes + second.size_bytes
 
 
-def test_what_no_segment_covers_is_part_of_the_answer():
+def test_offsets_that_no_segment_covers_are_part_of_the_ranges():
     store = a_log()
     store.refresh()
     store.delete_records(store.segments()[2].base_offset)

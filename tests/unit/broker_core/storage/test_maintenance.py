@@ -14,7 +14,7 @@ def a_long_log(fs, count=12, **configs):
     return store
 
 
-def test_deleted_records_are_gone_for_every_reader_and_their_segments_from_disk():
+def test_deleted_records_are_hidden_from_every_reader_and_their_segments_removed():
     fs = a_disk()
     store = a_long_log(fs)
     count = len(files_of(fs, "log"))
@@ -32,7 +32,7 @@ def test_deleted_records_are_gone_for_every_reader_and_their_segments_from_disk(
     assert append(store).result.base_offset == 36
 
 
-def test_the_log_start_survives_the_loss_of_power_and_of_the_bounds():
+def test_the_log_start_survives_a_power_failure_and_the_loss_of_the_bounds():
     fs = a_disk()
     a_long_log(fs).delete_records(20)
     fs.power_loss()
@@ -40,7 +40,7 @@ def test_the_log_start_survives_the_loss_of_power_and_of_the_bounds():
     assert offsets_in(a_store(fs, writable=False)) == list(range(20, 36))
 
 
-def test_retention_by_time_takes_what_is_old_and_keeps_the_end():
+def test_retention_by_time_removes_old_segments_and_keeps_the_log_end():
     fs = a_disk()
     store = a_long_log(fs, **{"retention.ms": "5500"})
     assert store.apply_retention(SOME_TIME_MS + 11_000) > 0
@@ -56,7 +56,7 @@ def test_retention_by_time_takes_what_is_old_and_keeps_the_end():
     assert store.verify() == []
 
 
-def test_retention_goes_by_batches_and_not_by_a_wrong_time_index():
+def test_retention_uses_the_batches_and_not_a_wrong_time_index():
     fs = a_disk()
     a_long_log(fs)
     for path in files_of(fs, "timeindex"):
@@ -66,7 +66,7 @@ def test_retention_goes_by_batches_and_not_by_a_wrong_time_index():
     assert store.apply_retention(SOME_TIME_MS + 11_000) == 0
 
 
-def test_retention_by_size_keeps_at_least_that_much():
+def test_retention_by_size_keeps_at_least_retention_bytes():
     fs = a_disk()
     store = a_long_log(fs, **{"retention.bytes": "700", "retention.ms": "-1"})
     store.apply_retention(SOME_TIME_MS)
@@ -74,7 +74,7 @@ def test_retention_by_size_keeps_at_least_that_much():
     assert offsets_in(store)[0] > 0
 
 
-def test_truncation_takes_whole_batches_and_the_log_goes_on_from_there():
+def test_truncation_removes_whole_batches_and_the_log_continues_from_there():
     fs = a_disk()
     reader = a_store(fs, writable=False)
     store = a_long_log(fs)
@@ -90,7 +90,7 @@ def test_truncation_takes_whole_batches_and_the_log_goes_on_from_there():
 
 
 @pytest.mark.parametrize("change", ["delete_records", "retention", "truncate"])
-def test_a_crash_in_the_middle_leaves_the_log_before_or_after(change):
+def test_a_crash_during_maintenance_leaves_the_log_before_or_after(change):
     def run(store):
         if change == "delete_records":
             store.delete_records(20)
@@ -121,7 +121,7 @@ def test_a_crash_in_the_middle_leaves_the_log_before_or_after(change):
             return
 
 
-def test_retention_leaves_what_is_pinned():
+def test_retention_keeps_pinned_offsets():
     fs = a_disk()
     store = a_long_log(fs, **{"retention.ms": "1"})
     assert store.apply_retention(SOME_TIME_MS + 10**9, pinned_offset=20) > 0

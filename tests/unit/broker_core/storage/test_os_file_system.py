@@ -10,7 +10,7 @@ def fs():
     return OsFileSystem()
 
 
-def test_what_was_written_at_a_position_is_read_there(fs, tmp_path):
+def test_data_is_read_back_at_its_position(fs, tmp_path):
     file = fs.open(f"{tmp_path}/f", writable=True, create=True)
     file.write_at(5, memoryview(b"hello"))
     assert (file.read_at(0, 100), file.size_bytes()) == (b"\0\0\0\0\0hello", 10)
@@ -20,7 +20,7 @@ def test_what_was_written_at_a_position_is_read_there(fs, tmp_path):
     assert file.read_at(0, 100) == b"\0\0\0\0\0he"
 
 
-def test_a_write_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkeypatch):
+def test_a_partial_write_is_continued(fs, tmp_path, monkeypatch):
     real, calls = os.pwrite, []
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: calls.append(at) or real(fd, bytes(data)[:3], at))
     fs.open(f"{tmp_path}/f", writable=True, create=True).write_at(1, b"0123456789")
@@ -28,7 +28,7 @@ def test_a_write_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkey
     assert calls == [1, 4, 7, 10]
 
 
-def test_a_large_write_goes_in_pieces_for_which_no_large_pages_are_asked(fs, tmp_path, monkeypatch):
+def test_a_large_write_is_split_into_pieces_without_large_pages(fs, tmp_path, monkeypatch):
     real, sizes = os.pwrite, []
     monkeypatch.setattr(os, "pwrite", lambda fd, data, at: sizes.append(len(data)) or real(fd, data, at))
     content = os.urandom(5 * 1024 * 1024 // 2)
@@ -37,7 +37,7 @@ def test_a_large_write_goes_in_pieces_for_which_no_large_pages_are_asked(fs, tmp
     assert sizes == [1024 * 1024, 1024 * 1024, 512 * 1024]
 
 
-def test_a_read_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkeypatch):
+def test_a_partial_read_is_continued(fs, tmp_path, monkeypatch):
     (tmp_path / "f").write_bytes(b"0123456789")
     real, calls = os.pread, []
     monkeypatch.setattr(os, "pread", lambda fd, count, at: calls.append(at) or real(fd, min(count, 4), at))
@@ -46,7 +46,7 @@ def test_a_read_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("size_bytes", [10, 1_000_000], ids=["small", "large"])
-def test_a_view_of_a_file_has_what_stands_there(fs, tmp_path, size_bytes):
+def test_a_view_of_a_file_has_its_content(fs, tmp_path, size_bytes):
     content = os.urandom(size_bytes)
     (tmp_path / "f").write_bytes(content)
     file = fs.open(f"{tmp_path}/f", writable=False)
@@ -55,7 +55,7 @@ def test_a_view_of_a_file_has_what_stands_there(fs, tmp_path, size_bytes):
     assert bytes(file.view_at(size_bytes, 2 * size_bytes)) == b""
 
 
-def test_a_view_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkeypatch):
+def test_a_partial_read_of_a_view_is_continued(fs, tmp_path, monkeypatch):
     content = os.urandom(300_000)
     (tmp_path / "f").write_bytes(content)
     real, calls = os.preadv, []
@@ -69,13 +69,13 @@ def test_a_view_goes_on_where_the_operating_system_stopped(fs, tmp_path, monkeyp
     assert calls == [0, 200_000, 300_000]
 
 
-def test_a_missing_file_is_not_found_and_not_made(fs, tmp_path):
+def test_opening_a_missing_file_fails_and_does_not_create_it(fs, tmp_path):
     with pytest.raises(FileNotFoundError):
         fs.open(f"{tmp_path}/f", writable=True)
     assert fs.list_directory(str(tmp_path)) == []
 
 
-def test_directories_list_rename_and_remove(fs, tmp_path):
+def test_directories_can_be_listed_renamed_and_removed(fs, tmp_path):
     root = str(tmp_path)
     fs.make_directory(f"{root}/d")
     for name in ("b", "a"):
@@ -91,7 +91,7 @@ def test_directories_list_rename_and_remove(fs, tmp_path):
     assert 0 < fs.free_bytes(root) <= fs.total_bytes(root)
 
 
-def test_closing_twice_closes_nobody_elses_file(fs, tmp_path):
+def test_closing_twice_does_not_close_another_file(fs, tmp_path):
     file = fs.open(f"{tmp_path}/f", writable=True, create=True)
     file.close()
     other = fs.open(f"{tmp_path}/g", writable=True, create=True)

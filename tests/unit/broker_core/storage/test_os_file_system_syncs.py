@@ -28,7 +28,7 @@ def told(*arguments):
     return dict(line.split(": ") for line in ended.stdout.splitlines())
 
 
-def test_a_sync_of_a_file_is_one_of_its_data(tmp_path, monkeypatch):
+def test_syncing_a_file_calls_fdatasync(tmp_path, monkeypatch):
     synced, real = [], os.fdatasync
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: synced.append(os.fstat(descriptor)) or real(descriptor))
     file = OsFileSystem().open(f"{tmp_path}/f", writable=True, create=True)
@@ -37,14 +37,14 @@ def test_a_sync_of_a_file_is_one_of_its_data(tmp_path, monkeypatch):
     assert [state.st_ino for state in synced] == [(tmp_path / "f").stat().st_ino]
 
 
-def test_a_sync_of_a_directory_is_one_of_its_entries(tmp_path, monkeypatch):
+def test_syncing_a_directory_calls_fsync(tmp_path, monkeypatch):
     synced, real = [], os.fsync
     monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.fstat(descriptor)) or real(descriptor))
     OsFileSystem().sync_directory(str(tmp_path))
     assert [(state.st_ino, stat.S_ISDIR(state.st_mode)) for state in synced] == [(tmp_path.stat().st_ino, True)]
 
 
-def test_nothing_is_acknowledged_that_the_kernel_refuses_to_put_on_the_device(tmp_path):
+def test_an_append_is_not_acknowledged_if_fdatasync_fails(tmp_path):
     assert told("embedded", tmp_path / "log", "fdatasync") == {
         "an append": "refused",
         "an append that is not to be synced": "done",
@@ -57,7 +57,7 @@ def test_nothing_is_acknowledged_that_the_kernel_refuses_to_put_on_the_device(tm
     }
 
 
-def test_nothing_is_acknowledged_whose_file_might_have_no_name_on_the_device(tmp_path):
+def test_an_append_is_not_acknowledged_if_the_directory_sync_fails(tmp_path):
     found = told("embedded", tmp_path / "log", "fsync")
     assert found["an append that begins a segment"] == "refused"
     assert found["its first append"] == "refused"
@@ -65,7 +65,7 @@ def test_nothing_is_acknowledged_whose_file_might_have_no_name_on_the_device(tmp
 
 
 @pytest.mark.parametrize("kind", ["native", "python"])
-def test_a_broker_acknowledges_no_record_that_the_kernel_refuses_to_put_on_the_device(tmp_path, kind):
+def test_a_broker_does_not_acknowledge_a_record_if_fdatasync_fails(tmp_path, kind):
     assert told("broker", tmp_path / "log", kind, "fdatasync") == {
         "a produce": "refused",
         "what readers see": "as before",

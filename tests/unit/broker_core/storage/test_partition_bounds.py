@@ -15,7 +15,7 @@ def bounds(sequence, **fields):
     return PublishedBounds(sequence=sequence, **({"log_end_offset": sequence * 10} | fields))
 
 
-def test_what_was_published_last_is_read(fs):
+def test_the_last_published_bounds_are_read(fs):
     file = BoundsFile.open(fs, "/p", writable=True, create=True)
     assert file.read() is None
     for sequence in range(1, 6):
@@ -24,7 +24,7 @@ def test_what_was_published_last_is_read(fs):
         assert reader.read() == bounds(sequence, generation=3, dense_from_offset=2, max_timestamp_ms=-1)
 
 
-def test_a_torn_slot_leaves_the_bounds_published_before(fs):
+def test_a_torn_slot_falls_back_to_the_previous_bounds(fs):
     file = BoundsFile.open(fs, "/p", writable=True, create=True)
     file.publish(bounds(1))
     for torn_bytes in range(1, 99):
@@ -37,7 +37,7 @@ def test_a_torn_slot_leaves_the_bounds_published_before(fs):
     assert fs.hits["torn_write"] == 98
 
 
-def test_publishing_needs_no_space_on_a_full_disk(fs):
+def test_publishing_works_on_a_full_disk(fs):
     file = BoundsFile.open(fs, "/p", writable=True, create=True)
     fs.fill_up_after(0)
     file.publish(bounds(1))
@@ -46,14 +46,14 @@ def test_publishing_needs_no_space_on_a_full_disk(fs):
     assert fs.snapshot()["/p/partition.bounds"].__len__() == BOUNDS_FILE_BYTES
 
 
-def test_a_file_that_is_missing_short_or_of_another_version_says_nothing(fs):
+def test_a_missing_short_or_unknown_bounds_file_gives_no_bounds(fs):
     assert BoundsFile.open(fs, "/p", writable=False) is None
     assert decode_bounds(b"") is None
     assert decode_bounds(bounds(1).encode()[:-1]) is None
     assert decode_bounds(bounds(1).encode()) == bounds(1)
 
 
-def test_a_damaged_slot_that_claims_to_be_newer_leaves_the_other_one():
+def test_a_damaged_slot_that_claims_to_be_newer_is_ignored():
     for newer in (4, 5):
         data = bytearray(BOUNDS_FILE_BYTES)
         for sequence in (newer - 1, newer):

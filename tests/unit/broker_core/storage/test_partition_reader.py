@@ -32,7 +32,7 @@ def aborted_in(store, from_offset, **how):
     return [(t.producer_id, t.first_offset) for t in fetched.aborted_transactions]
 
 
-def test_an_open_transaction_holds_the_last_stable_offset():
+def test_an_open_transaction_bounds_the_last_stable_offset():
     store = a_store()
     append(store)
     append(store, a_transactional_batch(2, producer_id=7))
@@ -48,7 +48,7 @@ def test_an_open_transaction_holds_the_last_stable_offset():
 
 @pytest.mark.parametrize("configs", [{}, SMALL_SEGMENTS], ids=["one segment", "many"])
 @pytest.mark.parametrize("max_bytes", [1, 1 << 20])
-def test_a_reader_is_told_of_the_aborted_transactions_in_what_it_gets(configs, max_bytes):
+def test_a_read_returns_the_aborted_transactions_of_its_range(configs, max_bytes):
     store = a_store(**configs)
     append(store, a_transactional_batch(2, producer_id=7))
     append(store, a_transactional_batch(2, producer_id=8))
@@ -66,7 +66,7 @@ def test_a_reader_is_told_of_the_aborted_transactions_in_what_it_gets(configs, m
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"\0" * 34, b"\xff" * 34])
-def test_a_lost_or_wrong_transaction_index_hides_and_shows_nothing(damage):
+def test_a_lost_or_wrong_transaction_index_changes_no_result(damage):
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     append(store, a_transactional_batch(2, producer_id=7))
@@ -83,7 +83,7 @@ def test_a_lost_or_wrong_transaction_index_hides_and_shows_nothing(damage):
 
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
 @pytest.mark.parametrize("damage", ["gone", "empty", "short", "shifted", "zeros", "noise", "another segment's"])
-def test_a_wrong_index_never_gives_a_wrong_answer(kind, damage):
+def test_a_wrong_index_never_gives_a_wrong_result(kind, damage):
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     for _ in range(20):
@@ -112,7 +112,7 @@ def test_a_wrong_index_never_gives_a_wrong_answer(kind, damage):
     assert offsets_in(store) == list(range(43))
 
 
-def test_damage_inside_the_published_range_is_named_and_not_served():
+def test_damage_inside_the_published_range_is_reported_and_not_served():
     fs = a_disk()
     store = a_store(fs)
     for _ in range(3):
@@ -132,7 +132,7 @@ def test_damage_inside_the_published_range_is_named_and_not_served():
 
 @pytest.mark.parametrize("settings", [{}, {"index.interval.bytes": "0"}, SMALL_SEGMENTS], ids=str)
 @pytest.mark.parametrize("damaged", [0, 2, 5])
-def test_whatever_byte_of_a_batch_is_damaged_no_lookup_by_timestamp_believes_it(settings, damaged):
+def test_a_timestamp_lookup_detects_damage_in_any_byte_of_a_batch(settings, damaged):
     """Times, offsets and counts stand in the batch: a lookup that took one unchecked would find a wrong record."""
     fs = a_disk()
     store = a_store(fs, **settings)
@@ -158,7 +158,7 @@ def test_whatever_byte_of_a_batch_is_damaged_no_lookup_by_timestamp_believes_it(
             assert error.fields["file"] == path
 
 
-def test_a_missing_batch_in_the_middle_is_not_taken_for_a_gap():
+def test_a_missing_batch_is_not_taken_for_a_gap():
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     for _ in range(9):
@@ -169,7 +169,7 @@ def test_a_missing_batch_in_the_middle_is_not_taken_for_a_gap():
         offsets_in(a_store(fs, writable=False))
 
 
-def test_a_reader_follows_while_segments_are_deleted_under_it():
+def test_a_reader_continues_while_segments_are_deleted():
     fs = a_disk()
     store, reader = a_store(fs, **SMALL_SEGMENTS), a_store(fs, writable=False)
     for _ in range(20):
@@ -183,7 +183,7 @@ def test_a_reader_follows_while_segments_are_deleted_under_it():
         reader.read(30, max_bytes=1)
 
 
-def test_a_partition_that_is_deleted_under_a_reader_is_unknown():
+def test_reading_a_deleted_partition_raises_unknown_partition():
     fs = a_disk()
     store = a_store(fs)
     append(store, a_log(a_batch(), a_batch()))
@@ -193,7 +193,7 @@ def test_a_partition_that_is_deleted_under_a_reader_is_unknown():
         reader.read(0, max_bytes=1)
 
 
-def test_reading_on_costs_few_reads():
+def test_sequential_reading_needs_few_file_reads():
     fs = a_disk()
     store = a_store(fs)
     for _ in range(50):
@@ -206,7 +206,7 @@ def test_reading_on_costs_few_reads():
     assert fs.read_count - before == 2 * 49
 
 
-def test_a_second_reader_of_the_same_offset_need_not_look_for_it_either():
+def test_a_second_reader_of_the_same_offset_needs_no_lookup():
     fs = a_disk()
     store = a_store(fs)
     for _ in range(50):
@@ -220,7 +220,7 @@ def test_a_second_reader_of_the_same_offset_need_not_look_for_it_either():
     assert reader.read(121, max_bytes=1) == reader.read(121, max_bytes=1) == first
 
 
-def test_bounds_that_have_not_changed_are_not_recreated():
+def test_unchanged_bounds_are_not_rebuilt():
     fs = a_disk()
     store = a_store(fs)
     append(store)
@@ -252,7 +252,7 @@ def test_the_greatest_timestamp_is_not_that_of_a_deleted_record():
     assert (found.offset, found.timestamp_ms) == (7, SOME_TIME_MS + 7)
 
 
-def test_where_a_read_ended_is_forgotten_with_the_file_that_it_was_in():
+def test_cached_read_positions_are_dropped_with_their_file():
     # While a compaction is put in place the bounds are still the old ones. A reader remembered that offset 6 is at the
     # third batch, opened the file anew, compacted by then, and went on with its third batch: 6 to 8 were skipped.
     fs = a_disk()
@@ -275,7 +275,7 @@ def test_where_a_read_ended_is_forgotten_with_the_file_that_it_was_in():
     assert next(header.base_offset for _, header in iter_headers(fetched.buffer)) == 6
 
 
-def test_a_folder_without_bounds_is_read_through_once_and_not_at_every_read():
+def test_a_folder_without_bounds_is_scanned_once_and_not_at_every_read():
     # Derived bounds were a new generation, whose files were looked at anew, for which bounds were derived anew: every
     # read of a real Kafka's directory read its whole active segment.
     fs = a_disk()

@@ -13,7 +13,7 @@ def buffers():
     return ReadBuffers(kept_bytes=4 * MIB)
 
 
-def test_memory_that_nobody_looks_at_any_more_is_used_again(buffers):
+def test_unreferenced_memory_is_reused(buffers):
     view = buffers.take(MIB)
     memory = id(view.obj)
     del view
@@ -26,7 +26,7 @@ def test_memory_that_nobody_looks_at_any_more_is_used_again(buffers):
     [lambda view: view[100:200], lambda view: view.cast("q"), memoryview, pa.py_buffer],
     ids=["a part", "another type", "another view", "Arrow's"],
 )
-def test_memory_that_somebody_looks_at_is_not(buffers, kept):
+def test_referenced_memory_is_not_reused(buffers, kept):
     view = buffers.take(MIB)
     memory, held = id(view.obj), kept(view)
     del view
@@ -36,28 +36,28 @@ def test_memory_that_somebody_looks_at_is_not(buffers, kept):
     assert memory in {id(view.obj) for view in taken}
 
 
-def test_views_have_the_size_that_was_asked_for(buffers):
+def test_views_have_the_requested_size(buffers):
     assert [len(buffers.take(size)) for size in (LEAST_BYTES, MIB + 1)] == [LEAST_BYTES, MIB + 1]
 
 
-def test_so_much_is_kept_and_no_more(buffers):
+def test_kept_memory_is_bounded(buffers):
     held = [buffers.take(MIB) for _ in range(6)]
     assert [view is None for view in held] == [False] * 4 + [True] * 2
 
 
-def test_little_and_too_much_are_not_worth_it(buffers):
+def test_small_and_huge_buffers_are_not_kept(buffers):
     assert buffers.take(LEAST_BYTES - 1) is None
     assert buffers.take(4 * MIB + 1) is None
 
 
-def test_idle_memory_that_is_too_small_makes_room_for_larger(buffers):
+def test_idle_memory_that_is_too_small_is_replaced_by_larger(buffers):
     small = [buffers.take(MIB) for _ in range(4)]
     assert buffers.take(3 * MIB) is None
     del small
     assert len(buffers.take(3 * MIB)) == 3 * MIB
 
 
-def test_no_two_threads_have_the_same_memory(buffers):
+def test_threads_do_not_share_memory(buffers):
     wrong = []
 
     def work(mark):

@@ -49,7 +49,7 @@ def a_disk_with_segments():
     return fs, store
 
 
-def test_nothing_that_a_reader_can_be_asked_touches_the_disk():
+def test_no_method_of_a_reader_writes_to_the_disk():
     fs, _ = a_disk_with_segments()
     before, reader = fs.snapshot(), a_store(fs, writable=False)
     assert methods_of(ReadablePartition) == set(QUESTIONS)
@@ -58,7 +58,7 @@ def test_nothing_that_a_reader_can_be_asked_touches_the_disk():
     assert fs.snapshot() == before
 
 
-def test_what_a_rebuilder_writes_lies_beside_the_log_until_a_writer_puts_it_in_place():
+def test_rebuilt_files_stay_beside_the_log_until_a_writer_swaps_them_in():
     fs, store = a_disk_with_segments()
     before, records = fs.snapshot(), records_in(store)
     rebuilder = a_rebuilder(fs)

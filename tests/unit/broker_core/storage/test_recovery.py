@@ -18,7 +18,7 @@ LOG = f"{DIRECTORY}/00000000000000000000.log"
 BOUNDS = f"{DIRECTORY}/partition.bounds"
 
 
-def test_whole_batches_behind_the_published_end_are_kept_and_synced():
+def test_whole_batches_after_the_published_end_are_kept_and_synced():
     fs = a_disk()
     append(a_store(fs))
     fs.overwrite(LOG, fs.content(LOG) + a_batch(2, base_offset=3) + a_batch(4, base_offset=5)[:-1])
@@ -34,7 +34,7 @@ def test_whole_batches_behind_the_published_end_are_kept_and_synced():
 
 
 @pytest.mark.parametrize("garbage", [b"\0" * 500, b"\xff" * 70, b"x", a_batch(3, base_offset=2), a_batch(3)])
-def test_what_is_no_batch_behind_the_end_is_cut(garbage):
+def test_invalid_bytes_after_the_published_end_are_truncated(garbage):
     fs = a_disk()
     append(a_store(fs))
     whole = fs.content(LOG)
@@ -46,7 +46,7 @@ def test_what_is_no_batch_behind_the_end_is_cut(garbage):
 
 
 @pytest.mark.parametrize("position", [7, 9, 16, 100])
-def test_damage_below_the_published_end_is_reported_and_never_cut(position):
+def test_damage_below_the_published_end_is_reported_and_never_truncated(position):
     fs = a_disk()
     store = a_store(fs)
     for _ in range(3):
@@ -62,7 +62,7 @@ def test_damage_below_the_published_end_is_reported_and_never_cut(position):
     assert fs.content(LOG).startswith(bytes(content))
 
 
-def test_without_bounds_a_torn_tail_is_cut_but_damage_followed_by_batches_is_not():
+def test_without_bounds_a_torn_tail_is_truncated_but_damage_followed_by_batches_is_not():
     fs = a_disk()
     store = a_store(fs)
     for _ in range(3):
@@ -84,7 +84,7 @@ def test_without_bounds_a_torn_tail_is_cut_but_damage_followed_by_batches_is_not
     assert len(fs.content(LOG)) == len(whole)
 
 
-def test_a_writer_that_died_anywhere_in_an_append_across_segments_leaves_a_whole_log():
+def test_a_crash_anywhere_in_an_append_across_segments_leaves_a_whole_log():
     batches = a_log(*(a_batch(3) for _ in range(9)))
     for call in range(1000):
         fs = a_disk()
@@ -110,7 +110,7 @@ def test_a_writer_that_died_anywhere_in_an_append_across_segments_leaves_a_whole
             return
 
 
-def test_indexes_that_are_missing_or_wrong_are_repaired_on_disk_by_a_writer():
+def test_a_writer_repairs_missing_and_wrong_indexes_on_disk():
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     append(store, a_transactional_batch(2, producer_id=7))
@@ -132,7 +132,7 @@ def test_indexes_that_are_missing_or_wrong_are_repaired_on_disk_by_a_writer():
     assert store.verify() == []
 
 
-def test_producers_are_remembered_without_any_usable_snapshot():
+def test_producer_state_is_rebuilt_without_a_usable_snapshot():
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     append(store, a_transactional_batch(2, producer_id=7))
@@ -163,7 +163,7 @@ class AskedFileSystem(FaultyFileSystem):
         return super().open(path, writable=writable, create=create)
 
 
-def test_of_a_folder_that_was_listed_no_file_is_looked_for_that_it_does_not_have():
+def test_after_listing_a_folder_missing_files_are_not_opened():
     fs = a_disk(AskedFileSystem())
     append(a_store(fs))
     fs.missed.clear()

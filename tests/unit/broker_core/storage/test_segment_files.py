@@ -20,7 +20,7 @@ def opened(fs):
     return SegmentFiles(fs, DIRECTORY, 0, index_interval_bytes=0)
 
 
-def test_a_growing_segment_is_followed_to_its_new_end(fs):
+def test_a_reader_follows_a_growing_segment(fs):
     files = opened(fs)
     sizes = [position + header.size_bytes for position, header in files.walk(SegmentExtent(
         end_position=files.size_bytes(), next_offset=40))]  # fmt: skip
@@ -31,7 +31,7 @@ def test_a_growing_segment_is_followed_to_its_new_end(fs):
         assert files.largest_timestamp(extent).timestamp_ms == 1_700_000_000_000 + min(count - 1, 6)
 
 
-def test_the_first_batch_is_found_without_an_index_and_others_with_it(fs, monkeypatch):
+def test_the_first_batch_is_found_without_an_index_and_others_with_one(fs, monkeypatch):
     files = opened(fs)
     extent = SegmentExtent(end_position=files.size_bytes(), next_offset=40, dense_from=0)
     read, real = [], fs.open
@@ -51,7 +51,7 @@ def test_an_open_segment_stays_readable_when_its_file_is_replaced(fs):
     assert (run.count, run.next_offset) == (10, 10)
 
 
-def test_a_segment_that_is_gone_is_not_found():
+def test_a_removed_segment_is_not_found():
     with pytest.raises(FileNotFoundError):
         SegmentFiles(a_disk(), DIRECTORY, 99, index_interval_bytes=0)
 
@@ -67,7 +67,7 @@ def test_a_whole_segment_is_read_run_by_run(fs):
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("slot", [0, 5, 39])
-def test_a_batch_that_claims_offsets_of_the_next_segment_ends_the_reading_of_a_segment(fs, slot):
+def test_reading_a_segment_ends_at_a_batch_with_offsets_of_the_next_segment(fs, slot):
     # A base offset is outside the CRC: with one at or above the next segment compaction went on at the same place for
     # ever.
     files = opened(fs)
@@ -81,7 +81,7 @@ def test_a_batch_that_claims_offsets_of_the_next_segment_ends_the_reading_of_a_s
     assert caught.value.file == files.path
 
 
-def test_the_end_within_some_bytes_is_that_of_the_last_batch_that_fits(fs):
+def test_a_byte_limit_ends_the_range_after_the_last_batch_that_fits(fs):
     files = opened(fs)
     extent = SegmentExtent(end_position=files.size_bytes(), next_offset=40, dense_from=0)
     places = [(position, position + header.size_bytes) for position, header in files.walk(extent)]

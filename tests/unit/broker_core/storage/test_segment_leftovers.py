@@ -28,7 +28,7 @@ def left(fs):
     return sorted(f"{int(base)}.{rest}" for base, rest in (path[3:].split(".", 1) for path in fs.snapshot()))
 
 
-def test_nothing_to_do_changes_nothing(fs):
+def test_without_leftovers_nothing_changes(fs):
     put(fs, b0_log=b"", b0_index=b"")
     calls = len(fs.calls)
     assert not finish(fs)
@@ -41,7 +41,7 @@ def test_deleted_files_and_indexes_without_a_log_are_removed(fs):
     assert left(fs) == ["0.index", "0.log"]
 
 
-def test_a_whole_swap_takes_the_place_of_all_that_it_covers(fs):
+def test_a_complete_swap_replaces_all_segments_that_it_covers(fs):
     new = a_log(a_batch(2), a_batch(2, base_offset=5))
     put(fs, b0_log=b"old", b0_index=b"old", b4_log=b"old", b4_index=b"old", b9_log=b"stays")
     put(fs, b0_log_swap=new, b0_index_swap=b"", b0_timeindex_swap=b"", b0_txnindex_swap=b"")
@@ -51,14 +51,14 @@ def test_a_whole_swap_takes_the_place_of_all_that_it_covers(fs):
     assert not finish(fs)
 
 
-def test_a_swap_that_had_come_to_its_last_step_is_finished(fs):
+def test_a_swap_in_its_last_step_is_finished(fs):
     put(fs, b0_log=a_log(a_batch(2), a_batch(2, base_offset=5)), b0_index=b"", b4_log=b"old", b9_log=b"stays")
     put(fs, b0_txnindex_swap=b"")
     assert finish(fs)
     assert left(fs) == ["0.index", "0.log", "0.txnindex", "9.log"]
 
 
-def test_a_swap_that_was_not_whole_is_rolled_back(fs):
+def test_an_incomplete_swap_is_rolled_back(fs):
     put(fs, b0_log=b"old", b0_txnindex_swap=b"", b0_index_swap=b"", b0_log_cleaned=b"new")
     assert finish(fs)
     assert left(fs) == ["0.log", "0.log.cleaned"]

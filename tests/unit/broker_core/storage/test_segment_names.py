@@ -3,7 +3,7 @@ import pytest
 from broker_core.storage.segment_names import FolderListing, SegmentFileName, parse_name, segment_path
 
 
-def test_names_are_kafkas():
+def test_segment_file_names_match_kafka():
     assert segment_path("/p", 42, "timeindex", ".swap") == "/p/00000000000000000042.timeindex.swap"
     assert parse_name("00000000000000000042.log") == SegmentFileName(base_offset=42, kind="log", suffix="")
     assert str(parse_name("00000000000000000042.index.cleaned")) == "00000000000000000042.index.cleaned"
@@ -12,11 +12,11 @@ def test_names_are_kafkas():
 @pytest.mark.parametrize(
     "name", ["42.log", "00000000000000000042.logs", "00000000000000000042.log.tmp", "partition.metadata", "x"]
 )
-def test_other_files_belong_to_no_segment(name):
+def test_other_files_are_not_segment_files(name):
     assert parse_name(name) is None
 
 
-def test_a_listing_tells_files_in_use_from_leftovers():
+def test_a_listing_separates_files_in_use_from_leftovers():
     names = [
         "00000000000000000009.log", "00000000000000000000.log", "00000000000000000000.index",
         "00000000000000000009.timeindex", "00000000000000000009.txnindex", "00000000000000000009.snapshot",

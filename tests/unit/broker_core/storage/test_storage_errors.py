@@ -13,13 +13,13 @@ from broker_core.storage.storage_errors import translated
         (errno.EACCES, DirectoryReadOnlyError), (errno.EIO, StorageError),
     ],
 )  # fmt: skip
-def test_each_refusal_of_the_operating_system_has_its_kind(number, kind):
+def test_each_operating_system_error_maps_to_its_exception(number, kind):
     with pytest.raises(kind, match="appending") as caught, translated("appending", "/p"):
         raise OSError(number, "reason", "/p/f")
     assert type(caught.value) is kind
     assert "/p" in caught.value.message
 
 
-def test_other_exceptions_pass():
+def test_other_exceptions_pass_unchanged():
     with pytest.raises(KeyError), translated("appending", "/p"):
         raise KeyError("x")

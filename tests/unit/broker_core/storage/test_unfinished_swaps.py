@@ -41,7 +41,7 @@ def read(fs):
         store.close()
 
 
-def test_a_segment_that_is_there_as_swap_only_is_no_hole_in_the_log(disk):
+def test_a_segment_that_exists_only_as_swap_file_is_part_of_the_log(disk):
     # Kafka was killed between renaming the replaced segments to .deleted and the compacted one from .swap: plain names
     # alone lost all of its records, without a word.
     whole = read(disk)
@@ -51,7 +51,7 @@ def test_a_segment_that_is_there_as_swap_only_is_no_hole_in_the_log(disk):
     assert disk.snapshot() == before
 
 
-def test_segments_that_a_swap_covers_are_not_read_beside_it(disk):
+def test_segments_covered_by_a_swap_file_are_not_read(disk):
     first, second, third = bases_of(disk)[:3]
     whole = read(disk)
     merged = b"".join(disk.content(segment_path(DIRECTORY, base, "log")) for base in (first, second))
@@ -61,7 +61,7 @@ def test_segments_that_a_swap_covers_are_not_read_beside_it(disk):
     assert read(disk) == whole
 
 
-def test_a_swap_at_or_above_a_cleaned_file_is_worth_nothing(disk):
+def test_a_swap_file_at_or_above_a_cleaned_file_is_ignored(disk):
     base = bases_of(disk)[1]
     whole = read(disk)
     disk.overwrite(segment_path(DIRECTORY, base, "log", ".swap"), b"")
@@ -69,7 +69,7 @@ def test_a_swap_at_or_above_a_cleaned_file_is_worth_nothing(disk):
     assert read(disk) == whole
 
 
-def test_a_swap_that_is_put_in_place_between_listing_and_opening_is_found(disk):
+def test_a_swap_file_that_is_renamed_between_listing_and_opening_is_found(disk):
     base = bases_of(disk)[1]
     rename(disk, base, to_suffix=".swap")
     view = SwapsFinished(disk)

@@ -9,14 +9,14 @@ def a_log(fs):
     return store
 
 
-def test_a_sound_log_has_no_findings_and_tells_how_far_it_is():
+def test_an_intact_log_has_no_findings_and_verification_reports_progress():
     store, seen = a_log(a_disk()), []
     assert store.verify(lambda done, total: seen.append((done, total))) == []
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
     assert seen[-1][0] == seen[-1][1] == sum(s.size_bytes for s in store.segments())
 
 
-def test_damage_is_found_in_every_batch_and_the_walk_goes_on_behind_it():
+def test_damage_is_found_in_every_batch_and_verification_continues_after_it():
     fs = a_disk()
     store = a_log(fs)
     path = files_of(fs, "log")[0]
@@ -28,7 +28,7 @@ def test_damage_is_found_in_every_batch_and_the_walk_goes_on_behind_it():
     assert [(f.file, f.position, f.offset) for f in findings] == [(path, 0, 0), (path, len(a_batch(3)), 3)]
 
 
-def test_an_index_that_is_wrong_is_found_and_is_no_damage():
+def test_a_wrong_index_is_found_but_is_not_damage():
     fs = a_disk()
     a_log(fs)
     for kind in ("index", "timeindex"):
@@ -41,7 +41,7 @@ def test_an_index_that_is_wrong_is_found_and_is_no_damage():
         fs.overwrite(path, content)
 
 
-def test_a_dump_shows_every_batch_with_its_place():
+def test_a_dump_shows_every_batch_with_its_position():
     fs = a_disk()
     store = a_log(fs)
     dumped = list(store.dump())

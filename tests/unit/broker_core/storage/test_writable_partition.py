@@ -31,7 +31,7 @@ from broker_core.storage.readable_partition import ReadablePartition
 from broker_core.storage.writable_partition import WritablePartition
 
 
-def test_what_is_appended_is_read_and_its_bytes_are_kafkas():
+def test_appended_batches_are_read_back_and_their_bytes_match_kafka():
     fs = a_disk()
     store = a_store(fs)
     outcome = append(store, a_log(a_batch(3), a_batch(2)))
@@ -43,7 +43,7 @@ def test_what_is_appended_is_read_and_its_bytes_are_kafkas():
     assert (header.base_offset, header.partition_leader_epoch) == (3, 0)
 
 
-def test_a_new_partition_is_empty_and_making_it_again_changes_nothing():
+def test_a_new_partition_is_empty_and_creating_it_again_changes_nothing():
     fs = a_disk()
     append(a_store(fs))
     before = fs.snapshot()
@@ -52,7 +52,7 @@ def test_a_new_partition_is_empty_and_making_it_again_changes_nothing():
     assert a_store(a_disk()).bounds().log_end_offset == 0
 
 
-def test_a_partition_whose_making_was_cut_off_anywhere_is_made_by_the_next_attempt():
+def test_a_creation_that_was_interrupted_anywhere_is_completed_by_the_next_attempt():
     for call in range(1000):
         fs = FaultyFileSystem()
         fs.make_directory("/log")
@@ -80,7 +80,7 @@ def test_the_first_append_to_a_partition_syncs_its_log_once():
     assert synced.count("00000000000000000000.log") == 1
 
 
-def test_a_partition_is_made_with_few_syncs_and_has_an_id_only_when_all_of_it_is_on_the_device():
+def test_a_partition_is_created_with_few_syncs_and_gets_its_id_last():
     fs = FaultyFileSystem()
     fs.make_directory("/log")
     WritablePartition.create(fs, DIRECTORY, PARTITION, TOPIC_ID)
@@ -94,7 +94,7 @@ def test_a_partition_is_made_with_few_syncs_and_has_an_id_only_when_all_of_it_is
     ]
 
 
-def test_a_made_partition_survives_the_loss_of_power():
+def test_a_created_partition_survives_a_power_failure():
     fs = a_disk()
     fs.power_loss()
     store = a_store(fs)
@@ -110,7 +110,7 @@ def test_a_folder_of_another_topic_id_is_refused():
         ReadablePartition.open(fs, "/log/x-0", TopicPartition("x", 0), config=TopicConfig(), topic_id=None)
 
 
-def test_reads_begin_at_the_batch_that_holds_the_offset_and_keep_to_their_bounds():
+def test_reads_begin_at_the_batch_with_the_offset_and_keep_their_limits():
     store = a_store()
     for _ in range(4):
         append(store)
@@ -126,7 +126,7 @@ def test_reads_begin_at_the_batch_that_holds_the_offset_and_keep_to_their_bounds
             store.read(offset, max_bytes=1)
 
 
-def test_a_batch_larger_than_max_bytes_comes_whole():
+def test_a_batch_larger_than_max_bytes_is_read_whole():
     store = a_store()
     large = a_batch([a_record(0, value=b"x" * 100_000)])
     append(store, large)
@@ -135,7 +135,7 @@ def test_a_batch_larger_than_max_bytes_comes_whole():
     assert store.read(0, max_bytes=10).next_offset == 1
 
 
-def test_a_log_of_several_segments_is_read_through():
+def test_a_log_of_several_segments_is_read_to_its_end():
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     rolls = [append(store).rolled for _ in range(20)]
@@ -149,7 +149,7 @@ def test_a_log_of_several_segments_is_read_through():
     assert store.verify() == []
 
 
-def test_an_append_that_crosses_segments_lands_as_one():
+def test_an_append_across_segments_is_visible_as_one():
     store = a_store(**SMALL_SEGMENTS)
     outcome = append(store, a_log(*(a_batch(3) for _ in range(12))))
     assert (outcome.result.base_offset, outcome.result.last_offset, outcome.rolled) == (0, 35, True)
@@ -157,7 +157,7 @@ def test_an_append_that_crosses_segments_lands_as_one():
     assert store.verify() == []
 
 
-def test_many_stores_see_each_others_appends():
+def test_several_stores_see_each_others_appends():
     fs = a_disk()
     stores = [a_store(fs, **SMALL_SEGMENTS) for _ in range(3)]
     for number in range(30):
@@ -165,7 +165,7 @@ def test_many_stores_see_each_others_appends():
     assert [offsets_in(store) for store in stores] == [list(range(90))] * 3
 
 
-def test_writers_that_stay_open_and_take_turns_put_their_index_entries_one_behind_the_other():
+def test_alternating_writers_append_index_entries_in_order():
     fs = a_disk()
     writers = [a_store(fs), a_store(fs)]
     for turn in range(8):
@@ -175,7 +175,7 @@ def test_writers_that_stay_open_and_take_turns_put_their_index_entries_one_behin
     assert a_store(fs).verify() == []
 
 
-def test_a_refused_append_changes_nothing_and_the_next_goes_on():
+def test_a_refused_append_changes_nothing_and_the_next_one_succeeds():
     fs = a_disk()
     store = a_store(fs, **{"max.message.bytes": "300"})
     append(store)
@@ -187,7 +187,7 @@ def test_a_refused_append_changes_nothing_and_the_next_goes_on():
 
 
 @pytest.mark.parametrize("configs", [{}, SMALL_SEGMENTS], ids=["one segment", "rolling"])
-def test_a_full_disk_leaves_nothing_visible_and_writing_goes_on_later(configs):
+def test_a_full_disk_leaves_nothing_visible_and_writing_resumes_later(configs):
     batches = a_log(*(a_batch(3) for _ in range(9)))
     hits = 0
     for room_bytes in range(0, 3 * len(batches), 7):
@@ -212,7 +212,7 @@ def test_a_full_disk_leaves_nothing_visible_and_writing_goes_on_later(configs):
     assert hits > 10
 
 
-def test_a_failed_sync_is_an_error_and_its_bytes_are_gone():
+def test_a_failed_sync_raises_and_its_bytes_are_removed():
     fs = a_disk()
     store = a_store(fs)
     append(store)
@@ -226,7 +226,7 @@ def test_a_failed_sync_is_an_error_and_its_bytes_are_gone():
     assert offsets_in(store) == [0, 1, 2]
 
 
-def test_everything_acknowledged_survives_the_loss_of_power():
+def test_every_acknowledged_append_survives_a_power_failure():
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     for number in range(25):
@@ -238,7 +238,7 @@ def test_everything_acknowledged_survives_the_loss_of_power():
     assert fs.hits["power_loss"] == 25
 
 
-def test_with_flush_policy_os_nothing_is_synced_and_a_lost_tail_is_cut():
+def test_with_flush_policy_os_nothing_is_synced_and_a_lost_tail_is_truncated():
     fs = a_disk()
     store = a_store(fs, **{"flush.policy": "os"})
     calls = len(fs.calls)
@@ -258,7 +258,7 @@ def test_with_flush_policy_os_nothing_is_synced_and_a_lost_tail_is_cut():
     assert append(store).result.base_offset == 0
 
 
-def test_flush_messages_syncs_now_and_then():
+def test_flush_messages_syncs_after_that_many_records():
     fs = a_disk()
     store = a_store(fs, **{"flush.policy": "os", "flush.messages": "4"})
     for _ in range(4):
@@ -269,7 +269,7 @@ def test_flush_messages_syncs_now_and_then():
     assert len(offsets_in(store)) >= 6
 
 
-def test_timestamps_are_found_exactly():
+def test_timestamp_lookups_are_exact():
     store = a_store(**SMALL_SEGMENTS)
     for number in range(10):
         append(store, a_batch([a_record(n, timestamp_ms=SOME_TIME_MS + 10 * number + n) for n in range(3)]))
@@ -283,7 +283,7 @@ def test_timestamps_are_found_exactly():
     assert a_store().find_max_timestamp() is None
 
 
-def test_old_batches_of_a_retry_are_recognised_after_a_restart():
+def test_retries_are_recognized_after_a_restart():
     fs = a_disk()
     for sequence in range(0, 15, 3):
         append(a_store(fs), a_batch(3, producer=(5, 0, sequence)))
@@ -293,7 +293,7 @@ def test_old_batches_of_a_retry_are_recognised_after_a_restart():
     assert offsets_in(a_store(fs)) == list(range(15))
 
 
-def test_a_clock_that_was_put_back_does_not_put_off_the_sync():
+def test_a_clock_that_was_set_back_does_not_delay_the_sync():
     # With flush.ms the sync waited until the clock had come back to where it was.
     fs = a_disk()
     store = a_store(fs, **{"flush.policy": "os", "flush.ms": "1000"})
@@ -305,7 +305,7 @@ def test_a_clock_that_was_put_back_does_not_put_off_the_sync():
     assert offsets_in(store) == list(range(6))
 
 
-def test_a_batch_that_need_not_be_synced_is_seen_at_once_and_durable_with_the_next_one():
+def test_an_unsynced_batch_is_visible_immediately_and_durable_with_the_next_sync():
     fs = a_disk()
     store, reader = a_store(fs), a_store(fs, writable=False)
     append(store)
@@ -327,7 +327,7 @@ def refreshed(fs):
     return store
 
 
-def test_what_is_remembered_of_a_producer_can_be_asked():
+def test_producer_state_can_be_queried():
     store = a_store()
     append(store, a_batch(3, producer=(7, 2, 0)))
     assert store.producer_entry(8) is None

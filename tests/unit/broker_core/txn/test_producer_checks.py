@@ -111,7 +111,7 @@ def request(runner, what, producer):
 
 
 @pytest.mark.parametrize(("state", "what", "who", "answer", "state_after", "higher"), ANSWERS, ids=" ".join)
-def test_every_request_in_every_state_gets_kafkas_answer(runner, state, what, who, answer, state_after, higher):
+def test_every_request_in_every_state_matches_kafka(runner, state, what, who, answer, state_after, higher):
     asking = producer_in(runner, state)
     assert runner.describe().state.label == state
     asks_as = {"older": {"later": -1}, "same": {}, "newer": {"later": 1}, "other": {"other": 7}}[who]
@@ -142,7 +142,7 @@ def test_the_table_is_complete():
         ("add", {"later": -1}, ProducerFencedError),
     ],
 )
-def test_while_markers_are_owed_only_a_retry_passes(runner, decided, what, who, expected):
+def test_while_markers_are_missing_only_a_retry_succeeds(runner, decided, what, who, expected):
     """Which state that is cannot be asked of a real Kafka: it is over before the next request."""
     runner.init()
     producer = runner.init()
@@ -161,7 +161,7 @@ def end_options(what):
     return {} if what == "add" else {"commit": what == "commit"}
 
 
-def test_the_last_epoch_is_nobodys(runner):
+def test_the_last_epoch_is_never_assigned(runner):
     """32767 is what fencing leaves behind: whoever comes with it was not given it."""
     runner.init()
     runner.add(runner.climb("t", 32_766), ORDERS[0])
@@ -175,29 +175,29 @@ def test_the_last_epoch_is_nobodys(runner):
 
 
 @pytest.mark.parametrize("timeout_ms", [1, MAX_TRANSACTION_TIMEOUT_MS])
-def test_a_timeout_within_the_bound_is_taken(timeout_ms):
+def test_a_timeout_within_the_bounds_is_accepted(timeout_ms):
     assert checked_timeout_ms(timeout_ms, is_two_phase=False) == timeout_ms
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1, MAX_TRANSACTION_TIMEOUT_MS + 1, NO_TRANSACTION_TIMEOUT_MS])
-def test_a_timeout_outside_of_the_bound_is_refused(timeout_ms):
+def test_a_timeout_outside_the_bounds_is_refused(timeout_ms):
     with pytest.raises(InvalidTransactionTimeoutError, match=r"from 1 to 900000 ms \(transaction.max.timeout.ms\)"):
         checked_timeout_ms(timeout_ms, is_two_phase=False)
 
 
-def test_a_coordinator_may_allow_longer_ones():
+def test_a_coordinator_may_allow_longer_timeouts():
     longest_ms = MAX_TRANSACTION_TIMEOUT_MS + 1
     assert checked_timeout_ms(longest_ms, is_two_phase=False, longest_ms=longest_ms) == longest_ms
     with pytest.raises(InvalidTransactionTimeoutError, match="from 1 to 900001 ms"):
         checked_timeout_ms(longest_ms + 1, is_two_phase=False, longest_ms=longest_ms)
 
 
-def test_a_two_phase_transaction_has_none_whatever_is_asked():
+def test_a_two_phase_transaction_has_no_timeout():
     assert checked_timeout_ms(-5, is_two_phase=True) == NO_TRANSACTION_TIMEOUT_MS
 
 
 @pytest.mark.parametrize("transactional_id", ["x" * MAX_STRING_BYTES, "ü" * (MAX_STRING_BYTES // 2), " "])
-def test_an_id_that_fits_its_record_is_taken(transactional_id):
+def test_an_id_that_fits_its_record_is_accepted(transactional_id):
     check_transactional_id(transactional_id)
 
 

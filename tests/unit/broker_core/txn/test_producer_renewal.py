@@ -55,7 +55,7 @@ def owner(runner):
     )
 
 
-def test_the_newest_instance_gets_the_next_epoch_and_its_repeated_request_the_same(runner):
+def test_the_newest_instance_gets_the_next_epoch_and_a_retry_the_same_one(runner):
     assert [runner.renew(1000, 0) for _ in range(3)] == [(1000, 1)] * 3
     assert runner.renew(1000, 1) == (1000, 2)
     assert runner.is_fenced(1000, 0)
@@ -63,19 +63,19 @@ def test_the_newest_instance_gets_the_next_epoch_and_its_repeated_request_the_sa
     assert runner.is_fenced(1009, 2)
 
 
-def test_an_instance_that_names_nothing_takes_over_for_good(runner):
+def test_an_instance_without_a_producer_id_takes_over_and_fences(runner):
     runner.renew(1000, 0)
     runner.last = None  # as the service forgets it
     assert runner.init().producer_epoch == 2
     assert runner.is_fenced(1000, 1)
 
 
-def test_of_an_id_that_nothing_is_known_of_any_producer_is_the_first(runner):
+def test_an_unknown_transactional_id_accepts_any_expected_producer(runner):
     runner.coordinator = type(runner.coordinator)()
     assert runner.renew(77, 3) == (1001, 0)
 
 
-def test_what_is_open_is_aborted_first_whoever_asks_and_its_producer_goes_on_with_the_bumped_epoch(runner):
+def test_an_open_transaction_is_aborted_first_and_its_producer_continues_with_the_bumped_epoch(runner):
     runner.add(owner(runner), ORDERS[0])
     assert runner.renew(1000, 0) is None
     assert runner.describe().state.label == "CompleteAbort"
@@ -86,14 +86,14 @@ def test_what_is_open_is_aborted_first_whoever_asks_and_its_producer_goes_on_wit
     assert runner.renew(1000, 1) == (1000, 2)
 
 
-def test_after_an_end_of_its_own_the_producer_is_given_what_that_end_gave(runner):
+def test_after_its_own_end_a_producer_gets_the_epoch_of_that_end(runner):
     runner.add(owner(runner), ORDERS[0])
     runner.end(owner(runner))
     assert runner.renew(1000, 0) == (1000, 1)
     assert runner.renew(1000, 1) == (1000, 2)
 
 
-def test_an_end_that_bumped_nothing_gives_nothing(runner):
+def test_an_end_without_an_epoch_bump_is_not_a_renewal(runner):
     runner.add(owner(runner), ORDERS[0])
     result = runner.coordinator.plan_end(
         [owner(runner)], commit=True, new_producer_id=runner.new_producer_id, now_ms=0, client_version=0
@@ -104,21 +104,21 @@ def test_an_end_that_bumped_nothing_gives_nothing(runner):
     assert runner.renew(1000, 0) == (1000, 1)
 
 
-def test_the_last_epoch_goes_on_with_a_new_producer_id(runner):
+def test_the_last_epoch_continues_with_a_new_producer_id(runner):
     runner.climb("t", 32_766)
     assert runner.renew(1000, 32_766) == (1001, 0)
     assert runner.renew(1000, 32_766) == (1001, 0)
     assert runner.renew(1001, 0) == (1001, 1)
 
 
-def test_an_end_with_the_last_epoch_is_a_step_to_the_new_producer_id(runner):
+def test_an_end_with_the_last_epoch_advances_to_the_new_producer_id(runner):
     runner.climb("t", 32_766)
     runner.add(owner(runner), ORDERS[0])
     runner.end(owner(runner))
     assert runner.renew(1000, 32_766) == (1001, 0)
 
 
-def test_the_id_before_is_known_by_its_last_epoch_alone(runner):
+def test_the_previous_producer_id_is_recognized_only_with_its_last_epoch(runner):
     runner.climb("t", 32_766)
     runner.renew(1000, 32_766)
     value = runner.coordinator.value("t")

@@ -66,13 +66,13 @@ def test_a_first_producer_gets_a_new_id_and_epoch_0(runner):
     assert states(runner, "t") == ["Empty"]
 
 
-def test_the_next_instance_gets_the_next_epoch_and_fences_the_last_one(runner):
+def test_the_next_instance_gets_the_next_epoch_and_fences_the_previous_one(runner):
     first, second = runner.init(), runner.init()
     assert (second.producer_id, second.producer_epoch) == (first.producer_id, 1)
     assert isinstance(refusal_of(runner.add, first, ORDERS[0]), ProducerFencedError)
 
 
-def test_what_the_last_instance_left_open_is_aborted_before_the_next_one_is_let_in(runner):
+def test_an_open_transaction_is_aborted_before_the_next_instance_is_admitted(runner):
     (first,) = open_producers(runner, "t")
     assert runner.run(runner.plan_init()).producer is None
     ending = EndingTransaction(
@@ -90,7 +90,7 @@ def test_what_the_last_instance_left_open_is_aborted_before_the_next_one_is_let_
     assert runner.run(runner.plan_init()).producer.producer_epoch == first.producer_epoch + 2
 
 
-def test_a_decided_commit_is_finished_for_the_next_instance_not_aborted(runner):
+def test_a_decided_commit_is_completed_for_the_next_instance_and_not_aborted(runner):
     (first,) = open_producers(runner, "t")
     runner.decide(first, commit=True)
     assert runner.run(runner.plan_init()).producer is None
@@ -107,7 +107,7 @@ def test_an_exhausted_epoch_rotates_to_a_new_producer_id(runner):
     assert (new.producer_id, new.producer_epoch) == (old.producer_id + 1, 0)
 
 
-def test_a_refused_init_draws_no_producer_id(runner):
+def test_a_refused_init_uses_no_producer_id(runner):
     for options in ({"timeout_ms": 0}, {"transactional_id": ""}):
         with pytest.raises((InvalidTransactionTimeoutError, InvalidRequestError)):
             runner.init(**options)
@@ -115,7 +115,7 @@ def test_a_refused_init_draws_no_producer_id(runner):
     assert len(runner.log) == 1
 
 
-def test_each_init_brings_its_own_timeout(runner):
+def test_each_init_sets_its_own_timeout(runner):
     runner.init(timeout_ms=1)
     runner.init(timeout_ms=2)
     assert runner.describe().timeout_ms == 2
@@ -142,14 +142,14 @@ def test_the_first_partition_opens_the_transaction_and_others_join_it(runner):
     assert (described.partitions, described.start_time_ms) == ((ORDERS[0], ORDERS[1]), 1_000_000)
 
 
-def test_partitions_that_are_in_already_cost_no_record(runner):
+def test_adding_known_partitions_writes_no_record(runner):
     producer = runner.init()
     runner.add(producer, *ORDERS)
     for again in ([ORDERS[1]], ORDERS, []):
         assert runner.coordinator.plan_add_partitions(producer, again, now_ms=1).records == ()
 
 
-def test_no_partitions_open_nothing(runner):
+def test_adding_no_partitions_opens_no_transaction(runner):
     runner.add(runner.init())
     assert states(runner, "t") == ["Empty"]
 
@@ -175,7 +175,7 @@ def test_the_markers_carry_the_epoch_after_the_end(runner):
     assert runner.coordinator.ending() == (ending,)
 
 
-def test_the_coordinators_epoch_is_that_of_its_partition():
+def test_the_coordinator_epoch_is_the_leader_epoch_of_its_partition():
     runner = TransactionRunner()
     runner.coordinator = TransactionCoordinator(coordinator_epoch=9)
     (producer,) = open_producers(runner, "t")
@@ -194,7 +194,7 @@ def test_several_transactions_are_decided_by_one_plan(runner):
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_one_that_may_not_end_keeps_all_of_them_open(runner, place):
+def test_one_transaction_that_cannot_end_keeps_all_of_them_open(runner, place):
     good = open_producers(runner, "a", "b", "c")
     bad = runner.init("never-wrote")
     producers = [*good[:place], bad, *good[place:]]
@@ -206,7 +206,7 @@ def test_one_that_may_not_end_keeps_all_of_them_open(runner, place):
     assert states(runner, "a", "b", "c") == ["Ongoing"] * 3
 
 
-def test_a_retry_finishes_what_a_dead_process_decided(runner):
+def test_a_retry_completes_the_decision_of_a_dead_process(runner):
     producers = open_producers(runner, "a", "b")
     endings = runner.decide(*producers)
     log_before = list(runner.log)
@@ -218,7 +218,7 @@ def test_a_retry_finishes_what_a_dead_process_decided(runner):
     assert len(runner.log) == len(log_before) + 2
 
 
-def test_a_retry_may_take_others_along(runner):
+def test_a_retry_may_include_other_transactions(runner):
     a, b = open_producers(runner, "a", "b")
     runner.end(a)
     assert [ending.transactional_id for ending in runner.decide(a, b)] == ["b"]
@@ -226,7 +226,7 @@ def test_a_retry_may_take_others_along(runner):
 
 @pytest.mark.parametrize("is_complete", [False, True])
 @pytest.mark.parametrize("was_commit", [False, True])
-def test_a_retry_the_other_way_is_refused_and_says_what_it_was(runner, was_commit, is_complete):
+def test_a_retry_with_the_other_result_is_refused_with_the_result(runner, was_commit, is_complete):
     (producer,) = open_producers(runner, "t")
     runner.decide(producer, commit=was_commit)
     if is_complete:
@@ -264,7 +264,7 @@ def next_epoch(producer, *, producer_id=None, producer_epoch=None):
     )
 
 
-def test_an_abort_where_nothing_is_open_bumps_the_epoch_and_owes_no_marker(runner):
+def test_an_abort_without_an_open_transaction_bumps_the_epoch_and_writes_no_marker(runner):
     producer = runner.init()
     (ending,) = runner.decide(producer, commit=False)
     assert (ending.partitions, ending.is_commit) == ((), False)
@@ -273,7 +273,7 @@ def test_an_abort_where_nothing_is_open_bumps_the_epoch_and_owes_no_marker(runne
     assert runner.decide(producer, commit=False) == ()
 
 
-def test_an_end_with_the_last_epoch_goes_on_with_a_new_producer_id(runner):
+def test_an_end_with_the_last_epoch_continues_with_a_new_producer_id(runner):
     """The answers are those of a real Kafka 4.3.1 to the same requests."""
     runner.init()
     last = runner.climb("t", 32_766)
@@ -294,7 +294,7 @@ def test_an_end_with_the_last_epoch_goes_on_with_a_new_producer_id(runner):
     assert isinstance(refusal_of(runner.decide, last), InvalidProducerIdMappingError)
 
 
-def test_a_fence_at_the_last_epoch_leaves_the_next_init_a_new_producer_id(runner):
+def test_a_fence_at_the_last_epoch_gives_the_next_init_a_new_producer_id(runner):
     runner.init()
     last = runner.climb("t", 32_766)
     runner.add(last, ORDERS[0])
@@ -302,13 +302,13 @@ def test_a_fence_at_the_last_epoch_leaves_the_next_init_a_new_producer_id(runner
     assert (new.producer_id, new.producer_epoch) == (last.producer_id + 1, 0)
 
 
-def test_one_id_named_twice_is_refused(runner):
+def test_a_duplicate_id_is_refused(runner):
     (producer,) = open_producers(runner, "t")
     with pytest.raises(InvalidRequestError, match="given twice"):
         runner.decide(producer, producer)
 
 
-def test_a_refused_end_draws_no_producer_id(runner):
+def test_a_refused_end_uses_no_producer_id(runner):
     runner.init("full")
     full = runner.climb("full", 32_766)
     runner.add(full, ORDERS[0])
@@ -316,14 +316,14 @@ def test_a_refused_end_draws_no_producer_id(runner):
     assert runner.new_producer_id() == 1002
 
 
-def test_ending_nobody_is_harmless(runner):
+def test_ending_no_transactions_succeeds(runner):
     assert runner.decide() == ()
 
 
 # -- complete --
 
 
-def test_what_somebody_else_completed_is_not_completed_again(runner):
+def test_a_completed_transaction_is_not_completed_again(runner):
     """Two processes write the same markers; one is late, and the id's next transaction is being ended by then."""
     (first,) = open_producers(runner, "t")
     late = runner.decide(first)
@@ -336,7 +336,7 @@ def test_what_somebody_else_completed_is_not_completed_again(runner):
     assert states(runner, "t") == ["PrepareCommit"]
 
 
-def test_what_was_forgotten_is_not_completed(runner):
+def test_an_expired_transaction_is_not_completed(runner):
     ghost = EndingTransaction(
         transactional_id="ghost",
         producer_id=1,
@@ -351,7 +351,7 @@ def test_what_was_forgotten_is_not_completed(runner):
 # -- abort by an administrator --
 
 
-def test_an_administrator_aborts_and_fences_what_is_open(runner):
+def test_abort_by_id_aborts_and_fences_an_open_transaction(runner):
     (producer,) = open_producers(runner, "t")
     ending = runner.run(runner.coordinator.plan_abort("t", now_ms=1))
     assert (ending.is_commit, ending.producer_epoch) == (False, producer.producer_epoch + 1)
@@ -360,7 +360,7 @@ def test_an_administrator_aborts_and_fences_what_is_open(runner):
         assert refusal_of(action, *arguments) is not None
 
 
-def test_what_is_decided_stays_decided(runner):
+def test_abort_by_id_does_not_change_a_decision(runner):
     (producer,) = open_producers(runner, "t")
     (decided,) = runner.decide(producer)
     result = runner.coordinator.plan_abort("t", now_ms=1)
@@ -368,7 +368,7 @@ def test_what_is_decided_stays_decided(runner):
     assert result.reply.is_commit
 
 
-def test_where_nothing_is_open_nothing_is_aborted(runner):
+def test_abort_by_id_without_an_open_transaction_does_nothing(runner):
     (producer,) = open_producers(runner, "t")
     runner.end(producer)
     for transactional_id in ("t", runner.init("empty").transactional_id):
@@ -395,7 +395,7 @@ def test_a_transaction_is_aborted_when_it_has_been_open_for_its_timeout(runner):
     assert runner.coordinator.plan_expire(1_005_000).records == ()
 
 
-def test_the_next_expiry_is_the_earliest(runner):
+def test_the_next_expiry_is_the_earliest_timeout(runner):
     for name, timeout_ms in (("a", 9000), ("b", 3000), ("c", 6000)):
         runner.add(runner.init(name, timeout_ms=timeout_ms), ORDERS[0])
     runner.add(runner.init("two-phase", is_two_phase=True), ORDERS[0])
@@ -418,7 +418,7 @@ def test_a_decided_transaction_never_times_out(runner):
     assert runner.coordinator.plan_expire(10**15).records == ()
 
 
-def test_ids_that_are_idle_for_too_long_are_forgotten(runner):
+def test_idle_transactional_ids_expire(runner):
     open_producers(runner, "open")
     (ended,) = open_producers(runner, "ended")
     runner.end(ended)
@@ -433,7 +433,7 @@ def test_ids_that_are_idle_for_too_long_are_forgotten(runner):
     assert runner.init("ended").producer_id != ended.producer_id
 
 
-def test_ids_that_nobody_uses_a_second_time_are_forgotten_soon(runner):
+def test_single_use_ids_expire_soon(runner):
     name = f"{SINGLE_USE_ID_PREFIX}1-0-0"
     runner.init("driver")
     (ended,) = open_producers(runner, name)
@@ -468,7 +468,7 @@ def test_only_an_open_transaction_with_the_partition_may_be_written_to(runner):
     assert "none open (CompleteCommit): add the partition" in refusal.message
 
 
-def test_a_rotated_producer_id_writes_no_more(runner):
+def test_a_rotated_producer_id_cannot_write(runner):
     runner.init()
     last = runner.climb("t", 32_766)
     runner.add(last, ORDERS[0])
@@ -478,7 +478,7 @@ def test_a_rotated_producer_id_writes_no_more(runner):
     assert isinstance(refusal, InvalidProducerIdMappingError)
 
 
-def test_a_description_says_when_the_open_transaction_began(runner):
+def test_a_description_has_the_start_time_of_the_open_transaction(runner):
     producer = runner.init(timeout_ms=7000)
     assert runner.describe().start_time_ms == -1
     runner.add(producer, ORDERS[0], TopicPartition("__consumer_offsets", 0))
@@ -503,7 +503,7 @@ def test_ids_are_listed_in_order_by_prefix_and_state(runner):
     assert listed(states=[]) == []
 
 
-def test_while_it_ends_nothing_is_added(runner):
+def test_during_an_end_no_partitions_are_added(runner):
     (producer,) = open_producers(runner, "t")
     runner.decide(producer)
     refusal = refusal_of(runner.add, next_epoch(producer), ORDERS[0])
@@ -512,7 +512,7 @@ def test_while_it_ends_nothing_is_added(runner):
 
 
 @pytest.mark.parametrize("more", [0, 1])
-def test_so_many_ids_are_forgotten_and_so_many_transactions_ended_at_a_time(runner, more):
+def test_expirations_and_timeouts_are_bounded_per_plan(runner, more):
     """All of a large installation's as one batch would be refused, again and again."""
     for number in range(MAX_EXPIRED_ID_COUNT + more):
         runner.init(f"idle{number:05}")
@@ -524,7 +524,7 @@ def test_so_many_ids_are_forgotten_and_so_many_transactions_ended_at_a_time(runn
         runner.run(planned)
 
 
-def test_the_id_that_follows_the_last_epoch_is_early_and_not_wrong_while_the_end_is_not_complete(runner):
+def test_during_an_end_the_next_producer_id_gets_a_retriable_error(runner):
     runner.init()
     old = runner.climb("t", 32_766)
     runner.add(old, ORDERS[0])

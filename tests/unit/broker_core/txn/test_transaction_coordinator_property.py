@@ -114,7 +114,7 @@ beginnings = st.tuples(*[st.sampled_from([None, 0, 32_763, 32_764, 32_765, 32_76
 
 @settings(max_examples=80)
 @given(beginnings, st.lists(requests, min_size=5, max_size=40))
-def test_the_state_is_what_the_log_says(epochs, asked):
+def test_the_state_matches_a_replay_of_the_log(epochs, asked):
     runner = runner_at(epochs)
     for request in asked:
         before, log_before = vars(runner.replayed()), list(runner.log)
@@ -129,7 +129,7 @@ def test_the_state_is_what_the_log_says(epochs, asked):
 
 @settings(max_examples=60)
 @given(beginnings, st.lists(requests, min_size=5, max_size=40))
-def test_the_log_keeps_the_rules(epochs, asked):
+def test_the_log_satisfies_the_transaction_invariants(epochs, asked):
     runner = runner_at(epochs)
     begun = len(runner.log)
     for request in asked:
@@ -195,7 +195,7 @@ def plan_end(runner, producers, commit):
 
 @settings(max_examples=60)
 @given(st.lists(requests, max_size=40))
-def test_after_a_takeover_no_earlier_producer_does_anything(asked):
+def test_after_a_takeover_earlier_producers_are_fenced(asked):
     runner = runner_at((0, 0, 0))
     seen = set()
     for request in asked:

@@ -104,11 +104,11 @@ ABORT, COMMIT = TransactionState.PREPARE_ABORT, TransactionState.PREPARE_COMMIT
         (LAST_DECIDED, lambda value, now: completed(value, now_ms=now), LAST_COMMITTED),
     ],
 )
-def test_a_step_gives_kafkas_record_byte_for_byte(before, step, after):
+def test_a_step_writes_kafkas_record_byte_for_byte(before, step, after):
     assert hex_of(step(value_of(before), time_of(after))) == after
 
 
-def test_an_end_with_the_last_epoch_notes_the_producer_id_that_follows():
+def test_an_end_with_the_last_epoch_records_the_next_producer_id():
     open_value = TransactionValue(
         producer_id=52,
         producer_epoch=LAST_GIVEN_EPOCH,
@@ -133,19 +133,19 @@ def at_epoch(value, epoch):
     return replace(value, producer_epoch=epoch)
 
 
-def test_a_new_producer_id_begins_at_epoch_0_and_the_old_one_is_remembered():
+def test_a_new_producer_id_starts_at_epoch_0_and_the_old_one_is_recorded():
     taken = rotated(value_of(ABORTED), 77, timeout_ms=5, now_ms=9)
     assert (taken.producer_id, taken.producer_epoch, taken.previous_producer_id) == (77, 0, 0)
     assert (taken.state, taken.timeout_ms, taken.start_ms, taken.last_update_ms) == (TransactionState.EMPTY, 5, -1, 9)
 
 
-def test_after_a_rotation_the_next_transaction_names_the_new_id_as_the_previous_one():
+def test_after_a_rotation_the_next_transaction_has_the_new_id_as_previous_id():
     """So does a real Kafka's record of it: a late retry with the old id is none of this transaction."""
     opened = with_partitions(value_of(LAST_COMMITTED), [ORDERS_1], now_ms=1)
     assert (opened.producer_id, opened.producer_epoch, opened.previous_producer_id) == (53, 0, 53)
 
 
-def test_partitions_are_kept_sorted_and_once():
+def test_partitions_are_sorted_and_unique():
     partitions = [TopicPartition("b", 0), TopicPartition("a", 2), TopicPartition("a", 10)]
     opened = with_partitions(value_of(FIRST), partitions, now_ms=1)
     more = with_partitions(opened, [TopicPartition("a", 3), TopicPartition("b", 0)], now_ms=2)
@@ -164,7 +164,7 @@ def test_partitions_are_kept_sorted_and_once():
         (TAKEN_OVER, lambda value: prepared(value, COMMIT, now_ms=1)),
     ],
 )
-def test_a_step_out_of_order_is_a_broken_invariant(before, step):
+def test_a_step_out_of_order_fails_an_assertion(before, step):
     with pytest.raises(AssertionError, match="cannot follow"):
         step(value_of(before))
 
@@ -203,6 +203,6 @@ def test_fencing_an_older_client_bumps_its_epoch():
     assert completed(fenced, now_ms=5).client_version == 2
 
 
-def test_an_epoch_that_was_given_before_is_kept():
+def test_an_assigned_epoch_is_kept():
     given = initialised(first(49, timeout_ms=60_000, now_ms=1), timeout_ms=60_000, now_ms=2)
     assert kept(given, timeout_ms=60_000, now_ms=3) == replace(given, last_update_ms=3)

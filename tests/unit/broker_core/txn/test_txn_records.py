@@ -77,7 +77,7 @@ WRITTEN_BY_KAFKA_4_3_1 = [
 
 
 @pytest.mark.parametrize(("key", "value", "transactional_id", "expected"), WRITTEN_BY_KAFKA_4_3_1)
-def test_kafkas_bytes_and_the_record_are_one_another(key, value, transactional_id, expected):
+def test_records_that_kafka_wrote_round_trip(key, value, transactional_id, expected):
     value_bytes = None if value is None else bytes.fromhex(value)
     record = TransactionRecord(transactional_id=transactional_id, value=expected)
     assert decode_transaction_record(bytes.fromhex(key), value_bytes) == record
@@ -132,14 +132,14 @@ def values(draw):
 
 
 @given(texts, st.none() | values())
-def test_what_is_written_reads_back(transactional_id, value):
+def test_written_records_round_trip(transactional_id, value):
     record = TransactionRecord(transactional_id=transactional_id, value=value)
     stored = encode_transaction_record(record, timestamp_ms=0)
     assert decode_transaction_record(stored.key, stored.value) == record
 
 
 @given(values(), st.data())
-def test_a_value_that_is_cut_off_is_corrupt(value, data):
+def test_a_truncated_value_is_corrupt(value, data):
     stored = encode_transaction_record(TransactionRecord(transactional_id="t", value=value), timestamp_ms=0)
     cut = data.draw(st.integers(0, len(stored.value) - 1))
     with pytest.raises(CorruptBatchError):
@@ -147,7 +147,7 @@ def test_a_value_that_is_cut_off_is_corrupt(value, data):
 
 
 @given(st.binary(max_size=60), st.binary(max_size=60))
-def test_any_bytes_are_a_record_or_refused(key, value):
+def test_any_bytes_decode_or_are_refused(key, value):
     for prefix in (b"", b"\0\0", b"\0\1"):
         try:
             decode_transaction_record(b"\0\0" + key, prefix + value)
@@ -155,11 +155,11 @@ def test_any_bytes_are_a_record_or_refused(key, value):
             assert refusal.message
 
 
-def test_a_key_from_the_future_is_skipped():
+def test_a_key_of_a_newer_version_is_skipped():
     assert decode_transaction_record(bytes.fromhex("0001" "0001" "61"), b"\0\7whatever") is None  # fmt: skip
 
 
-def test_a_value_from_the_future_is_refused():
+def test_a_value_of_a_newer_version_is_refused():
     with pytest.raises(UnsupportedFormatError, match="version 2, supported are 0 and 1: a newer version wrote it"):
         decode_transaction_record(bytes.fromhex(TV2_KEY), b"\0\2")
 
@@ -168,20 +168,20 @@ def test_a_value_from_the_future_is_refused():
     ("number", "error"),
     [("06", "Dead, which is never stored"), ("07", "PrepareEpochFence, which is never stored"), ("08", "state 8")],
 )
-def test_a_state_that_no_record_has_is_corrupt(number, error):
+def test_an_unknown_state_is_corrupt(number, error):
     value = bytes.fromhex("0001" "0000000000000004" "0003" "0000ea60" + number)  # fmt: skip
     with pytest.raises(CorruptBatchError, match=error):
         decode_transaction_record(bytes.fromhex(TV2_KEY), value)
 
 
-def test_a_tagged_field_from_the_future_is_ignored():
+def test_an_unknown_tagged_field_is_ignored():
     key, value, _, expected = WRITTEN_BY_KAFKA_4_3_1[1]
     longer = value.removesuffix("0100080000000000000000") + "0200080000000000000000" + "0902beef"
     assert decode_transaction_record(bytes.fromhex(key), bytes.fromhex(longer)).value == expected
 
 
 @pytest.mark.parametrize("count", ["ffffffff7f", "8080808001"])
-def test_an_array_that_claims_more_than_there_is_allocates_nothing(count):
+def test_an_array_count_beyond_the_bytes_allocates_nothing(count):
     head = "0001" "0000000000000004" "0003" "0000ea60" "01"  # fmt: skip
     with pytest.raises(CorruptBatchError):
         decode_transaction_record(bytes.fromhex(TV2_KEY), bytes.fromhex(head + count))

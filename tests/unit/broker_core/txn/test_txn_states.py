@@ -16,12 +16,12 @@ PRINTED_BY_KAFKA_4_3_1 = {
 """Its TransactionState.validPreviousStates(), for every state."""
 
 
-def test_the_table_is_kafkas():
+def test_the_state_table_matches_kafka():
     table = {state.label: {each.label for each in before} for state, before in VALID_PREDECESSORS.items()}
     assert table == {state: set(before.split()) for state, before in PRINTED_BY_KAFKA_4_3_1.items()}
 
 
-def test_numbers_and_labels_are_kafkas():
+def test_state_numbers_and_labels_match_kafka():
     labels = "Empty Ongoing PrepareCommit PrepareAbort CompleteCommit CompleteAbort Dead PrepareEpochFence"
     assert [state.label for state in sorted(TransactionState)] == labels.split()
     assert [int(state) for state in sorted(TransactionState)] == list(range(8))
@@ -29,7 +29,7 @@ def test_numbers_and_labels_are_kafkas():
 
 @pytest.mark.parametrize("target", TransactionState, ids=lambda state: state.label)
 @pytest.mark.parametrize("current", TransactionState, ids=lambda state: state.label)
-def test_each_pair_of_states_is_allowed_or_caught(current, target):
+def test_each_state_transition_is_allowed_or_asserted(current, target):
     if current.label in PRINTED_BY_KAFKA_4_3_1[target.label].split():
         check_transition(current, target)
     else:
@@ -37,7 +37,7 @@ def test_each_pair_of_states_is_allowed_or_caught(current, target):
             check_transition(current, target)
 
 
-def test_what_is_decided_completes_the_same_way():
+def test_a_decision_completes_with_the_same_result():
     assert {state.label: COMPLETION[state].label for state in PREPARED} == {
         "PrepareCommit": "CompleteCommit",
         "PrepareAbort": "CompleteAbort",

@@ -63,19 +63,19 @@ def node(tmp_path):
     return AdmissionNode(tmp_path / "log")
 
 
-def test_whoever_may_write_is_let_in_when_that_is_durable(node):
+def test_a_verified_producer_is_admitted_once_its_state_is_durable(node):
     node.add()
     assert node.told == []
     node.jobs.run_all()
     assert node.told == ["ready"]
 
 
-def test_whoever_may_not_is_told_so_at_once(node):
+def test_a_refused_producer_is_answered_immediately(node):
     node.add(epoch=3)
     assert [type(each) for each in node.told] == [ProducerFencedError]
 
 
-def test_during_an_end_one_waits_for_its_completion(node):
+def test_during_an_end_a_write_waits_for_its_completion(node):
     node.decide()
     node.add(epoch=1)
     node.jobs.run_all()
@@ -86,7 +86,7 @@ def test_during_an_end_one_waits_for_its_completion(node):
     assert node.told == ["ready"]
 
 
-def test_and_not_for_ever(node):
+def test_the_wait_for_a_completion_is_bounded(node):
     node.decide()
     node.add(epoch=1)
     node.clock.ms += 999
@@ -99,7 +99,7 @@ def test_and_not_for_ever(node):
     assert len(node.told) == 1, "nobody is answered twice"
 
 
-def test_when_the_coordinator_is_lost_meanwhile_everybody_is_answered_once(node):
+def test_a_lost_coordinator_answers_every_waiting_request_once(node):
     node.decide()
     node.fs.refuse("sync", "__transaction_state-0/00000000000000000000.log")
     node.runtime.change(

@@ -9,7 +9,7 @@ class GivenAnswers(list):
         return HeldAnswer(deliver=lambda: self.append(name), refuse=lambda _: self.append(f"no {name}"))
 
 
-def test_what_is_added_during_an_append_goes_with_the_next_one_and_knows_its_offsets():
+def test_records_added_during_an_append_join_the_next_one_with_known_offsets():
     appends, told = CoordinatorAppends(next_offset=7), GivenAnswers()
     appends.add(bytearray(b"a"), 2, told.answer("a"), NOBODY)
     first = appends.take_next()
@@ -23,7 +23,7 @@ def test_what_is_added_during_an_append_goes_with_the_next_one_and_knows_its_off
     assert appends.take_next() is None
 
 
-def test_more_than_half_a_mebibyte_is_another_append():
+def test_more_than_half_a_mebibyte_starts_another_append():
     appends, told = CoordinatorAppends(next_offset=0), GivenAnswers()
     for size in (512 * 1024, 1):
         appends.add(bytearray(size), 1, told.answer(size), NOBODY)
@@ -34,7 +34,7 @@ def test_more_than_half_a_mebibyte_is_another_append():
     assert sizes == [512 * 1024, 1]
 
 
-def test_an_answer_waits_for_the_last_append_that_it_has_seen():
+def test_a_reply_waits_for_the_last_append_that_it_depends_on():
     appends, told = CoordinatorAppends(next_offset=0), GivenAnswers()
     appends.hold(told.answer("at once"))
     assert told == ["at once"]
@@ -50,7 +50,7 @@ def test_an_answer_waits_for_the_last_append_that_it_has_seen():
     assert told[1:] == ["a", "behind a", "b", "behind b"]
 
 
-def test_a_producers_epoch_is_known_until_all_is_durable():
+def test_a_producers_epoch_is_kept_until_its_records_are_durable():
     appends, told = CoordinatorAppends(next_offset=0), GivenAnswers()
     appends.add(bytearray(b"a"), 1, told.answer("a"), ProducerIdAndEpoch(producer_id=5, producer_epoch=3))
     appends.take_next()

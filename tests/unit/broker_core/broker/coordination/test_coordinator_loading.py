@@ -53,7 +53,7 @@ def load(node):
     return found
 
 
-def test_the_newest_of_each_key_counts_and_what_transactions_committed(node):
+def test_loading_applies_the_newest_record_of_each_key_and_committed_transactions(node):
     append(node, (b"a", b"1 "), (b"b", b"1 "), (b"skipped", b""))
     append(node, (b"a", b"2 "), producer_id=7)
     append(node, (b"b", b"2 "), producer_id=8)
@@ -65,7 +65,7 @@ def test_the_newest_of_each_key_counts_and_what_transactions_committed(node):
     assert found == [({"a": 2, "b": 1}, 8)]
 
 
-def test_a_long_log_is_read_in_pieces_between_which_the_loop_is_free(node):
+def test_a_long_log_is_loaded_in_pieces_without_blocking_the_loop(node):
     for number in range(6):
         append(node, (b"k%d" % number, b"%d " % number + b"x" * 400_000))
     jobs_before = node.jobs.count
@@ -75,14 +75,14 @@ def test_a_long_log_is_read_in_pieces_between_which_the_loop_is_free(node):
     assert node.jobs.count - jobs_before >= 4, "one to begin, one for each piece, one to fold"
 
 
-def test_an_empty_log_is_an_empty_coordinator(node):
+def test_an_empty_log_loads_an_empty_coordinator(node):
     found = load(node)
     assert found == []
     node.jobs.run_all()
     assert found == [({}, 0)]
 
 
-def test_a_record_that_cannot_be_read_is_told_with_its_place(node):
+def test_an_unreadable_record_is_reported_with_its_offset(node):
     append(node, (b"a", b"1 "), (b"b", b"damaged"))
     found = load(node)
     node.jobs.run_all()
@@ -91,7 +91,7 @@ def test_a_record_that_cannot_be_read_is_told_with_its_place(node):
     assert error.message == "__consumer_offsets-0: the record at offset 1: damaged"
 
 
-def test_what_the_disk_refuses_is_told(tmp_path, node):
+def test_a_disk_error_while_loading_is_reported(tmp_path, node):
     append(node, (b"a", b"1 "))
     node.stop()
     again = ReplicaNode(tmp_path / "log")

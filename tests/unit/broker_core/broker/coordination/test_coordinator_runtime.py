@@ -47,7 +47,7 @@ def reopened(node, path):
     return TallyNode(path)
 
 
-def test_a_plan_sees_what_is_not_durable_and_its_reply_waits_for_it(node):
+def test_a_plan_sees_state_that_is_not_durable_and_its_reply_waits_for_it(node):
     node.set("a", 1)
     node.set("a", 2)
     node.look()
@@ -60,11 +60,11 @@ def test_a_plan_sees_what_is_not_durable_and_its_reply_waits_for_it(node):
     ]
 
 
-def test_a_question_is_answered_at_once_where_nothing_is_on_its_way(node):
+def test_a_query_is_answered_immediately_without_pending_appends(node):
     assert node.look() == [("seen", {"begun": 0})]
 
 
-def test_a_refusal_waits_too_since_it_may_be_founded_on_what_is_lost(node):
+def test_a_refusal_waits_for_the_records_that_it_depends_on(node):
     node.set("a", 1)
     node.change(lambda tally: tally.plan_refused())
     assert node.answers == []
@@ -72,7 +72,7 @@ def test_a_refusal_waits_too_since_it_may_be_founded_on_what_is_lost(node):
     assert kinds(node.answers) == ["done", InvalidRequestError]
 
 
-def test_changes_that_are_planned_during_an_append_go_to_the_log_together(node):
+def test_changes_planned_during_an_append_are_appended_together(node):
     node.set("a", 1)
     node.jobs.do_next()
     syncs = node.fs.count("sync", DATA_FILE)
@@ -94,7 +94,7 @@ def test_a_large_backlog_is_appended_in_pieces(node):
     assert node.end_offset() == 13
 
 
-def test_an_answer_may_ask_for_the_next_change(node):
+def test_a_reply_callback_may_request_the_next_change(node):
     seen = []
     node.runtime.change(
         lambda tally: tally.plan_set(Tallied("a", 1)),
@@ -105,7 +105,7 @@ def test_an_answer_may_ask_for_the_next_change(node):
     assert seen == [("done", {"begun": 0, "a": 1})]
 
 
-def test_one_answer_that_fails_keeps_nobody_else_waiting(node):
+def test_a_failing_reply_callback_delays_no_other_reply(node):
     def broken(_):
         raise RuntimeError("a handler's fault")
 
@@ -115,7 +115,7 @@ def test_one_answer_that_fails_keeps_nobody_else_waiting(node):
     assert kinds(node.answers) == ["done"]
 
 
-def test_a_plan_that_breaks_is_answered_and_changes_nothing(node):
+def test_a_failing_plan_is_answered_and_changes_nothing(node):
     def broken(tally):
         raise ZeroDivisionError("in the plan")
 
@@ -125,7 +125,7 @@ def test_a_plan_that_breaks_is_answered_and_changes_nothing(node):
 
 
 @pytest.mark.parametrize("kind", ["write", "sync"])
-def test_when_the_disk_refuses_everybody_who_waits_hears_of_it_and_the_state_is_rebuilt(node, kind):
+def test_after_a_disk_error_all_waiting_requests_fail_and_the_state_is_reloaded(node, kind):
     node.set("a", 1)
     node.jobs.run_all()
     node.answers.clear()

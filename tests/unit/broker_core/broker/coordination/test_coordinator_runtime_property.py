@@ -85,7 +85,7 @@ class TallyWorld:
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(steps, min_size=5, max_size=30))
-def test_nobody_has_heard_of_anything_that_is_then_lost(plan):
+def test_no_reply_is_sent_for_lost_state(plan):
     folder = tempfile.mkdtemp()
     try:
         world = TallyWorld(folder + "/log")

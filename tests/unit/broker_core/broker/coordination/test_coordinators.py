@@ -34,7 +34,7 @@ def test_a_new_node_has_no_internal_topics(node):
     assert not node.topics.image.topics
 
 
-def test_their_topics_are_made_at_first_use_with_one_partition_and_compacted(node):
+def test_internal_topics_are_created_at_first_use_with_one_compacted_partition(node):
     make_topic(node, "t")
     assert commit(node) == "none"
     assert init(node).error_code.name == "none"
@@ -44,7 +44,7 @@ def test_their_topics_are_made_at_first_use_with_one_partition_and_compacted(nod
         assert WANTED.items() <= topic.configs.items()
 
 
-def test_what_they_know_outlives_the_node(tmp_path, node):
+def test_coordinator_state_survives_a_restart(tmp_path, node):
     make_topic(node, "t")
     commit(node, offset=7)
     first = init(node)
@@ -55,7 +55,7 @@ def test_what_they_know_outlives_the_node(tmp_path, node):
     assert (second.producer_id, second.producer_epoch) == (first.producer_id, first.producer_epoch + 1)
 
 
-def test_a_client_that_asks_for_an_internal_topic_gets_it_as_its_coordinator_wants_it(node):
+def test_a_client_that_auto_creates_an_internal_topic_gets_the_coordinators_settings(node):
     made = []
     node.make_topic_automatically("__consumer_offsets")
     node._coordinators.make_topic("t", partition_count=4, on_reply=made.append, on_error=made.append)
@@ -66,7 +66,7 @@ def test_a_client_that_asks_for_an_internal_topic_gets_it_as_its_coordinator_wan
     assert commit(node) == "none"
 
 
-def test_as_long_as_groups_are_loaded_every_record_is_pinned_and_then_none(tmp_path, node):
+def test_every_record_is_pinned_only_while_groups_are_loading(tmp_path, node):
     partition = TopicPartition("t", 0)
     make_topic(node, "t")
     commit(node)
@@ -76,7 +76,7 @@ def test_as_long_as_groups_are_loaded_every_record_is_pinned_and_then_none(tmp_p
     assert loading._coordinators.pinned_offset(partition) is None
 
 
-def test_a_topic_that_is_deleted_is_forgotten_by_its_groups(node):
+def test_deleting_a_topic_removes_its_group_offsets(node):
     make_topic(node, "t")
     commit(node, offset=7)
     ask(node, ApiKey.DELETE_TOPICS, 1, topic_names=["t"], timeout=1000)
@@ -85,7 +85,7 @@ def test_a_topic_that_is_deleted_is_forgotten_by_its_groups(node):
     assert committed(node) == -1
 
 
-def test_offsets_of_a_topic_that_was_deleted_by_a_process_that_died_do_not_count_for_its_successor(tmp_path, node):
+def test_offsets_of_a_topic_deleted_by_a_crashed_process_do_not_apply_to_a_recreated_one(tmp_path, node):
     make_topic(node, "t")
     commit(node, offset=7)
     stop(node)
@@ -99,7 +99,7 @@ def test_offsets_of_a_topic_that_was_deleted_by_a_process_that_died_do_not_count
     assert committed(again) == 3
 
 
-def test_settings_of_groups_come_from_the_brokers_file(tmp_path):
+def test_group_settings_come_from_the_broker_configuration(tmp_path):
     node = a_node(tmp_path / "log", group_min_session_timeout_ms=100, group_max_session_timeout_ms=200,
                   group_initial_rebalance_delay_ms=0)  # fmt: skip
     protocols = [{"name": "range", "metadata": b""}]
@@ -114,7 +114,7 @@ def test_settings_of_groups_come_from_the_brokers_file(tmp_path):
     assert [join(timeout) for timeout in (99, 201, 150)] == ["invalid_session_timeout"] * 2 + ["none"]
 
 
-def test_consumer_groups_are_served_unless_the_file_says_no(tmp_path):
+def test_consumer_groups_are_enabled_unless_the_configuration_disables_them(tmp_path):
     beat = {"group_id": "g", "member_id": "m" * 22, "member_epoch": 0, "rebalance_timeout": 1000,
             "subscribed_topic_names": ("t",), "topic_partitions": ()}  # fmt: skip
     codes = {}
@@ -125,6 +125,6 @@ def test_consumer_groups_are_served_unless_the_file_says_no(tmp_path):
     assert codes == {"classic,consumer": "none", "classic": "unsupported_version"}
 
 
-def test_the_longest_transaction_comes_from_the_brokers_file(tmp_path):
+def test_transaction_max_timeout_ms_comes_from_the_broker_configuration(tmp_path):
     node = a_node(tmp_path / "log", transaction_max_timeout_ms=1000)
     assert init(node).error_code.name == "invalid_transaction_timeout"

@@ -49,7 +49,7 @@ def beat(node, member_id):
     return request(node, "on_heartbeat", HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id))
 
 
-def test_a_parked_request_is_answered_when_its_timer_has_fired(node):
+def test_a_parked_request_is_answered_when_its_timer_fires(node):
     joined = request(node, "on_join", JOIN)
     assert (joined, node.groups.waiting_count) == ([], 1)
     node.pass_ms(2_999)
@@ -58,7 +58,7 @@ def test_a_parked_request_is_answered_when_its_timer_has_fired(node):
     assert (joined[0].generation_id, node.groups.waiting_count) == (1, 0)
 
 
-def test_an_answer_waits_until_what_it_says_is_durable(node):
+def test_a_reply_waits_until_its_state_is_durable(node):
     joined = request(node, "on_join", JOIN)
     node.runtime.is_prompt = False
     node.pass_ms(3_000)
@@ -67,7 +67,7 @@ def test_an_answer_waits_until_what_it_says_is_durable(node):
     assert joined[0].generation_id == 1
 
 
-def test_members_that_are_not_heard_of_are_out_and_heartbeats_move_that(node):
+def test_members_without_heartbeats_are_removed_and_heartbeats_extend_the_session(node):
     member_id = stable_member(node)
     for _ in range(4):
         node.pass_ms(9_000)
@@ -76,19 +76,19 @@ def test_members_that_are_not_heard_of_are_out_and_heartbeats_move_that(node):
     assert beat(node, member_id)[0].error_code is ErrorCode.unknown_member_id
 
 
-def test_a_request_that_the_runtime_refuses_hears_why_once(node):
+def test_a_refused_request_gets_one_error(node):
     node.runtime.refusal = LOADING
     assert request(node, "on_join", JOIN) == [ErrorCode.coordinator_load_in_progress]
     assert node.groups.waiting_count == 0
 
 
-def test_the_producer_of_a_transactional_commit_reaches_the_runtime(node):
+def test_a_transactional_commit_passes_its_producer_to_the_runtime(node):
     producer = ProducerIdAndEpoch(producer_id=1, producer_epoch=0)
     request(node, "on_join", JOIN, producer=producer)
     assert node.runtime.producers == [producer]
 
 
-def test_while_the_groups_are_loaded_their_members_sessions_wait(tmp_path):
+def test_sessions_do_not_expire_while_groups_are_loading(tmp_path):
     node = GroupNode(tmp_path)
     node.groups.start()
     member_id = stable_member(node)
@@ -102,7 +102,7 @@ def test_while_the_groups_are_loaded_their_members_sessions_wait(tmp_path):
     assert beat(node, member_id)[0].error_code is ErrorCode.unknown_member_id
 
 
-def test_when_the_log_fails_whoever_was_parked_is_sent_away_and_members_get_new_sessions(node):
+def test_after_a_log_error_parked_requests_fail_and_members_get_new_sessions(node):
     """The second join is parked and durable; the third one is refused, and the coordinator is rebuilt."""
     member_id = stable_member(node)
     kept = len(node.runtime.log)
@@ -122,7 +122,7 @@ def test_when_the_log_fails_whoever_was_parked_is_sent_away_and_members_get_new_
     assert beat(node, member_id)[0].error_code is ErrorCode.unknown_member_id
 
 
-def test_a_coordinator_that_was_rebuilt_unnoticed_is_noticed_by_the_next_request(node):
+def test_the_next_request_detects_a_reloaded_coordinator(node):
     member_id = stable_member(node)
     parked = request(node, "on_join", JOIN)
     node.runtime.lose(LOST, kept_records=len(node.runtime.log))
@@ -149,7 +149,7 @@ def test_member_ids_are_random_uuids(tmp_path):
     assert new_id()[14] == "4"
 
 
-def test_offsets_of_many_groups_expire_some_groups_at_a_time(tmp_path):
+def test_offsets_of_many_groups_expire_in_steps(tmp_path):
     """Of ten thousand groups at once the loop did nothing else for seconds, and the batch of tombstones was refused."""
     node = GroupNode(tmp_path, offsets_retention_ms=1_000)
     node.groups.start()

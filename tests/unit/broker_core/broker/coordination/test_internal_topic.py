@@ -23,7 +23,7 @@ def make(node, topic):
     return told
 
 
-def test_it_is_not_there_until_it_is_made_as_a_compacted_topic_of_one_partition(node, topic):
+def test_the_topic_is_created_on_demand_with_one_compacted_partition(node, topic):
     assert topic.replica() is None
     assert make(node, topic) == ["made"]
     assert topic.replica().topic_partition == CONSUMER_OFFSETS_PARTITION
@@ -31,11 +31,11 @@ def test_it_is_not_there_until_it_is_made_as_a_compacted_topic_of_one_partition(
     assert (made.partition_count, made.configs["cleanup.policy"]) == (1, "compact")
 
 
-def test_one_that_somebody_else_made_meanwhile_will_do(node, topic):
+def test_a_topic_created_meanwhile_is_used(node, topic):
     assert make(node, topic) + make(node, topic) == ["made", "made"]
 
 
-def test_a_disk_that_refuses_is_told(node, topic):
+def test_a_disk_error_is_reported(node, topic):
     node.fs.refuse("write", "__cluster_metadata-0/00000000000000000000.log")
     (error,) = make(node, topic)
     assert (node.fs.refused, isinstance(error, StorageError)) == (1, True)

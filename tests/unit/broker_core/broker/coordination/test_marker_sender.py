@@ -49,7 +49,7 @@ def entry(node, partition):
     return found.producer_epoch, found.coordinator_epoch, found.transaction_first_offset
 
 
-def test_it_is_told_once_when_every_partition_has_its_marker(node, sender):
+def test_completion_is_reported_once_every_partition_has_its_marker(node, sender):
     open_in(node, T0)
     written = []
     sender.send([an_ending(T0, T1, CONSUMER_OFFSETS_PARTITION)], written.append)
@@ -61,7 +61,7 @@ def test_it_is_told_once_when_every_partition_has_its_marker(node, sender):
     assert not sender.under_way
 
 
-def test_what_is_under_way_is_not_sent_again(node, sender):
+def test_a_marker_in_progress_is_not_sent_again(node, sender):
     written = []
     for _ in range(2):
         sender.send([an_ending(T0)], written.append)
@@ -69,19 +69,19 @@ def test_what_is_under_way_is_not_sent_again(node, sender):
     assert (written, node.replica(T0).bounds.log_end_offset) == ([an_ending(T0)], 1)
 
 
-def test_without_partitions_there_is_nothing_to_wait_for(sender):
+def test_without_partitions_the_end_completes_immediately(sender):
     written = []
     sender.send([an_ending()], written.append)
     assert written == [an_ending()]
 
 
-def test_a_topic_that_is_gone_is_passed_over(node, sender):
+def test_a_deleted_topic_is_skipped(node, sender):
     written = []
     sender.send([an_ending(GONE, TopicPartition("t", 9))], written.append)
     assert len(written) == 1
 
 
-def test_what_the_disk_refuses_is_tried_again(node, sender):
+def test_a_failed_marker_write_is_retried(node, sender):
     written = []
     node.fs.refuse("sync", DATA_FILE, count=2)
     sender.send([an_ending(T0, T1)], written.append)
@@ -93,7 +93,7 @@ def test_what_the_disk_refuses_is_tried_again(node, sender):
     assert len(written) == 1
 
 
-def test_a_log_that_has_heard_a_higher_coordinator_epoch_is_spoken_to_with_that(node, sender):
+def test_a_marker_uses_the_higher_coordinator_epoch_of_the_log(node, sender):
     written = []
     sender.send([an_ending(T0, coordinator_epoch=5)], written.append)
     sender.send([an_ending(T1)], written.append)
@@ -103,7 +103,7 @@ def test_a_log_that_has_heard_a_higher_coordinator_epoch_is_spoken_to_with_that(
     assert (len(written), entry(node, T0)) == (3, (2, 5, None))
 
 
-def test_a_log_that_has_seen_a_newer_epoch_is_left_as_it_is(node, sender):
+def test_no_marker_is_written_for_an_outdated_producer_epoch(node, sender):
     written = []
     sender.send([an_ending(T0, epoch=3)], written.append)
     node.jobs.run_all()
@@ -112,7 +112,7 @@ def test_a_log_that_has_seen_a_newer_epoch_is_left_as_it_is(node, sender):
     assert (len(written), entry(node, T0)) == (2, (3, 0, None))
 
 
-def test_one_marker_alone_is_judged_by_the_log(node, sender):
+def test_a_single_marker_is_validated_by_the_log(node, sender):
     told = []
     marker = EndTransactionMarker(is_commit=False, coordinator_epoch=0)
     older = ProducerIdAndEpoch(producer_id=7, producer_epoch=0)

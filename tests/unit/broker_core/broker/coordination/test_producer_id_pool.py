@@ -22,7 +22,7 @@ def ask(pool, into):
     return into
 
 
-def test_the_first_one_waits_for_a_block_the_others_do_not(node, pool):
+def test_only_the_first_id_waits_for_a_block(node, pool):
     taken = ask(pool, [])
     ask(pool, taken)
     assert taken == []
@@ -46,14 +46,14 @@ def test_the_next_block_is_fetched_before_the_last_id_is_taken(node, pool):
     assert pool.held_count == 999
 
 
-def test_two_pools_never_give_the_same_id(node, pool):
+def test_two_pools_never_assign_the_same_id(node, pool):
     other = ProducerIdPool(node.topics)
     taken = ask(pool, ask(other, []))
     node.jobs.run_all()
     assert sorted(taken) == [0, 1000]
 
 
-def test_who_waits_hears_when_there_are_none_and_the_next_one_tries_again(node, pool):
+def test_a_failed_allocation_fails_waiting_requests_and_the_next_one_retries(node, pool):
     node.fs.refuse("write", METADATA_LOG)
     told = ask(pool, ask(pool, []))
     node.jobs.run_all()

@@ -63,7 +63,7 @@ def test_an_older_client_adds_partitions_and_keeps_its_epoch(node):
     assert node.open_producers() == set()
 
 
-def test_an_end_is_answered_when_it_is_decided_and_each_partition_gets_its_marker(node):
+def test_end_txn_is_answered_once_decided_and_each_partition_gets_its_marker(node):
     producer = node.producer()
     node.add(producer, 0, 1, 2)
     answers = node.send_end(producer)
@@ -75,14 +75,14 @@ def test_an_end_is_answered_when_it_is_decided_and_each_partition_gets_its_marke
     assert [node.log(number)[-1][2] for number in range(3)] == [True] * 3
 
 
-def test_a_transaction_that_was_left_without_partitions_is_over_at_once(node):
+def test_a_transaction_without_partitions_ends_immediately(node):
     producer_id, epoch = node.producer()
     assert node.end((producer_id, epoch), commit=False)[0] == "none"
     assert node.state() == ("CompleteAbort", epoch + 1)
 
 
 @pytest.mark.parametrize("versions", [TV1, TV2], ids=["version 1", "version 2"])
-def test_offsets_of_a_group_count_when_the_transaction_commits(node, versions):
+def test_transactional_group_offsets_apply_at_the_commit(node, versions):
     producer = node.producer(version=versions["init"])
     if versions is TV1:
         assert node.add_offsets(producer) == "none"
@@ -93,7 +93,7 @@ def test_offsets_of_a_group_count_when_the_transaction_commits(node, versions):
     assert node.state()[0] == "CompleteCommit"
 
 
-def test_offsets_of_a_transaction_that_aborts_never_counted(node):
+def test_group_offsets_of_an_aborted_transaction_never_apply(node):
     producer_id, epoch = node.producer()
     node.commit_offset((producer_id, epoch), 5, version=5)
     node.end((producer_id, epoch))
@@ -105,7 +105,7 @@ def test_offsets_of_a_transaction_that_aborts_never_counted(node):
 # -- who may write --
 
 
-def test_without_a_transaction_nothing_is_written_and_newer_clients_hear_that_they_may_abort(node):
+def test_without_a_transaction_writes_are_refused_and_newer_clients_get_an_abortable_error(node):
     producer = node.producer()
     assert node.produce(producer, 0, version=9) == "invalid_txn_state"
     assert node.produce(producer, 0, version=11) == "transaction_abortable"
@@ -114,7 +114,7 @@ def test_without_a_transaction_nothing_is_written_and_newer_clients_hear_that_th
     assert node.log() == []
 
 
-def test_a_zombie_writes_nothing_adds_nothing_ends_nothing(node):
+def test_a_zombie_cannot_write_add_partitions_or_end(node):
     producer_id, epoch = begin(node, TV2)
     node.producer()
     zombie = producer_id, epoch
@@ -127,14 +127,14 @@ def test_a_zombie_writes_nothing_adds_nothing_ends_nothing(node):
     assert node.log() == [(producer_id, epoch, b"v"), (producer_id, epoch + 1, False)]
 
 
-def test_a_producer_that_nobody_knows_is_told_so(node):
+def test_an_unknown_producer_is_refused(node):
     assert node.produce((99, 0), 0, version=9) == "invalid_producer_id_mapping"
     assert node.produce((99, 0), 0, version=12) == "invalid_producer_id_mapping"
     producer_id, epoch = node.producer()
     assert node.produce((producer_id + 1, epoch), 0, version=12) == "invalid_producer_id_mapping"
 
 
-def test_the_next_instance_waits_for_the_end_of_what_the_last_one_left(node):
+def test_the_next_instance_waits_for_the_end_of_the_previous_transaction(node):
     producer_id, epoch = begin(node, TV2)
     assert node.init() == ("concurrent_transactions", -1, -1)
     assert node.init() == ("none", producer_id, epoch + 2)
@@ -143,7 +143,7 @@ def test_the_next_instance_waits_for_the_end_of_what_the_last_one_left(node):
 # -- a write right behind an end --
 
 
-def test_the_first_write_behind_an_end_waits_until_that_is_complete(node):
+def test_the_first_write_after_an_end_waits_until_it_completes(node):
     producer_id, epoch = begin(node, TV2)
     ended = node.send_end((producer_id, epoch))
     while not ended:
@@ -154,7 +154,7 @@ def test_the_first_write_behind_an_end_waits_until_that_is_complete(node):
     assert [entry[1:] for entry in node.log()] == [(epoch, b"v"), (epoch + 1, True), (epoch + 1, b"v")]
 
 
-def test_a_first_write_that_waits_for_too_long_is_told_to_come_again(node):
+def test_a_first_write_that_waits_too_long_gets_a_retriable_error(node):
     producer_id, epoch = begin(node, TV2)
     node.fs.refuse("sync", "orders-0/00000000000000000000.log", count=10)
     node.end((producer_id, epoch))
@@ -190,7 +190,7 @@ def at_its_last_epoch(node):
     return begin(node, TV2, producer=(producer_id, LAST_GIVEN_EPOCH))
 
 
-def test_the_first_write_with_the_id_that_follows_the_last_epoch_waits_until_the_end_is_complete(node):
+def test_the_first_write_with_a_rotated_producer_id_waits_until_the_end_completes(node):
     """KAFKA-20090: the producer has been told its new id, and the coordinator knew it only behind the markers."""
     producer_id, epoch = at_its_last_epoch(node)
     ended = node.send_end((producer_id, epoch))
@@ -207,7 +207,7 @@ def test_the_first_write_with_the_id_that_follows_the_last_epoch_waits_until_the
     assert node.end(following)[0] == "none"
 
 
-def test_an_older_version_that_writes_with_that_id_is_asked_to_come_again(node):
+def test_an_older_version_that_writes_with_a_rotated_producer_id_gets_a_retriable_error(node):
     ended = node.send_end(at_its_last_epoch(node))
     while not ended:
         node.jobs.run_next()
@@ -217,7 +217,7 @@ def test_an_older_version_that_writes_with_that_id_is_asked_to_come_again(node):
 
 
 @pytest.mark.parametrize("known", ["new", "old"])
-def test_who_asks_for_his_next_epoch_while_the_last_one_is_ended_is_told_to_come_again(node, known):
+def test_init_producer_id_during_an_end_gets_a_retriable_error(node, known):
     old = at_its_last_epoch(node)
     ended = node.send_end(old)
     while not ended:
@@ -227,7 +227,7 @@ def test_who_asks_for_his_next_epoch_while_the_last_one_is_ended_is_told_to_come
     assert node.init(known=following) == ("none", following[0], 1)
 
 
-def test_an_older_client_that_writes_before_its_end_is_complete_is_asked_to_come_again(node):
+def test_an_older_client_that_writes_before_its_end_completes_gets_a_retriable_error(node):
     producer = begin(node, TV1)
     ended = node.send_end(producer, version=3)
     while not ended:
@@ -241,7 +241,7 @@ def test_an_older_client_that_writes_before_its_end_is_complete_is_asked_to_come
 # -- time --
 
 
-def test_what_is_open_for_too_long_is_aborted_and_its_producer_fenced(node):
+def test_a_timed_out_transaction_is_aborted_and_its_producer_fenced(node):
     producer_id, epoch = begin(node, TV2, producer=node.producer(timeout_ms=5_000))
     node.pass_ms(9_000)
     assert node.state() == ("Ongoing", epoch)
@@ -252,7 +252,7 @@ def test_what_is_open_for_too_long_is_aborted_and_its_producer_fenced(node):
     assert node.init(known=(producer_id, epoch)) == ("none", producer_id, epoch + 1), "it may go on (KIP-360)"
 
 
-def test_an_id_that_is_idle_for_long_is_forgotten(tmp_path):
+def test_an_idle_transactional_id_expires(tmp_path):
     hour_ms = 3600 * 1000
     node = TransactionNode(tmp_path / "log", transaction_abort_timed_out_transaction_cleanup_interval_ms=hour_ms)
     node.producer()
@@ -268,9 +268,7 @@ def test_an_id_that_is_idle_for_long_is_forgotten(tmp_path):
 
 @pytest.mark.parametrize("job_count", range(5))
 @pytest.mark.parametrize("commit", [True, False], ids=["commit", "abort"])
-def test_wherever_the_node_dies_during_an_end_the_next_start_finishes_what_was_decided(
-    node, tmp_path, commit, job_count
-):
+def test_after_a_crash_anywhere_in_an_end_the_next_start_completes_the_decision(node, tmp_path, commit, job_count):
     producer_id, epoch = begin(node, TV2)
     node.commit_offset((producer_id, epoch), 5, version=5)
     answers = node.send_end((producer_id, epoch), commit)
@@ -287,7 +285,7 @@ def test_wherever_the_node_dies_during_an_end_the_next_start_finishes_what_was_d
     assert node.committed_offset() == (5 if commit else -1)
 
 
-def test_a_marker_that_the_disk_refuses_is_written_later(node):
+def test_a_marker_whose_write_failed_is_written_later(node):
     producer_id, epoch = begin(node, TV2)
     node.fs.refuse("sync", "orders-0/00000000000000000000.log", count=2)
     assert node.end((producer_id, epoch))[0] == "none"
@@ -298,7 +296,7 @@ def test_a_marker_that_the_disk_refuses_is_written_later(node):
     assert (node.fs.refused, node.state()) == (2, ("CompleteCommit", epoch + 1))
 
 
-def test_a_decision_that_the_disk_refuses_is_none_and_the_client_may_ask_again(node):
+def test_a_decision_whose_write_failed_is_not_made_and_the_client_may_retry(node):
     producer_id, epoch = begin(node, TV2)
     node.fs.refuse("sync", "__transaction_state-0/00000000000000000000.log")
     assert node.end((producer_id, epoch)) == ("coordinator_not_available", -1, -1)
@@ -308,7 +306,7 @@ def test_a_decision_that_the_disk_refuses_is_none_and_the_client_may_ask_again(n
     assert node.end((producer_id, epoch))[0] == "none"
 
 
-def test_a_completion_that_the_disk_refuses_is_done_again(node):
+def test_a_completion_whose_write_failed_is_retried(node):
     producer_id, epoch = begin(node, TV2)
     answers = node.send_end((producer_id, epoch))
     while not answers:
@@ -318,7 +316,7 @@ def test_a_completion_that_the_disk_refuses_is_done_again(node):
     assert (node.fs.refused, node.state()) == (1, ("CompleteCommit", epoch + 1))
 
 
-def test_transactions_survive_a_restart_open_as_they_are(node, tmp_path):
+def test_open_transactions_survive_a_restart(node, tmp_path):
     producer_id, epoch = begin(node, TV2)
     node = again(node, tmp_path)
     assert node.state() == ("Ongoing", epoch)
@@ -327,7 +325,7 @@ def test_transactions_survive_a_restart_open_as_they_are(node, tmp_path):
     assert [entry[2] for entry in node.log()] == [b"v", b"v", True]
 
 
-def test_a_partition_that_is_deleted_meanwhile_is_passed_over(node):
+def test_a_partition_that_is_deleted_meanwhile_is_skipped(node):
     producer_id, epoch = begin(node, TV2)
     node.make_topic("gone")
     node.add((producer_id, epoch), 0, topic="gone")
@@ -337,7 +335,7 @@ def test_a_partition_that_is_deleted_meanwhile_is_passed_over(node):
     assert node.state() == ("CompleteCommit", epoch + 1)
 
 
-def test_partitions_of_one_append_are_judged_one_by_one(node):
+def test_partitions_of_one_append_are_validated_separately(node):
     producer_id, epoch = node.producer()
     node.add((producer_id, epoch), 1)
     found = []

@@ -16,14 +16,14 @@ class BudgetWriter:
             self.order.append(self.name)
 
 
-def test_the_bound_is_let_through_and_one_byte_more_waits():
+def test_the_limit_is_admitted_and_one_more_byte_waits():
     budget = AppendBudget(max_writing_bytes=100)
     assert budget.may_write(60, pytest.fail)
     assert budget.may_write(40, pytest.fail)
     assert not budget.may_write(1, lambda: None)
 
 
-def test_those_that_wait_get_their_turn_in_order_and_none_overtakes():
+def test_waiting_appends_are_admitted_in_order():
     budget, order = AppendBudget(max_writing_bytes=100), []
     BudgetWriter("a", budget, 100, order)
     BudgetWriter("b", budget, 80, order)
@@ -37,7 +37,7 @@ def test_those_that_wait_get_their_turn_in_order_and_none_overtakes():
     assert order == ["a", "b", "c", "d", "e"]
 
 
-def test_an_append_above_the_whole_bound_goes_when_nothing_else_is_written():
+def test_an_append_above_the_limit_is_admitted_when_nothing_else_is_written():
     budget, order = AppendBudget(max_writing_bytes=100), []
     BudgetWriter("small", budget, 1, order)
     BudgetWriter("large", budget, 1000, order)
@@ -46,7 +46,7 @@ def test_an_append_above_the_whole_bound_goes_when_nothing_else_is_written():
     assert order == ["small", "large"]
 
 
-def test_it_is_full_at_its_bound_and_not_one_byte_below():
+def test_the_budget_is_full_exactly_at_its_limit():
     budget = AppendBudget(max_queued_bytes=100)
     budget.hold(99)
     assert not budget.is_full
@@ -56,5 +56,5 @@ def test_it_is_full_at_its_bound_and_not_one_byte_below():
     assert not budget.is_full
 
 
-def test_the_nodes_bounds_hold_some_groups_at_once():
+def test_the_default_budget_holds_several_groups():
     assert 2 * MAX_APPEND_GROUP_BYTES <= MAX_WRITING_BYTES <= MAX_QUEUED_APPEND_BYTES

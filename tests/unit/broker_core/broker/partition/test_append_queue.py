@@ -101,7 +101,7 @@ def test_appends_of_one_turn_are_written_at_its_end_and_share_one_sync_and_no_jo
     assert offsets_read(node.replica()) == [0, 1, 2, 3]
 
 
-def test_what_comes_during_a_sync_is_the_next_group(node):
+def test_appends_during_a_sync_form_the_next_group(node):
     synced = syncs(node)
     answers = append_in_one_turn(node, a_batch(1))
     for _ in range(5):
@@ -117,7 +117,7 @@ def test_what_comes_during_a_sync_is_the_next_group(node):
     assert syncs(node) == synced + 2
 
 
-def test_partitions_are_synced_side_by_side_and_answered_as_their_own_syncs_come_back(tmp_path):
+def test_partitions_are_synced_concurrently_and_answered_independently(tmp_path):
     node = a_node(tmp_path / "log")
     node.create(partition_count=2)
     partitions = [warm(node, TopicPartition("t", number)) and TopicPartition("t", number) for number in (0, 1)]
@@ -131,7 +131,7 @@ def test_partitions_are_synced_side_by_side_and_answered_as_their_own_syncs_come
     node.stop()
 
 
-def test_nothing_is_answered_or_seen_before_the_sync_has_come_back(node):
+def test_nothing_is_acknowledged_or_visible_before_the_sync_completes(node):
     replica = node.replica()
     answers = append_in_one_turn(node, a_batch(2))
 
@@ -146,7 +146,7 @@ def test_nothing_is_answered_or_seen_before_the_sync_has_come_back(node):
     assert offsets_read(replica) == [0, 1, 2]
 
 
-def test_who_follows_is_told_after_the_answers(node):
+def test_listeners_are_notified_after_the_replies(node):
     replica, told = node.replica(), []
     replica.on_advance(lambda: told.append(replica.bounds.high_watermark))
     replica.append(AppendRequest(batches=a_batch(2), on_done=lambda result: told.append("done"), on_error=told.append))
@@ -154,7 +154,7 @@ def test_who_follows_is_told_after_the_answers(node):
     assert told == ["done", 3]
 
 
-def test_an_append_of_an_answer_goes_into_the_next_group(node):
+def test_an_append_made_in_a_reply_goes_into_the_next_group(node):
     answers = []
     node.replica().append(
         AppendRequest(batches=a_batch(1), on_done=lambda _: node.append(into=answers), on_error=answers.append)
@@ -166,7 +166,7 @@ def test_an_append_of_an_answer_goes_into_the_next_group(node):
     assert answers == [(2, 2)]
 
 
-def test_where_the_operating_system_is_left_to_sync_the_turns_end_publishes(tmp_path):
+def test_with_flush_policy_os_the_end_of_the_turn_publishes(tmp_path):
     node = a_node(tmp_path / "log")
     node.create(flush_policy="os")
     synced = syncs(warm(node))
@@ -190,7 +190,7 @@ def is_a_jobs(node, *batches, partition=T0, **given):
     return answers
 
 
-def test_the_first_append_is_a_jobs_for_the_producers_have_to_be_read(tmp_path):
+def test_the_first_append_runs_in_a_job_that_reads_the_producer_state(tmp_path):
     node = a_node(tmp_path / "log")
     node.create()
     assert is_a_jobs(node, a_batch(1, producer=(9, 0, 0))) == [(0, 0)]
@@ -198,7 +198,7 @@ def test_the_first_append_is_a_jobs_for_the_producers_have_to_be_read(tmp_path):
     node.stop()
 
 
-def test_the_first_append_after_a_recovery_is_a_jobs_though_the_partition_is_open(tmp_path):
+def test_the_first_append_after_recovery_runs_in_a_job_even_if_the_partition_is_open(tmp_path):
     node = a_node(tmp_path / "log")
     node.create()
     node.append(a_batch(1, producer=(9, 0, 0)))
@@ -224,7 +224,7 @@ def of_size(size_bytes):
     return batch
 
 
-def test_a_group_above_the_bound_is_a_jobs_and_one_at_the_bound_is_not(node):
+def test_a_group_above_the_limit_runs_in_a_job_and_one_at_the_limit_on_the_loop(node):
     half = MAX_LOOP_APPEND_BYTES // 2
     answers = append_in_one_turn(node, of_size(half), of_size(MAX_LOOP_APPEND_BYTES - half))
     assert len(node.writes.syncs) == 1
@@ -235,12 +235,12 @@ def test_a_group_above_the_bound_is_a_jobs_and_one_at_the_bound_is_not(node):
 
 
 @pytest.mark.parametrize("codec", [CompressionType.GZIP, CompressionType.ZSTD])
-def test_a_compressed_batch_is_a_jobs_for_it_has_to_be_inflated(node, codec):
+def test_a_compressed_batch_runs_in_a_job(node, codec):
     assert is_a_jobs(node, a_batch(2), a_batch(3, compression=codec)) == [(1, 2), (3, 5)]
     assert offsets_read(node.replica()) == list(range(6))
 
 
-def test_a_topic_with_a_codec_of_its_own_is_a_jobs_and_one_that_says_uncompressed_is_not(tmp_path):
+def test_a_topic_with_a_codec_runs_in_a_job_and_an_uncompressed_one_on_the_loop(tmp_path):
     node = a_node(tmp_path / "log")
     node.create(compression_type="lz4")
     node.create("plain", compression_type="uncompressed")
@@ -254,7 +254,7 @@ def test_a_topic_with_a_codec_of_its_own_is_a_jobs_and_one_that_says_uncompresse
     node.stop()
 
 
-def test_settings_that_were_changed_count_at_once(node):
+def test_changed_settings_apply_immediately(node):
     node.alter(compression_type="lz4")
     assert is_a_jobs(node, a_batch(1)) == [(1, 1)]
     node.alter(compression_type="producer", max_message_bytes="200")
@@ -265,7 +265,7 @@ def test_settings_that_were_changed_count_at_once(node):
     assert (answers[0].error_code, answers[1]) == (10, (3, 3))
 
 
-def test_a_partition_that_maintenance_is_at_is_a_jobs_and_maintenance_is_not_waited_for(node):
+def test_during_maintenance_appends_run_in_a_job_without_blocking_the_loop(node):
     found = []
 
     def maintain(store):
@@ -278,7 +278,7 @@ def test_a_partition_that_maintenance_is_at_is_a_jobs_and_maintenance_is_not_wai
     assert found[0] == [(1, 1)]
 
 
-def test_where_a_segment_begins_the_loop_stops_and_a_job_goes_on_in_order(tmp_path):
+def test_at_a_segment_roll_a_job_continues_the_group_in_order(tmp_path):
     node = a_node(tmp_path / "log")
     node.create(internal_segment_bytes=str(4 * len(a_batch(3))))
     warm(node)
@@ -301,7 +301,7 @@ def test_where_a_segment_begins_the_loop_stops_and_a_job_goes_on_in_order(tmp_pa
 
 
 @pytest.mark.parametrize("kind", ["LogAppendTime", "CreateTime"])
-def test_an_append_that_is_left_to_a_job_is_judged_as_it_came(tmp_path, kind):
+def test_an_append_passed_to_a_job_is_validated_unchanged(tmp_path, kind):
     """The loop's plan had put times into it by then: the job refused a batch with log append time, or with another
     checksum than the header that was read of it."""
     node = a_node(tmp_path / "log")
@@ -317,7 +317,7 @@ def test_an_append_that_is_left_to_a_job_is_judged_as_it_came(tmp_path, kind):
     node.stop()
 
 
-def test_a_refusal_before_the_append_that_begins_a_segment_is_answered_before_it(tmp_path):
+def test_a_refusal_is_answered_before_a_later_append_that_rolls(tmp_path):
     node = a_node(tmp_path / "log")
     node.create(internal_segment_bytes=str(len(a_batch(1)) + 10))
     answers = append_in_one_turn(warm(node), a_batch(1, base_offset=5), damaged(a_batch(1)), a_batch(1))
@@ -373,21 +373,21 @@ def test_a_refused_append_fails_alone_among_good_ones(node):
 
 
 @pytest.mark.parametrize("batch", [b"", b"no batch", bytes(22), bytes(61)])
-def test_what_is_no_batch_at_all_is_refused_and_holds_nobody_up(node, batch):
+def test_an_append_without_a_batch_is_refused_and_delays_no_other(node, batch):
     answers = append_in_one_turn(node, batch, a_batch(1))
     node.settle()
     assert isinstance(answers[0], StreamlogError)
     assert answers[1:] == [(1, 1)]
 
 
-def test_a_turn_of_nothing_but_refusals_costs_no_sync(node):
+def test_a_turn_of_only_refusals_needs_no_sync(node):
     synced = syncs(node)
     answers = append_in_one_turn(node, damaged(a_batch(1)), a_batch(1, base_offset=1))
     assert kinds(answers) == [CorruptBatchError, InvalidRecordError]
     assert (len(node.writes.syncs), syncs(node), node.replicas.budget.held_bytes) == (0, synced, 0)
 
 
-def test_a_retry_is_answered_with_where_it_is_and_costs_no_sync(node):
+def test_a_retry_is_answered_with_its_offset_without_a_sync(node):
     batch = a_batch(2, producer=(7, 0, 0))
     answers = append_in_one_turn(node, batch, batch)
     assert answers == []
@@ -408,7 +408,7 @@ def test_a_retry_during_the_sync_of_the_first_try_is_answered_after_it(node):
     assert node.replica().bounds.log_end_offset == 3
 
 
-def test_transactions_hold_back_who_reads_committed_and_markers_may_share_their_sync(node):
+def test_transactions_block_read_committed_readers_and_markers_may_share_their_sync(node):
     replica = node.replica()
     append_in_one_turn(node, a_transactional_batch(2), a_batch(1))
     node.writes.run_all()
@@ -422,7 +422,7 @@ def test_transactions_hold_back_who_reads_committed_and_markers_may_share_their_
     assert replica.producer_entries()[7].transaction_first_offset is None
 
 
-def test_producers_are_known_as_of_the_last_group(node):
+def test_producer_state_is_current_as_of_the_last_group(node):
     append_in_one_turn(node, a_batch(1, producer=(1, 0, 0)), a_batch(2, producer=(2, 0, 0)))
     assert node.replica().producer_entries() == {}
     node.writes.run_all()
@@ -432,7 +432,7 @@ def test_producers_are_known_as_of_the_last_group(node):
 # -- in turn with others --
 
 
-def test_other_changes_keep_their_place_among_appends(node):
+def test_other_changes_keep_their_order_among_appends(node):
     replica, told = node.replica(), []
     node.append(a_batch(2), into=told)
     replica.delete_records(-1, lambda start: told.append(f"from {start}"), told.append)
@@ -444,7 +444,7 @@ def test_other_changes_keep_their_place_among_appends(node):
     assert offsets_read(replica) == [3, 4]
 
 
-def test_a_change_that_comes_during_a_sync_waits_for_the_group_and_no_longer(node):
+def test_a_change_during_a_sync_waits_only_for_the_current_group(node):
     told = append_in_one_turn(node, a_batch(2))
     node.replica().delete_records(-1, told.append, told.append)
     node.append(a_batch(1), into=told)
@@ -455,7 +455,7 @@ def test_a_change_that_comes_during_a_sync_waits_for_the_group_and_no_longer(nod
     assert told == [(1, 2), 3, (3, 3)]
 
 
-def test_a_flush_after_appends_that_the_operating_system_syncs_covers_them(tmp_path):
+def test_a_flush_covers_appends_made_with_flush_policy_os(tmp_path):
     node = a_node(tmp_path / "log")
     node.create(flush_policy="os")
     synced = syncs(warm(node))
@@ -471,7 +471,7 @@ def test_a_flush_after_appends_that_the_operating_system_syncs_covers_them(tmp_p
     node.stop()
 
 
-def test_a_stop_waits_for_what_is_being_synced_and_for_what_is_queued(tmp_path):
+def test_a_stop_waits_for_the_current_sync_and_queued_appends(tmp_path):
     node = a_node(tmp_path / "log")
     node.create()
     answers = append_in_one_turn(warm(node), a_batch(1))
@@ -497,7 +497,7 @@ def a_node_of_little_memory(path, *, partition_count, queued_count):
     return node, budget, partitions
 
 
-def test_beyond_the_nodes_memory_appends_wait_and_are_answered_in_order(tmp_path):
+def test_appends_beyond_the_memory_budget_wait_and_are_answered_in_order(tmp_path):
     node, budget, partitions = a_node_of_little_memory(tmp_path / "log", partition_count=3, queued_count=3)
     answers = []
     for partition in partitions:
@@ -514,7 +514,7 @@ def test_beyond_the_nodes_memory_appends_wait_and_are_answered_in_order(tmp_path
     node.stop()
 
 
-def test_memory_of_those_that_wait_behind_a_turn_of_refusals_is_given_to_the_next(tmp_path):
+def test_memory_released_by_refusals_goes_to_the_next_waiting_appends(tmp_path):
     node, budget, partitions = a_node_of_little_memory(tmp_path / "log", partition_count=2, queued_count=9)
     answers = []
     node.append(partition=partitions[0], into=answers)
@@ -526,7 +526,7 @@ def test_memory_of_those_that_wait_behind_a_turn_of_refusals_is_given_to_the_nex
     node.stop()
 
 
-def test_log_append_time_is_that_of_the_turn(tmp_path):
+def test_log_append_time_is_the_time_of_the_turn(tmp_path):
     node = a_node(tmp_path / "log")
     node.create(message_timestamp_type="LogAppendTime")
     warm(node)

@@ -63,9 +63,7 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
-def test_a_disk_that_refuses_takes_the_whole_group_back_and_the_next_one_lands_where_it_would_have(
-    node, tmp_path, refusal
-):
+def test_a_disk_error_rolls_back_the_whole_group_and_the_next_one_reuses_its_offsets(node, tmp_path, refusal):
     before, replica = content(node), node.replica()
     node.fs.refuse(**refusal)
     answers = appends_in_one_turn(node, a_batch(2, producer=(7, 0, 0)), a_batch(1))
@@ -94,7 +92,7 @@ def test_a_disk_that_refuses_takes_the_whole_group_back_and_the_next_one_lands_w
 
 
 @pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
-def test_nothing_of_what_was_refused_is_there_after_a_crash(node, tmp_path, refusal):
+def test_a_refused_group_is_absent_after_a_crash(node, tmp_path, refusal):
     before = content(node)
     node.fs.refuse(**refusal)
     answers = appends_in_one_turn(node, a_batch(2), a_batch(1))
@@ -108,7 +106,7 @@ def test_nothing_of_what_was_refused_is_there_after_a_crash(node, tmp_path, refu
     again.crash()
 
 
-def test_a_refused_sync_is_rolled_back_away_from_the_loop_before_it_is_answered(node):
+def test_a_failed_sync_is_rolled_back_in_a_job_before_it_is_answered(node):
     node.fs.refuse("sync", LOG)
     answers = appends_in_one_turn(node, a_batch(1))
     node.writes.syncs.run_next()
@@ -123,7 +121,7 @@ def test_a_refused_sync_is_rolled_back_away_from_the_loop_before_it_is_answered(
     node.stop()
 
 
-def test_a_refused_sync_of_one_partition_leaves_the_others_of_the_turn_alone(tmp_path):
+def test_a_failed_sync_of_one_partition_does_not_affect_others_of_the_turn(tmp_path):
     node = ReplicaNode(tmp_path / "log", writes=QueuedWrites())
     node.create()
     node.create("u")
@@ -141,7 +139,7 @@ def test_a_refused_sync_of_one_partition_leaves_the_others_of_the_turn_alone(tmp
     node.stop()
 
 
-def test_a_bug_is_an_unknown_error_to_the_client_and_the_partition_goes_on(node, monkeypatch, caplog):
+def test_a_bug_is_an_unknown_error_for_the_client_and_the_partition_stays_online(node, monkeypatch, caplog):
     answers = appends_in_one_turn(node, a_batch(1), a_batch(1))
     with monkeypatch.context() as patched:
         patched.setattr(WritablePartition, "written_bounds", lambda store: 1 // 0)
@@ -177,7 +175,7 @@ class Waiter:
 
 
 @pytest.mark.parametrize("refused", ["nothing", "sync"])
-def test_the_partition_is_held_for_every_change_of_its_files(node, monkeypatch, refused):
+def test_every_change_of_files_holds_the_partition(node, monkeypatch, refused):
     """Until it is published, or rolled back: in between others would take the log for what they see of it."""
     changes, real = [], node.fs.on_call
 
@@ -204,7 +202,7 @@ def test_the_partition_is_held_for_every_change_of_its_files(node, monkeypatch, 
     node.stop()
 
 
-def test_maintenance_that_comes_during_a_sync_goes_on_after_the_publish(node):
+def test_maintenance_during_a_sync_continues_after_the_publish(node):
     answers = appends_in_one_turn(node, a_batch(2))
     maintenance = Waiter(lambda: node.directory.access.write(T0, lambda store: store.bounds().log_end_offset))
     assert maintenance.is_waiting()
@@ -216,7 +214,7 @@ def test_maintenance_that_comes_during_a_sync_goes_on_after_the_publish(node):
     node.stop()
 
 
-def test_maintenance_that_comes_during_a_refused_sync_goes_on_after_it_was_rolled_back(node):
+def test_maintenance_during_a_failed_sync_continues_after_the_rollback(node):
     node.fs.refuse("sync", LOG)
     answers = appends_in_one_turn(node, a_batch(2))
     maintenance = Waiter(lambda: node.directory.access.write(T0, lambda store: store.bounds().log_end_offset))
@@ -230,7 +228,7 @@ def test_maintenance_that_comes_during_a_refused_sync_goes_on_after_it_was_rolle
     node.stop()
 
 
-def test_a_deletion_that_comes_during_a_sync_waits_for_the_publish_and_refuses_what_is_queued(node):
+def test_a_deletion_during_a_sync_waits_for_the_publish_and_refuses_queued_appends(node):
     replica, told = node.replica(), []
     answers = appends_in_one_turn(node, a_batch(2))
     queued = node.append()
@@ -255,7 +253,7 @@ def test_a_deletion_that_comes_during_a_sync_waits_for_the_publish_and_refuses_w
     node.stop()
 
 
-def test_the_loop_does_not_wait_for_a_lock_that_was_taken_by_another_door(node):
+def test_the_loop_does_not_wait_for_a_lock_of_another_process(node):
     """Recovery for a reader and the making of folders lock the folder themselves, beside what is open."""
     with PartitionLock(f"{node.directory.path}/t-0/.lock").exclusive():
         answers = appends_in_one_turn(node, a_batch(1))
@@ -268,7 +266,7 @@ def test_the_loop_does_not_wait_for_a_lock_that_was_taken_by_another_door(node):
 # -- a node that goes down --
 
 
-def test_abandoned_during_a_sync_the_directory_can_be_closed_and_the_next_start_has_the_whole_tail(node, tmp_path):
+def test_after_an_abandon_during_a_sync_the_next_start_has_the_whole_tail(node, tmp_path):
     answers = appends_in_one_turn(node, a_batch(2), a_batch(1, producer=(7, 0, 0)))
     node.append(into=answers)
     node.replicas.abandon()
@@ -283,7 +281,7 @@ def test_abandoned_during_a_sync_the_directory_can_be_closed_and_the_next_start_
     again.crash()
 
 
-def test_abandoned_after_a_refused_sync_the_directory_can_be_closed(node, tmp_path):
+def test_after_an_abandon_following_a_failed_sync_the_directory_can_be_closed(node, tmp_path):
     """The rolling back was a sync job of its own, and those that have not begun are dropped when the node goes down:
     nobody was left who would have given the partition back, and the close waited for ever."""
     node.fs.refuse("sync", LOG)
@@ -299,7 +297,7 @@ def test_abandoned_after_a_refused_sync_the_directory_can_be_closed(node, tmp_pa
     again.crash()
 
 
-def test_abandoned_while_a_refused_sync_is_rolled_back_the_partition_is_given_back_once(node):
+def test_an_abandon_during_a_rollback_releases_the_partition_once(node):
     node.fs.refuse("sync", LOG)
     appends_in_one_turn(node, a_batch(2))
     node.writes.syncs.run_next()
@@ -311,7 +309,7 @@ def test_abandoned_while_a_refused_sync_is_rolled_back_the_partition_is_given_ba
     Waiter(lambda: node.directory.close(is_clean=False)).end()
 
 
-def test_abandoned_with_nothing_under_way_is_a_crash_like_any_other(node, tmp_path):
+def test_an_abandon_without_work_in_progress_is_an_ordinary_crash(node, tmp_path):
     node.append()
     node.replicas.abandon()
     node.directory.close(is_clean=False)
@@ -320,7 +318,7 @@ def test_abandoned_with_nothing_under_way_is_a_crash_like_any_other(node, tmp_pa
     again.crash()
 
 
-def test_a_kill_at_any_file_operation_of_a_turn_keeps_what_was_acknowledged(tmp_path):
+def test_a_kill_at_any_file_operation_of_a_turn_keeps_acknowledged_records(tmp_path):
     for call in range(200):
         path = tmp_path / str(call)
         node = ReplicaNode(path, writes=QueuedWrites())

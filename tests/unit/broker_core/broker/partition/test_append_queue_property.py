@@ -191,7 +191,7 @@ def logs_of(path):
 
 @settings(max_examples=100)
 @given(st.lists(steps, min_size=20, max_size=80))
-def test_the_loop_and_jobs_come_to_the_same_answers_and_the_same_logs(plan):
+def test_the_loop_and_jobs_give_the_same_results_and_logs(plan):
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         world = QueueWorld(f"{folder}/loop")
         for step in plan:

@@ -15,7 +15,7 @@ FOLLOWING = {
 
 @pytest.mark.parametrize("target", AppendState, ids=lambda state: state.value)
 @pytest.mark.parametrize("current", AppendState, ids=lambda state: state.value)
-def test_each_pair_of_states_is_allowed_or_caught(current, target):
+def test_each_state_transition_is_allowed_or_asserted(current, target):
     if target.value in FOLLOWING[current.value].split(", "):
         assert_may_follow(target, current)
     else:
@@ -23,6 +23,6 @@ def test_each_pair_of_states_is_allowed_or_caught(current, target):
             assert_may_follow(target, current)
 
 
-def test_what_is_under_way_ends_at_idle():
+def test_every_path_ends_in_idle():
     for state in UNDER_WAY:
         assert_may_follow(AppendState.IDLE, state)

@@ -4,7 +4,7 @@ from support.nodes.replica_builders import INTERVAL_MS, ReplicaNode
 from broker_core.model.identifiers import TopicPartition
 
 
-def test_a_round_looks_at_each_partition_one_job_at_a_time(tmp_path):
+def test_a_maintenance_round_runs_one_partition_at_a_time(tmp_path):
     node = ReplicaNode(tmp_path / "log")
     node.create(partition_count=5)
     before = node.jobs.count
@@ -18,7 +18,7 @@ def test_a_round_looks_at_each_partition_one_job_at_a_time(tmp_path):
     node.crash()
 
 
-def test_a_round_over_partitions_with_nothing_to_do_opens_none_for_writing(tmp_path):
+def test_a_round_without_work_opens_no_partition_for_writing(tmp_path):
     node = ReplicaNode(tmp_path / "log")
     node.create(partition_count=3)
     before = len(node.fs.calls)
@@ -28,7 +28,7 @@ def test_a_round_over_partitions_with_nothing_to_do_opens_none_for_writing(tmp_p
     node.crash()
 
 
-def test_a_topic_that_is_deleted_during_a_round_is_passed_over(tmp_path):
+def test_a_topic_that_is_deleted_during_a_round_is_skipped(tmp_path):
     node = ReplicaNode(tmp_path / "log")
     node.create(partition_count=2)
     node.create("u")
@@ -42,7 +42,7 @@ def test_a_topic_that_is_deleted_during_a_round_is_passed_over(tmp_path):
     node.crash()
 
 
-def test_a_stop_finishes_what_is_under_way_and_begins_nothing(tmp_path):
+def test_a_stop_finishes_the_current_job_and_starts_no_other(tmp_path):
     node = ReplicaNode(tmp_path / "log")
     node.create(partition_count=5)
     node.clock.ms += INTERVAL_MS

@@ -5,7 +5,7 @@ from broker_core.broker.partition.open_readers import OpenReaders
 from broker_core.model.identifiers import TopicPartition
 
 
-def test_the_least_recently_used_is_closed_and_opened_again_when_it_is_asked_for(tmp_path):
+def test_the_least_recently_used_partition_is_closed_and_reopened_on_demand(tmp_path):
     node = ReplicaNode(tmp_path / "log", max_open_count=2)
     node.create(partition_count=4)
     replicas = [node.replica(TopicPartition("t", number)) for number in range(4)]
@@ -17,7 +17,7 @@ def test_the_least_recently_used_is_closed_and_opened_again_when_it_is_asked_for
     node.crash()
 
 
-def test_a_bounded_number_is_open_and_one_that_is_dropped_is_another_afterwards(tmp_path):
+def test_open_partitions_are_bounded_and_a_dropped_one_is_reopened(tmp_path):
     node = ReplicaNode(tmp_path / "log")
     node.create(partition_count=3)
     readers = OpenReaders(node.fs, node.directory.access, max_count=2)

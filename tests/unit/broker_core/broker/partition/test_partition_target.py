@@ -31,7 +31,7 @@ def append(target, *appends, wants_all_producers=False):
     return target.append(appends, now_ms=SOME_TIME_MS, wants_all_producers=wants_all_producers)
 
 
-def test_each_append_has_its_answer_in_its_place(node):
+def test_each_append_has_its_result_at_its_index(node):
     changed = append(target_of(node), queued(a_batch(1)), queued(a_batch(1, base_offset=5)), queued(a_batch(2)))
     assert changed.answers[0].result.base_offset == 0
     assert isinstance(changed.answers[1], InvalidRecordError)
@@ -39,7 +39,7 @@ def test_each_append_has_its_answer_in_its_place(node):
     assert changed.bounds.log_end_offset == 3
 
 
-def test_it_brings_back_the_producers_that_changed_or_all_of_them_when_asked_or_after_a_roll(node):
+def test_a_group_returns_changed_producers_or_all_of_them_on_request_or_after_a_roll(node):
     target = target_of(node)
     append(target, queued(a_batch(1, producer=(1, 0, 0))))
     changed = append(target, queued(a_batch(1, producer=(2, 0, 0))))
@@ -50,7 +50,7 @@ def test_it_brings_back_the_producers_that_changed_or_all_of_them_when_asked_or_
     assert (changed.has_rolled, set(changed.producers), changed.has_all_producers) == (True, {1, 2}, True)
 
 
-def test_a_refused_change_is_an_answer_and_the_partition_is_open(node):
+def test_a_refused_change_is_a_result_and_the_partition_stays_open(node):
     change = QueuedChange(
         work=lambda store: store.delete_records(9), on_done=pytest.fail, on_error=pytest.fail
     )  # fmt: skip
@@ -59,7 +59,7 @@ def test_a_refused_change_is_an_answer_and_the_partition_is_open(node):
     assert changed.bounds.log_end_offset == 0
 
 
-def test_a_topic_that_was_made_again_is_not_the_one_that_was_meant(node):
+def test_a_recreated_topic_is_not_the_requested_one(node):
     target = target_of(node)
     node.delete()
     node.create()

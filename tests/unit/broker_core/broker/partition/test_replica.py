@@ -49,7 +49,7 @@ def test_appends_that_queue_up_while_a_job_runs_are_committed_together(node):
     assert len(node.jobs) == 0
 
 
-def test_one_job_at_a_time_works_for_a_replica(node):
+def test_a_replica_has_one_job_at_a_time(node):
     for _ in range(5):
         node.append()
         assert len(node.jobs) == 1
@@ -60,7 +60,7 @@ def test_one_job_at_a_time_works_for_a_replica(node):
     assert node.jobs.count == before + 1
 
 
-def test_nothing_is_seen_before_the_job_has_come_back(node):
+def test_nothing_is_visible_before_the_job_completes(node):
     replica = node.replica()
     node.append(a_batch(3))
     assert replica.bounds.log_end_offset == 0
@@ -75,7 +75,7 @@ def test_nothing_is_seen_before_the_job_has_come_back(node):
     assert offsets_read(replica) == [0, 1, 2]
 
 
-def test_a_read_ends_at_the_bounds_that_are_known_though_more_is_published(node):
+def test_a_read_ends_at_the_loops_bounds_even_if_more_is_published(node):
     replica = node.replica()
     node.append(a_batch(3))
     node.jobs.run_all()
@@ -87,7 +87,7 @@ def test_a_read_ends_at_the_bounds_that_are_known_though_more_is_published(node)
     assert replica.find_offset(SOME_TIME_MS + 2, UNCOMMITTED)().offset == 2
 
 
-def test_answers_come_in_the_order_of_the_appends_whatever_they_are(node):
+def test_replies_come_in_the_order_of_the_appends(node):
     damaged = a_batch(1)
     damaged[-1] ^= 1
     answers = node.append(a_batch(2))
@@ -100,7 +100,7 @@ def test_answers_come_in_the_order_of_the_appends_whatever_they_are(node):
     ]  # fmt: skip
 
 
-def test_a_produced_batch_that_claims_an_offset_is_refused_as_kafka_does_and_one_of_a_coordinator_is_not(node):
+def test_a_produced_batch_with_a_base_offset_is_refused_like_kafka_but_not_a_coordinators(node):
     # A real Kafka 4.3.1 answers INVALID_RECORD (87) for base offsets 5 and -1.
     answers = []
     for base_offset in (5, -1):
@@ -112,7 +112,7 @@ def test_a_produced_batch_that_claims_an_offset_is_refused_as_kafka_does_and_one
     assert answers[2] == (0, 0)
 
 
-def test_who_follows_is_told_after_the_answers_and_sees_the_new_bounds(node):
+def test_listeners_are_notified_after_the_replies_and_see_the_new_bounds(node):
     replica, told = node.replica(), []
     replica.on_advance(lambda: told.append(("advance", replica.bounds.high_watermark)))
     node.replicas.on_advance(lambda partition: told.append((str(partition), replica.bounds.high_watermark)))
@@ -124,7 +124,7 @@ def test_who_follows_is_told_after_the_answers_and_sees_the_new_bounds(node):
     assert len(told) == 3
 
 
-def test_an_append_of_an_answer_goes_into_the_next_group(node):
+def test_an_append_made_in_a_reply_goes_into_the_next_group(node):
     replica, answers = node.replica(), []
     replica.append(
         AppendRequest(batches=a_batch(1), on_done=lambda _: node.append(into=answers), on_error=answers.append)
@@ -138,7 +138,7 @@ def test_an_append_of_an_answer_goes_into_the_next_group(node):
     assert answers == [(1, 1), (2, 2)]
 
 
-def test_an_answer_that_fails_keeps_no_other_from_its_own(node):
+def test_a_failing_reply_callback_does_not_affect_other_replies(node):
     def fail(result):
         raise RuntimeError("the connection is gone")
 
@@ -151,7 +151,7 @@ def test_an_answer_that_fails_keeps_no_other_from_its_own(node):
     assert answers == [(1, 1), (2, 2)]
 
 
-def test_a_failing_sync_fails_the_whole_group_and_later_ones_work(node):
+def test_a_failed_sync_fails_the_whole_group_and_later_groups_succeed(node):
     node.append()
     node.jobs.run_all()
     node.append()
@@ -170,7 +170,7 @@ def test_a_failing_sync_fails_the_whole_group_and_later_ones_work(node):
     assert offsets_read(node.replica()) == [0, 1, 2]
 
 
-def test_deletion_refuses_what_is_queued_and_the_job_under_way_as_well_if_it_comes_later(node):
+def test_deletion_refuses_queued_appends_and_a_job_that_completes_later(node):
     replica = node.replica()
     told = []
     replica.on_advance(lambda: told.append(True))
@@ -189,7 +189,7 @@ def test_deletion_refuses_what_is_queued_and_the_job_under_way_as_well_if_it_com
     assert [type(each) for each in late] == [UnknownTopicError]
 
 
-def test_appends_of_a_deleted_topic_never_land_in_a_new_one_of_its_name(node):
+def test_appends_to_a_deleted_topic_never_go_to_a_recreated_one(node):
     replica = node.replica()
     node.delete()
     node.create()
@@ -201,7 +201,7 @@ def test_appends_of_a_deleted_topic_never_land_in_a_new_one_of_its_name(node):
     assert node.replica().bounds.log_end_offset == 1
 
 
-def test_a_group_rolls_and_reports_it_and_all_of_it_is_read(node):
+def test_a_group_that_rolls_reports_it_and_is_read_completely(node):
     node.create("small", internal_segment_bytes="700")
     small = TopicPartition("small", 0)
     answers = [node.append(a_batch(3), partition=small) for _ in range(20)]
@@ -211,7 +211,7 @@ def test_a_group_rolls_and_reports_it_and_all_of_it_is_read(node):
     assert len(node.directory.access.read(small, ReadablePartition.segments)) > 3
 
 
-def test_bounds_never_go_back_whatever_comes_back_late(node):
+def test_bounds_never_go_back_after_late_results(node):
     replica = node.replica()
     node.append(a_batch(5))
     node.jobs.run_all()
@@ -226,7 +226,7 @@ def test_bounds_never_go_back_whatever_comes_back_late(node):
     assert (late.log_start_offset, late.log_end_offset) == (7, 10)
 
 
-def test_of_bounds_that_are_partly_ahead_each_is_taken_that_is(node):
+def test_each_bound_that_is_ahead_is_taken(node):
     def bounds(start, stable, high_watermark, end):
         return PartitionBounds(
             log_start_offset=start, last_stable_offset=stable, high_watermark=high_watermark, log_end_offset=end
@@ -243,7 +243,7 @@ def test_of_bounds_that_are_partly_ahead_each_is_taken_that_is(node):
         assert replica.bounds == known
 
 
-def test_records_are_deleted_in_turn_with_appends_and_what_is_out_of_range_is_refused(node):
+def test_delete_records_is_ordered_with_appends_and_out_of_range_is_refused(node):
     replica, answers = node.replica(), []
     node.append(a_batch(3), into=answers)
     replica.delete_records(-1, answers.append, answers.append)
@@ -258,7 +258,7 @@ def test_records_are_deleted_in_turn_with_appends_and_what_is_out_of_range_is_re
     assert replica.find_offset(OffsetSpec.EARLIEST, UNCOMMITTED)().offset == 3
 
 
-def test_open_transactions_hold_back_who_reads_committed(node):
+def test_open_transactions_block_read_committed_readers(node):
     replica = node.replica()
     node.append(a_transactional_batch(2))
     node.append(a_batch(1))
@@ -272,7 +272,7 @@ def test_open_transactions_hold_back_who_reads_committed(node):
     assert replica.producer_entries()[7].transaction_first_offset is None
 
 
-def test_producers_are_read_in_a_job_after_a_start_before_anything_was_appended(tmp_path):
+def test_after_a_start_a_job_reads_the_producer_state(tmp_path):
     node = ReplicaNode(tmp_path / "log")
     node.create()
     node.append(a_batch(2, producer=(9, 1, 0)))
@@ -289,7 +289,7 @@ def test_producers_are_read_in_a_job_after_a_start_before_anything_was_appended(
     assert expected[9].last_sequence == 1
 
 
-def test_offsets_are_found_by_time_and_by_the_largest_time(node):
+def test_offsets_are_found_by_timestamp_and_by_max_timestamp(node):
     replica = node.replica()
     assert replica.find_offset(OffsetSpec.MAX_TIMESTAMP, UNCOMMITTED)() is None
     assert replica.find_offset(SOME_TIME_MS, UNCOMMITTED)() is None
@@ -301,7 +301,7 @@ def test_offsets_are_found_by_time_and_by_the_largest_time(node):
     assert (found.offset, found.timestamp_ms) == (1, SOME_TIME_MS + 900)
 
 
-def test_the_end_of_an_epoch_is_the_log_end_and_others_are_unknown(node):
+def test_the_current_epoch_ends_at_the_log_end_and_others_are_unknown(node):
     replica = node.replica()
     node.append(a_batch(4))
     node.jobs.run_all()
@@ -310,7 +310,7 @@ def test_the_end_of_an_epoch_is_the_log_end_and_others_are_unknown(node):
     assert replica.end_offset_for_epoch(1) == (-1, -1)
 
 
-def test_a_group_is_bounded_in_bytes_and_one_append_always_goes(node):
+def test_a_group_is_bounded_in_bytes_but_has_at_least_one_append(node):
     large = a_batch([a_record(0, value=bytes(700_000))])
     count = MAX_APPEND_GROUP_BYTES // len(large) + 2
     answers = []
@@ -324,7 +324,7 @@ def test_a_group_is_bounded_in_bytes_and_one_append_always_goes(node):
     assert len(answers) == count
 
 
-def test_beyond_the_nodes_memory_appends_wait_and_are_answered_in_order(tmp_path):
+def test_appends_beyond_the_memory_budget_wait_and_are_answered_in_order(tmp_path):
     size_bytes = len(a_batch(1))
     budget = AppendBudget(max_writing_bytes=size_bytes, max_queued_bytes=3 * size_bytes)
     node = ReplicaNode(tmp_path / "log", budget=budget)
@@ -342,7 +342,7 @@ def test_beyond_the_nodes_memory_appends_wait_and_are_answered_in_order(tmp_path
     assert (budget.held_bytes, budget.is_full) == (0, False)
 
 
-def test_a_partition_that_cannot_be_opened_is_offline_until_it_can(tmp_path):
+def test_a_partition_is_offline_while_it_cannot_be_opened(tmp_path):
     node = ReplicaNode(tmp_path / "log")
     node.create(partition_count=2)
     node.append()
@@ -370,7 +370,7 @@ def test_a_partition_that_cannot_be_opened_is_offline_until_it_can(tmp_path):
     assert answers[1] == (1, 1)
 
 
-def test_a_bug_in_a_job_is_an_unknown_error_to_the_client_and_the_replica_goes_on(node):
+def test_a_bug_in_a_job_is_an_unknown_error_for_the_client_and_the_replica_stays_online(node):
     answers = []
 
     def fail(store):
@@ -383,7 +383,7 @@ def test_a_bug_in_a_job_is_an_unknown_error_to_the_client_and_the_replica_goes_o
     assert answers[1] == (0, 0)
 
 
-def test_changed_settings_count_for_the_next_append(node):
+def test_changed_settings_apply_to_the_next_append(node):
     replica = node.replica()
     node.append(a_batch([a_record(0, value=bytes(500))]))
     node.jobs.run_all()
@@ -395,7 +395,7 @@ def test_changed_settings_count_for_the_next_append(node):
     assert offsets_read(replica) == [0]
 
 
-def test_a_kill_at_any_file_operation_of_a_group_keeps_what_was_acknowledged(tmp_path):
+def test_a_kill_at_any_file_operation_of_a_group_keeps_acknowledged_records(tmp_path):
     for call in range(200):
         path = tmp_path / str(call)
         node = ReplicaNode(path)

@@ -25,7 +25,7 @@ def node(tmp_path):
     node.crash()
 
 
-def test_a_partition_is_made_once_and_what_does_not_exist_is_refused_by_name(node):
+def test_a_partition_is_opened_once_and_an_unknown_one_is_refused_by_name(node):
     node.create(partition_count=2)
     assert node.replica() is node.replica()
     with pytest.raises(UnknownTopicError, match="'x'"):
@@ -46,7 +46,7 @@ def test_a_start_opens_no_partition(tmp_path):
     node.crash()
 
 
-def test_a_partition_whose_folder_a_crash_left_unmade_is_empty_and_made_by_the_first_append(node, tmp_path):
+def test_a_partition_without_its_folder_is_empty_and_created_by_the_first_append(node, tmp_path):
     node.fs.refuse("make_directory", "t-0", count=1)
     node.create()
     assert not (tmp_path / "log" / "t-0").exists()
@@ -59,7 +59,7 @@ def test_a_partition_whose_folder_a_crash_left_unmade_is_empty_and_made_by_the_f
     assert offsets_read(replica) == [0, 1]
 
 
-def test_a_new_partition_count_counts_at_once(node):
+def test_a_new_partition_count_applies_immediately(node):
     node.create()
     node.replica()
     node._change(node.topics.create_partitions, "t", 3)
@@ -80,7 +80,7 @@ def test_files_of_a_deleted_topic_are_closed(node, tmp_path):
     assert not [each for each in opened if str(tmp_path) in each and "t-0" in each]
 
 
-def test_error_that_recovery_met_takes_a_partition_offline_and_the_others_go_on(node, caplog):
+def test_a_recovery_error_takes_only_its_partition_offline(node, caplog):
     node.create(partition_count=2)
     with caplog.at_level(logging.ERROR):
         node.replicas.start(0, errors={T0: StorageError("no such device"), TopicPartition("gone", 0): StorageError("")})
@@ -93,7 +93,7 @@ def test_error_that_recovery_met_takes_a_partition_offline_and_the_others_go_on(
     assert node.replica().error is None
 
 
-def test_old_records_go_when_the_interval_is_over_and_who_follows_is_told(node):
+def test_old_records_are_removed_after_the_interval_and_listeners_are_notified(node):
     node.create(retention_ms=str(DAY_MS), internal_segment_bytes="200")
     told = []
     replica = node.replica()
@@ -113,7 +113,7 @@ def test_old_records_go_when_the_interval_is_over_and_who_follows_is_told(node):
     assert offsets_read(replica) == [4]
 
 
-def test_pinned_records_stay_however_old(tmp_path):
+def test_pinned_records_are_kept_at_any_age(tmp_path):
     pinned = {T0: 2}
     node = ReplicaNode(tmp_path / "log", pinned=pinned.get)
     node.create(retention_ms=str(DAY_MS), internal_segment_bytes="100")
@@ -125,7 +125,7 @@ def test_pinned_records_stay_however_old(tmp_path):
     node.crash()
 
 
-def test_a_partition_is_maintained_soon_when_it_began_a_segment(node):
+def test_a_partition_is_maintained_soon_after_a_roll(node):
     node.create(retention_bytes="500", internal_segment_bytes="200")
     for _ in range(20):
         node.append(a_batch(1))
@@ -148,7 +148,7 @@ def test_a_compacted_partition_keeps_the_newest_of_each_key(node):
     assert len(offsets_read(replica)) < 5
 
 
-def test_the_nodes_own_defaults_count_where_a_topic_says_nothing(tmp_path):
+def test_the_nodes_defaults_apply_to_topics_without_a_value(tmp_path):
     node = ReplicaNode(tmp_path / "log", topic_defaults={"max.message.bytes": "100"})
     node.create()
     node.create("u", max_message_bytes="1000")
@@ -160,7 +160,7 @@ def test_the_nodes_own_defaults_count_where_a_topic_says_nothing(tmp_path):
     node.crash()
 
 
-def test_a_stop_waits_for_what_is_queued_and_flushes_it(tmp_path):
+def test_a_stop_waits_for_queued_appends_and_flushes_them(tmp_path):
     node = ReplicaNode(tmp_path / "log")
     node.create(flush_policy="os")
     answers = node.append()
@@ -180,7 +180,7 @@ def test_a_stop_waits_for_what_is_queued_and_flushes_it(tmp_path):
     again.crash()
 
 
-def test_a_stop_that_cannot_flush_does_not_call_the_directory_clean(tmp_path):
+def test_a_stop_that_cannot_flush_does_not_mark_the_directory_clean(tmp_path):
     node = ReplicaNode(tmp_path / "log")
     node.create(flush_policy="os")
     node.append()
@@ -191,12 +191,12 @@ def test_a_stop_that_cannot_flush_does_not_call_the_directory_clean(tmp_path):
     assert not (tmp_path / "log" / ".kafka_cleanshutdown").exists()
 
 
-def test_the_disks_space_is_told(node):
+def test_the_disk_space_is_reported(node):
     space = node.replicas.disk_space()
     assert space.total_bytes >= space.usable_bytes > 0
 
 
-def test_reads_of_a_partition_that_somebody_else_cleaned_begin_where_it_does_now(node):
+def test_reads_begin_at_the_new_log_start_after_another_process_removed_records(node):
     node.create(internal_segment_bytes="200")
     for _ in range(6):
         node.append(a_batch(2))
@@ -210,7 +210,7 @@ def test_reads_of_a_partition_that_somebody_else_cleaned_begin_where_it_does_now
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-def test_a_process_with_too_many_files_open_takes_no_partition_offline(tmp_path, is_known):
+def test_too_many_open_files_take_no_partition_offline(tmp_path, is_known):
     """It was offline for everybody until the next round of maintenance, long after files were to be had again."""
     node = ReplicaNode(tmp_path / "log", fs=CrampedFileSystem())
     node.create()

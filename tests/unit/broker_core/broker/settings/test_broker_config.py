@@ -19,7 +19,7 @@ def complaints_of(**given):
     return list(caught.value.complaints)
 
 
-def test_without_settings_everything_is_kafkas_default():
+def test_without_settings_kafkas_defaults_apply():
     config = parse_broker_config({})
     assert [str(listener) for listener in config.listeners] == ["PLAINTEXT://:9092"]
     for field in fields(BrokerConfig):
@@ -27,7 +27,7 @@ def test_without_settings_everything_is_kafkas_default():
             assert getattr(config, field.name) == getattr(BrokerConfig(), field.name), field.name
 
 
-def test_the_defaults_of_the_attributes_are_those_of_the_table():
+def test_attribute_defaults_match_the_settings_table():
     for field in fields(BrokerConfig):
         setting = BROKER_SETTINGS.get(field.name.replace("_", "."))
         if (
@@ -38,7 +38,7 @@ def test_the_defaults_of_the_attributes_are_those_of_the_table():
             assert getattr(BrokerConfig(), field.name) == setting.parse(setting.default), field.name
 
 
-def test_every_setting_of_the_table_counts_for_something():
+def test_every_setting_of_the_table_is_used():
     attributes = {field.name.replace("_", ".") for field in fields(BrokerConfig)}
     of_topics = {name for names in TOPIC_SYNONYMS.values() for name in names}
     of_listeners = {name for name in BROKER_SETTINGS if name.startswith(("ssl.", "sasl.", "listener."))}
@@ -48,7 +48,7 @@ def test_every_setting_of_the_table_counts_for_something():
     assert BROKER_SETTINGS.keys() - attributes - of_topics - of_listeners == by_hand
 
 
-def test_the_broker_says_what_topics_are_set_to():
+def test_the_broker_sets_topic_defaults():
     config = parse_broker_config(
         {"log.retention.hours": "2", "log.retention.minutes": "3", "log.roll.hours": "1", "message.max.bytes": "5",
          "log.cleanup.policy": "compact", "flush.policy": "os"}
@@ -61,12 +61,12 @@ def test_the_broker_says_what_topics_are_set_to():
     assert config.topic_config.flush_policy == "os"
 
 
-def test_a_retention_without_a_bound_is_one_in_every_unit():
+def test_unlimited_retention_is_unlimited_in_every_unit():
     assert parse_broker_config({"log.retention.hours": "-1"}).topic_defaults.configs["retention.ms"] == "-1"
     assert parse_broker_config({"log.retention.ms": "-1"}).topic_defaults.configs["retention.ms"] == "-1"
 
 
-def test_all_mistakes_are_told_at_once_with_key_value_and_what_is_allowed():
+def test_all_errors_are_reported_at_once_with_name_value_and_allowed_values():
     complaints = complaints_of(
         num__partitions="0", log__dirs="/a,/b", listners="PLAINTEXT://:9092", default__replication__factor="3",
         group__min__session__timeout__ms="9", group__max__session__timeout__ms="8", process__roles="controller",
@@ -90,37 +90,37 @@ def test_all_mistakes_are_told_at_once_with_key_value_and_what_is_allowed():
     assert "remote.log.storage.system.enable=true is not supported: there is no tiered storage" in told
 
 
-def test_what_has_no_effect_is_accepted_and_told():
+def test_ignored_settings_are_accepted_and_reported():
     config = parse_broker_config({"num.network.threads": "3", "process.roles": "broker,controller"})
     assert config.notes == ("num.network.threads is ignored: this broker does not use it",)
 
 
-def test_kafkas_own_class_for_principals_is_no_wish_for_another():
+def test_kafkas_default_principal_builder_is_accepted():
     name = "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
     parse_broker_config({"principal.builder.class": name})
     assert "is not supported" in complaints_of(principal__builder__class="com.example.Mine")[0]
 
 
-def test_node_id_and_its_old_name_are_one():
+def test_node_id_and_broker_id_are_synonyms():
     assert parse_broker_config({"broker.id": "7"}).node_id == 7
     assert parse_broker_config({"node.id": "7", "broker.id": "7"}).node_id == 7
     assert complaints_of(node__id="7", broker__id="8") == ["broker.id=8 and node.id=7 differ: set only node.id"]
 
 
-def test_metrics_listen_at_an_address():
+def test_metrics_listener_is_an_address():
     assert parse_broker_config({"metrics.listener": "[::1]:9308"}).metrics_listener == BrokerAddress(
         host="::1", port=9308
     )
 
 
 @pytest.mark.parametrize("name", ["log.dir", "log.dirs"])
-def test_the_directory_may_be_a_file_url_and_no_other(name):
+def test_log_dirs_may_be_a_file_url_but_no_other_url(name):
     assert parse_broker_config({"listeners": "PLAINTEXT://:1", name: "file:///data/log"}).log_dir == "/data/log"
     with pytest.raises(InvalidConfigError, match=f"{name}: s3://bucket/log is not a local directory"):
         parse_broker_config({"listeners": "PLAINTEXT://:1", name: "s3://bucket/log"})
 
 
-def test_secrets_are_not_shown():
+def test_the_repr_has_no_secrets():
     plain = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="topsecret";'
     config = parse_broker_config(
         {"listeners": "SASL_PLAINTEXT://:1", "sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": plain}
@@ -129,13 +129,13 @@ def test_secrets_are_not_shown():
     assert "topsecret" not in repr(config)
 
 
-def test_the_example_in_conf_is_a_configuration():
+def test_the_example_in_conf_is_valid():
     config = parse_broker_config(parse_properties((ROOT / "conf" / "broker.properties").read_text()))
     assert config.endpoints == {"PLAINTEXT": BrokerAddress(host="127.0.0.1", port=9092)}
     assert config.notes == ()
 
 
-def test_kafkas_own_example_is_a_configuration():
+def test_kafkas_own_example_file_is_valid():
     """The settings of Kafka 4.3's config/server.properties."""
     config = parse_broker_config(
         {
@@ -158,7 +158,7 @@ def test_kafkas_own_example_is_a_configuration():
     assert config.endpoints == {"PLAINTEXT": BrokerAddress(host="localhost", port=9092)}
 
 
-def test_a_setting_without_effect_has_its_type_all_the_same():
+def test_an_ignored_setting_is_still_type_checked():
     assert complaints_of(num__network__threads="many", log__cleaner__io__buffer__load__factor="0.9x") == [
         "Invalid value many for configuration num.network.threads: Not a number of type INT",
         "Invalid value 0.9x for configuration log.cleaner.io.buffer.load.factor: Not a number of type DOUBLE",

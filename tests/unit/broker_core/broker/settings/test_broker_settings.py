@@ -15,12 +15,12 @@ OURS = {"flush.policy", "metrics.listener"}
 NOT_DESCRIBED_BY_KAFKA = {"super.users", "allow.everyone.if.no.acl.found"}
 
 
-def test_there_are_kafkas_settings_and_ours_and_none_twice():
+def test_the_table_has_kafkas_settings_and_ours_without_duplicates():
     assert BROKER_SETTINGS.keys() | IDLE_SETTINGS.keys() == KAFKA.keys() | OURS | NOT_DESCRIBED_BY_KAFKA
     assert not BROKER_SETTINGS.keys() & IDLE_SETTINGS.keys()
 
 
-def test_type_default_and_kind_are_kafkas():
+def test_type_default_and_kind_match_kafka():
     described = {
         name: [int(setting.kind), setting.default, setting.is_dynamic, setting.kind == 9]
         for name, setting in {**IDLE_SETTINGS, **BROKER_SETTINGS}.items()
@@ -29,23 +29,23 @@ def test_type_default_and_kind_are_kafkas():
     assert described == KAFKA
 
 
-def test_what_kafka_does_not_describe_is_not_described():
+def test_settings_that_kafka_hides_are_hidden():
     hidden = {name for name, setting in BROKER_SETTINGS.items() if not setting.is_described}
     assert hidden == OURS | NOT_DESCRIBED_BY_KAFKA
 
 
 @pytest.mark.parametrize("setting", BROKER_SETTINGS.values(), ids=lambda setting: setting.name)
-def test_every_default_is_a_value_that_may_be_set(setting):
+def test_every_default_is_a_valid_value(setting):
     if setting.default is not None and setting.name != "sasl.enabled.mechanisms":
         setting.parse(setting.default)
 
 
-def test_every_setting_says_what_it_is_for():
+def test_every_setting_has_a_description():
     docs = [setting.doc for setting in BROKER_SETTINGS.values()]
     assert not [doc for doc in docs if len(doc.split()) < 3]
 
 
-def test_every_topic_setting_has_a_default_at_the_broker_or_is_one_of_replication():
+def test_every_topic_setting_has_a_broker_default_except_replication_settings():
     without = SETTINGS.keys() - TOPIC_SYNONYMS.keys()
     assert without == {
         "follower.replication.throttled.replicas", "internal.segment.bytes", "leader.replication.throttled.replicas",

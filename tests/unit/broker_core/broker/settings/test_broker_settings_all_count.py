@@ -35,13 +35,13 @@ ELSEWHERE = {
         "unit/broker_core/handlers/test_delete_topics.py::test_delete_topic_enable_forbids_it_for_all",
     "group.coordinator.rebalance.protocols":
         "unit/broker_core/broker/coordination/test_coordinators.py::"
-        "test_consumer_groups_are_served_unless_the_file_says_no",
+        "test_consumer_groups_are_enabled_unless_the_configuration_disables_them",
     "group.max.session.timeout.ms":
         "unit/broker_core/broker/coordination/test_coordinators.py::"
-        "test_settings_of_groups_come_from_the_brokers_file",
+        "test_group_settings_come_from_the_broker_configuration",
     "group.min.session.timeout.ms":
         "unit/broker_core/broker/coordination/test_coordinators.py::"
-        "test_settings_of_groups_come_from_the_brokers_file",
+        "test_group_settings_come_from_the_broker_configuration",
     "listener.security.protocol.map":
         "unit/broker_core/server/test_broker_server.py::test_clients_of_every_listener_are_served",
     "listeners": "unit/broker_core/server/test_broker_server.py::test_clients_of_every_listener_are_served",
@@ -56,7 +56,7 @@ ELSEWHERE = {
     "metrics.listener": "unit/broker_core/server/test_metrics_endpoint.py::test_what_clients_do_is_counted",
     "node.id":
         "unit/broker_core/broker/test_broker_node.py::"
-        "test_a_new_directory_belongs_to_the_node_id_of_the_settings",
+        "test_a_new_directory_gets_the_configured_node_id",
     "num.partitions":
         "unit/broker_core/handlers/test_metadata.py::test_a_topic_made_at_first_sight_has_num_partitions",
     "sasl.enabled.mechanisms":
@@ -64,7 +64,7 @@ ELSEWHERE = {
         "test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are",
     "sasl.jaas.config":
         "unit/broker_core/broker/settings/test_listener_security.py::"
-        "test_users_of_plain_stand_with_the_mechanism_or_with_the_listener",
+        "test_plain_users_are_set_per_mechanism_or_per_listener",
     "sasl.server.max.receive.size":
         "unit/broker_core/server/test_client_login.py::test_frames_are_small_until_the_login_and_large_after_it",
     "ssl.client.auth":
@@ -74,17 +74,17 @@ ELSEWHERE = {
         "unit/broker_core/server/test_tcp_listener.py::test_rules_make_a_name_of_the_subject",
     "transaction.max.timeout.ms":
         "unit/broker_core/broker/coordination/test_coordinators.py::"
-        "test_the_longest_transaction_comes_from_the_brokers_file",
+        "test_transaction_max_timeout_ms_comes_from_the_broker_configuration",
     **dict.fromkeys(
         ("ssl.enabled.protocols", "ssl.key.password", "ssl.keystore.certificate.chain", "ssl.keystore.key",
          "ssl.keystore.location", "ssl.truststore.certificates", "ssl.truststore.location"),
         "unit/broker_core/broker/settings/test_listener_security.py::"
-        "test_certificates_come_from_files_or_from_the_settings_themselves",
+        "test_certificates_come_from_files_or_inline_settings",
     ),
     **dict.fromkeys(
         ("ssl.keystore.password", "ssl.keystore.type", "ssl.truststore.password", "ssl.truststore.type"),
         "unit/broker_core/broker/settings/test_listener_security.py::"
-        "test_what_is_wrong_with_tls_is_said_with_the_listeners_name",
+        "test_tls_errors_name_the_listener",
     ),
 }  # fmt: skip
 """Setting of a broker -> the test that shows what it changes."""
@@ -106,14 +106,14 @@ OF_TOPICS = {
         "unit/broker_core/storage/test_writable_partition.py::test_a_clock_that_was_put_back_does_not_put_off_the_sync",
     "flush.policy":
         "unit/broker_core/storage/test_writable_partition.py::"
-        "test_with_flush_policy_os_nothing_is_synced_and_a_lost_tail_is_cut",
+        "test_with_flush_policy_os_nothing_is_synced_and_a_lost_tail_is_truncated",
     "index.interval.bytes":
         "unit/broker_core/log/test_segment_index_feed.py::test_an_entry_follows_once_more_than_the_interval_has_passed",
     "internal.segment.bytes":
         "unit/broker_core/model/test_topic_config.py::test_kafkas_own_small_segments_for_tests_replace_segment_bytes",
     "max.compaction.lag.ms":
         "unit/broker_core/log/test_compaction_plan.py::"
-        "test_it_is_due_when_a_record_waits_longer_than_max_compaction_lag",
+        "test_compaction_is_due_when_a_record_waits_longer_than_max_compaction_lag",
     "max.message.bytes": "unit/broker_core/log/test_batch_validation.py::test_the_bound_on_a_batchs_size_is_named",
     "message.timestamp.after.max.ms":
         "unit/broker_core/log/test_batch_validation.py::test_a_timestamp_that_no_reader_could_show_is_refused",
@@ -132,7 +132,7 @@ OF_TOPICS = {
     "segment.bytes": "unit/broker_core/log/test_partition_log.py::test_an_append_may_roll_several_times",
     "segment.index.bytes":
         "unit/broker_core/log/test_append_plan.py::"
-        "test_a_full_index_rolls_and_the_time_index_keeps_a_slot_for_closing",
+        "test_a_full_index_rolls_the_segment_and_the_time_index_reserves_a_slot",
     "segment.jitter.ms":
         "unit/broker_core/log/test_append_plan.py::test_with_a_jitter_segments_roll_earlier_each_by_its_own",
     "segment.ms":
@@ -153,7 +153,7 @@ def shown_by_effects():
     return {name for mark in marks for name in re.findall(r'"([^"]+)"', mark)}
 
 
-def test_every_setting_of_a_broker_is_shown_to_count_or_told_to_have_no_effect():
+def test_every_broker_setting_has_a_test_of_its_effect_or_is_reported_as_ignored():
     of_topics = {name for names in TOPIC_SYNONYMS.values() for name in names}
     shown = shown_by_effects() | ELSEWHERE.keys()
     assert BROKER_SETTINGS.keys() - of_topics == shown
@@ -162,14 +162,14 @@ def test_every_setting_of_a_broker_is_shown_to_count_or_told_to_have_no_effect()
     assert not shown_by_effects() & ELSEWHERE.keys()
 
 
-def test_every_setting_of_a_topic_is_shown_to_count_or_told_to_have_no_effect():
+def test_every_topic_setting_has_a_test_of_its_effect_or_is_reported_as_ignored():
     assert SETTINGS.keys() == OF_TOPICS.keys() | IDLE_TOPIC_SETTINGS.keys()
     assert not OF_TOPICS.keys() & IDLE_TOPIC_SETTINGS.keys()
     assert not [name for name, test in OF_TOPICS.items() if not is_there(test)]
 
 
 @pytest.mark.parametrize(("name", "synonyms"), TOPIC_SYNONYMS.items(), ids=lambda value: str(value))
-def test_what_a_broker_says_for_its_topics_is_what_they_are_set_to(name, synonyms):
+def test_broker_defaults_apply_to_topics(name, synonyms):
     setting = SETTINGS[name]
     other = {"BOOLEAN": "true", "DOUBLE": "0.25", "STRING": None, "LIST": "compact"}.get(setting.kind.name, "7")
     other = {"compression.type": "lz4", "flush.policy": "os", "message.timestamp.type": "LogAppendTime",
@@ -183,20 +183,20 @@ def test_what_a_broker_says_for_its_topics_is_what_they_are_set_to(name, synonym
 
 
 @pytest.mark.parametrize("name", sorted(IDLE_TOPIC_SETTINGS))
-def test_a_broker_that_is_told_a_setting_of_topics_without_effect_says_so_at_its_start(name):
+def test_ignored_topic_defaults_are_logged_at_the_start(name):
     for synonym in TOPIC_SYNONYMS.get(name, ()):
         (note,) = parse_broker_config({synonym: BROKER_SETTINGS[synonym].default}).notes
         assert note == f"{synonym} is ignored: {IDLE_TOPIC_SETTINGS[name]}"
 
 
-def test_notes_are_lines_of_the_log_at_the_start(caplog):
+def test_ignored_settings_are_logged_at_the_start(caplog):
     with caplog.at_level(logging.INFO), SmallBroker(num__network__threads=5, log__preallocate="true"):
         pass
     assert "num.network.threads is ignored" in caplog.text
     assert "log.preallocate is ignored" in caplog.text
 
 
-def test_what_is_stored_in_a_directory_counts_without_a_broker_too(tmp_path):
+def test_stored_settings_apply_without_a_broker_too(tmp_path):
     """Kafka's cluster-wide defaults: an embedded process that maintains the log must not go by others."""
     node = a_node(tmp_path / "log")
     change = {"name": "log.retention.bytes", "config_operation": 0, "value": "0"}

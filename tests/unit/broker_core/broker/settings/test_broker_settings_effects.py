@@ -31,14 +31,14 @@ def complaints_of(**given):
 
 
 @of("broker.rack")
-def test_clients_are_told_the_rack(tmp_path):
+def test_broker_rack_is_returned_to_clients(tmp_path):
     node = a_node(tmp_path / "log", broker_rack=" r1 ")
     assert [each.rack for each in ask(node, ApiKey.METADATA, topics=[]).brokers] == ["r1"]
     assert [each.rack for each in ask(node, ApiKey.DESCRIBE_CLUSTER).brokers] == ["r1"]
 
 
 @of("max.request.partition.size.limit")
-def test_no_page_of_partitions_is_larger(tmp_path):
+def test_max_request_partition_size_limit_bounds_a_page(tmp_path):
     node = a_node(tmp_path / "log", max_request_partition_size_limit=3)
     make_topic(node, "t", 5)
     asked = {"topics": [{"name": "t"}], "response_partition_limit": 2000, "cursor": None}
@@ -48,7 +48,7 @@ def test_no_page_of_partitions_is_larger(tmp_path):
 
 
 @of("default.replication.factor")
-def test_a_node_alone_keeps_one_copy():
+def test_a_single_node_allows_replication_factor_1_only():
     assert "default.replication.factor=3 must be 1" in complaints_of(default_replication_factor=3)
 
 
@@ -56,7 +56,7 @@ def test_a_node_alone_keeps_one_copy():
 
 
 @of("fetch.max.bytes")
-def test_no_fetch_is_larger(tmp_path):
+def test_fetch_max_bytes_limits_a_fetch_response(tmp_path):
     sizes = []
     for limit in (1024, 10_000):
         node = a_node(tmp_path / str(limit), fetch_max_bytes=limit)
@@ -68,7 +68,7 @@ def test_no_fetch_is_larger(tmp_path):
 
 
 @of("max.incremental.fetch.session.cache.slots")
-def test_so_many_fetch_sessions_are_kept(tmp_path):
+def test_the_cache_slots_limit_fetch_sessions(tmp_path):
     node = a_node(tmp_path / "log", max_incremental_fetch_session_cache_slots=1)
     make_topic(node, "t")
     place = {"topic": "t", "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1000}]}
@@ -82,7 +82,7 @@ def test_so_many_fetch_sessions_are_kept(tmp_path):
 
 
 @of("queued.max.request.bytes")
-def test_no_more_is_read_while_so_many_bytes_are_queued(tmp_path):
+def test_queued_max_request_bytes_pauses_reading(tmp_path):
     node = a_node(tmp_path / "log", queued_max_request_bytes=300)
     make_topic(node, "t")
     batch = a_batch([a_record(0, value=b"v" * 200)])
@@ -110,14 +110,14 @@ def log_bytes(path):
 
 
 @of("log.cleaner.enable")
-def test_without_a_cleaner_compacted_topics_stay_as_they_are(tmp_path):
+def test_log_cleaner_enable_false_disables_compaction(tmp_path):
     for name in ("true", "false"):
         pass_time(compactable(tmp_path / name, log_cleaner_enable=name), 1000)
     assert log_bytes(tmp_path / "true") < 700 < 1700 < log_bytes(tmp_path / "false")
 
 
 @of("log.cleaner.dedupe.buffer.size")
-def test_the_keys_of_one_pass_of_a_compaction_take_so_much_memory(tmp_path, monkeypatch):
+def test_the_dedupe_buffer_size_limits_the_keys_of_a_compaction_pass(tmp_path, monkeypatch):
     sizes = []
 
     class MeasuredMap(OffsetMap):
@@ -132,7 +132,7 @@ def test_the_keys_of_one_pass_of_a_compaction_take_so_much_memory(tmp_path, monk
 
 
 @of("log.retention.check.interval.ms")
-def test_so_often_what_is_too_old_is_looked_for(tmp_path):
+def test_the_retention_check_interval_triggers_retention(tmp_path):
     node = a_node(tmp_path / "log", log_retention_check_interval_ms=5000)
     make_topic(node, "t", retention_bytes=0)
     produce(node, "t", a_batch(1))
@@ -144,7 +144,7 @@ def test_so_often_what_is_too_old_is_looked_for(tmp_path):
 
 @of("producer.id.expiration.ms")
 @pytest.mark.parametrize(("expiration_ms", "is_known"), [(1000, False), (100_000_000, True)])
-def test_a_silent_producer_is_forgotten_when_a_segment_rolls(tmp_path, expiration_ms, is_known):
+def test_producer_id_expiration_ms_expires_idle_producers_at_a_roll(tmp_path, expiration_ms, is_known):
     node = a_node(tmp_path / "log", producer_id_expiration_ms=expiration_ms)
     make_topic(node, "t", internal_segment_bytes=300)
     produce(node, "t", a_batch(producer=(7, 0, 0)))
@@ -161,7 +161,7 @@ def test_a_silent_producer_is_forgotten_when_a_segment_rolls(tmp_path, expiratio
 
 @of("allow.everyone.if.no.acl.found")
 @pytest.mark.parametrize(("value", "expected"), [("TRUE", "none"), ("false", "topic_authorization_failed")])
-def test_what_has_no_rules_is_open_where_the_file_says_so(tmp_path, value, expected):
+def test_allow_everyone_if_no_acl_found_opens_resources_without_acls(tmp_path, value, expected):
     node = a_guarded_node(tmp_path / "log", allow_everyone_if_no_acl_found=value)
     make_topic(node, "t")
     described = ask(
@@ -171,7 +171,7 @@ def test_what_has_no_rules_is_open_where_the_file_says_so(tmp_path, value, expec
 
 
 @of("authorizer.class.name", "super.users")
-def test_without_an_authorizer_all_may_do_everything_and_with_one_super_users(tmp_path):
+def test_the_authorizer_restricts_everyone_except_super_users(tmp_path):
     assert a_node(tmp_path / "open").authorizer is None
     node = a_guarded_node(tmp_path / "guarded")
     make_topic(node, "t")  # by the super user
@@ -183,7 +183,7 @@ def test_without_an_authorizer_all_may_do_everything_and_with_one_super_users(tm
 
 
 @of("socket.request.max.bytes")
-def test_a_larger_request_ends_its_connection(caplog):
+def test_socket_request_max_bytes_closes_the_connection(caplog):
     with SmallBroker(socket__request__max__bytes=1000) as broker, broker.connect() as client:
         assert versions(client).api_keys
         client.socket.sendall((1001).to_bytes(4, "big"))
@@ -191,7 +191,7 @@ def test_a_larger_request_ends_its_connection(caplog):
 
 
 @of("max.connections.per.ip.overrides")
-def test_one_address_may_have_a_limit_of_its_own():
+def test_connection_overrides_apply_to_single_addresses():
     settings = {"max__connections__per__ip__overrides": "127.0.0.1:1"}
     with SmallBroker(**settings) as broker, broker.connect() as first, broker.connect() as second:
         assert versions(first).api_keys
@@ -199,7 +199,7 @@ def test_one_address_may_have_a_limit_of_its_own():
 
 
 @of("socket.send.buffer.bytes", "socket.receive.buffer.bytes", "socket.listen.backlog.size")
-def test_sockets_have_the_buffers_and_the_backlog_of_the_file(monkeypatch):
+def test_socket_settings_set_buffers_and_backlog(monkeypatch):
     options, backlogs = [], []
     monkeypatch.setattr(socket.socket, "setsockopt", _recorded(socket.socket.setsockopt, options))
     monkeypatch.setattr(socket.socket, "listen", _recorded(socket.socket.listen, backlogs))
@@ -219,7 +219,7 @@ def _recorded(call, seen):
 
 
 @of("connections.max.reauth.ms")
-def test_a_login_is_good_for_so_long():
+def test_connections_max_reauth_ms_limits_a_login():
     settings = {
         "listeners": "SASL_PLAINTEXT://127.0.0.1:0", "sasl__enabled__mechanisms": "PLAIN",
         "sasl__jaas__config": 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="s3cret";',
@@ -232,6 +232,6 @@ def test_a_login_is_good_for_so_long():
 
 
 @of("num.io.threads")
-def test_jobs_have_so_many_threads():
+def test_num_io_threads_sets_the_number_of_job_threads():
     with SmallBroker(num__io__threads=3) as broker:
         assert broker.server._jobs._threads._max_workers == 3

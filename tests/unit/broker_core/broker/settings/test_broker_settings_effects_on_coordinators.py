@@ -25,14 +25,14 @@ def committed(node):
 
 
 @of("offset.metadata.max.bytes")
-def test_the_text_beside_an_offset_is_no_longer(tmp_path):
+def test_offset_metadata_max_bytes_limits_offset_metadata(tmp_path):
     node = a_node(tmp_path / "log", offset_metadata_max_bytes=3)
     make_topic(node, "t")
     assert [commit(node, "abc"), commit(node, "abcd")] == ["none", "offset_metadata_too_large"]
 
 
 @of("offsets.retention.minutes", "offsets.retention.check.interval.ms")
-def test_offsets_of_a_group_without_members_expire(tmp_path):
+def test_offsets_retention_minutes_expires_offsets_of_empty_groups(tmp_path):
     node = a_node(tmp_path / "log", offsets_retention_minutes=1, offsets_retention_check_interval_ms=7000)
     make_topic(node, "t")
     commit(node)
@@ -54,14 +54,14 @@ def join(node, *, metadata=b""):
 
 
 @of("group.max.size")
-def test_a_classic_group_has_no_more_members(tmp_path):
+def test_group_max_size_limits_classic_groups(tmp_path):
     node = a_node(tmp_path / "log", group_max_size=1, group_initial_rebalance_delay_ms=0)
     assert join(node).answer.error_code.name == "none"
     assert join(node).answer.error_code.name == "group_max_size_reached"
 
 
 @of("group.initial.rebalance.delay.ms")
-def test_an_empty_group_waits_for_more_members(tmp_path):
+def test_group_initial_rebalance_delay_ms_delays_the_first_rebalance(tmp_path):
     node = a_node(tmp_path / "log", group_initial_rebalance_delay_ms=500)
     first = join(node)
     pass_time(node, 499)
@@ -85,7 +85,7 @@ def a_node_with_a_topic(path, **settings):
 
 
 @of("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms")
-def test_members_are_told_when_to_beat_and_put_out_when_they_do_not(tmp_path):
+def test_consumer_members_get_their_heartbeat_interval_and_are_removed_after_the_session_timeout(tmp_path):
     settings = {"group_consumer_heartbeat_interval_ms": 6000, "group_consumer_session_timeout_ms": 50_000}
     node = a_node_with_a_topic(tmp_path / "log", **settings)
     joined = heartbeat(node)
@@ -97,14 +97,14 @@ def test_members_are_told_when_to_beat_and_put_out_when_they_do_not(tmp_path):
 
 
 @of("group.consumer.max.size")
-def test_a_consumer_group_has_no_more_members(tmp_path):
+def test_group_consumer_max_size_limits_consumer_groups(tmp_path):
     node = a_node_with_a_topic(tmp_path / "log", group_consumer_max_size=1)
     errors = [heartbeat(node, name).error_code.name for name in ("m", "n")]
     assert errors == ["none", "group_max_size_reached"]
 
 
 @of("group.consumer.assignors")
-def test_the_first_assignor_is_taken_and_another_one_refused(tmp_path):
+def test_the_first_assignor_is_the_default_and_an_unlisted_one_is_refused(tmp_path):
     node = a_node_with_a_topic(tmp_path / "log", group_consumer_assignors="range")
     heartbeat(node)
     (described,) = ask(node, ApiKey.CONSUMER_GROUP_DESCRIBE, group_ids=["g"]).groups
@@ -113,7 +113,7 @@ def test_the_first_assignor_is_taken_and_another_one_refused(tmp_path):
 
 
 @of("group.consumer.assignment.interval.ms")
-def test_between_two_assignments_lies_an_interval(tmp_path):
+def test_the_assignment_interval_separates_target_assignments(tmp_path):
     node = a_node_with_a_topic(tmp_path / "log", group_consumer_assignment_interval_ms=7000)
     heartbeat(node)
     second = heartbeat(node, "n")
@@ -125,7 +125,7 @@ def test_between_two_assignments_lies_an_interval(tmp_path):
 
 @of("group.consumer.migration.policy")
 @pytest.mark.parametrize(("policy", "expected"), [("disabled", "group_id_not_found"), ("upgrade", "none")])
-def test_a_classic_group_becomes_one_of_the_new_protocol_where_it_may(tmp_path, policy, expected):
+def test_the_migration_policy_allows_a_classic_group_to_upgrade(tmp_path, policy, expected):
     node = a_node_with_a_topic(
         tmp_path / "log", group_consumer_migration_policy=policy, group_initial_rebalance_delay_ms=0
     )
@@ -153,7 +153,7 @@ BOUNDS = {
     "group.consumer.min.assignment.interval.ms", "group.consumer.max.assignment.interval.ms",
 )  # fmt: skip
 @pytest.mark.parametrize("name", BOUNDS)
-def test_a_group_may_set_what_is_within_the_brokers_bounds(tmp_path, name):
+def test_a_group_setting_must_be_within_the_brokers_bounds(tmp_path, name):
     setting, bound, beyond = BOUNDS[name]
     node = a_node(tmp_path / "log", **{name.replace(".", "_"): bound})
 
@@ -175,7 +175,7 @@ def states(node):
 
 
 @of("transaction.abort.timed.out.transaction.cleanup.interval.ms")
-def test_so_often_transactions_that_have_timed_out_are_looked_for(tmp_path):
+def test_the_abort_interval_checks_for_timed_out_transactions(tmp_path):
     settings = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": 30_000}
     node = a_node_with_a_topic(tmp_path / "log", **settings)
     producer = init(node)
@@ -189,7 +189,7 @@ def test_so_often_transactions_that_have_timed_out_are_looked_for(tmp_path):
 
 
 @of("transactional.id.expiration.ms", "transaction.remove.expired.transaction.cleanup.interval.ms")
-def test_an_id_that_nobody_uses_is_forgotten(tmp_path):
+def test_unused_transactional_ids_expire(tmp_path):
     node = a_node(
         tmp_path / "log",
         transactional_id_expiration_ms=10_000,

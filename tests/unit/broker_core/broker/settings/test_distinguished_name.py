@@ -36,12 +36,12 @@ def certificate_with(subject, *, has_version=True):
 
 @pytest.mark.parametrize(("text", "der"), SUBJECTS.items())
 @pytest.mark.parametrize("has_version", [True, False])
-def test_a_subject_is_written_as_java_writes_it(text, der, has_version):
+def test_a_subject_is_formatted_like_java(text, der, has_version):
     assert subject_of(certificate_with(bytes.fromhex(der), has_version=has_version)) == text
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 20, 60])
-def test_what_is_cut_off_is_no_certificate(cut):
+def test_a_truncated_certificate_is_refused(cut):
     whole = certificate_with(bytes.fromhex(next(iter(SUBJECTS.values()))))
     with pytest.raises(AuthenticationError):
         subject_of(whole[:cut])

@@ -15,7 +15,7 @@ from broker_core.model.exceptions import InvalidConfigError, InvalidRequestError
 FILE = parse_broker_config({"listeners": "PLAINTEXT://127.0.0.1:9092", "log.retention.ms": "5", "num.partitions": "3"})
 
 
-def test_what_is_changeable_is_what_kafka_changes_but_for_listeners_logins_tls_and_threads():
+def test_dynamic_settings_match_kafka_except_listeners_logins_tls_and_threads():
     of_kafka = {name for name, setting in {**BROKER_SETTINGS, **IDLE_SETTINGS}.items() if setting.is_dynamic}
     assert of_kafka >= CHANGEABLE
     assert {name for name in of_kafka - CHANGEABLE if not name.startswith(("ssl.", "sasl."))} == {
@@ -24,7 +24,7 @@ def test_what_is_changeable_is_what_kafka_changes_but_for_listeners_logins_tls_a
     assert not CHANGEABLE & REFUSED_UNLESS_DEFAULT.keys()
 
 
-def test_this_broker_counts_before_all_brokers_and_they_before_the_file():
+def test_broker_values_override_cluster_values_and_those_override_the_file():
     of_cluster = {"log.retention.ms": "7", "max.connections.per.ip": "9"}
     changed = changed_config(FILE, of_cluster=of_cluster, of_broker={"log.retention.ms": " 08 "})
     assert changed.topic_config.retention_ms == 8
@@ -34,7 +34,7 @@ def test_this_broker_counts_before_all_brokers_and_they_before_the_file():
     assert changed_config(back, of_cluster={}, of_broker={}).topic_config.retention_ms == 5
 
 
-def test_listeners_stay_those_that_are_open():
+def test_dynamic_changes_do_not_change_listeners():
     """A broker knows the ports that were free; its file says 0."""
     served = parse_broker_config({"listeners": "PLAINTEXT://127.0.0.1:9092"}).listeners
     changed = changed_config(FILE, of_cluster={"log.retention.ms": "7"}, of_broker={})
@@ -69,13 +69,13 @@ def test_a_wrong_value_is_refused(settings, said):
         ("zzz", "zzz is not a broker setting"),
     ],
 )
-def test_what_cannot_be_changed_is_refused_by_its_name(name, said):
+def test_a_static_setting_is_refused_by_name(name, said):
     with pytest.raises(InvalidRequestError) as caught:
         check_names(["log.retention.ms", name])
     assert said in caught.value.message
 
 
-def test_what_was_stored_counts_and_what_is_not_understood_is_left_out_with_a_warning(caplog):
+def test_stored_settings_apply_and_unknown_ones_are_ignored_with_a_warning(caplog):
     stored = {"": {"log.retention.ms": "7", "of.the.future": "x"}, "1": {"message.max.bytes": "8"}, "2": {"x": "y"}}
     config = stored_config(FILE, stored)
     assert (config.topic_config.retention_ms, config.topic_config.max_message_bytes) == (7, 8)
@@ -84,5 +84,5 @@ def test_what_was_stored_counts_and_what_is_not_understood_is_left_out_with_a_wa
     assert "are left out: Invalid value soon" in caplog.text
 
 
-def test_those_without_effect_are_told():
+def test_ignored_dynamic_settings_are_reported():
     assert idle_names(["num.network.threads", "log.retention.ms"]) == ["num.network.threads"]

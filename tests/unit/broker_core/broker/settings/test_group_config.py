@@ -21,7 +21,7 @@ def config(**given):
     return parse_broker_config({name.replace("_", "."): str(value) for name, value in given.items()})
 
 
-def test_the_settings_are_kafkas():
+def test_group_settings_match_kafka():
     assert list(GROUP_SETTINGS) == [
         "consumer.assignment.interval.ms", "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms",
         "share.assignment.interval.ms", "share.auto.offset.reset", "share.delivery.count.limit",
@@ -32,7 +32,7 @@ def test_the_settings_are_kafkas():
     ]  # fmt: skip
 
 
-def test_every_bound_and_default_is_a_setting_of_the_broker():
+def test_every_bound_and_default_of_a_group_setting_is_a_broker_setting():
     used = set()
     for setting in GROUP_SETTINGS.values():
         named = {setting.broker_name, setting.least_name, setting.most_name} - {None}
@@ -76,7 +76,7 @@ def test_every_bound_and_default_is_a_setting_of_the_broker():
         ("no.such", "5", "Unknown group config name: no.such"),
     ],
 )  # fmt: skip
-def test_what_kafka_refuses_is_refused_in_its_words(name, value, told):
+def test_values_that_kafka_refuses_are_refused_with_its_message(name, value, told):
     with pytest.raises(InvalidConfigError) as caught:
         check_group_configs({name: value}, CONFIG)
     assert caught.value.message == told
@@ -85,7 +85,7 @@ def test_what_kafka_refuses_is_refused_in_its_words(name, value, told):
 @pytest.mark.parametrize(
     "value", ["EARLIEST", "none", "", "by_duration:", "by_duration:-PT1H", "by_duration:P", "PT1H"]
 )
-def test_where_a_share_group_begins_has_one_of_three_forms(value):
+def test_share_auto_offset_reset_has_three_valid_forms(value):
     with pytest.raises(InvalidConfigError, match=r"by_duration:<PnDTnHnMn.nS>"):
         check_group_configs({"share.auto.offset.reset": value}, CONFIG)
 
@@ -106,11 +106,11 @@ def test_where_a_share_group_begins_has_one_of_three_forms(value):
         ("streams.num.standby.replicas", "2"),
     ],
 )
-def test_what_kafka_takes_is_taken(name, value):
+def test_values_that_kafka_accepts_are_accepted(name, value):
     check_group_configs({name: value}, CONFIG)
 
 
-def test_a_session_is_longer_than_the_time_between_heartbeats():
+def test_the_session_timeout_must_exceed_the_heartbeat_interval():
     short = config(group_consumer_min_session_timeout_ms=1000)
     check_group_configs({SESSION: "5001"}, short)
     for configs in ({SESSION: "5000"}, {SESSION: "5001", HEARTBEAT: "5002"}):
@@ -118,19 +118,19 @@ def test_a_session_is_longer_than_the_time_between_heartbeats():
             check_group_configs(configs, short)
 
 
-def test_a_group_that_sets_nothing_has_the_brokers():
+def test_a_group_without_settings_uses_the_brokers():
     assert group_number(SESSION, {}, CONFIG) == 45_000
     assert group_number(SESSION, {}, config(group_consumer_session_timeout_ms=50_000)) == 50_000
     assert group_number(SESSION, {SESSION: "046000"}, CONFIG) == 46_000
 
 
-def test_what_was_set_before_the_bounds_were_moved_is_brought_within_them():
+def test_stored_group_settings_are_clamped_to_changed_bounds():
     narrow = config(group_consumer_min_session_timeout_ms=40_000, group_consumer_max_session_timeout_ms=46_000)
     assert group_number(SESSION, {SESSION: "60000"}, narrow) == 46_000
     assert group_number(SESSION, {SESSION: "1000"}, narrow) == 40_000
 
 
-def test_the_brokers_setting_is_a_synonym_of_the_groups():
+def test_the_broker_setting_is_a_synonym_of_the_group_setting():
     def synonyms(name, configs, given):
         return [
             (each.name, each.value, int(each.source)) for each in group_synonyms(GROUP_SETTINGS[name], configs, given)

@@ -12,7 +12,7 @@ def complaints_of(function, given):
     return complaints
 
 
-def test_certificates_come_from_files_or_from_the_settings_themselves():
+def test_certificates_come_from_files_or_inline_settings():
     complaints = []
     tls = listener_tls(
         {"ssl.keystore.key": "K", "ssl.keystore.certificate.chain": "C", "ssl.truststore.certificates": "T",
@@ -44,13 +44,13 @@ def test_certificates_come_from_files_or_from_the_settings_themselves():
         (KEY | {"ssl.principal.mapping.rules": "RULE"}, "is not a rule"),
     ],
 )
-def test_what_is_wrong_with_tls_is_said_with_the_listeners_name(given, said):
+def test_tls_errors_name_the_listener(given, said):
     complaints = complaints_of(listener_tls, given)
     assert len(complaints) == 1
     assert said in complaints[0]
 
 
-def test_users_of_plain_stand_with_the_mechanism_or_with_the_listener():
+def test_plain_users_are_set_per_mechanism_or_per_listener():
     given = {"sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN", "sasl.jaas.config": f'{PLAIN} user_a="1";'}
     login = listener_login(given, "INSIDE", [])
     assert (login.mechanisms, login.plain_users) == (("SCRAM-SHA-512", "PLAIN"), {"a": "1"})
@@ -67,12 +67,12 @@ def test_users_of_plain_stand_with_the_mechanism_or_with_the_listener():
         ({"sasl.enabled.mechanisms": "PLAIN", "sasl.jaas.config": "x"}, "must be of the form"),
     ],
 )
-def test_what_is_wrong_with_logins_is_said_with_the_listeners_name(given, said):
+def test_login_errors_name_the_listener(given, said):
     complaints = complaints_of(listener_login, given)
     assert len(complaints) == 1
     assert said in complaints[0]
     assert "INSIDE" in complaints[0]
 
 
-def test_scram_needs_no_users_here_since_the_metadata_log_has_them():
+def test_scram_users_come_from_the_metadata_log():
     assert complaints_of(listener_login, {"sasl.enabled.mechanisms": "SCRAM-SHA-256"}) == []

@@ -12,7 +12,7 @@ def parsed(**given):
     return parse_listeners(named, complaints), complaints
 
 
-def test_a_listener_is_named_after_its_protocol_or_the_map_says_which():
+def test_a_listeners_protocol_is_its_name_or_comes_from_the_map():
     listeners, complaints = parsed(
         listeners="PLAINTEXT://127.0.0.1:9092,inside://[::1]:9093", listener__security__protocol__map="INSIDE:PLAINTEXT"
     )
@@ -23,7 +23,7 @@ def test_a_listener_is_named_after_its_protocol_or_the_map_says_which():
     ]
 
 
-def test_clients_are_told_what_is_advertised_or_where_it_listens():
+def test_clients_get_the_advertised_or_the_listening_address():
     listeners, _ = parsed(
         listeners="PLAINTEXT://127.0.0.1:1,B://:2", listener__security__protocol__map="B:PLAINTEXT",
         advertised__listeners="B://broker.example.com:3",
@@ -33,7 +33,7 @@ def test_clients_are_told_what_is_advertised_or_where_it_listens():
     ]  # fmt: skip
 
 
-def test_listeners_of_controllers_stay_closed():
+def test_controller_listeners_are_not_opened():
     listeners, complaints = parsed(
         listeners="PLAINTEXT://:1,CONTROLLER://:2", controller__listener__names="CONTROLLER",
         advertised__listeners="PLAINTEXT://a:1,CONTROLLER://a:2",
@@ -41,7 +41,7 @@ def test_listeners_of_controllers_stay_closed():
     assert ([one.name for one in listeners], complaints) == (["PLAINTEXT"], [])
 
 
-def test_what_one_listener_sets_counts_before_what_all_set():
+def test_listener_prefixed_settings_override_general_ones():
     listeners, complaints = parsed(
         listeners="SSL://:1,B://:2", listener__security__protocol__map="B:SSL", **KEY,
         **{"listener.name.b.ssl.keystore.location": "/b.pem", "listener.name.b.max.connections": "7"},
@@ -67,12 +67,12 @@ def test_what_one_listener_sets_counts_before_what_all_set():
         ({"listener.name.ssl.ssl.client.auth": "none"}, "SSL is not in listeners"),
     ],
 )
-def test_what_is_wrong_is_said(given, said):
+def test_invalid_listeners_are_refused_with_the_reason(given, said):
     _, complaints = parsed(**given)
     assert len(complaints) == 1
     assert said in complaints[0]
 
 
-def test_every_address_may_be_listened_at_if_clients_are_told_another():
+def test_listening_on_all_addresses_needs_an_advertised_address():
     _, complaints = parsed(listeners="PLAINTEXT://0.0.0.0:1", advertised__listeners="PLAINTEXT://a:1")
     assert not complaints

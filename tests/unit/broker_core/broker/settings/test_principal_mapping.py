@@ -20,24 +20,24 @@ RULES = (
         ("OU=JavaSoft,O=Sun Microsystems,C=US", "OU=JavaSoft,O=Sun Microsystems,C=US"),
     ],
 )
-def test_the_first_rule_that_fits_makes_the_name(subject, name):
+def test_the_first_matching_rule_gives_the_name(subject, name):
     assert parse_principal_mapping(RULES).name_of(subject) == name
 
 
-def test_without_a_rule_the_subject_is_the_name():
+def test_without_rules_the_subject_is_the_name():
     assert parse_principal_mapping("").name_of("CN=ann") == "CN=ann"
 
 
-def test_where_no_rule_fits_nobody_is_let_in():
+def test_without_a_matching_rule_the_certificate_is_refused():
     with pytest.raises(AuthenticationError, match="CN=ann"):
         parse_principal_mapping("RULE:^OU=(.*)$/$1/").name_of("CN=ann")
 
 
-def test_slashes_and_dollars_can_be_written_with_a_backslash():
+def test_slashes_and_dollars_can_be_escaped():
     assert parse_principal_mapping(r"RULE:^CN=a\/(.*)$/\$$1\//").name_of("CN=a/b") == "$b/"
 
 
-def test_a_rule_fits_the_whole_subject_or_not_at_all():
+def test_a_rule_must_match_the_whole_subject():
     assert parse_principal_mapping("RULE:CN=a/x/,DEFAULT").name_of("CN=ab") == "CN=ab"
 
 
@@ -51,6 +51,6 @@ def test_a_rule_fits_the_whole_subject_or_not_at_all():
         ("RULE:^CN=(.*)$/$2/", "refers to group 2"),
     ],
 )
-def test_what_is_no_rule_is_refused(rules, said):
+def test_an_invalid_rule_is_refused(rules, said):
     with pytest.raises(InvalidConfigError, match=said):
         parse_principal_mapping(rules)

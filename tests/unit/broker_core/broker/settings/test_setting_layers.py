@@ -14,13 +14,13 @@ def synonyms(name, layers=LAYERS):
     return [(each.name, each.value, each.source) for each in layers.synonyms(name)]
 
 
-def test_the_broker_counts_before_all_brokers_and_they_before_its_file():
+def test_broker_values_override_cluster_values_and_those_override_the_file():
     assert LAYERS.merged() == {"log.retention.ms": "1", "log.retention.hours": "+5", "message.max.bytes": "7"}
     assert (LAYERS.source_of("log.retention.ms"), LAYERS.source_of("message.max.bytes")) == (BROKER, CLUSTER)
     assert (LAYERS.source_of("log.retention.hours"), LAYERS.source_of("num.partitions")) == (FILE, None)
 
 
-def test_synonyms_are_layer_by_layer_and_in_each_the_finest_unit_first():
+def test_synonyms_are_ordered_by_layer_then_by_finest_unit():
     """As Kafka 4.3.1 told it of these layers."""
     assert synonyms("log.retention.ms") == [
         ("log.retention.ms", "1", BROKER), ("log.retention.ms", " 02 ", CLUSTER), ("log.retention.hours", "+5", FILE),
@@ -32,7 +32,7 @@ def test_synonyms_are_layer_by_layer_and_in_each_the_finest_unit_first():
     assert synonyms("log.retention.minutes") == []
 
 
-def test_a_listeners_own_setting_has_that_of_all_listeners_as_its_synonym():
+def test_a_listener_setting_has_the_general_setting_as_synonym():
     layers = SettingLayers(
         of_file={
             "listener.name.plaintext.sasl.enabled.mechanisms": " PLAIN ,PLAIN",
@@ -57,11 +57,11 @@ def test_a_listeners_own_setting_has_that_of_all_listeners_as_its_synonym():
         ("listener.name.outside.scram-sha-512.sasl.jaas.config", "sasl.jaas.config"),
     ],
 )
-def test_what_is_set_for_one_listener_is_the_setting_behind_its_name(name, base):
+def test_a_listener_prefixed_setting_sets_the_setting_after_the_prefix(name, base):
     assert base_name(name) == base
     assert known_setting(name).name == base
     assert known_setting(name).is_sensitive == (base == "sasl.jaas.config")
 
 
-def test_layers_do_not_tell_what_they_hold_when_they_are_printed():
+def test_the_repr_of_layers_has_no_values():
     assert "secret" not in repr(SettingLayers(of_file={"sasl.jaas.config": "secret"}))

@@ -40,7 +40,7 @@ def a_group(*members):
         (["a b c", "c b", "c b"], "c"),
     ],
 )
-def test_the_protocol_is_that_which_most_members_like_best_of_what_all_support(liked, chosen):
+def test_the_chosen_protocol_is_the_most_preferred_that_all_members_support(liked, chosen):
     assert a_group(*(a_member(str(n), names) for n, names in enumerate(liked))).select_protocol() == chosen
 
 
@@ -54,20 +54,20 @@ def test_a_group_supports_a_member_that_shares_a_protocol_with_all():
     assert group.supports("consumer", protocols("a"))
 
 
-def test_an_empty_group_supports_whatever_has_a_type_and_a_protocol():
+def test_an_empty_group_supports_any_member_with_a_type_and_a_protocol():
     group = ClassicGroup("g")
     assert group.supports("any", protocols("x"))
     assert not group.supports("", protocols("x"))
     assert not group.supports("any", ())
 
 
-def test_a_protocol_that_a_member_names_twice_counts_once():
+def test_a_protocol_listed_twice_by_a_member_counts_once():
     group = a_group(a_member("1", "a a"), a_member("2", "b"))
     group.state = ClassicState.STABLE
     assert not group.supports("consumer", protocols("a"))
 
 
-def test_the_first_member_leads_and_the_next_one_follows_it():
+def test_the_first_member_is_the_leader_and_is_succeeded_by_the_next():
     group = a_group(a_member("1"), a_member("2"), a_member("3"))
     assert group.leader_id == "1"
     group.remove("1")
@@ -96,7 +96,7 @@ def test_a_static_member_keeps_its_place_under_a_new_id():
     assert group.refusal_of("2", "j").name == "unknown_member_id"
 
 
-def test_after_the_last_generation_comes_the_first():
+def test_generation_ids_wrap_around():
     group = a_group(a_member("1"))
     group.state = ClassicState.PREPARING_REBALANCE
     group.generation_id = MAX_GENERATION
@@ -117,21 +117,21 @@ STORED = StoredGroup(
 )
 
 
-def test_a_replayed_group_is_what_was_stored():
+def test_a_replayed_group_matches_the_stored_one():
     group = ClassicGroup("g")
     group.replay(STORED)
     assert group.as_stored() == STORED
     assert (group.state, group.static_member_id("i")) == (ClassicState.STABLE, "9")
 
 
-def test_a_member_that_is_known_keeps_what_the_record_does_not_say():
+def test_a_known_member_keeps_fields_that_the_record_lacks():
     group = a_group(a_member("1", "range sticky"))
     group.replay(STORED)
     assert [protocol.name for protocol in group.members["1"].protocols] == ["range", "sticky"]
     assert group.as_stored() == STORED
 
 
-def test_a_record_without_members_ends_a_stored_generation_but_no_rebalance():
+def test_a_record_without_members_ends_a_generation_but_not_a_rebalance():
     group = ClassicGroup("g")
     group.replay(STORED)
     group.replay(StoredGroup(protocol_type="consumer", generation_id=6))

@@ -69,11 +69,11 @@ def by_schema(group, version):
 
 
 @pytest.mark.parametrize("stored", [NEW, STATIC, LEFT], ids=["new", "static member", "left"])
-def test_what_kafka_stored_is_written_again_byte_for_byte(stored):
+def test_records_that_kafka_wrote_round_trip_byte_for_byte(stored):
     assert encode_stored_group(decode_stored_group("g", stored)) == stored
 
 
-def test_what_kafka_stored_is_read():
+def test_records_that_kafka_wrote_are_read():
     assert decode_stored_group("g", STATIC) == GROUP
     assert decode_stored_group("g", NEW) == StoredGroup(state_timestamp_ms=1_795_856_187_378)
     assert decode_stored_group("g", LEFT) == StoredGroup(
@@ -82,7 +82,7 @@ def test_what_kafka_stored_is_read():
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_each_version_tells_what_it_has(version):
+def test_each_version_has_its_fields(version):
     member = replace(MEMBER, group_instance_id="i1" if version >= 3 else None)
     if version < 1:
         member = replace(member, rebalance_timeout_ms=member.session_timeout_ms)
@@ -90,24 +90,24 @@ def test_each_version_tells_what_it_has(version):
     assert decode_stored_group("g", by_schema(GROUP, version)) == expected
 
 
-def test_bytes_behind_the_fields_are_ignored():
+def test_bytes_after_the_fields_are_ignored():
     assert decode_stored_group("g", STATIC + b"later") == GROUP
 
 
-def test_a_version_of_the_future_is_refused_by_name():
+def test_a_newer_version_is_refused_by_name():
     with pytest.raises(UnsupportedFormatError, match="'g' have version 5, supported are 0 to 4"):
         decode_stored_group("g", b"\0\5" + STATIC[2:])
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_every_torn_value_is_refused(version):
+def test_every_truncated_value_is_refused(version):
     whole = by_schema(GROUP, version)
     for size in range(len(whole)):
         with pytest.raises(CorruptBatchError):
             decode_stored_group("g", whole[:size])
 
 
-def test_a_count_of_members_that_the_bytes_cannot_hold_is_refused_before_any_is_read():
+def test_a_member_count_beyond_the_bytes_is_refused_before_reading():
     with pytest.raises(CorruptBatchError, match="claims 2147483647 items"):
         decode_stored_group("g", NEW[:-4] + b"\x7f\xff\xff\xff")
 
@@ -136,7 +136,7 @@ groups = strategies.builds(
 
 
 @given(groups)
-def test_what_is_written_is_read_again_and_is_what_the_schema_says(group):
+def test_written_records_round_trip_and_match_the_schema(group):
     written = encode_stored_group(group)
     assert written == by_schema(group, 3)
     assert decode_stored_group("g", written) == group

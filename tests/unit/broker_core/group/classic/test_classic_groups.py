@@ -10,7 +10,7 @@ def runner():
     return GroupRunner()
 
 
-def test_a_first_join_makes_the_group_and_says_so_in_the_log(runner):
+def test_the_first_join_creates_the_group_and_logs_it(runner):
     """Told by its first member, not there yet or there already: a Kafka 4.3.1 stores the same empty generation 0."""
     runner.join()
     runner.join("h", requires_known_member_id=False)
@@ -21,7 +21,7 @@ def test_a_first_join_makes_the_group_and_says_so_in_the_log(runner):
     assert runner.state("h") == "PreparingRebalance"
 
 
-def test_a_timer_that_was_moved_while_it_was_on_its_way_is_set_again(runner):
+def test_a_timer_rescheduled_before_it_fires_is_set_again(runner):
     (leader,) = runner.stable_group()
     (key,) = runner.timers
     due_ms = runner.timers[key]
@@ -33,7 +33,7 @@ def test_a_timer_that_was_moved_while_it_was_on_its_way_is_set_again(runner):
     assert runner.state() == "Stable"
 
 
-def test_a_timer_that_was_cancelled_while_it_was_on_its_way_does_nothing(runner):
+def test_a_timer_cancelled_before_it_fires_does_nothing(runner):
     (leader,) = runner.stable_group()
     (key,) = runner.timers
     runner.leave("g", leader)
@@ -43,7 +43,7 @@ def test_a_timer_that_was_cancelled_while_it_was_on_its_way_does_nothing(runner)
     assert runner.group() is None
 
 
-def test_after_a_restart_members_go_on_if_they_are_heard_of(runner):
+def test_after_a_restart_members_continue_if_they_send_heartbeats(runner):
     leader, follower = runner.stable_group(2)
     before = runner.coordinator.describe("g")
     runner.restart()
@@ -55,14 +55,14 @@ def test_after_a_restart_members_go_on_if_they_are_heard_of(runner):
     assert follower not in runner.group().members
 
 
-def test_after_a_restart_a_rebalance_is_as_if_it_had_not_begun(runner):
+def test_a_restart_discards_an_unfinished_rebalance(runner):
     (leader,) = runner.stable_group()
     runner.new_member()
     runner.restart()
     assert (runner.state(), runner.heartbeat("g", 1, leader)) == ("Stable", "none")
 
 
-def test_a_loaded_group_above_the_bound_is_to_rebalance():
+def test_a_loaded_group_above_group_max_size_rebalances():
     runner = GroupRunner()
     members = runner.stable_group(3)
     runner.settings = type(runner.settings)(max_size=2)
@@ -72,7 +72,7 @@ def test_a_loaded_group_above_the_bound_is_to_rebalance():
     assert [runner.error(ticket) for ticket in tickets] == ["none", "none", "group_max_size_reached"]
 
 
-def test_a_group_that_goes_over_to_another_protocol_sends_everybody_back(runner):
+def test_a_group_that_converts_to_another_protocol_refuses_parked_requests(runner):
     leader, _ = runner.stable_group(2)
     ticket = runner.join(member_id=leader)
     groups = runner.coordinator.classic_groups
@@ -82,7 +82,7 @@ def test_a_group_that_goes_over_to_another_protocol_sends_everybody_back(runner)
     assert runner.replayed().describe("g").state == "Dead"
 
 
-def test_a_group_that_comes_over_from_another_protocol_is_heard_of_and_rebalances(runner):
+def test_a_group_converted_from_another_protocol_starts_sessions_and_rebalances(runner):
     runner.stable_group(2)
     runner.coordinator, runner.timers = runner.replayed(), {}
     runner.run(runner.coordinator.on_timer(ClassicTimer(kind=ADOPTED, group_id="g").key, runner.now_ms))

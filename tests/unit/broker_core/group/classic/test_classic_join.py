@@ -16,7 +16,7 @@ def liking(*names):
 # -- new members --
 
 
-def test_a_new_dynamic_member_is_told_its_id_and_comes_again(runner):
+def test_a_new_dynamic_member_gets_its_id_and_must_rejoin(runner):
     told = runner.reply(runner.join())
     assert (told.error_code.name, told.member_id, told.generation_id) == ("member_id_required", "c-id1", -1)
     assert runner.state() == "Empty"
@@ -30,19 +30,19 @@ def test_a_new_dynamic_member_is_told_its_id_and_comes_again(runner):
     assert [(member.member_id, member.metadata) for member in reply.members] == [("c-id1", RANGE[0].metadata)]
 
 
-def test_an_old_client_is_a_member_at_once(runner):
+def test_an_old_client_becomes_a_member_immediately(runner):
     ticket = runner.join(requires_known_member_id=False)
     runner.pass_ms(3_000)
     assert runner.reply(ticket).member_id == "c-id1"
 
 
-def test_a_static_member_is_a_member_at_once_and_named_after_its_instance(runner):
+def test_a_static_member_joins_immediately_with_an_id_based_on_its_instance_id(runner):
     ticket = runner.join(group_instance_id="i")
     runner.pass_ms(3_000)
     assert runner.reply(ticket).member_id == "i-id1"
 
 
-def test_only_the_leader_is_told_who_the_members_are(runner):
+def test_only_the_leader_gets_the_member_list(runner):
     tickets = [runner.new_member()[1] for _ in range(3)]
     runner.pass_ms(9_000)
     replies = [runner.reply(ticket) for ticket in tickets]
@@ -50,20 +50,20 @@ def test_only_the_leader_is_told_who_the_members_are(runner):
     assert {reply.leader for reply in replies} == {replies[0].member_id}
 
 
-def test_an_id_that_nobody_was_given_is_unknown(runner):
+def test_an_id_that_was_never_assigned_is_unknown(runner):
     assert runner.error(runner.join(member_id="nobody")) == "unknown_member_id"
     assert runner.group() is None
     runner.stable_group()
     assert runner.error(runner.join(member_id="nobody")) == "unknown_member_id"
 
 
-def test_a_told_id_is_forgotten_after_the_session_timeout(runner):
+def test_an_assigned_id_expires_after_the_session_timeout(runner):
     told = runner.reply(runner.join())
     runner.pass_ms(10_000)
     assert runner.error(runner.join(member_id=told.member_id)) == "unknown_member_id"
 
 
-def test_a_told_id_may_not_come_back_as_a_static_member(runner):
+def test_an_assigned_id_cannot_join_as_a_static_member(runner):
     """As a Kafka 4.3.1 answers."""
     told = runner.reply(runner.join())
     reply = runner.reply(runner.join(member_id=told.member_id, group_instance_id="i"))
@@ -86,17 +86,17 @@ def test_a_told_id_may_not_come_back_as_a_static_member(runner):
         ({"group_instance_id": "x" * 32767}, "invalid_request"),
     ],
 )
-def test_what_no_member_can_ask_for_is_refused(runner, options, error):
+def test_invalid_join_requests_are_refused(runner, options, error):
     assert runner.error(runner.join(**options)) == error
     assert runner.group() is None or not runner.group().members
 
 
 @pytest.mark.parametrize("session_timeout_ms", [6_000, 1_800_000])
-def test_the_bounds_of_the_session_timeout_are_allowed(runner, session_timeout_ms):
+def test_session_timeouts_at_the_bounds_are_allowed(runner, session_timeout_ms):
     assert runner.error(runner.join(session_timeout_ms=session_timeout_ms)) == "member_id_required"
 
 
-def test_a_member_that_shares_no_protocol_with_the_others_is_refused(runner):
+def test_a_member_without_a_common_protocol_is_refused(runner):
     (leader,) = runner.stable_group()
     assert runner.error(runner.join(protocols=liking("other"))) == "inconsistent_group_protocol"
     assert runner.error(runner.join(protocol_type="connect")) == "inconsistent_group_protocol"
@@ -105,7 +105,7 @@ def test_a_member_that_shares_no_protocol_with_the_others_is_refused(runner):
     assert runner.state() == "Stable"
 
 
-def test_a_full_group_takes_nobody(runner):
+def test_a_full_group_refuses_new_members(runner):
     runner = GroupRunner(max_size=2)
     members = runner.stable_group(2)
     reply = runner.reply(runner.join())
@@ -115,7 +115,7 @@ def test_a_full_group_takes_nobody(runner):
     assert runner.error(runner.join()) == "member_id_required"
 
 
-def test_when_a_full_group_rebalances_whoever_joins_last_is_out():
+def test_when_a_full_group_rebalances_the_last_to_join_is_refused():
     runner = GroupRunner(max_size=2)
     runner.stable_group(2)
     told = [runner.reply(runner.join("h")).member_id for _ in range(3)]
@@ -127,7 +127,7 @@ def test_when_a_full_group_rebalances_whoever_joins_last_is_out():
 # -- rejoining --
 
 
-def test_a_leader_that_rejoins_makes_the_group_rebalance(runner):
+def test_a_rejoining_leader_triggers_a_rebalance(runner):
     leader, follower = runner.stable_group(2)
     ticket = runner.join(member_id=leader)
     assert (runner.state(), runner.reply(ticket)) == ("PreparingRebalance", None)
@@ -136,21 +136,21 @@ def test_a_leader_that_rejoins_makes_the_group_rebalance(runner):
     assert (runner.reply(ticket).generation_id, runner.reply(other).generation_id) == (2, 2)
 
 
-def test_a_follower_that_rejoins_unchanged_is_told_the_generation(runner):
+def test_an_unchanged_rejoining_follower_gets_the_current_generation(runner):
     leader, follower = runner.stable_group(2)
     reply = runner.reply(runner.join(member_id=follower))
     assert (reply.error_code.name, reply.generation_id, reply.leader, reply.members) == ("none", 1, leader, ())
     assert runner.state() == "Stable"
 
 
-def test_a_follower_that_has_changed_makes_the_group_rebalance(runner):
+def test_a_changed_rejoining_follower_triggers_a_rebalance(runner):
     _, follower = runner.stable_group(2)
     changed = (JoinProtocol(name="range", metadata=b"other"),)
     assert runner.reply(runner.join(member_id=follower, protocols=changed)) is None
     assert runner.state() == "PreparingRebalance"
 
 
-def test_a_member_that_missed_its_join_answer_is_told_it_again(runner):
+def test_a_member_that_missed_its_join_response_gets_it_again(runner):
     """It joins a second time while the others are waiting for the leader's assignment."""
     (leader, first), (follower, second) = runner.new_member(), runner.new_member()
     runner.pass_ms(6_000)
@@ -160,7 +160,7 @@ def test_a_member_that_missed_its_join_answer_is_told_it_again(runner):
     assert runner.state() == "CompletingRebalance"
 
 
-def test_a_changed_member_sends_the_waiting_syncs_back(runner):
+def test_a_changed_member_refuses_parked_syncs(runner):
     (leader, _), (follower, _) = runner.new_member(), runner.new_member()
     runner.pass_ms(6_000)
     waiting = runner.sync("g", 1, follower)
@@ -169,7 +169,7 @@ def test_a_changed_member_sends_the_waiting_syncs_back(runner):
     assert runner.error(waiting) == "rebalance_in_progress"
 
 
-def test_of_two_parked_joins_of_a_member_the_first_is_told_to_come_again(runner):
+def test_a_second_parked_join_of_a_member_refuses_the_first(runner):
     """Its client gave the first one up; left alone it would never be answered."""
     leader, _ = runner.stable_group(2)
     first = runner.join(member_id=leader)
@@ -181,7 +181,7 @@ def test_of_two_parked_joins_of_a_member_the_first_is_told_to_come_again(runner)
 # -- static members that were started again --
 
 
-def test_a_static_follower_that_comes_back_makes_no_rebalance(runner):
+def test_a_returning_static_follower_triggers_no_rebalance(runner):
     leader, member = [runner.join(group_instance_id=name) for name in "ab"]
     runner.pass_ms(9_000)
     runner.share_out("g", [runner.reply(leader), runner.reply(member)])
@@ -196,7 +196,7 @@ def test_a_static_follower_that_comes_back_makes_no_rebalance(runner):
 
 
 @pytest.mark.parametrize("knows_skipping", [True, False])
-def test_a_static_leader_that_comes_back_has_nothing_to_share_out(runner, knows_skipping):
+def test_a_returning_static_leader_skips_the_assignment(runner, knows_skipping):
     """It is told to skip that (KIP-814), or from an old client that somebody else leads: its old id."""
     ticket = runner.join(group_instance_id="a")
     runner.pass_ms(3_000)
@@ -211,7 +211,7 @@ def test_a_static_leader_that_comes_back_has_nothing_to_share_out(runner, knows_
     assert runner.state() == "Stable"
 
 
-def test_a_static_member_that_comes_back_with_another_protocol_makes_a_rebalance(runner):
+def test_a_returning_static_member_with_another_protocol_triggers_a_rebalance(runner):
     ticket = runner.join(group_instance_id="a", protocols=liking("range", "sticky"))
     runner.pass_ms(3_000)
     runner.share_out("g", [runner.reply(ticket)])
@@ -219,7 +219,7 @@ def test_a_static_member_that_comes_back_with_another_protocol_makes_a_rebalance
     assert (again.generation_id, again.protocol_name) == (2, "sticky")
 
 
-def test_who_still_waits_under_a_static_members_old_id_is_fenced(runner):
+def test_a_parked_request_with_a_static_members_old_id_is_fenced(runner):
     first = runner.join(group_instance_id="a")
     second = runner.join(group_instance_id="a")
     assert runner.error(first) == "fenced_instance_id"

@@ -20,7 +20,7 @@ def member():
     return ClassicMember.joining("m", REQUEST, 7)
 
 
-def test_a_member_is_stored_with_what_it_said_of_the_chosen_protocol_and_comes_back_with_that_alone(member):
+def test_a_stored_member_has_only_the_metadata_of_the_chosen_protocol(member):
     stored = member.as_stored("sticky", b"A")
     again = ClassicMember.from_stored(stored, "sticky")
     assert again.protocols == (JoinProtocol(name="sticky", metadata=b"S"),)
@@ -28,14 +28,14 @@ def test_a_member_is_stored_with_what_it_said_of_the_chosen_protocol_and_comes_b
     assert (again.join_ticket, again.is_new) == (None, False)
 
 
-def test_a_member_votes_for_the_candidate_that_it_named_first(member):
+def test_a_member_votes_for_its_first_candidate_protocol(member):
     assert member.vote({"sticky", "range"}) == "range"
     assert member.vote({"sticky", "other"}) == "sticky"
     with pytest.raises(AssertionError, match="'m' supports none of"):
         member.vote({"other"})
 
 
-def test_only_a_known_member_whose_request_is_parked_owes_no_heartbeat(member):
+def test_only_a_known_member_with_a_parked_request_needs_no_heartbeat(member):
     assert not member.is_excused
     member.is_new = False
     assert member.is_excused

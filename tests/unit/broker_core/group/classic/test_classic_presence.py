@@ -10,7 +10,7 @@ def runner():
 # -- heartbeats --
 
 
-def test_a_member_is_told_how_its_group_is(runner):
+def test_a_heartbeat_returns_the_state_of_the_group(runner):
     (leader, _), (follower, _) = runner.new_member(), runner.new_member()
     assert runner.heartbeat("g", 0, leader) == "rebalance_in_progress"
     runner.pass_ms(6_000)
@@ -29,12 +29,12 @@ def test_a_member_is_told_how_its_group_is(runner):
         (("g", 2, "c-id1"), "illegal_generation"),
     ],
 )
-def test_whose_heartbeat_it_is_is_checked(runner, given, error):
+def test_heartbeat_validates_the_member(runner, given, error):
     runner.stable_group()
     assert runner.heartbeat(*given) == error
 
 
-def test_heartbeats_keep_a_member_and_without_them_the_session_ends(runner):
+def test_heartbeats_extend_the_session_and_without_them_it_ends(runner):
     leader, follower = runner.stable_group(2)
     for _ in range(5):
         runner.pass_ms(9_000)
@@ -43,7 +43,7 @@ def test_heartbeats_keep_a_member_and_without_them_the_session_ends(runner):
     assert runner.heartbeat("g", 1, follower) == "unknown_member_id"
 
 
-def test_when_the_last_member_is_not_heard_of_the_group_is_empty(runner):
+def test_the_group_is_empty_after_the_last_session_ends(runner):
     runner.stable_group()
     runner.pass_ms(9_999)
     assert runner.state() == "Stable"
@@ -51,7 +51,7 @@ def test_when_the_last_member_is_not_heard_of_the_group_is_empty(runner):
     assert (runner.state(), runner.group().generation_id) == ("Empty", 2)
 
 
-def test_whose_join_is_parked_owes_no_heartbeat(runner):
+def test_a_member_with_a_parked_join_needs_no_heartbeat(runner):
     leader, follower = runner.stable_group(2, rebalance_timeout_ms=300_000)
     ticket = runner.join(member_id=leader, rebalance_timeout_ms=300_000)
     for _ in range(20):
@@ -62,7 +62,7 @@ def test_whose_join_is_parked_owes_no_heartbeat(runner):
     assert runner.reply(ticket).generation_id == 2
 
 
-def test_a_new_members_parked_join_is_given_up_after_five_minutes(runner):
+def test_a_new_members_parked_join_expires_after_five_minutes(runner):
     """Nobody would hear of it if its client were gone."""
     leader, _ = runner.stable_group(2, rebalance_timeout_ms=1_800_000)
     _, ticket = runner.new_member(rebalance_timeout_ms=1_800_000)
@@ -91,7 +91,7 @@ def test_the_last_member_leaves_an_empty_group_that_keeps_its_type(runner):
     assert runner.replayed().describe("g") == described
 
 
-def test_each_that_leaves_is_answered_by_itself(runner):
+def test_each_leaving_member_gets_its_own_result(runner):
     (leader,) = runner.stable_group()
     assert runner.leave("g", "nobody", "", "@i", leader, leader) == [
         "unknown_member_id", "unknown_member_id", "unknown_member_id", "none", "unknown_member_id",
@@ -108,13 +108,13 @@ def test_an_administrator_removes_a_static_member_by_its_instance_id(runner):
     assert runner.state() == "Empty"
 
 
-def test_a_told_id_may_leave_before_it_has_joined(runner):
+def test_an_assigned_id_may_leave_before_it_joins(runner):
     told = runner.reply(runner.join()).member_id
     assert runner.leave("g", told) == ["none"]
     assert runner.error(runner.join(member_id=told)) == "unknown_member_id"
 
 
-def test_whoever_is_waited_for_leaves_and_the_rest_go_on(runner):
+def test_when_an_awaited_member_leaves_the_rebalance_completes(runner):
     leader, follower = runner.stable_group(2)
     ticket = runner.join(member_id=leader)
     assert runner.reply(ticket) is None

@@ -10,7 +10,7 @@ def runner():
 # -- the first generation --
 
 
-def test_a_first_generation_waits_for_more_members_and_longer_while_they_come(runner):
+def test_the_first_generation_waits_for_more_members_and_extends_the_delay_on_each_join(runner):
     first = runner.new_member()[1]
     runner.pass_ms(2_999)
     second = runner.new_member()[1]
@@ -24,7 +24,7 @@ def test_a_first_generation_waits_for_more_members_and_longer_while_they_come(ru
     assert [len(runner.reply(ticket).members) for ticket in (first, second, third)] == [3, 0, 0]
 
 
-def test_the_delay_ends_with_the_rebalance_timeout_however_many_come(runner):
+def test_the_initial_delay_never_exceeds_the_rebalance_timeout(runner):
     first = runner.new_member(rebalance_timeout_ms=7_000)[1]
     for _ in range(6):
         runner.pass_ms(1_000)
@@ -34,7 +34,7 @@ def test_the_delay_ends_with_the_rebalance_timeout_however_many_come(runner):
     assert runner.reply(first).generation_id == 1
 
 
-def test_without_a_delay_the_first_member_is_a_generation():
+def test_without_a_delay_the_first_member_forms_a_generation():
     runner = GroupRunner(initial_rebalance_delay_ms=0)
     _, ticket = runner.new_member()
     runner.pass_ms(0)
@@ -52,7 +52,7 @@ def test_a_member_that_leaves_during_the_delay_leaves_an_empty_group(runner):
 # -- later ones --
 
 
-def test_a_rebalance_is_over_when_everybody_has_joined(runner):
+def test_a_rebalance_completes_when_all_members_have_joined(runner):
     leader, follower = runner.stable_group(2)
     member_id, ticket = runner.new_member()
     assert runner.join(member_id=leader) and runner.reply(ticket) is None
@@ -62,7 +62,7 @@ def test_a_rebalance_is_over_when_everybody_has_joined(runner):
 
 
 @pytest.mark.parametrize("slow_first", [True, False])
-def test_a_rebalance_waits_as_long_as_its_most_patient_member_asked_for(runner, slow_first):
+def test_a_rebalance_waits_for_the_longest_rebalance_timeout_of_its_members(runner, slow_first):
     timeouts = [50_000, 20_000] if slow_first else [20_000, 50_000]
     for timeout_ms in timeouts:
         runner.new_member(session_timeout_ms=600_000, rebalance_timeout_ms=timeout_ms)
@@ -75,7 +75,7 @@ def test_a_rebalance_waits_as_long_as_its_most_patient_member_asked_for(runner, 
     assert (runner.reply(newcomer).generation_id, len(runner.reply(newcomer).members)) == (2, 1)
 
 
-def test_who_was_told_an_id_is_waited_for(runner):
+def test_a_member_with_an_assigned_id_is_awaited(runner):
     leader, follower = runner.stable_group(2)
     told = runner.reply(runner.join()).member_id
     tickets = [runner.join(member_id=leader), runner.join(member_id=follower)]
@@ -84,7 +84,7 @@ def test_who_was_told_an_id_is_waited_for(runner):
     assert {runner.reply(ticket).generation_id for ticket in (*tickets, newcomer)} == {2}
 
 
-def test_who_was_told_an_id_and_does_not_come_is_waited_for_until_its_session_ends(runner):
+def test_a_member_with_an_assigned_id_is_awaited_until_its_session_ends(runner):
     leader, follower = runner.stable_group(2)
     runner.join(session_timeout_ms=6_000)
     tickets = [runner.join(member_id=leader), runner.join(member_id=follower)]
@@ -94,7 +94,7 @@ def test_who_was_told_an_id_and_does_not_come_is_waited_for_until_its_session_en
     assert runner.reply(tickets[0]).generation_id == 2
 
 
-def test_who_does_not_join_in_time_is_out(runner):
+def test_a_member_that_does_not_join_in_time_is_removed(runner):
     leader, follower = runner.stable_group(2, session_timeout_ms=100_000)
     ticket = runner.join(member_id=follower, session_timeout_ms=100_000, protocols=())
     assert runner.error(ticket) == "inconsistent_group_protocol"
@@ -114,7 +114,7 @@ def test_a_leader_that_does_not_join_in_time_loses_the_lead(runner):
     assert leader not in runner.group().members
 
 
-def test_a_static_member_that_does_not_join_stays_until_its_session_ends(runner):
+def test_an_absent_static_member_is_kept_until_its_session_ends(runner):
     tickets = [runner.join(group_instance_id=name, session_timeout_ms=100_000) for name in "ab"]
     runner.pass_ms(9_000)
     runner.share_out("g", [runner.reply(ticket) for ticket in tickets])
@@ -123,7 +123,7 @@ def test_a_static_member_that_does_not_join_stays_until_its_session_ends(runner)
     assert {member.group_instance_id for member in runner.reply(ticket).members} == {"a", "b"}
 
 
-def test_if_only_absent_static_members_are_left_the_group_waits_for_their_sessions(runner):
+def test_a_group_of_absent_static_members_waits_for_their_sessions(runner):
     tickets = [runner.join(group_instance_id=name, session_timeout_ms=200_000) for name in "ab"]
     runner.pass_ms(9_000)
     runner.share_out("g", [runner.reply(ticket) for ticket in tickets])
@@ -134,7 +134,7 @@ def test_if_only_absent_static_members_are_left_the_group_waits_for_their_sessio
     assert runner.state() == "Empty"
 
 
-def test_who_does_not_ask_for_its_assignment_in_time_is_out(runner):
+def test_a_member_that_does_not_sync_in_time_is_removed(runner):
     (leader, _), (follower, _) = (runner.new_member(session_timeout_ms=100_000) for _ in range(2))
     runner.pass_ms(6_000)
     sync = runner.sync("g", 1, leader, {leader: b"L"})
@@ -147,7 +147,7 @@ def test_who_does_not_ask_for_its_assignment_in_time_is_out(runner):
     assert runner.heartbeat("g", 1, follower) == "unknown_member_id"
 
 
-def test_a_leader_that_brings_no_assignment_in_time_is_out_and_the_others_join_again(runner):
+def test_a_leader_that_does_not_sync_in_time_is_removed_and_the_others_rejoin(runner):
     (leader, _), (follower, _) = (runner.new_member(session_timeout_ms=100_000) for _ in range(2))
     runner.pass_ms(6_000)
     waiting = runner.sync("g", 1, follower)
@@ -157,7 +157,7 @@ def test_a_leader_that_brings_no_assignment_in_time_is_out_and_the_others_join_a
     assert runner.reply(runner.join(member_id=follower)).leader == follower
 
 
-def test_when_all_have_asked_no_timer_waits_for_them(runner):
+def test_after_all_members_synced_no_timer_remains(runner):
     leader, follower = runner.stable_group(2)
     assert not [key for key in runner.timers if key.startswith("classic-sync")]
     for _ in range(10):

@@ -17,7 +17,7 @@ KAFKA = {
 
 
 @pytest.mark.parametrize(("state", "target"), list(itertools.product(ClassicState, ClassicState)))
-def test_a_state_follows_those_that_it_follows_in_kafka(state, target):
+def test_state_transitions_match_kafka(state, target):
     assert (state in VALID_PREDECESSORS[target]) == (state in KAFKA[target])
     if state in KAFKA[target]:
         assert_may_follow(target, state, "g")
@@ -26,6 +26,6 @@ def test_a_state_follows_those_that_it_follows_in_kafka(state, target):
             assert_may_follow(target, state, "g")
 
 
-def test_states_are_named_as_kafkas_tools_name_them():
+def test_states_have_the_names_of_kafkas_tools():
     names = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"]
     assert [state.value for state in ClassicState] == names

@@ -16,7 +16,7 @@ def a_group():
     return group
 
 
-def test_the_last_change_of_a_timer_counts():
+def test_the_last_change_of_a_timer_applies():
     step = a_step(a_group())
     step.expect_heartbeat(step.group.members["m"])
     step.expect_session("m", 50)
@@ -43,7 +43,7 @@ def test_a_removed_member_is_answered_once():
     assert (answer.ticket, answer.reply.error_code.name) == (3, "unknown_member_id")
 
 
-def test_what_is_too_large_for_the_log_is_not_stored():
+def test_metadata_too_large_for_the_log_is_refused():
     group = a_group()
     for assignment, fits in ((b"x" * 100, True), (b"x" * 1_000, False)):
         step = a_step(group, max_record_bytes=500)

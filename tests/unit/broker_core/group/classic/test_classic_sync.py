@@ -15,7 +15,7 @@ def two(runner):
     return leader, follower
 
 
-def test_syncs_wait_for_the_leader_and_all_get_their_assignments(runner, two):
+def test_syncs_wait_for_the_leader_and_all_members_get_their_assignments(runner, two):
     leader, follower = two
     waiting = runner.sync("g", 1, follower)
     assert runner.reply(waiting) is None
@@ -27,13 +27,13 @@ def test_syncs_wait_for_the_leader_and_all_get_their_assignments(runner, two):
     assert (runner.state(), len(runner.log)) == ("Stable", records + 1)
 
 
-def test_whoever_comes_later_gets_its_assignment_at_once(runner, two):
+def test_a_late_sync_gets_its_assignment_immediately(runner, two):
     leader, follower = two
     runner.sync("g", 1, leader, {follower: b"F"})
     assert runner.reply(runner.sync("g", 1, follower)).assignment == b"F"
 
 
-def test_a_member_that_the_leader_forgot_has_nothing_to_do(runner, two):
+def test_a_member_missing_in_the_assignment_gets_an_empty_one(runner, two):
     leader, follower = two
     runner.sync("g", 1, leader, {leader: b"L"})
     reply = runner.reply(runner.sync("g", 1, follower))
@@ -54,19 +54,19 @@ def test_a_member_that_the_leader_forgot_has_nothing_to_do(runner, two):
         ({"protocol_type": "consumer", "protocol_name": "range"}, "none"),
     ],
 )
-def test_who_may_sync_is_checked(runner, two, options, error):
+def test_sync_validates_the_member(runner, two, options, error):
     leader, _ = two
     given = {"group_id": "g", "generation_id": 1, "member_id": leader} | options
     assert runner.error(runner.sync(**given)) == error
 
 
-def test_during_a_rebalance_a_sync_is_sent_back_to_join(runner):
+def test_during_a_rebalance_a_sync_is_refused(runner):
     leader, follower = runner.stable_group(2)
     runner.join(member_id=leader)
     assert runner.error(runner.sync("g", 1, follower)) == "rebalance_in_progress"
 
 
-def test_of_two_parked_syncs_of_a_member_the_first_is_told_to_come_again(runner, two):
+def test_a_second_parked_sync_of_a_member_refuses_the_first(runner, two):
     _, follower = two
     first = runner.sync("g", 1, follower)
     second = runner.sync("g", 1, follower)
@@ -74,7 +74,7 @@ def test_of_two_parked_syncs_of_a_member_the_first_is_told_to_come_again(runner,
     assert runner.reply(second) is None
 
 
-def test_assignments_that_the_log_cannot_hold_send_everybody_back():
+def test_assignments_too_large_for_the_log_fail_all_syncs():
     runner = GroupRunner(max_record_bytes=500)
     (leader, _), (follower, _) = runner.new_member(), runner.new_member()
     runner.pass_ms(6_000)

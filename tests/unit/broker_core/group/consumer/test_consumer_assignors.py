@@ -31,7 +31,7 @@ def group_histories(draw):
 
 @given(group_histories())
 @settings(max_examples=50, deadline=None)
-def test_uniform_gives_everybody_the_same_and_moves_as_little_as_that_allows(history):
+def test_uniform_balances_and_moves_as_little_as_possible(history):
     counts, rounds = history
     target = {}
     for members in rounds:
@@ -50,7 +50,7 @@ def test_uniform_gives_everybody_the_same_and_moves_as_little_as_that_allows(his
 
 @given(st.integers(1, 12), st.integers(1, 6))
 @settings(max_examples=40)
-def test_range_gives_neighbours_and_shares_equal_topics_out_alike(count, members):
+def test_range_assigns_contiguous_partitions_and_co_partitions_equal_topics(count, members):
     names = [f"m{number}" for number in range(members)]
     specs = {name: MemberSpec(topics=frozenset({T, U})) for name in names}
     found = assign("range", specs, {T: count, U: count})
@@ -65,7 +65,7 @@ def test_range_gives_neighbours_and_shares_equal_topics_out_alike(count, members
         at += len(numbers)
 
 
-def test_range_serves_static_members_first_by_their_instance_ids():
+def test_range_orders_static_members_first_by_instance_id():
     specs = {
         "a": MemberSpec(topics=frozenset({T})),
         "z": MemberSpec(topics=frozenset({T}), instance_id="i1"),
@@ -75,7 +75,7 @@ def test_range_serves_static_members_first_by_their_instance_ids():
     assert {name: sorted(partitions[T]) for name, partitions in found.items()} == {"z": [0], "y": [1], "a": [2]}
 
 
-def test_range_shares_a_topic_out_among_its_subscribers_alone():
+def test_range_assigns_a_topic_only_to_its_subscribers():
     specs = {"a": MemberSpec(topics=frozenset({T, U})), "b": MemberSpec(topics=frozenset({U}))}
     assert assign("range", specs, {T: 2, U: 3}) == {
         "a": {T: frozenset({0, 1}), U: frozenset({0, 1})},
@@ -83,18 +83,18 @@ def test_range_shares_a_topic_out_among_its_subscribers_alone():
     }
 
 
-def test_more_members_than_partitions_leaves_some_with_nothing():
+def test_with_more_members_than_partitions_some_members_get_none():
     specs = {name: MemberSpec(topics=frozenset({T})) for name in "abc"}
     for assignor in ("uniform", "range"):
         assert len(pairs(assign(assignor, specs, {T: 2}))) == 2
 
 
-def test_nobody_and_nothing_are_assigned_nothing():
+def test_empty_groups_and_empty_topics_have_empty_assignments():
     assert assign("uniform", {}, {}) == {}
     assert pairs(assign("uniform", {"a": MemberSpec(topics=frozenset())}, {})) == []
 
 
-def test_members_of_different_subscriptions_are_served_by_what_they_want():
+def test_members_get_only_topics_of_their_subscriptions():
     specs = {"a": MemberSpec(topics=frozenset({T})), "b": MemberSpec(topics=frozenset({T, U}))}
     found = assign("uniform", specs, {T: 2, U: 2})
     assert found == {"a": {T: frozenset({0, 1})}, "b": {U: frozenset({0, 1})}}

@@ -118,7 +118,7 @@ class ConsumerCrowd:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_members_that_come_and_go_at_random_end_with_every_partition_owned_once_and_never_twice_on_the_way(seed):
+def test_with_random_joins_and_leaves_every_partition_is_owned_once_and_never_twice(seed):
     crowd = ConsumerCrowd(seed)
     crowd.come()
     for _ in range(90):
@@ -131,7 +131,7 @@ def test_members_that_come_and_go_at_random_end_with_every_partition_owned_once_
     assert crowd.runner.groups.describe(GROUP).state == "Stable"
 
 
-def test_a_member_that_is_silent_for_a_session_is_put_out():
+def test_a_member_without_heartbeats_is_removed_after_its_session():
     runner = ConsumerGroupRunner()
     runner.create("t", 2)
     assert runner.join(GROUP, "a", "t").member_epoch == 2
@@ -144,7 +144,7 @@ def test_a_member_that_is_silent_for_a_session_is_put_out():
     assert runner.heartbeat(GROUP, "a", 2).error_code is ErrorCode.unknown_member_id
 
 
-def test_a_static_member_that_left_for_a_while_is_put_out_when_its_session_is_over():
+def test_an_absent_static_member_is_removed_after_its_session():
     runner = ConsumerGroupRunner()
     runner.create("t", 2)
     runner.join(GROUP, "a", "t", instance_id="i")
@@ -158,7 +158,7 @@ def test_a_static_member_that_left_for_a_while_is_put_out_when_its_session_is_ov
     assert runner.groups.is_empty(GROUP)
 
 
-def test_after_a_restart_members_go_on_where_they_were_and_have_a_session_of_time():
+def test_after_a_restart_members_continue_with_a_new_session():
     runner = ConsumerGroupRunner()
     runner.create("t", 2)
     epoch = runner.join(GROUP, "a", "t").member_epoch
@@ -172,7 +172,7 @@ def test_after_a_restart_members_go_on_where_they_were_and_have_a_session_of_tim
     assert runner.groups.is_empty(GROUP)
 
 
-def test_a_target_is_decided_no_sooner_than_an_interval_after_the_one_before():
+def test_target_assignments_are_separated_by_the_assignment_interval():
     runner = ConsumerGroupRunner(ConsumerGroupSettings(assignment_interval_ms=1_000))
     runner.create("t", 2)
     assert runner.join(GROUP, "a", "t").member_epoch == 2
@@ -184,7 +184,7 @@ def test_a_target_is_decided_no_sooner_than_an_interval_after_the_one_before():
     assert runner.heartbeat(GROUP, "b", 2).member_epoch == 3
 
 
-def test_a_group_is_full_for_newcomers_alone():
+def test_a_full_group_refuses_only_new_members():
     runner = ConsumerGroupRunner(ConsumerGroupSettings(max_size=1))
     runner.create("t", 1)
     assert runner.join(GROUP, "a", "t").error_code is ErrorCode.none
@@ -192,7 +192,7 @@ def test_a_group_is_full_for_newcomers_alone():
     assert runner.join(GROUP, "a", "t").error_code is ErrorCode.none
 
 
-def test_version_0_lets_the_coordinator_make_up_the_member_id():
+def test_in_version_0_the_coordinator_generates_the_member_id():
     runner = ConsumerGroupRunner()
     runner.create("t", 1)
     reply = runner.join(GROUP, "", "t", has_own_id=False)
@@ -213,7 +213,7 @@ def test_groups_are_listed_with_their_protocol_and_state():
     assert not runner.groups.is_subscribed_to(GROUP, "u")
 
 
-def test_a_group_without_members_is_deleted_by_records_that_leave_nothing():
+def test_deleting_an_empty_group_leaves_no_records():
     runner = ConsumerGroupRunner()
     runner.create("t", 1)
     runner.join(GROUP, "a", "t", topic_regex="t.*")
@@ -225,7 +225,7 @@ def test_a_group_without_members_is_deleted_by_records_that_leave_nothing():
     assert not runner.groups.has(GROUP)
 
 
-def test_offsets_that_were_committed_before_make_no_classic_group_of_it():
+def test_earlier_offsets_do_not_make_a_group_classic():
     runner = ConsumerGroupRunner()
     runner.create("t", 1)
     runner.ask(runner.coordinator.on_commit_offsets, CommitRequest(group_id=GROUP, offsets={}))

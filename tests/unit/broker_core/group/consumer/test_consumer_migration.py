@@ -152,7 +152,7 @@ def a_classic_group(count=2, settings=None):
     return runner, clients
 
 
-def test_a_classic_group_becomes_a_consumer_group_and_a_classic_one_again_with_every_partition_owned_once():
+def test_a_classic_group_converts_to_a_consumer_group_and_back_with_every_partition_owned_once():
     runner, classic = a_classic_group()
     modern = ModernClient(runner, "new", ["t"])
     go_on(runner, *classic, modern)
@@ -168,7 +168,7 @@ def test_a_classic_group_becomes_a_consumer_group_and_a_classic_one_again_with_e
     assert runner.coordinator.describe(GROUP).state == "Stable"
 
 
-def test_a_migration_survives_restarts_on_its_way():
+def test_a_migration_survives_restarts():
     runner, classic = a_classic_group()
     modern = ModernClient(runner, "new", ["t"])
     go_on(runner, *classic, modern, rounds=2)
@@ -197,7 +197,7 @@ def test_classic_members_may_join_a_consumer_group_and_leave_it():
     assert late.leave().members[0].error_code is ErrorCode.unknown_member_id
 
 
-def test_a_classic_member_that_does_not_come_back_when_told_to_is_put_out():
+def test_a_classic_member_that_does_not_rejoin_is_removed():
     runner, (quiet,) = a_classic_group(count=1)
     modern = ModernClient(runner, "new", ["t"])
     modern.go_on()
@@ -210,7 +210,7 @@ def test_a_classic_member_that_does_not_come_back_when_told_to_is_put_out():
     assert list(runner.group(GROUP).members) == ["new"]
 
 
-def test_a_classic_member_in_its_old_generation_is_told_so():
+def test_a_classic_member_with_an_old_generation_is_refused():
     runner, (client,) = a_classic_group(count=1)
     ModernClient(runner, "new", ["t"]).go_on()
     request = HeartbeatRequest(group_id=GROUP, generation_id=client.generation + 1, member_id=client.member_id)
@@ -226,7 +226,7 @@ def test_a_classic_member_in_its_old_generation_is_told_so():
         (ConsumerGroupSettings(max_size=1), "exceeds the consumer group maximum size"),
     ],
 )
-def test_a_classic_group_that_may_not_change_stays_as_it_is(settings, why):
+def test_a_classic_group_that_cannot_be_upgraded_is_unchanged(settings, why):
     runner, classic = a_classic_group(settings=settings)
     reply = runner.join(GROUP, "new", "t")
     assert reply.error_code is ErrorCode.group_id_not_found
@@ -236,7 +236,7 @@ def test_a_classic_group_that_may_not_change_stays_as_it_is(settings, why):
     assert set().union(*(client.pairs() for client in classic)) == everything(runner)
 
 
-def test_a_refused_newcomer_leaves_the_classic_group_as_it_is():
+def test_a_refused_consumer_member_does_not_change_the_classic_group():
     runner, classic = a_classic_group()
     reply = runner.join(GROUP, "new", topic_regex="(")
     assert reply.error_code is ErrorCode.invalid_regular_expression
@@ -256,7 +256,7 @@ def test_a_group_of_another_protocol_type_is_not_upgraded():
     assert "does not use the consumer embedded protocol" in runner.join(GROUP, "new", "t").error_message
 
 
-def test_where_downgrade_is_off_the_classic_members_stay_in_the_consumer_group():
+def test_without_downgrade_classic_members_stay_in_the_consumer_group():
     runner, classic = a_classic_group(
         settings=ConsumerGroupSettings(is_downgrade_enabled=False, assignment_interval_ms=0)
     )
@@ -268,7 +268,7 @@ def test_where_downgrade_is_off_the_classic_members_stay_in_the_consumer_group()
     assert set().union(*(client.pairs() for client in classic)) == everything(runner)
 
 
-def test_the_last_modern_member_replaced_by_its_classic_twin_makes_the_group_a_classic_one():
+def test_replacing_the_last_consumer_member_by_a_classic_one_downgrades_the_group():
     runner = ConsumerGroupRunner()
     runner.create("t", 2)
     runner.join(GROUP, "new", "t", instance_id="i")

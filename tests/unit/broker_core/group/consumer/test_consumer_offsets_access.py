@@ -33,18 +33,18 @@ def runner():
     return runner
 
 
-def test_a_member_commits_in_its_epoch_whatever_it_owns(runner):
+def test_a_member_in_its_current_epoch_may_commit_any_partition(runner):
     assert commit(runner, "a", 3, 0, 3) == "none"
 
 
-def test_in_an_older_epoch_it_commits_what_has_been_its_own_since_then(runner):
+def test_in_an_older_epoch_a_member_commits_partitions_that_it_owned_since(runner):
     assert commit(runner, "a", 2, 0, 1) == "none"
     assert commit(runner, "a", 2, 0, 2) == "stale_member_epoch"
     assert commit(runner, "a", 1, 0) == "stale_member_epoch"
     assert commit(runner, "b", 2, 2) == "stale_member_epoch"
 
 
-def test_what_it_is_still_to_give_up_is_its_own(runner):
+def test_a_partition_pending_revocation_may_be_committed(runner):
     for newcomer in ("c", "d"):
         runner.join(GROUP, newcomer, "t")
     runner.heartbeat(GROUP, "a", 3, owned={"t": [0, 1]})
@@ -52,11 +52,11 @@ def test_what_it_is_still_to_give_up_is_its_own(runner):
     assert commit(runner, "a", 2, 0, 1) == "none"
 
 
-def test_in_a_newer_epoch_it_does_not_commit(runner):
+def test_in_a_newer_epoch_a_commit_is_refused(runner):
     assert commit(runner, "a", 4) == "stale_member_epoch"
 
 
-def test_who_is_no_member_commits_only_where_there_are_none(runner):
+def test_a_non_member_may_commit_only_to_an_empty_group(runner):
     assert commit(runner, "", -1) == "unknown_member_id"
     assert commit(runner, "x", 3) == "unknown_member_id"
     for member_id in ("a", "b"):
@@ -65,7 +65,7 @@ def test_who_is_no_member_commits_only_where_there_are_none(runner):
     assert commit(runner, "a", 3) == "unknown_member_id"
 
 
-def test_versions_that_know_no_stale_epoch_are_refused(runner):
+def test_versions_without_stale_member_epoch_get_another_error(runner):
     assert commit(runner, "a", 3, knows_missing_groups=False) == "unsupported_version"
 
 
@@ -75,14 +75,14 @@ def test_within_a_transaction_the_error_is_that_of_the_classic_protocol(runner):
     assert commit(runner, "a", 9, is_transactional=True) == "illegal_generation"
 
 
-def test_offsets_are_fetched_by_members_in_their_epoch_and_by_whoever_names_none(runner):
+def test_offsets_are_fetched_by_members_in_their_epoch_and_without_a_member(runner):
     assert fetch(runner, None, -1) == "none"
     assert fetch(runner, "a", 3) == "none"
     assert fetch(runner, "a", 2) == "stale_member_epoch"
     assert fetch(runner, "x", 3) == "unknown_member_id"
 
 
-def test_the_coordinator_asks_before_it_stores(runner):
+def test_the_coordinator_validates_a_commit_before_storing(runner):
     request = CommitRequest(
         group_id=GROUP, member_id="a", generation_id=9, offsets={TopicPartition("t", 0): GroupOffset(offset=1)}
     )

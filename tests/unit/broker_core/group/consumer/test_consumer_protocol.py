@@ -23,13 +23,13 @@ def test_an_assignment_is_written_in_the_version_of_the_members_subscription():
     assert encode_assignment({}, bytes.fromhex("0009"))[:2] == b"\x00\x03"
 
 
-def test_an_assignment_is_read_with_what_an_own_assignor_tells_itself():
+def test_an_assignment_is_read_with_its_user_data():
     assert decode_assignment(ASSIGNMENT).partitions == {"t": {0, 2}}
     assert decode_assignment(b"").partitions == {}
     assert decode_assignment(ASSIGNMENT[:-4] + bytes.fromhex("00000002 0102")).user_data == b"\x01\x02"
 
 
 @pytest.mark.parametrize("content", [SUBSCRIPTION[:-1], b"", b"\xff\xff", bytes.fromhex("0000 7fffffff")])
-def test_what_is_no_subscription_is_corrupt(content):
+def test_invalid_subscription_bytes_are_corrupt(content):
     with pytest.raises(CorruptBatchError):
         decode_subscription(content)

@@ -18,7 +18,7 @@ def join(runner, member_id, regex, **fields):
     return runner.heartbeat(GROUP, member_id, 0, topic_regex=regex, **fields)
 
 
-def test_the_answer_to_a_new_expression_does_not_wait_for_its_topics():
+def test_the_response_to_a_new_regex_does_not_wait_for_its_topics():
     runner = a_group(ta=1, tb=1, x=1)
     first = join(runner, "a", "t.*")
     assert (first.error_code, first.member_epoch, first.assignment) == (ErrorCode.none, 1, {})
@@ -26,13 +26,13 @@ def test_the_answer_to_a_new_expression_does_not_wait_for_its_topics():
     assert runner.by_name(runner.heartbeat(GROUP, "a", 1).assignment) == {"ta": [0], "tb": [0]}
 
 
-def test_topics_that_the_client_may_not_see_are_not_found():
+def test_a_regex_does_not_match_topics_hidden_from_the_client():
     runner = a_group(ta=1, tb=1)
     join(runner, "a", "t.*", sees_topic=lambda topic: topic != "tb")
     assert runner.group(GROUP).regexes["t.*"].topics == {"ta"}
 
 
-def test_topics_that_are_made_later_are_found_when_ten_seconds_are_over():
+def test_a_regex_finds_new_topics_after_ten_seconds():
     runner = a_group(ta=1)
     join(runner, "a", "t.*")
     runner.create("tb", 1)
@@ -44,7 +44,7 @@ def test_topics_that_are_made_later_are_found_when_ten_seconds_are_over():
     assert runner.group(GROUP).regexes["t.*"].topics == {"ta", "tb"}
 
 
-def test_an_expression_goes_with_the_last_member_that_is_subscribed_by_it():
+def test_a_regex_is_removed_with_its_last_subscriber():
     runner = a_group(ta=1)
     join(runner, "a", "t.*")
     join(runner, "b", "t.*")
@@ -54,14 +54,14 @@ def test_an_expression_goes_with_the_last_member_that_is_subscribed_by_it():
     assert not runner.group(GROUP).regexes
 
 
-def test_an_expression_that_is_none_changes_nothing():
+def test_an_invalid_regex_changes_nothing():
     runner = a_group(ta=1)
     assert join(runner, "a", "t(").error_code is ErrorCode.invalid_regular_expression
     assert not runner.groups.has(GROUP)
     assert not runner.log
 
 
-def test_after_a_restart_before_it_was_resolved_it_is_resolved_at_the_next_heartbeat():
+def test_an_unresolved_regex_is_resolved_at_the_next_heartbeat_after_a_restart():
     runner = a_group(ta=1)
     join(runner, "a", "t.*")
     runner.log = [record for record in runner.log if record.item != "t.*"]
@@ -71,6 +71,6 @@ def test_after_a_restart_before_it_was_resolved_it_is_resolved_at_the_next_heart
     assert runner.group(GROUP).regexes["t.*"].topics == {"ta"}
 
 
-def test_keys_of_timers_are_readable_whatever_the_ids_are_made_of():
+def test_timer_keys_round_trip_for_any_ids():
     timer = ConsumerTimer(kind="consumer-session", group_id="a:3:b", member_id="x:y")
     assert consumer_timer(timer.key) == timer

@@ -39,7 +39,7 @@ def check(assignment, subscriptions, counts):
 
 @given(groups(), st.data())
 @settings(max_examples=50, deadline=None)
-def test_everything_is_owned_once_by_a_subscriber_and_no_single_move_makes_it_more_even(group, data):
+def test_every_partition_is_assigned_once_and_no_single_move_improves_the_balance(group, data):
     counts, subscriptions = group
     first = assign_uneven(subscriptions, {name: {} for name in subscriptions}, counts)
     check(first, subscriptions, counts)
@@ -51,13 +51,13 @@ def test_everything_is_owned_once_by_a_subscriber_and_no_single_move_makes_it_mo
 
 @given(groups())
 @settings(max_examples=30, deadline=None)
-def test_what_is_balanced_stays_as_it_is(group):
+def test_a_balanced_assignment_is_unchanged(group):
     counts, subscriptions = group
     first = assign_uneven(subscriptions, {name: {} for name in subscriptions}, counts)
     assert assign_uneven(subscriptions, first, counts) == first
 
 
-def test_what_a_member_no_longer_wants_goes_to_one_that_does():
+def test_unsubscribed_partitions_move_to_a_subscriber():
     t, u = TOPICS[:2]
     targets = {"a": {t: frozenset({0, 1})}, "b": {}}
     found = assign_uneven({"a": frozenset({u}), "b": frozenset({t, u})}, targets, {t: 2, u: 1})

@@ -44,20 +44,20 @@ def test_a_plan_changes_nothing(runner):
 # -- plain commits --
 
 
-def test_a_commit_is_fetched_with_all_that_was_given_and_the_time(runner):
+def test_a_commit_is_fetched_with_all_fields_and_its_time(runner):
     given = GroupOffset(offset=5, metadata="nöte", leader_epoch=3)
     runner.commit("g", {ORDERS[1]: given})
     expected = GroupOffset(offset=5, metadata="nöte", leader_epoch=3, commit_time_ms=runner.now_ms)
     assert runner.offsets.fetch("g") == {ORDERS[1]: expected}
 
 
-def test_the_latest_commit_counts_even_if_its_offset_is_smaller(runner):
+def test_the_latest_commit_applies_even_with_a_lower_offset(runner):
     runner.commit("g", {ORDERS[0]: 9})
     runner.commit("g", {ORDERS[0]: 4})
     assert runner.fetched("g") == {ORDERS[0]: 4}
 
 
-def test_what_there_is_no_offset_for_is_missing_from_the_answer(runner):
+def test_partitions_without_an_offset_are_missing_from_the_reply(runner):
     runner.commit("g", {ORDERS[2]: 2, ORDERS[0]: 1})
     assert runner.fetched("g", [ORDERS[1], ORDERS[2]]) == {ORDERS[2]: 2}
     assert list(runner.fetched("g")) == [ORDERS[0], ORDERS[2]]
@@ -65,20 +65,20 @@ def test_what_there_is_no_offset_for_is_missing_from_the_answer(runner):
     assert runner.fetched("nobody") == {}
 
 
-def test_groups_are_apart_and_listed_in_order(runner):
+def test_groups_are_independent_and_listed_in_order(runner):
     runner.commit("b", {ORDERS[0]: 1})
     runner.commit("a", {ORDERS[0]: 2})
     assert (runner.fetched("a"), runner.fetched("b")) == ({ORDERS[0]: 2}, {ORDERS[0]: 1})
     assert runner.offsets.groups() == ("a", "b")
 
 
-def test_an_empty_commit_costs_no_record(runner):
+def test_an_empty_commit_writes_no_record(runner):
     runner.commit("g", {})
     assert runner.log == []
     assert runner.offsets.groups() == ()
 
 
-def test_topic_ids_are_stored_as_far_as_they_are_known(runner):
+def test_known_topic_ids_are_stored(runner):
     offsets = {ORDERS[0]: GroupOffset(offset=1), TopicPartition("other", 0): GroupOffset(offset=1)}
     result = runner.offsets.plan_commit("g", offsets, now_ms=1, topic_ids={"orders": OLD_ID})
     assert {record.partition.topic: record.value.topic_id for record in result.records} == {
@@ -102,7 +102,7 @@ def test_topic_ids_are_stored_as_far_as_they_are_known(runner):
     ],
     ids=["0", "highest", "metadata", "two-byte metadata", "four-byte metadata", "leader epoch"],
 )
-def test_what_is_within_the_bounds_is_stored(runner, given):
+def test_values_at_the_bounds_are_stored(runner, given):
     runner.commit("g", {TopicPartition("orders", 2**31 - 1): given})
     (fetched,) = runner.offsets.fetch("g").values()
     assert replace(fetched, commit_time_ms=-1) == given
@@ -127,7 +127,7 @@ def test_what_is_within_the_bounds_is_stored(runner, given):
         (TopicPartition("or/ders", 0), GroupOffset(offset=1), InvalidTopicNameError),
     ],
 )
-def test_one_offset_that_cannot_be_stored_keeps_all_of_them_out(runner, partition, given, kind):
+def test_one_invalid_offset_refuses_the_whole_commit(runner, partition, given, kind):
     for producer_id in (-1, 1000):
         asked = {ORDERS[0]: 5, partition: given, ORDERS[2]: 6}
         refusal = refusal_of(runner.commit, "g", asked, producer_id=producer_id)
@@ -136,13 +136,13 @@ def test_one_offset_that_cannot_be_stored_keeps_all_of_them_out(runner, partitio
 
 
 @pytest.mark.parametrize("group_id", ["x" * MAX_STRING_BYTES, "ü" * (MAX_STRING_BYTES // 2), " "])
-def test_a_group_id_that_fits_its_record_is_taken(runner, group_id):
+def test_a_group_id_that_fits_its_record_is_accepted(runner, group_id):
     runner.commit(group_id, {ORDERS[0]: 1})
     assert runner.offsets.groups() == (group_id,)
 
 
 @pytest.mark.parametrize("group_id", ["", "x" * (MAX_STRING_BYTES + 1), "\udc80"])
-def test_a_group_id_that_none_can_have_is_refused(runner, group_id):
+def test_an_invalid_group_id_is_refused(runner, group_id):
     assert isinstance(refusal_of(runner.commit, group_id, {ORDERS[0]: 1}), InvalidGroupError)
     assert isinstance(refusal_of(runner.offsets.plan_delete_group, group_id), InvalidGroupError)
     assert runner.fetched(group_id) == {}
@@ -162,7 +162,7 @@ def test_offsets_of_an_open_transaction_are_not_committed(runner):
     assert runner.offsets.pending_partitions("g") == frozenset()
 
 
-def test_an_abort_drops_them(runner):
+def test_an_abort_drops_transactional_offsets(runner):
     runner.commit("g", {ORDERS[0]: 2}, producer_id=1000)
     runner.mark(1000, is_commit=False)
     runner.mark(1000, is_commit=True)
@@ -170,14 +170,14 @@ def test_an_abort_drops_them(runner):
     assert runner.offsets.groups() == ()
 
 
-def test_each_producer_has_its_own(runner):
+def test_pending_offsets_are_kept_per_producer(runner):
     runner.commit("g", {ORDERS[0]: 1}, producer_id=1000)
     runner.commit("h", {ORDERS[0]: 2}, producer_id=1001)
     runner.mark(1001)
     assert (runner.fetched("g"), runner.fetched("h")) == ({}, {ORDERS[0]: 2})
 
 
-def test_a_plain_commit_behind_one_in_a_transaction_stays(runner):
+def test_a_plain_commit_after_a_transactional_one_is_kept(runner):
     """As measured with a real Kafka 4.3.1: 5 in a transaction, 9 plain, then the marker: it answers 9."""
     runner.commit("g1", {ORDERS[0]: 5}, producer_id=1000)
     runner.commit("g1", {ORDERS[0]: 9})
@@ -185,7 +185,7 @@ def test_a_plain_commit_behind_one_in_a_transaction_stays(runner):
     assert runner.fetched("g1") == {ORDERS[0]: 9}
 
 
-def test_of_two_transactions_the_one_that_wrote_later_counts_whichever_ends_first(runner):
+def test_of_two_transactions_the_later_write_applies_in_any_order_of_commits(runner):
     """As measured: 15 by x, 17 by y, y commits, x commits: it answers 17."""
     runner.commit("g2", {ORDERS[0]: 15}, producer_id=1000)
     runner.commit("g2", {ORDERS[0]: 17}, producer_id=1001)
@@ -234,7 +234,7 @@ def test_an_unknown_group_is_not_deleted(runner):
     assert "'never'" in refusal.message
 
 
-def test_a_deleted_topic_takes_its_offsets_along_in_every_group(runner):
+def test_deleting_a_topic_removes_its_offsets_in_every_group(runner):
     """As measured, also for what an open transaction holds."""
     gone = TopicPartition("gone", 0)
     runner.commit("g5", {gone: 3, ORDERS[0]: 1})
@@ -245,7 +245,7 @@ def test_a_deleted_topic_takes_its_offsets_along_in_every_group(runner):
     assert runner.offsets.plan_forget_topic("gone").records == ()
 
 
-def test_offsets_in_the_topic_that_was_recreated_stay(runner):
+def test_offsets_of_the_recreated_topic_are_kept(runner):
     def commit(group_id, topic_id, *, producer_id=-1):
         offsets = {ORDERS[0]: GroupOffset(offset=1)}
         ids = {"orders": topic_id} if topic_id else None
@@ -269,7 +269,7 @@ def pin(runner, group_id, partition, offset, until_ms, **options):
     runner.commit(group_id, {partition: GroupOffset(offset=offset, metadata=pin_metadata(until_ms))}, **options)
 
 
-def test_the_lowest_live_pin_holds(runner):
+def test_the_lowest_live_pin_applies(runner):
     assert runner.offsets.pinned_offset(ORDERS[0], 1000) is None
     pin(runner, "a", ORDERS[0], 50, 2000)
     pin(runner, "b", ORDERS[0], 20, 3000)
@@ -279,13 +279,13 @@ def test_the_lowest_live_pin_holds(runner):
     assert runner.offsets.pinned_offset(ORDERS[2], 1000) is None
 
 
-def test_a_pin_holds_until_its_time(runner):
+def test_a_pin_applies_until_it_expires(runner):
     pin(runner, "a", ORDERS[0], 50, 2000)
     assert runner.offsets.pinned_offset(ORDERS[0], 1999) == 50
     assert runner.offsets.pinned_offset(ORDERS[0], 2000) is None
 
 
-def test_a_renewed_pin_moves_and_a_plain_commit_releases(runner):
+def test_a_renewed_pin_advances_and_a_plain_commit_releases_it(runner):
     pin(runner, "a", ORDERS[0], 50, 2000)
     pin(runner, "a", ORDERS[0], 90, 4000)
     assert runner.offsets.pinned_offset(ORDERS[0], 3000) == 90
@@ -293,14 +293,14 @@ def test_a_renewed_pin_moves_and_a_plain_commit_releases(runner):
     assert runner.offsets.pinned_offset(ORDERS[0], 3000) is None
 
 
-def test_pins_of_deleted_groups_and_of_open_transactions_hold_nothing(runner):
+def test_pins_of_deleted_groups_and_open_transactions_do_not_apply(runner):
     pin(runner, "a", ORDERS[0], 50, 2000)
     runner.run(runner.offsets.plan_delete_group("a"))
     pin(runner, "b", ORDERS[0], 40, 2000, producer_id=1000)
     assert runner.offsets.pinned_offset(ORDERS[0], 1000) is None
 
 
-def test_of_the_live_pins_of_a_partition_the_smallest_counts(runner):
+def test_the_smallest_live_pin_of_a_partition_applies(runner):
     pin(runner, "b", ORDERS[1], 7, 5000)
     pin(runner, "b", ORDERS[0], 20, 3000)
     pin(runner, "a", ORDERS[0], 50, 2000)
@@ -308,12 +308,12 @@ def test_of_the_live_pins_of_a_partition_the_smallest_counts(runner):
     assert [runner.offsets.pinned_offset(partition, 1500) for partition in ORDERS[:2]] == [20, 7]
 
 
-def test_members_of_groups_say_nothing_of_offsets(runner):
+def test_group_metadata_records_do_not_change_offsets(runner):
     runner.offsets.replay(GroupMetadataRecord(group_id="g", value=b"\0\3whatever"), record_offset=0)
     assert runner.offsets.groups() == ()
 
 
-def test_what_was_rolled_back_is_forgotten_unless_an_older_commit_may_still_come():
+def test_a_removed_offset_is_forgotten_unless_an_older_commit_may_arrive():
     offsets = GroupOffsets()
     place = TopicPartition("orders", 0)
     value = OffsetCommitValue(offset=1, leader_epoch=-1, metadata="", commit_time_ms=1, topic_id=None)
@@ -342,12 +342,12 @@ class TestOffsetsOfATopicThatIsGone:
             offsets.replay(OffsetCommitRecord(group_id="g", partition=place, value=value), record_offset=number)
         return offsets
 
-    def test_they_count_as_long_as_the_topic_is_there(self, offsets):
+    def test_offsets_apply_while_their_topic_exists(self, offsets):
         assert list(offsets.fetch("g")) == [ORDERS[0], ORDERS[1]]
         assert offsets.pinned_offset(ORDERS[0], 0) == 5
 
     @pytest.mark.parametrize("now", [{}, {"orders": NEW_ID}])
-    def test_they_count_for_no_topic_made_again_under_the_name(self, offsets, topic_ids, now):
+    def test_offsets_do_not_apply_to_a_recreated_topic(self, offsets, topic_ids, now):
         topic_ids.clear()
         topic_ids.update(now)
         assert list(offsets.fetch("g")) == [ORDERS[1]]
@@ -355,14 +355,14 @@ class TestOffsetsOfATopicThatIsGone:
         assert offsets.pinned_offset(ORDERS[0], 0) is None
         assert offsets.pinned_offset(ORDERS[1], 0) == 5
 
-    def test_a_group_that_has_nothing_else_is_not_listed(self, offsets, topic_ids):
+    def test_a_group_with_only_stale_offsets_is_not_listed(self, offsets, topic_ids):
         assert offsets.groups() == ("g",)
         offsets.replay(OffsetCommitRecord(group_id="g", partition=ORDERS[1]), record_offset=2)
         assert offsets.groups() == ("g",)
         topic_ids.clear()
         assert offsets.groups() == ()
 
-    def test_they_are_rolled_back_with_the_group(self, offsets, topic_ids):
+    def test_stale_offsets_are_deleted_with_the_group(self, offsets, topic_ids):
         topic_ids.clear()
         assert list(offsets.stored("g")) == [ORDERS[0], ORDERS[1]]
         assert {record.partition for record in offsets.plan_delete_group("g").records[:-1]} == {ORDERS[0], ORDERS[1]}

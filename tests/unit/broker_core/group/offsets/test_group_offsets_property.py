@@ -61,7 +61,7 @@ def committed_by_the_rule(log):
 
 @settings(max_examples=80)
 @given(st.lists(requests, max_size=30))
-def test_the_state_is_what_the_log_says(asked):
+def test_the_state_matches_a_replay_of_the_log(asked):
     runner = OffsetsRunner()
     for request in asked:
         before, log_before = vars(runner.replayed()), list(runner.log)
@@ -90,7 +90,7 @@ def test_the_state_is_what_the_log_says(asked):
 
 @settings(max_examples=50)
 @given(st.lists(requests, max_size=30), st.lists(st.tuples(st.sampled_from(PRODUCERS), st.booleans()), max_size=3))
-def test_newest_records_first_and_open_ones_then_lead_to_the_same_state(asked, ends):
+def test_newest_records_followed_by_open_ones_give_the_same_state(asked, ends):
     """A log may be read that way: of each key the newest that counts, then what open transactions hold."""
     runner = OffsetsRunner()
     for request in asked:
@@ -121,7 +121,7 @@ def test_newest_records_first_and_open_ones_then_lead_to_the_same_state(asked, e
 
 @settings(max_examples=50)
 @given(st.lists(requests, max_size=30), group_ids)
-def test_nothing_of_a_deleted_group_comes_back(asked, group_id):
+def test_a_deleted_group_leaves_no_state(asked, group_id):
     runner = OffsetsRunner()
     for request in asked:
         refusal_of(ask, runner, request)

@@ -20,7 +20,7 @@ def left_after(runner, duration_ms, group_id="g"):
     return list(runner.fetch(group_id).offsets)
 
 
-def test_simple_offsets_expire_by_their_commit_and_the_group_with_the_last_of_them(runner):
+def test_simple_offsets_expire_after_their_commit_and_the_group_with_the_last_one(runner):
     runner.commit(offsets={ORDERS: 1})
     runner.now_ms += 1_000
     runner.commit(offsets={OTHER: 1})
@@ -32,7 +32,7 @@ def test_simple_offsets_expire_by_their_commit_and_the_group_with_the_last_of_th
     assert runner.replayed().list_groups() == ()
 
 
-def test_offsets_of_a_group_that_had_members_expire_when_it_was_empty_that_long(runner):
+def test_offsets_of_a_group_expire_after_it_was_empty_for_the_retention(runner):
     (leader,) = runner.stable_group()
     runner.commit("g", 1, leader)
     runner.now_ms += WEEK_MS
@@ -49,20 +49,20 @@ def test_offsets_of_topics_that_members_subscribe_to_never_expire(runner):
     assert runner.state() == "Stable"
 
 
-def test_while_a_group_rebalances_nothing_of_it_expires(runner):
+def test_nothing_expires_during_a_rebalance(runner):
     (leader,) = runner.stable_group()
     runner.commit("g", 1, leader, offsets={OTHER: 1})
     runner.new_member()
     assert left_after(runner, WEEK_MS) == [OTHER]
 
 
-def test_nothing_of_members_that_are_not_understood_expires(runner):
+def test_offsets_of_groups_with_unreadable_subscriptions_never_expire(runner):
     (leader,) = runner.stable_group(protocol_type="connect")
     runner.commit("g", 1, leader)
     assert left_after(runner, WEEK_MS) == [ORDERS]
 
 
-def test_what_an_open_transaction_may_change_stays_and_the_group_with_it(runner):
+def test_offsets_of_an_open_transaction_and_their_group_do_not_expire(runner):
     runner.commit(offsets={ORDERS: 1})
     runner.commit(offsets={ORDERS: 2}, producer_id=7)
     assert left_after(runner, WEEK_MS) == [ORDERS]
@@ -75,7 +75,7 @@ def test_what_an_open_transaction_may_change_stays_and_the_group_with_it(runner)
     assert (runner.group(), runner.group("h")) == (None, None)
 
 
-def test_a_live_pin_stays(runner):
+def test_a_live_pin_does_not_expire(runner):
     metadata = pin_metadata(until_ms=runner.now_ms + 2 * WEEK_MS)
     runner.commit(offsets={ORDERS: GroupOffset(offset=1, metadata=metadata)})
     assert left_after(runner, WEEK_MS) == [ORDERS]
@@ -91,7 +91,7 @@ def test_what_a_sink_has_decided_and_a_source_knows_of_its_topics_never_expires(
     assert [each.group_id for each in runner.coordinator.list_groups()] == [own]
 
 
-def test_a_group_that_somebody_is_on_his_way_to_stays(runner):
+def test_a_group_with_a_joining_member_does_not_expire(runner):
     told = runner.reply(runner.join()).member_id
     runner.expire_offsets()
     assert runner.reply(runner.join(member_id=told)) is None

@@ -17,7 +17,7 @@ def runner():
 # -- who may commit --
 
 
-def test_somebody_who_is_no_member_makes_a_group_by_his_commit(runner):
+def test_a_commit_of_a_non_member_creates_a_simple_group(runner):
     assert runner.commit("simple") == "none"
     described = runner.coordinator.describe("simple")
     assert (described.state, described.protocol_type, described.members) == ("Empty", "", ())
@@ -26,7 +26,7 @@ def test_somebody_who_is_no_member_makes_a_group_by_his_commit(runner):
 @pytest.mark.parametrize(
     ("options", "error"), [({}, "group_id_not_found"), ({"knows_missing_groups": False}, "illegal_generation")]
 )
-def test_a_member_of_a_group_that_is_not_there_is_late(runner, options, error):
+def test_a_commit_of_a_member_of_a_missing_group_is_refused(runner, options, error):
     assert runner.commit("none", 3, "m", **options) == error
     assert runner.commit("none", 3, "m", producer_id=7, **options) == "illegal_generation"
     assert runner.group("none") is None
@@ -43,7 +43,7 @@ def test_a_member_of_a_group_that_is_not_there_is_late(runner, options, error):
         ((-1, "", None), "unknown_member_id"),
     ],
 )
-def test_in_a_group_with_members_its_members_commit(runner, given, error):
+def test_in_a_group_with_members_only_members_commit(runner, given, error):
     runner.stable_group()
     generation_id, member_id, instance_id = given
     assert runner.commit("g", generation_id, member_id, group_instance_id=instance_id) == error
@@ -61,7 +61,7 @@ def test_a_static_member_that_was_replaced_is_fenced(runner):
     assert runner.commit("g", 1, "i-id1", group_instance_id="i", producer_id=7) == "fenced_instance_id"
 
 
-def test_between_join_and_sync_a_member_is_to_wait_with_its_commit(runner):
+def test_a_commit_between_join_and_sync_is_refused(runner):
     """It may have partitions by now that are another member's: but within a transaction nobody asks."""
     member_id, _ = runner.new_member()
     assert runner.commit("g") == "unknown_member_id"
@@ -70,13 +70,13 @@ def test_between_join_and_sync_a_member_is_to_wait_with_its_commit(runner):
     assert runner.commit("g", 1, member_id, producer_id=7) == "none"
 
 
-def test_members_may_commit_what_they_did_while_the_group_rebalances(runner):
+def test_members_may_commit_during_a_rebalance(runner):
     _, follower = runner.stable_group(2)
     runner.new_member()
     assert runner.commit("g", 1, follower) == "none"
 
 
-def test_a_commit_is_a_sign_of_life(runner):
+def test_a_commit_extends_the_session(runner):
     (leader,) = runner.stable_group()
     for _ in range(5):
         runner.pass_ms(9_000)
@@ -86,21 +86,21 @@ def test_a_commit_is_a_sign_of_life(runner):
 # -- what is stored --
 
 
-def test_what_is_committed_is_fetched_with_its_text(runner):
+def test_committed_offsets_are_fetched_with_metadata(runner):
     given = GroupOffset(offset=5, metadata="nöte", leader_epoch=3)
     runner.commit(offsets={ORDERS: given})
     (fetched,) = runner.fetch().offsets.values()
     assert fetched.committed == GroupOffset(offset=5, metadata="nöte", leader_epoch=3, commit_time_ms=runner.now_ms)
 
 
-def test_each_partition_is_accepted_by_itself(runner):
+def test_each_partition_of_a_commit_has_its_own_result(runner):
     offsets = {ORDERS: 5, OTHER: GroupOffset(offset=1, metadata="x" * 4_097)}
     assert runner.commit(offsets=offsets) == {ORDERS: "none", OTHER: "offset_metadata_too_large"}
     assert list(runner.fetch().offsets) == [ORDERS]
     assert runner.commit(offsets={ORDERS: 6, OTHER: -5}) == {ORDERS: "none", OTHER: "invalid_request"}
 
 
-def test_the_empty_string_is_a_group_for_commits_outside_of_transactions_alone(runner):
+def test_the_empty_group_id_is_valid_only_for_non_transactional_commits(runner):
     """As in Kafka, for the sake of old clients."""
     assert runner.commit("") == "none"
     assert [each.committed.offset for each in runner.fetch("").offsets.values()] == [5]
@@ -108,7 +108,7 @@ def test_the_empty_string_is_a_group_for_commits_outside_of_transactions_alone(r
     assert runner.commit("", producer_id=7) == "invalid_group_id"
 
 
-def test_a_commit_that_the_log_cannot_hold_is_refused_as_a_whole():
+def test_a_commit_too_large_for_the_log_is_refused_as_a_whole():
     runner = GroupRunner(max_record_bytes=1_000)
     offsets = {TopicPartition("orders", n): GroupOffset(offset=1, metadata="x" * 300) for n in range(4)}
     assert runner.commit(offsets=offsets) == "invalid_commit_offset_size"
@@ -118,7 +118,7 @@ def test_a_commit_that_the_log_cannot_hold_is_refused_as_a_whole():
 # -- fetch --
 
 
-def test_of_a_group_or_partition_that_is_not_there_no_offset_is_told(runner):
+def test_a_missing_group_or_partition_has_no_offset(runner):
     reply = runner.fetch("none", (ORDERS,))
     assert reply.error_code.name == "none"
     assert (reply.offsets[ORDERS].committed.offset, reply.offsets[ORDERS].error_code.name) == (-1, "none")
@@ -127,7 +127,7 @@ def test_of_a_group_or_partition_that_is_not_there_no_offset_is_told(runner):
     assert [each.committed.offset for each in runner.fetch("g", (OTHER, ORDERS)).offsets.values()] == [-1, 5]
 
 
-def test_what_an_open_transaction_may_change_is_not_told_to_who_wants_it_stable(runner):
+def test_a_stable_fetch_refuses_offsets_of_an_open_transaction(runner):
     runner.commit(offsets={ORDERS: 1, OTHER: 2})
     runner.commit(offsets={ORDERS: 9}, producer_id=7)
     assert runner.fetch("g", (ORDERS,)).offsets[ORDERS].committed.offset == 1
@@ -142,7 +142,7 @@ def test_what_an_open_transaction_may_change_is_not_told_to_who_wants_it_stable(
 # -- delete --
 
 
-def test_offsets_of_topics_that_nobody_subscribes_to_are_deleted(runner):
+def test_only_offsets_of_unsubscribed_topics_are_deleted(runner):
     (leader,) = runner.stable_group()
     runner.commit("g", 1, leader, offsets={ORDERS: 1, OTHER: 2})
     assert runner.delete_offsets("g", ORDERS, OTHER) == {ORDERS: "group_subscribed_to_topic", OTHER: "none"}
@@ -152,7 +152,7 @@ def test_offsets_of_topics_that_nobody_subscribes_to_are_deleted(runner):
     assert runner.fetch().offsets == {}
 
 
-def test_an_offset_that_is_not_there_costs_no_record(runner):
+def test_deleting_a_missing_offset_writes_no_record(runner):
     runner.commit()
     records = len(runner.log)
     assert runner.delete_offsets("g", OTHER) == {OTHER: "none"}
@@ -166,7 +166,7 @@ def test_a_deleted_offset_is_not_revived_by_an_open_transaction(runner):
     assert runner.fetch().offsets == {}
 
 
-def test_the_offsets_of_other_groups_with_members_are_their_own(runner):
+def test_offsets_of_other_protocol_types_are_deletable_with_members(runner):
     runner.stable_group(protocol_type="connect")
     assert runner.delete_offsets("g", ORDERS) == "non_empty_group"
     assert runner.delete_offsets("none", ORDERS) == "group_id_not_found"
