@@ -16,13 +16,13 @@ REFUSALS = {
 OPEN_TO_ALL = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 
 
-def test_every_api_that_is_served_has_its_needs_written_down():
+def test_every_served_api_has_its_required_access_documented():
     assert set(SERVED_VERSIONS) <= set(REQUIRED_ACCESS)
     assert {key for key, needs in REQUIRED_ACCESS.items() if not needs} == OPEN_TO_ALL
 
 
 @pytest.mark.parametrize("api_key", REQUIRED_ACCESS, ids=lambda key: key.label)
-def test_each_need_is_of_an_operation_that_its_resource_knows(api_key):
+def test_each_required_operation_is_valid_for_its_resource(api_key):
     for need in REQUIRED_ACCESS[api_key]:
         assert need.operation in SUPPORTED_OPERATIONS[need.resource_type] or api_key == ApiKey.DELETE_TOPICS
         if api_key != ApiKey.FETCH:  # a follower that may not fetch is told so by topic

@@ -15,7 +15,7 @@ def name(request):
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_in_every_version_the_partition_of_the_offsets_joins_the_transaction(node, name, version):
+def test_every_version_adds_the_offsets_partition_to_the_transaction(node, name, version):
     producer_id, epoch = node.producer(name)
     assert node.add_offsets((producer_id, epoch), transactional_id=name, version=version) == "none"
     (topic,) = node.describe(name).topics
@@ -24,6 +24,6 @@ def test_in_every_version_the_partition_of_the_offsets_joins_the_transaction(nod
     assert node.add_offsets((producer_id, epoch - 1), transactional_id=name, version=version) == fenced
 
 
-def test_ids_that_nobody_knows_and_the_empty_one_are_refused(node):
+def test_unknown_and_empty_ids_are_refused(node):
     assert node.add_offsets((1, 1), transactional_id="never") == "invalid_producer_id_mapping"
     assert node.add_offsets((1, 1), transactional_id="") == "invalid_request"

@@ -41,20 +41,20 @@ def several(node, version, *transactions, principal="User:admin"):
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_in_every_version_a_transaction_is_opened(node, name, version):
+def test_every_version_opens_a_transaction(node, name, version):
     producer = node.producer(name)
     assert node.add(producer, 0, 2, transactional_id=name, version=version) == ["none", "none"]
     assert node.describe(name).topics[0].partitions == (0, 2)
 
 
 @pytest.mark.parametrize(("version", "answer"), [(1, "invalid_producer_epoch"), (2, "producer_fenced")])
-def test_what_a_fenced_producer_hears_is_up_to_the_version(node, name, version, answer):
+def test_the_error_for_a_fenced_producer_depends_on_the_version(node, name, version, answer):
     node.producer(name)
     producer_id, epoch = node.producer(name)
     assert node.add((producer_id, epoch - 1), transactional_id=name, version=version) == [answer]
 
 
-def test_one_partition_that_is_not_there_keeps_all_from_being_added(node, name):
+def test_one_missing_partition_refuses_all_others(node, name):
     producer = node.producer(name)
     errors = ["none", "unknown_topic_or_partition"]
     assert node.add(producer, 0, 7, transactional_id=name) == ["operation_not_attempted", *errors[1:]]
@@ -63,12 +63,12 @@ def test_one_partition_that_is_not_there_keeps_all_from_being_added(node, name):
     assert node.state(name)[0] == "Empty"
 
 
-def test_the_empty_id_cannot_be(node):
+def test_an_empty_id_is_refused(node):
     assert node.add((1, 1), transactional_id="") == ["invalid_request"]
 
 
 @pytest.mark.parametrize("version", [4, 5])
-def test_brokers_ask_for_several_at_once_and_may_only_verify(node, name, version):
+def test_brokers_may_send_several_transactions_and_verify_only(node, name, version):
     one, two = f"{name}-1", f"{name}-2"
     producer, other = node.producer(one), node.producer(two)
     assert several(node, version, (one, producer, True, [0])) == [["transaction_abortable"]]
@@ -87,7 +87,7 @@ def test_brokers_ask_for_several_at_once_and_may_only_verify(node, name, version
     assert several(node, version) == []
 
 
-def test_the_log_of_transactions_is_never_part_of_one_whoever_asks(node, name):
+def test_the_transaction_log_can_never_be_added(node, name):
     producer = node.producer(name)
     for version in (4, 5):
         answer = node.ask(

@@ -30,12 +30,12 @@ def settings(node):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_topic_has_what_the_request_says_and_nothing_else(node, version):
+def test_a_topic_gets_exactly_the_settings_of_the_request(node, version):
     assert alter(node, ("retention.ms", "7000"), ("max.message.bytes", "2000"), version=version) == "none"
     assert settings(node) == {"retention.ms": "7000", "max.message.bytes": "2000"}
 
 
-def test_no_settings_take_all_back(node):
+def test_no_settings_reset_all(node):
     assert alter(node) == "none"
     assert settings(node) == {}
 
@@ -52,12 +52,12 @@ def test_no_settings_take_all_back(node):
     ],
     ids=["no number", "out of range", "unknown", "without a name", "null", "given twice"],
 )
-def test_one_bad_setting_changes_nothing(node, config, expected):
+def test_one_invalid_setting_changes_nothing(node, config, expected):
     assert alter(node, ("max.message.bytes", "2000"), config) == expected
     assert settings(node) == {"retention.ms": "5000", "flush.ms": "100"}
 
 
-def test_validation_alone_changes_nothing(node):
+def test_validate_only_changes_nothing(node):
     assert alter(node, ("retention.ms", "7000"), validate_only=True) == "none"
     assert alter(node, ("retention.ms", "x"), validate_only=True) == "invalid_config"
     assert settings(node) == {"retention.ms": "5000", "flush.ms": "100"}

@@ -55,7 +55,7 @@ def test_a_user_is_deleted_and_an_unknown_one_is_refused(tmp_path):
     assert node.topics.image.scram_credentials.users == []
 
 
-def test_who_may_not_alter_the_cluster_changes_nobody(tmp_path):
+def test_changing_credentials_needs_alter_access_to_the_cluster(tmp_path):
     node = SecurityNode(tmp_path)
     answer = alter(node, "User:eve", [{"name": "bob", "mechanism": 1}], [an_upsertion()])
     assert [result.user for result in answer.results] == ["ann", "bob"]
@@ -63,7 +63,7 @@ def test_who_may_not_alter_the_cluster_changes_nobody(tmp_path):
     assert node.topics.image.scram_credentials.users == []
 
 
-def test_nothing_of_a_password_is_logged(tmp_path, caplog):
+def test_no_password_is_logged(tmp_path, caplog):
     with caplog.at_level(logging.DEBUG):
         node = SecurityNode(tmp_path)
         alter(node, upsertions=[an_upsertion()])

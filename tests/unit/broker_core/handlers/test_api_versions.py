@@ -16,14 +16,14 @@ def look(node, version=4, *, name="a-client", software_version="1.0", principal=
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_what_is_announced_is_what_is_served(node, version):
+def test_advertised_versions_are_the_served_ones(node, version):
     answer = look(node, version)
     announced = {each.api_key: range(each.min_version, each.max_version + 1) for each in answer.api_keys}
     assert answer.error_code.name == "none"
     assert dict(SERVED_VERSIONS).items() <= announced.items()
 
 
-def test_features_that_are_on_are_told(node):
+def test_finalized_features_are_returned(node):
     answer = look(node)
     finalized = {each.name: each.max_version_level for each in answer.finalized_features}
     supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
@@ -33,7 +33,7 @@ def test_features_that_are_on_are_told(node):
     assert answer.finalized_features_epoch >= 0
 
 
-def test_version_3_cannot_tell_features_that_begin_at_0(node):
+def test_version_3_omits_features_with_minimum_version_0(node):
     told = {each.name: each.min_version for each in look(node, 3).supported_features}
     assert told
     assert min(told.values()) > 0
@@ -54,11 +54,11 @@ def test_version_3_cannot_tell_features_that_begin_at_0(node):
         ("x_y", "1", "invalid_request"),
     ],
 )
-def test_a_client_names_itself_as_kafka_allows_it(node, name, software_version, expected):
+def test_client_software_names_are_validated_like_kafka(node, name, software_version, expected):
     answer = look(node, 3, name=name, software_version=software_version)
     assert answer.error_code.name == expected
     assert bool(answer.api_keys) == (expected == "none")
 
 
-def test_everybody_may_ask(tmp_path):
+def test_api_versions_needs_no_access(tmp_path):
     assert look(a_guarded_node(tmp_path / "log"), principal=EVE).error_code.name == "none"

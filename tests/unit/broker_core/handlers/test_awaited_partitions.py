@@ -13,7 +13,7 @@ def node(tmp_path):
     return node
 
 
-def test_a_fetch_that_waits_for_many_bytes_reads_them_once_there_are_enough_and_not_before(node, monkeypatch):
+def test_a_parked_fetch_reads_only_once_min_bytes_are_available(node, monkeypatch):
     size = len(a_batch(1))
     reads = []
     waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=10 * size)
@@ -27,7 +27,7 @@ def test_a_fetch_that_waits_for_many_bytes_reads_them_once_there_are_enough_and_
     assert (len(waiting.answer.responses[0].partitions[0].records), len(reads)) == (10 * size, 1)
 
 
-def test_a_read_committed_fetch_is_answered_when_the_transaction_that_held_it_back_ends(node):
+def test_a_read_committed_fetch_completes_when_the_blocking_transaction_ends(node):
     ask(node, ApiKey.INIT_PRODUCER_ID, 4, transactional_id="x", transaction_timeout=60_000)
     ask(
         node,

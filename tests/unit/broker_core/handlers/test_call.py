@@ -27,14 +27,14 @@ def a_call(node, api_key=ApiKey.METADATA, version=8, *, principal="User:ANONYMOU
     return Call(node=node, request=request, peer=peer, send=sent.append, now_ms=5), sent
 
 
-def test_it_says_who_asks_for_what(node):
+def test_the_call_has_the_principal_and_the_request(node):
     call, _ = a_call(node)
     assert (call.api_key, call.version, call.client_id, call.client_host) == (ApiKey.METADATA, 8, "me", "10.0.0.7")
     assert (call.listener, call.principal, str(call.peer)) == ("PLAINTEXT", "User:ANONYMOUS", "10.0.0.7:4711")
     assert a_call(node, client_id=None)[0].client_id == ""
 
 
-def test_an_answer_is_of_the_requests_version_and_leaves_out_what_that_does_not_have(node):
+def test_a_response_has_the_requests_version_and_only_its_fields(node):
     for version in (0, 13):
         call, sent = a_call(node, version=version)
         call.respond(brokers=[{"node_id": 1, "host": "h", "port": 2, "rack": "r"}], cluster_id="c", topics=[])
@@ -44,7 +44,7 @@ def test_an_answer_is_of_the_requests_version_and_leaves_out_what_that_does_not_
         assert getattr(answer.brokers[0], "rack", None) == ("r" if version >= 1 else None)
 
 
-def test_a_field_that_no_version_has_is_a_mistake_of_ours(node):
+def test_a_field_that_no_version_has_is_an_error(node):
     call, _ = a_call(node)
     with pytest.raises(TypeError, match="no_such"):
         call.respond(no_such=1)
@@ -60,7 +60,7 @@ def test_a_call_is_answered_once(node):
     assert len(sent) == 1
 
 
-def test_it_may_end_without_an_answer_or_end_the_connection(node):
+def test_a_call_may_end_without_a_response_or_close_the_connection(node):
     call, sent = a_call(node)
     call.respond_nothing()
     other, _ = a_call(node)
@@ -70,7 +70,7 @@ def test_it_may_end_without_an_answer_or_end_the_connection(node):
     assert (sent, other_sent) == ([None], [ConnectionEnd(reason="it cannot be answered")])
 
 
-def test_a_field_that_old_versions_do_not_have_has_a_default(node):
+def test_a_field_that_an_old_version_lacks_has_its_default(node):
     assert a_call(node, version=0)[0].request_field("allow_auto_topic_creation", "old") == "old"
     assert (
         a_call(node, version=8, allow_auto_topic_creation=True)[0].request_field("allow_auto_topic_creation", 0) is True
@@ -83,7 +83,7 @@ def test_without_an_authorizer_everything_is_allowed(node):
     assert call.allowed_operations(ResourceType.TOPIC, "t") == frozenset(SUPPORTED_OPERATIONS[ResourceType.TOPIC])
 
 
-def test_rules_are_asked_for_the_client_and_its_host(tmp_path):
+def test_acls_are_checked_for_the_client_and_its_host(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     allow(node, EVE, Operation.READ, ResourceType.TOPIC, "t")
     call, _ = a_call(node, principal=EVE)
@@ -93,7 +93,7 @@ def test_rules_are_asked_for_the_client_and_its_host(tmp_path):
     assert call.allowed_operations(ResourceType.TOPIC, "t") == {Operation.READ, Operation.DESCRIBE}
 
 
-def test_a_refusal_is_logged_unless_it_is_none_for_the_client(tmp_path, caplog):
+def test_a_refusal_is_logged_unless_the_client_does_not_see_it(tmp_path, caplog):
     call, _ = a_call(a_guarded_node(tmp_path / "log"), principal=EVE)
     with caplog.at_level("INFO"):
         call.is_allowed(Operation.READ, ResourceType.TOPIC, "quiet", log_if_denied=False)
@@ -103,7 +103,7 @@ def test_a_refusal_is_logged_unless_it_is_none_for_the_client(tmp_path, caplog):
 
 
 @pytest.mark.parametrize(("work", "respond"), [(lambda: 1 / 0, print), (lambda: 1, lambda _: 1 / 0)])
-def test_what_fails_in_a_job_or_behind_it_ends_the_connection_and_leaves_nobody_waiting(node, work, respond):
+def test_an_error_in_a_job_or_its_callback_closes_the_connection_and_answers_waiting_requests(node, work, respond):
     call, sent = a_call(node)
     call.after_job(work, respond)
     assert sent == []
@@ -112,7 +112,7 @@ def test_what_fails_in_a_job_or_behind_it_ends_the_connection_and_leaves_nobody_
     assert "could not be answered" in end.reason
 
 
-def test_what_a_job_found_is_answered_with(node):
+def test_the_result_of_a_job_is_returned(node):
     call, sent = a_call(node)
     call.after_job(lambda: "c", lambda found: call.respond(cluster_id=found))
     node.jobs.run_all()

@@ -31,7 +31,7 @@ def answer(node, name, configs):
     ],
     ids=["nobody", "the broker", "the topic"],
 )  # fmt: skip
-def test_the_topic_counts_before_the_properties_file_and_that_before_the_default(tmp_path, settings, configs, expected):
+def test_topic_values_override_the_file_and_that_overrides_the_default(tmp_path, settings, configs, expected):
     node = a_node(tmp_path / "log", **settings)
     assert answer(node, "segment.bytes", configs) == expected
 
@@ -48,18 +48,18 @@ def test_the_topic_counts_before_the_properties_file_and_that_before_the_default
         ("leader.replication.throttled.replicas", ""),
     ],
 )
-def test_a_default_that_only_topics_have_is_nobodys(tmp_path, name, value):
+def test_a_topic_only_default_has_no_broker_synonym(tmp_path, name, value):
     node = a_node(tmp_path / "log")
     assert answer(node, name, {}) == (value, DEFAULT, [])
     assert answer(node, name, {name: value}) == (value, OF_TOPIC, [(name, value, OF_TOPIC)])
 
 
-def test_settings_come_in_alphabetical_order_each_once(tmp_path):
+def test_settings_are_sorted_and_unique(tmp_path):
     names = [each["name"] for each in topic_answers(a_node(tmp_path / "log"), {})]
     assert names == sorted(set(names))
 
 
-def test_what_is_only_for_tests_of_kafka_is_shown_where_it_is_set(tmp_path):
+def test_internal_settings_are_shown_only_if_set(tmp_path):
     node = a_node(tmp_path / "log")
     names = [each["name"] for each in topic_answers(node, {})]
     assert "internal.segment.bytes" not in names
@@ -98,12 +98,12 @@ TYPED_AND_TOLD = [
 
 
 @pytest.mark.parametrize(("name", "typed", "told"), TYPED_AND_TOLD)
-def test_a_topic_tells_parsed_values_also_as_its_own_synonym(tmp_path, name, typed, told):
+def test_a_topic_shows_parsed_values_also_as_synonym(tmp_path, name, typed, told):
     value, source, synonyms = answer(a_node(tmp_path / "log"), name, {name: typed})
     assert (value, source, synonyms[0]) == (told, OF_TOPIC, (name, told, OF_TOPIC))
 
 
-def test_a_value_of_the_file_is_told_parsed_and_its_synonym_as_it_was_typed(tmp_path):
+def test_a_value_of_the_file_is_shown_parsed_and_its_synonym_as_given(tmp_path):
     node = a_node(
         tmp_path / "log", log_cleaner_min_cleanable_ratio="0.50", log_cleanup_policy="delete,  compact",
         log_retention_ms=" 0777777", log_retention_hours="+5",
@@ -120,7 +120,7 @@ def test_a_value_of_the_file_is_told_parsed_and_its_synonym_as_it_was_typed(tmp_
     )  # fmt: skip
 
 
-def test_a_setting_in_another_unit_is_a_synonym_only_where_the_topic_was_just_made(tmp_path):
+def test_a_setting_in_another_unit_is_a_synonym_only_in_the_creation_response(tmp_path):
     """As in Kafka 4.3.1: its DescribeConfigs calls 7200000 a default."""
     node = a_node(tmp_path / "log", log_roll_hours=2)
     assert answer(node, "segment.ms", {}) == ("7200000", DEFAULT, [])
@@ -128,6 +128,6 @@ def test_a_setting_in_another_unit_is_a_synonym_only_where_the_topic_was_just_ma
     assert created == {"name": "segment.ms", "value": "7200000", "config_source": OF_FILE}
 
 
-def test_a_topic_that_was_just_made_tells_what_was_typed(tmp_path):
+def test_the_creation_response_shows_values_as_given(tmp_path):
     answers = created_topic_answers(a_node(tmp_path / "log"), {"retention.ms": " 123 "})
     assert {"name": "retention.ms", "value": " 123 ", "config_source": OF_TOPIC} in answers

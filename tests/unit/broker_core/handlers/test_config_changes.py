@@ -63,7 +63,7 @@ def retention(node, name):
 
 
 @BOTH
-def test_each_resource_is_changed_and_answered_for_itself(node, api_key):
+def test_each_resource_is_changed_and_answered_separately(node, api_key):
     found = alter(node, api_key, resource(TOPIC, "nowhere"), resource(TOPIC, "t"), resource(TOPIC, "u", value="x"))
     assert sorted(found) == [
         (TOPIC, "nowhere", "unknown_topic_or_partition"),
@@ -75,7 +75,7 @@ def test_each_resource_is_changed_and_answered_for_itself(node, api_key):
 
 
 @BOTH
-def test_a_resource_that_stands_twice_is_refused_and_stays(node, api_key):
+def test_a_duplicate_resource_is_refused_unchanged(node, api_key):
     """An AlterConfigs like this Kafka 4.3.1 does not answer at all."""
     found = alter(node, api_key, resource(TOPIC, "t"), resource(TOPIC, "u"), resource(TOPIC, "t", value="8000"))
     assert set(found) == {(TOPIC, "t", "invalid_request"), (TOPIC, "u", "none")}
@@ -84,13 +84,13 @@ def test_a_resource_that_stands_twice_is_refused_and_stays(node, api_key):
 
 @BOTH
 @pytest.mark.parametrize(("name", "expected"), [("a b", "invalid_topic_exception"), ("", "invalid_request")])
-def test_a_name_that_no_topic_can_have_is_invalid(node, api_key, name, expected):
+def test_an_invalid_topic_name_is_refused(node, api_key, name, expected):
     assert alter(node, api_key, resource(TOPIC, name)) == [(TOPIC, name, expected)]
 
 
 @BOTH
 @pytest.mark.parametrize("kind", [0, 1, 3, 99, -1])
-def test_what_is_no_resource_is_an_invalid_request(node, api_key, kind):
+def test_an_unknown_resource_type_is_an_invalid_request(node, api_key, kind):
     assert alter(node, api_key, resource(kind, "x")) == [(kind, "x", "invalid_request")]
 
 
@@ -107,20 +107,20 @@ def test_a_change_is_durable_when_it_is_answered(tmp_path, api_key):
 
 
 @BOTH
-def test_a_change_counts_at_once(node, api_key):
+def test_a_change_applies_immediately(node, api_key):
     alter(node, api_key, resource(TOPIC, "t", "max.message.bytes", "100"))
     assert produce(node, "t", a_batch(10)).error_code.name == "message_too_large"
     assert fetch(node, "t").high_watermark == 0
 
 
 @BOTH
-def test_a_topic_that_is_not_there_is_named_in_kafkas_words(node, api_key):
+def test_a_missing_topic_gets_kafkas_message(node, api_key):
     (answer,) = ask(node, api_key, **request(api_key, resource(TOPIC, "nowhere"))).responses
     assert answer.error_message == "The topic 'nowhere' does not exist."
 
 
 @BOTH
-def test_a_topic_that_is_deleted_meanwhile_is_told_of(node, api_key):
+def test_a_topic_deleted_meanwhile_is_unknown(node, api_key):
     deletion = begin(node, ApiKey.DELETE_TOPICS, 1, topic_names=["t"], timeout=1000)
     waiting = begin(node, api_key, **request(api_key, resource(TOPIC, "t")))
     node.jobs.run_all()
@@ -129,7 +129,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_told_of(node, api_key):
 
 
 @BOTH
-def test_only_who_may_alter_settings_changes_them(tmp_path, api_key):
+def test_changing_settings_needs_alter_configs_access(tmp_path, api_key):
     node = a_guarded_node(tmp_path / "log")
     make_topic(node, "t")
     refused = "topic_authorization_failed"
@@ -147,7 +147,7 @@ def group_settings(node, name="g"):
 
 
 @BOTH
-def test_a_group_has_settings_whether_it_exists_or_not_and_they_are_durable(tmp_path, api_key):
+def test_groups_have_durable_settings_even_if_they_do_not_exist(tmp_path, api_key):
     node = a_node(tmp_path / "log")
     wanted = resource(GROUP, "g", "consumer.session.timeout.ms", "50000")
     assert alter(node, api_key, wanted) == [(GROUP, "g", "none")]
@@ -166,18 +166,18 @@ def test_a_group_has_settings_whether_it_exists_or_not_and_they_are_durable(tmp_
         ("g", "consumer.session.timeout.ms", None, "invalid_request"),
     ],
 )
-def test_what_a_group_cannot_set_is_refused_and_changes_nothing(node, api_key, name, setting, value, expected):
+def test_an_invalid_group_setting_is_refused_and_changes_nothing(node, api_key, name, setting, value, expected):
     assert alter(node, api_key, resource(GROUP, name, setting, value)) == [(GROUP, name, expected)]
     assert group_settings(node) == {}
 
 
-def test_an_old_request_takes_back_what_it_does_not_name(node):
+def test_alter_configs_resets_settings_that_it_does_not_list(node):
     alter(node, ApiKey.ALTER_CONFIGS, resource(GROUP, "g", "consumer.session.timeout.ms", "50000"))
     alter(node, ApiKey.ALTER_CONFIGS, resource(GROUP, "g", "consumer.heartbeat.interval.ms", "6000"))
     assert group_settings(node) == {"consumer.heartbeat.interval.ms": "6000"}
 
 
-def test_settings_of_groups_that_are_not_served_are_kept_and_said_to_have_no_effect(node, caplog):
+def test_settings_of_unsupported_group_types_are_stored_and_reported_as_ignored(node, caplog):
     alter(node, ApiKey.ALTER_CONFIGS, resource(GROUP, "g", "share.isolation.level", "read_committed"))
     assert group_settings(node) == {"share.isolation.level": "read_committed"}
     assert "group=g: share.isolation.level has no effect" in caplog.text
@@ -191,7 +191,7 @@ def heartbeat(node, epoch=0, **fields):
                **({"rebalance_timeout": -1, "topic_partitions": None} | joining | fields))  # fmt: skip
 
 
-def test_a_group_is_told_its_own_interval_and_has_its_own_session(node):
+def test_group_settings_override_heartbeat_interval_and_session_timeout(node):
     """From the next heartbeat on, without a restart."""
     joined = heartbeat(node)
     assert joined.heartbeat_interval.total_seconds() == 5
@@ -216,7 +216,7 @@ def broker_settings(node, name="1"):
 
 
 @BOTH
-def test_a_broker_changes_what_its_topics_are_set_to_while_it_runs_and_after_a_restart(tmp_path, api_key):
+def test_dynamic_broker_defaults_apply_to_topics_immediately_and_after_a_restart(tmp_path, api_key):
     node = a_node(tmp_path / "log", log_retention_ms=5, message_max_bytes=1_000_000)
     make_topic(node, "t")
     produce(node, "t", a_batch())  # so that the partition is open
@@ -232,7 +232,7 @@ def test_a_broker_changes_what_its_topics_are_set_to_while_it_runs_and_after_a_r
 
 
 @BOTH
-def test_a_brokers_new_limit_counts_for_the_next_batch(node, api_key):
+def test_a_changed_message_limit_applies_to_the_next_batch(node, api_key):
     assert produce(node, "t", a_batch(10)).error_code.name == "none"
     alter(node, STEP, resource(BROKER, "", "message.max.bytes", "100"))
     assert produce(node, "t", a_batch(10)).error_code.name == "message_too_large"
@@ -264,12 +264,12 @@ def test_a_brokers_new_limit_counts_for_the_next_batch(node, api_key):
         ("1", "min.insync.replicas", "2", "invalid_config"),
     ],
 )
-def test_what_cannot_be_changed_while_a_broker_runs_is_refused(node, api_key, name, setting, value, expected):
+def test_changing_a_static_setting_is_refused(node, api_key, name, setting, value, expected):
     assert alter(node, api_key, resource(BROKER, name, setting, value)) == [(BROKER, name, expected)]
     assert (broker_settings(node), broker_settings(node, "")) == ({}, {})
 
 
-def test_a_refusal_says_where_the_setting_belongs_or_which_one_is_meant(node):
+def test_a_refusal_names_the_properties_file_or_a_similar_setting(node):
     def message(setting):
         (answer,) = ask(
             node,
@@ -282,7 +282,7 @@ def test_a_refusal_says_where_the_setting_belongs_or_which_one_is_meant(node):
     assert message("log.retention.mss") == "log.retention.mss is not a broker setting; did you mean log.retention.ms?"
 
 
-def test_min_insync_replicas_is_kept_for_all_brokers_from_the_first_start_on(tmp_path):
+def test_min_insync_replicas_is_a_cluster_default_from_the_first_start_on(tmp_path):
     """As Kafka 4.3.1 does: the file's value is that of the first start, and it cannot be removed (KIP-966)."""
 
     def told(node):
@@ -303,13 +303,13 @@ def test_min_insync_replicas_is_kept_for_all_brokers_from_the_first_start_on(tmp
     assert told(a_node(tmp_path / "other")) == ("1", [("1", 3), ("1", 5)])
 
 
-def test_an_old_request_would_remove_min_insync_replicas_and_is_refused(node):
+def test_alter_configs_that_would_remove_min_insync_replicas_is_refused(node):
     """As by Kafka 4.3.1."""
     found = alter(node, ApiKey.ALTER_CONFIGS, resource(BROKER, "", "log.retention.ms", "7000"))
     assert (found, broker_settings(node, "")) == ([(BROKER, "", "invalid_config")], {})
 
 
-def test_items_are_added_to_a_list_of_a_broker(node):
+def test_items_are_appended_to_a_broker_list(node):
     def change(name, operation, value):
         changed = {"name": "log.cleanup.policy", "config_operation": operation, "value": value}
         resources = [{"resource_type": BROKER, "resource_name": name, "configs": [changed]}]
@@ -322,19 +322,19 @@ def test_items_are_added_to_a_list_of_a_broker(node):
     assert broker_settings(node, "")["log.cleanup.policy"] == ("", 3)
 
 
-def test_a_setting_without_effect_is_kept_and_said_to_have_none(node, caplog):
+def test_an_ignored_setting_is_stored_and_reported_as_ignored(node, caplog):
     alter(node, STEP, resource(BROKER, "", "num.network.threads", "5"))
     assert broker_settings(node) == {"num.network.threads": ("5", 3)}
     assert "num.network.threads: accepted but ignored" in caplog.text
 
 
-def test_a_broker_told_to_only_check_changes_nothing(node):
+def test_validate_only_changes_no_broker_setting(node):
     asked = request(STEP, resource(BROKER, "", "log.retention.ms", "7"))
     (answer,) = ask(node, STEP, **asked | {"validate_only": True}).responses
     assert (answer.error_code.name, broker_settings(node)) == ("none", {})
 
 
-def test_the_interval_between_assignments_may_change_for_all_groups(node):
+def test_the_assignment_interval_is_dynamic(node):
     alter(node, STEP, resource(BROKER, "", "group.consumer.assignment.interval.ms", "9000"))
     asked = [{"resource_type": GROUP, "resource_name": "g", "configuration_keys": ["consumer.assignment.interval.ms"]}]
     (found,) = ask(node, ApiKey.DESCRIBE_CONFIGS, resources=asked).results

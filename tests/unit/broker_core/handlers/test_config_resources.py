@@ -6,17 +6,17 @@ from broker_core.protocol.api_table import ApiKey
 
 
 @pytest.mark.parametrize("kind", [2, 4, 8, 16, 32])
-def test_kafkas_kinds_are_known(kind):
+def test_kafkas_resource_types_are_known(kind):
     assert is_known(kind)
 
 
 @pytest.mark.parametrize("kind", [0, 1, 3, 64, -1])
-def test_other_numbers_are_not(kind):
+def test_other_resource_types_are_unknown(kind):
     assert not is_known(kind)
     assert str(kind) in refusal_of_kind(kind).message
 
 
-def test_a_kind_without_settings_is_refused_by_its_name():
+def test_a_resource_type_without_settings_is_refused_by_name():
     assert "BROKER_LOGGER" in refusal_of_kind(ResourceKind.BROKER_LOGGER).message
 
 
@@ -30,7 +30,7 @@ def test_a_kind_without_settings_is_refused_by_its_name():
         (ResourceKind.CLIENT_METRICS, "cluster_authorization_failed"),
     ],
 )
-def test_each_kind_is_guarded_by_what_it_belongs_to(tmp_path, kind, refused):
+def test_each_resource_type_has_its_required_access(tmp_path, kind, refused):
     node = a_guarded_node(tmp_path / "log")
     resources = [{"resource_type": int(kind), "resource_name": "1", "configs": []}]
     changes = [ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS]

@@ -18,7 +18,7 @@ def described(node, version=None, **fields):
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_in_every_version_groups_are_described(tmp_path, version):
+def test_every_version_describes_groups(tmp_path, version):
     node = ModernGroupNode(tmp_path, topics=["t"])
     join(node, instance_id="i", rack_id="r")
     groups = described(node, version)
@@ -38,13 +38,13 @@ def test_in_every_version_groups_are_described(tmp_path, version):
     assert (unknown.error_code, unknown.error_message) == (ErrorCode.group_id_not_found, "Group none not found.")
 
 
-def test_a_classic_group_is_none_of_this_kind(tmp_path):
+def test_a_classic_group_is_not_described_as_a_consumer_group(tmp_path):
     node = ModernGroupNode(tmp_path)
     stable_member(node)
     assert described(node)["g"].error_message == "Group g is not a consumer group."
 
 
-def test_what_the_client_may_do_is_told_if_it_asks(tmp_path):
+def test_authorized_operations_are_returned_on_request(tmp_path):
     node = ModernGroupNode(tmp_path, topics=["t"])
     join(node)
     assert described(node)["g"].authorized_operations == -(2**31)
@@ -53,7 +53,7 @@ def test_what_the_client_may_do_is_told_if_it_asks(tmp_path):
     assert asked["none"].authorized_operations == -(2**31)
 
 
-def test_groups_that_may_not_be_described_or_have_no_name_are_refused_by_themselves(tmp_path):
+def test_groups_without_access_or_name_are_refused_separately(tmp_path):
     node = ModernGroupNode(tmp_path, has_authorizer=True, topics=["t"])
     join(node)
     assert {group.error_code for group in described(node, principal="User:eve").values()} == {
@@ -62,7 +62,7 @@ def test_groups_that_may_not_be_described_or_have_no_name_are_refused_by_themsel
     assert described(node, group_ids=("", "g"))[""].error_code is ErrorCode.invalid_group_id
 
 
-def test_what_the_coordinator_meets_is_told_of_each_group(tmp_path):
+def test_coordinator_errors_are_returned_per_group(tmp_path):
     node = ModernGroupNode(tmp_path)
     node.runtime.refusal = error_of(ErrorCode.coordinator_not_available)
     assert {group.error_code for group in described(node).values()} == {ErrorCode.coordinator_not_available}

@@ -14,7 +14,7 @@ def beat(node, version=None, **fields):
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_in_every_version_a_member_joins_reports_and_leaves(tmp_path, version):
+def test_every_version_lets_a_member_join_report_and_leave(tmp_path, version):
     node = ModernGroupNode(tmp_path, topics=["t"])
     joined = beat(node, version)
     assert (joined.error_code, joined.member_id, joined.member_epoch) == (ErrorCode.none, "m", 2)
@@ -30,21 +30,21 @@ def test_in_every_version_a_member_joins_reports_and_leaves(tmp_path, version):
     assert (left.error_code, left.member_epoch) == (ErrorCode.none, -1)
 
 
-def test_version_0_may_leave_the_member_id_to_the_coordinator(tmp_path):
+def test_version_0_accepts_an_empty_member_id(tmp_path):
     node = ModernGroupNode(tmp_path, topics=["t"])
     assert beat(node, 0, member_id="").member_id
     refused = beat(node, 1, member_id="")
     assert (refused.error_code, refused.error_message) == (ErrorCode.invalid_request, "MemberId can't be empty.")
 
 
-def test_what_the_member_is_called_is_stored_as_kafka_stores_it(tmp_path):
+def test_client_id_and_host_are_stored_like_kafka(tmp_path):
     node = ModernGroupNode(tmp_path, topics=["t"])
     beat(node, instance_id="i", rack_id="r")
     (member,) = node.runtime.coordinator.describe_consumer_group("g").members
     assert (member.client_id, member.client_host, member.instance_id, member.rack_id) == ("cli", "/127.0.0.1", "i", "r")
 
 
-def test_a_regular_expression_finds_the_topics_that_the_client_may_describe(tmp_path):
+def test_a_regex_matches_only_topics_with_describe_access(tmp_path):
     node = ModernGroupNode(tmp_path, topics=["ta", "tb", "x"])
     beat(node, subscribed_topic_names=None, subscribed_topic_regex="t.*")
     node.pass_ms(1)
@@ -54,17 +54,17 @@ def test_a_regular_expression_finds_the_topics_that_the_client_may_describe(tmp_
     }
 
 
-def test_without_the_right_to_read_the_group_or_to_describe_a_topic_nobody_joins(tmp_path):
+def test_joining_needs_read_access_to_the_group_and_describe_access_to_the_topics(tmp_path):
     node = ModernGroupNode(tmp_path, has_authorizer=True, topics=["t"])
     assert beat(node, principal="User:eve").error_code is ErrorCode.group_authorization_failed
     assert beat(node).error_code is ErrorCode.none
 
 
-def test_what_the_coordinator_meets_is_told(tmp_path):
+def test_coordinator_errors_are_returned(tmp_path):
     node = ModernGroupNode(tmp_path)
     node.runtime.refusal = error_of(ErrorCode.coordinator_load_in_progress)
     assert beat(node).error_code is ErrorCode.coordinator_load_in_progress
 
 
-def test_where_the_protocol_is_not_served_it_is_said(tmp_path):
+def test_a_disabled_protocol_is_reported(tmp_path):
     assert beat(GroupNode(tmp_path)).error_code is ErrorCode.unsupported_version

@@ -15,7 +15,7 @@ def a_creation(name="t", **parts):
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_a_rule_counts_once_it_is_answered_and_is_in_the_log(tmp_path, version):
+def test_an_acl_applies_once_answered_and_is_in_the_log(tmp_path, version):
     node = SecurityNode(tmp_path)
     may_read = lambda: node.authorizer.authorize("User:bob", "h", Operation.READ, ResourceType.TOPIC, "t")  # noqa: E731
     assert not may_read()
@@ -25,7 +25,7 @@ def test_a_rule_counts_once_it_is_answered_and_is_in_the_log(tmp_path, version):
     assert node.image_from_the_log().access_control == node.topics.image.access_control
 
 
-def test_bad_rules_are_refused_one_by_one(tmp_path):
+def test_invalid_acls_are_refused_separately(tmp_path):
     node = SecurityNode(tmp_path)
     creations = [a_creation("a"), a_creation(""), a_creation("b"), a_creation(resource_type=99)]
     answer = ask(node, ApiKey.CREATE_ACLS, creations=creations)
@@ -38,12 +38,12 @@ def test_bad_rules_are_refused_one_by_one(tmp_path):
     assert [rule.resource_name for rule in node.topics.image.access_control.rules.values()] == ["a", "b"]
 
 
-def test_without_an_authorizer_there_are_no_rules(tmp_path):
+def test_without_an_authorizer_acls_are_refused(tmp_path):
     answer = ask(SecurityNode(tmp_path, has_authorizer=False), ApiKey.CREATE_ACLS, creations=[a_creation()] * 2)
     assert codes(answer.results) == [("security_disabled", "No Authorizer is configured.")] * 2
 
 
-def test_who_may_not_alter_the_cluster_makes_none(tmp_path):
+def test_creating_acls_needs_alter_access_to_the_cluster(tmp_path):
     node = SecurityNode(tmp_path)
     answer = ask(node, ApiKey.CREATE_ACLS, principal="User:eve", creations=[a_creation()])
     assert codes(answer.results) == [("cluster_authorization_failed", "Cluster authorization failed.")]
@@ -74,7 +74,7 @@ class FullFile:
         raise OSError(28, "No space left on device", self._file.path)
 
 
-def test_a_rule_that_could_not_be_stored_does_not_count(tmp_path):
+def test_an_acl_that_could_not_be_stored_does_not_apply(tmp_path):
     disk = FullDisk()
     node = SecurityNode(tmp_path, fs=disk)
     answer = ask(node, ApiKey.CREATE_ACLS, creations=[a_creation()])

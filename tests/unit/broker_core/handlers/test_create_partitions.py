@@ -31,7 +31,7 @@ def partition_count(node, name="t"):
 
 
 @pytest.mark.parametrize("version", range(4))
-def test_new_partitions_can_be_written_to_when_they_are_answered(node, version):
+def test_new_partitions_are_writable_when_answered(node, version):
     assert grow(node, wish("t", 4), version=version) == {"t": "none"}
     assert partition_count(node) == 4
     answer = produce(node, "t", a_batch(1), partition=3)
@@ -62,19 +62,19 @@ def test_an_assignment_names_this_node_for_each_new_partition(node, wished, expe
     assert partition_count(node) == (4 if expected == "none" else 2)
 
 
-def test_an_empty_assignment_is_none_for_the_new_partitions(node):
+def test_an_empty_assignment_is_refused(node):
     fields = {"name": "t", "count": 3, "assignments": []}
     (result,) = ask(node, ApiKey.CREATE_PARTITIONS, topics=[fields], timeout=1000, validate_only=False).results
     assert result.error_code.name == "invalid_replica_assignment"
 
 
-def test_validation_alone_changes_nothing(node):
+def test_validate_only_changes_nothing(node):
     assert grow(node, wish("t", 3), validate_only=True) == {"t": "none"}
     assert grow(node, wish("t", 1), validate_only=True) == {"t": "invalid_partitions"}
     assert partition_count(node) == 2
 
 
-def test_each_topic_is_answered_for_itself_and_one_named_twice_once(node):
+def test_each_topic_is_answered_separately_and_a_duplicate_once(node):
     for name in ("u", "v"):
         make_topic(node, name)
     found = grow(node, wish("t", 3), wish("nowhere", 2), wish("u", 2), wish("u", 3), wish("v", 1), wish("a b", 2))
@@ -88,18 +88,18 @@ def test_each_topic_is_answered_for_itself_and_one_named_twice_once(node):
     assert (partition_count(node), partition_count(node, "u")) == (3, 1)
 
 
-def test_a_request_for_nothing_is_answered(node):
+def test_an_empty_request_gets_an_empty_response(node):
     assert grow(node) == {}
 
 
-def test_nothing_is_answered_before_it_is_durable(node):
+def test_the_response_is_sent_only_once_the_change_is_durable(node):
     waiting = begin(node, ApiKey.CREATE_PARTITIONS, topics=[wish("t", 3)], timeout=5000, validate_only=False)
     assert waiting.answer is None
     node.jobs.run_all()
     assert waiting.answer.results[0].error_code.name == "none"
 
 
-def test_who_may_not_alter_is_refused_whether_the_topic_exists_or_not(tmp_path):
+def test_without_alter_access_existing_and_missing_topics_are_refused(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     make_topic(node, "t")
     refused = "topic_authorization_failed"

@@ -35,13 +35,13 @@ def partition_counts(node):
 
 
 @pytest.mark.parametrize("version", range(2, 8))
-def test_a_topic_is_there_when_it_is_answered(node, version):
+def test_a_topic_exists_when_the_creation_is_answered(node, version):
     (topic,) = create(node, wanted("t", 3), version=version)
     assert (topic.name, code(topic), topic.error_message) == ("t", "none", None)
     assert partition_counts(node) == {"t": 3}
 
 
-def test_the_answer_shows_the_topic_as_it_was_made(node):
+def test_the_response_describes_the_created_topic(node):
     (topic,) = create(node, wanted("t", 3, configs=[("retention.ms", "1000")]))
     (described,) = ask(node, ApiKey.METADATA, topics=[{"name": "t"}]).topics
     assert topic.topic_id == described.topic_id
@@ -66,7 +66,7 @@ def test_the_default_count_is_num_partitions(tmp_path):
     assert partition_counts(node) == {"t": 4}
 
 
-def test_a_topic_outlives_its_node(tmp_path):
+def test_a_topic_survives_a_restart(tmp_path):
     node = a_node(tmp_path / "log")
     (topic,) = create(node, wanted("t", 2, configs=[("retention.ms", "1000")]))
     stop(node)
@@ -74,7 +74,7 @@ def test_a_topic_outlives_its_node(tmp_path):
     assert (described.topic_id, len(described.partitions)) == (topic.topic_id, 2)
 
 
-def test_nothing_is_answered_before_it_is_durable(node):
+def test_the_response_is_sent_only_once_the_change_is_durable(node):
     waiting = begin(node, ApiKey.CREATE_TOPICS, topics=[wanted()], timeout=5000)
     assert waiting.answer is None
     node.jobs.run_all()
@@ -110,7 +110,7 @@ def test_nothing_is_answered_before_it_is_durable(node):
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_cannot_be_made_is_refused_and_nothing_is_made(node, topic, expected):
+def test_invalid_creations_are_refused_and_create_nothing(node, topic, expected):
     make_topic(node, "there")
     for validate_only in (True, False):
         (answer,) = create(node, topic, validate_only=validate_only)
@@ -142,13 +142,13 @@ def test_an_assignment_names_this_node_for_each_partition(node, topic, expected)
     assert partition_counts(node) == ({"t": len(topic["assignments"])} if expected == "none" else {})
 
 
-def test_a_topic_that_exists_is_told_from_one_whose_name_looks_alike(node):
+def test_an_existing_topic_is_distinguished_from_a_colliding_name(node):
     make_topic(node, "a.b")
     assert code(create(node, wanted("a.b"))[0]) == "topic_already_exists"
     assert code(create(node, wanted("a_b"))[0]) == "invalid_topic_exception"
 
 
-def test_validation_alone_makes_nothing(node):
+def test_validate_only_creates_nothing(node):
     (topic,) = create(node, wanted("t", -1, -1, configs=[("retention.ms", "5")]), validate_only=True)
     assert (code(topic), topic.num_partitions, topic.replication_factor) == ("none", 1, 1)
     assert topic.topic_id is not None
@@ -156,7 +156,7 @@ def test_validation_alone_makes_nothing(node):
     assert partition_counts(node) == {}
 
 
-def test_each_topic_is_answered_for_itself_and_one_named_twice_once(node):
+def test_each_topic_is_answered_separately_and_a_duplicate_once(node):
     topics = create(node, wanted("a"), wanted("b b"), wanted("c"), wanted("c", 2), wanted("d", 2))
     assert {topic.name: code(topic) for topic in topics} == {
         "a": "none",
@@ -168,35 +168,35 @@ def test_each_topic_is_answered_for_itself_and_one_named_twice_once(node):
     assert partition_counts(node) == {"a": 1, "d": 2}
 
 
-def test_two_topics_of_one_request_may_not_look_alike(node):
+def test_two_topics_of_one_request_may_not_collide(node):
     """Kafka compares with those that exist only, and makes both."""
     topics = create(node, wanted("x.y"), wanted("x_y"))
     assert sorted(code(topic) for topic in topics) == ["invalid_topic_exception", "none"]
 
 
-def test_a_request_may_ask_for_ten_thousand_partitions_in_all(node):
+def test_a_request_may_create_ten_thousand_partitions_in_total(node):
     topics = create(node, wanted("a", 9_000), validate_only=True)
     assert [code(topic) for topic in topics] == ["none"]
     topics = create(node, wanted("a", 9_999), wanted("b b"), wanted("c", -1), wanted("c", -1), validate_only=True)
     assert {code(topic) for topic in topics} == {"policy_violation"}
 
 
-def test_a_setting_given_twice_has_its_last_value(node):
+def test_the_last_value_of_a_duplicate_setting_applies(node):
     (topic,) = create(node, wanted(configs=[("retention.ms", "1"), ("retention.ms", "2")]))
     assert {config.name: config.value for config in topic.configs}["retention.ms"] == "2"
 
 
-def test_a_client_may_make_the_topics_that_coordinators_need(node):
+def test_clients_may_create_the_coordinators_topics(node):
     (topic,) = create(node, wanted("__share_group_state", configs=[("cleanup.policy", "compact")]))
     assert code(topic) == "none"
     ask(node, ApiKey.DELETE_TOPICS, 1, topic_names=["__share_group_state"], timeout=1000)
 
 
-def test_a_request_for_nothing_is_answered(node):
+def test_an_empty_request_gets_an_empty_response(node):
     assert create(node) == ()
 
 
-def test_who_may_create_may_be_allowed_a_name_or_the_cluster(tmp_path):
+def test_create_access_to_the_topic_or_the_cluster_suffices(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     (topic,) = create(node, wanted("mine-1"), principal=EVE)
     assert code(topic) == "topic_authorization_failed"
@@ -210,7 +210,7 @@ def test_who_may_create_may_be_allowed_a_name_or_the_cluster(tmp_path):
     assert partition_counts(node) == {"mine-1": 1}
 
 
-def test_who_may_not_see_settings_is_told_the_id_alone(tmp_path):
+def test_without_describe_configs_access_only_the_id_is_returned(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     allow(node, EVE, Operation.CREATE, ResourceType.TOPIC, "t")
     (topic,) = create(node, wanted("t", 2), principal=EVE)

@@ -27,7 +27,7 @@ def node(tmp_path):
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_what_a_filter_meets_is_told_and_gone_from_the_log(node, version):
+def test_matching_acls_are_returned_and_deleted(node, version):
     answer = ask(
         node,
         ApiKey.DELETE_ACLS,
@@ -42,7 +42,7 @@ def test_what_a_filter_meets_is_told_and_gone_from_the_log(node, version):
     assert node.image_from_the_log().access_control == node.topics.image.access_control
 
 
-def test_who_may_not_alter_the_cluster_deletes_none(node):
+def test_deleting_acls_needs_alter_access_to_the_cluster(node):
     answer = ask(node, ApiKey.DELETE_ACLS, principal="User:eve", filters=[a_filter()])
     assert codes(answer.filter_results) == [("cluster_authorization_failed", "Cluster authorization failed.")]
     assert len(node.topics.image.access_control.rules) == 2

@@ -20,7 +20,7 @@ def deleted(node, *group_ids, version=None, **options):
 
 
 @pytest.mark.parametrize("version", range(3))
-def test_each_group_is_deleted_by_itself(node, version):
+def test_each_group_is_deleted_separately(node, version):
     assert deleted(node, "g", "simple", "none", "simple", version=version) == [
         ("g", "non_empty_group"), ("simple", "none"), ("none", "group_id_not_found"),
     ]  # fmt: skip
@@ -28,11 +28,11 @@ def test_each_group_is_deleted_by_itself(node, version):
     assert deleted(node, version=version) == []
 
 
-def test_whoever_may_not_delete_a_group_is_refused(tmp_path):
+def test_a_client_without_delete_access_to_a_group_is_refused(tmp_path):
     node = GroupNode(tmp_path, has_authorizer=True)
     assert deleted(node, "g", principal="User:eve") == [("g", "group_authorization_failed")]
 
 
-def test_what_the_coordinator_meets_is_told_of_each_group(node):
+def test_coordinator_errors_are_returned_per_group(node):
     node.runtime.refusal = error_of(ErrorCode.coordinator_not_available)
     assert deleted(node, "g") == [("g", "coordinator_not_available")]

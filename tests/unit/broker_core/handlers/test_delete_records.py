@@ -38,14 +38,14 @@ def delete(node, *places, name="t", **more):
     return {each.partition_index: (each.error_code.name, each.low_watermark) for each in topic.partitions}
 
 
-def test_what_lies_below_the_offset_is_gone(node):
+def test_records_below_the_offset_are_deleted(node):
     assert delete(node, (0, 3)) == {0: ("none", 3)}
     assert fetch(node, "t", 2).error_code.name == "offset_out_of_range"
     answer = fetch(node, "t", 3)
     assert (answer.log_start_offset, answer.high_watermark, len(answer.records) > 0) == (3, 8, True)
 
 
-def test_the_start_never_goes_back(node):
+def test_the_log_start_never_goes_back(node):
     delete(node, (0, 5))
     assert delete(node, (0, 2)) == {0: ("none", 5)}
     assert fetch(node, "t", 5).log_start_offset == 5
@@ -56,36 +56,36 @@ def test_minus_1_is_the_high_watermark(node):
 
 
 @pytest.mark.parametrize("offset", [9, -2])
-def test_an_offset_that_the_log_does_not_have_is_refused(node, offset):
+def test_an_offset_beyond_the_high_watermark_is_refused(node, offset):
     assert delete(node, (0, offset)) == {0: ("offset_out_of_range", -1)}
     assert fetch(node, "t", 0).log_start_offset == 0
 
 
-def test_the_end_itself_leaves_nothing(node):
+def test_deleting_to_the_end_deletes_all_records(node):
     assert delete(node, (0, 8)) == {0: ("none", 8)}
     assert produce(node, "t", a_batch(1)).base_offset == 8
 
 
-def test_each_partition_is_answered_for_itself(node):
+def test_each_partition_is_answered_separately(node):
     unknown = ("unknown_topic_or_partition", -1)
     assert delete(node, (0, 4), (7, 0), (-1, 0)) == {0: ("none", 4), 7: unknown, -1: unknown}
     assert delete(node, (0, 0), name="nowhere") == {0: unknown}
 
 
-def test_topics_that_are_compacted_only_keep_their_records(node):
+def test_compacted_topics_refuse_delete_records(node):
     make_topic(node, "table", cleanup_policy="compact")
     make_topic(node, "both", cleanup_policy="compact,delete")
     assert delete(node, (0, 0), name="table") == {0: ("policy_violation", -1)}
     assert delete(node, (0, 0), name="both") == {0: ("none", 0)}
 
 
-def test_a_partition_named_twice_is_answered_once_and_the_last_wish_counts(node):
+def test_of_a_duplicate_partition_the_last_entry_applies(node):
     assert delete(node, (0, 5), (0, 3)) == {0: ("none", 3)}
     assert delete(node, (0, 4), (0, 99)) == {0: ("offset_out_of_range", -1)}
     assert fetch(node, "t", 3).log_start_offset == 3
 
 
-def test_internal_topics_keep_their_records(node):
+def test_internal_topics_refuse_delete_records(node):
     topics = [{"name": "__consumer_offsets"}]
     ask(node, ApiKey.METADATA, topics=topics, allow_auto_topic_creation=True)
     pass_time(node, 1000)
@@ -93,18 +93,18 @@ def test_internal_topics_keep_their_records(node):
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_a_request_for_nothing_is_answered(node, version):
+def test_an_empty_request_gets_an_empty_response(node, version):
     assert ask(node, ApiKey.DELETE_RECORDS, version, topics=[], timeout=1000).topics == ()
 
 
-def test_the_answer_waits_for_the_disk(node):
+def test_the_response_waits_for_the_disk(node):
     waiting = begin(node, ApiKey.DELETE_RECORDS, **request((0, 3)))
     assert waiting.answer is None
     node.jobs.run_all()
     assert waiting.answer.topics[0].partitions[0].low_watermark == 3
 
 
-def test_who_may_not_delete_is_refused_before_anything_is_looked_up(tmp_path):
+def test_without_delete_access_the_request_is_refused_before_any_lookup(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     make_topic(node, "t")
     produce(node, "t", a_batch(2))

@@ -46,7 +46,7 @@ def names_there(node):
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_topics_go_by_their_names(node, version):
+def test_topics_are_deleted_by_name(node, version):
     make_topic(node, "t")
     make_topic(node, "u")
     answer = ask(node, ApiKey.DELETE_TOPICS, version, topic_names=["t", "nowhere"], timeout=5000)
@@ -57,7 +57,7 @@ def test_topics_go_by_their_names(node, version):
     assert names_there(node) == ["u"]
 
 
-def test_from_version_6_on_they_go_by_id_too_and_the_answer_has_both(node):
+def test_from_version_6_on_topics_are_deleted_by_id_and_the_response_has_both(node):
     first, second = make_topic(node, "t"), make_topic(node, "u")
     assert delete(node, *ids(first)) == [("t", first, "none")]
     assert delete(node, *names("u")) == [("u", second, "none")]
@@ -70,14 +70,14 @@ def test_a_missing_topic_is_unknown(node):
     assert delete(node, *ids(UNKNOWN_ID)) == [(None, UNKNOWN_ID, "unknown_topic_id")]
 
 
-def test_a_topic_comes_by_one_of_both(node):
+def test_a_topic_has_either_a_name_or_an_id(node):
     topic_id = make_topic(node, "t")
     assert delete(node, {"name": "t", "topic_id": topic_id}) == [("t", topic_id, "invalid_request")]
     assert delete(node, {"name": None, "topic_id": None}) == [(None, None, "invalid_request")]
     assert names_there(node) == ["t"]
 
 
-def test_a_topic_that_is_named_twice_is_refused_and_stays(node):
+def test_a_duplicate_topic_is_refused_and_kept(node):
     topic_id = make_topic(node, "t")
     assert delete(node, *names("t", "t")) == [("t", None, "invalid_request")]
     assert delete(node, *ids(topic_id, topic_id)) == [(None, topic_id, "invalid_request")]
@@ -87,7 +87,7 @@ def test_a_topic_that_is_named_twice_is_refused_and_stays(node):
     assert names_there(node) == ["t"]
 
 
-def test_internal_topics_can_be_deleted_by_nobody(node):
+def test_internal_topics_cannot_be_deleted(node):
     """Kafka deletes them, with all that its coordinators know."""
     ask(node, ApiKey.METADATA, topics=[{"name": "__consumer_offsets"}], allow_auto_topic_creation=True)
     pass_time(node, 1000)
@@ -97,7 +97,7 @@ def test_internal_topics_can_be_deleted_by_nobody(node):
     assert topic.error_code.name == "none"
 
 
-def test_delete_topic_enable_forbids_it_for_all(tmp_path):
+def test_delete_topic_enable_false_refuses_every_deletion(tmp_path):
     node = a_node(tmp_path / "log", delete_topic_enable="false")
     make_topic(node, "t")
     assert delete(node, *names("t", "nowhere")) == [
@@ -110,7 +110,7 @@ def test_delete_topic_enable_forbids_it_for_all(tmp_path):
     assert names_there(node) == ["t"]
 
 
-def test_a_new_topic_of_the_name_is_another_one(tmp_path):
+def test_a_recreated_topic_is_another_one(tmp_path):
     node = a_node(tmp_path / "log")
     old = make_topic(node, "t")
     produce(node, "t", a_batch(3))
@@ -120,7 +120,7 @@ def test_a_new_topic_of_the_name_is_another_one(tmp_path):
     assert produce(node, "t", a_batch(1)).base_offset == 0
 
 
-def test_a_deleted_topic_stays_away_when_the_node_starts_anew(tmp_path):
+def test_a_deleted_topic_stays_deleted_after_a_restart(tmp_path):
     node = a_node(tmp_path / "log")
     make_topic(node, "t")
     produce(node, "t", a_batch(3))
@@ -131,7 +131,7 @@ def test_a_deleted_topic_stays_away_when_the_node_starts_anew(tmp_path):
     assert not [path.name for path in (tmp_path / "log").iterdir() if path.name.startswith("t-")]
 
 
-def test_nothing_is_answered_before_it_is_durable(node):
+def test_the_response_is_sent_only_once_the_change_is_durable(node):
     make_topic(node, "t")
     waiting = begin(node, ApiKey.DELETE_TOPICS, topics=names("t"), timeout=5000)
     assert waiting.answer is None
@@ -139,12 +139,12 @@ def test_nothing_is_answered_before_it_is_durable(node):
     assert waiting.answer.responses[0].error_code.name == "none"
 
 
-def test_a_request_for_nothing_is_answered(node):
+def test_an_empty_request_gets_an_empty_response(node):
     assert delete(node) == []
     assert ask(node, ApiKey.DELETE_TOPICS, 1, topic_names=[], timeout=5000).responses == ()
 
 
-def test_who_may_describe_but_not_delete_is_told_the_name(tmp_path):
+def test_with_describe_but_not_delete_access_the_name_is_returned(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     topic_id = make_topic(node, "t")
     refused = "topic_authorization_failed"
@@ -159,7 +159,7 @@ def test_who_may_describe_but_not_delete_is_told_the_name(tmp_path):
 
 
 @pytest.mark.parametrize("right", [(ResourceType.TOPIC, "t"), (ResourceType.CLUSTER, CLUSTER_NAME)])
-def test_who_may_delete_the_topic_or_anything_deletes_it(tmp_path, right):
+def test_delete_access_to_the_topic_or_to_all_topics_deletes_it(tmp_path, right):
     node = a_guarded_node(tmp_path / "log")
     topic_id = make_topic(node, "t")
     allow(node, EVE, Operation.DELETE, *right)

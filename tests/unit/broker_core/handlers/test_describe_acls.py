@@ -33,7 +33,7 @@ def resources(answer):
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_rules_are_grouped_by_resource(node, version):
+def test_acls_are_grouped_by_resource(node, version):
     answer = ask(node, ApiKey.DESCRIBE_ACLS, version, **ALL)
     assert (answer.error_code, answer.error_message) == (ErrorCode.none, "")
     assert resources(answer) == [("t", 3, ["User:a", "User:b"]), ("t", 4, ["User:a"]), ("*", 3, ["User:a"])]
@@ -41,14 +41,14 @@ def test_rules_are_grouped_by_resource(node, version):
     assert (answer.resources[0].resource_type, acl.host, acl.operation, acl.permission_type) == (2, "*", 3, 3)
 
 
-def test_a_filter_leaves_out_what_it_does_not_meet(node):
+def test_a_filter_omits_acls_that_do_not_match(node):
     answer = ask(node, ApiKey.DESCRIBE_ACLS, **ALL | {"principal_filter": "User:b"})
     assert resources(answer) == [("t", 3, ["User:b"])]
     answer = ask(node, ApiKey.DESCRIBE_ACLS, **ALL | {"resource_name_filter": "tx", "pattern_type_filter": 2})
     assert resources(answer) == [("t", 4, ["User:a"]), ("*", 3, ["User:a"])]
 
 
-def test_a_filter_of_a_newer_kafka_meets_nothing(node):
+def test_a_filter_of_a_newer_kafka_matches_nothing(node):
     answer = ask(node, ApiKey.DESCRIBE_ACLS, **ALL | {"operation": 99})
     assert (answer.error_code, answer.resources) == (ErrorCode.none, ())
 

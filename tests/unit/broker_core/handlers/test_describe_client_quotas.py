@@ -26,7 +26,7 @@ def described(tmp_path, *components, **given):
         [component("ip", SPECIFIED)],
     ],
 )
-def test_nobody_has_quotas(tmp_path, version, components):
+def test_there_are_no_quotas(tmp_path, version, components):
     answer = described(tmp_path, *components, version=version)
     assert (answer.error_code, answer.error_message, answer.entries) == (ErrorCode.none, "", ())
 
@@ -52,11 +52,11 @@ def test_nobody_has_quotas(tmp_path, version, components):
          "Unsupported entity type nation"),
     ],
 )  # fmt: skip
-def test_a_filter_that_contradicts_itself_is_refused(tmp_path, components, error, message):
+def test_a_contradictory_filter_is_refused(tmp_path, components, error, message):
     answer = described(tmp_path, *components)
     assert (answer.error_code.name, answer.error_message, answer.entries) == (error, message, None)
 
 
-def test_it_needs_to_describe_the_settings_of_the_cluster(tmp_path):
+def test_describing_quotas_needs_describe_configs_access_to_the_cluster(tmp_path):
     answer = described(tmp_path, principal="User:eve")
     assert answer.error_code == ErrorCode.cluster_authorization_failed

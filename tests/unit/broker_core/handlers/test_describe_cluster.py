@@ -23,18 +23,18 @@ def test_the_cluster_is_this_node(tmp_path, version):
     ("endpoint_type", "expected"),
     [(2, "mismatched_endpoint_type"), (3, "unsupported_endpoint_type"), (0, "unsupported_endpoint_type")],
 )
-def test_controllers_are_not_found_at_a_brokers_door(tmp_path, endpoint_type, expected):
+def test_a_broker_endpoint_refuses_the_controller_endpoint_type(tmp_path, endpoint_type, expected):
     node = a_node(tmp_path / "log")
     answer = ask(node, ApiKey.DESCRIBE_CLUSTER, endpoint_type=endpoint_type)
     assert (answer.error_code.name, answer.brokers) == (expected, ())
     assert (answer.cluster_id, answer.controller_id, answer.endpoint_type) == ("", -1, 1)
 
 
-def test_version_0_does_not_ask_whose_door_it_is(tmp_path):
+def test_version_0_has_no_endpoint_type(tmp_path):
     assert ask(a_node(tmp_path / "log"), ApiKey.DESCRIBE_CLUSTER, 0).error_code.name == "none"
 
 
-def test_operations_are_told_to_who_asks_and_may_describe_the_cluster(tmp_path):
+def test_operations_are_returned_on_request_with_describe_access(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     asked = {"include_cluster_authorized_operations": True}
     assert ask(node, ApiKey.DESCRIBE_CLUSTER, principal=EVE, **asked).cluster_authorized_operations == 0

@@ -38,7 +38,7 @@ def configs(node, *given, **more):
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_a_topic_shows_all_its_settings_with_what_counts(node, version):
+def test_a_topic_is_described_with_all_effective_settings(node, version):
     found = configs(node, TOPIC, "t", version=version)
     assert len(set(found) - OURS) == 33
     shown = {name: (found[name].value, found[name].config_source) for name in
@@ -52,14 +52,14 @@ def test_a_topic_shows_all_its_settings_with_what_counts(node, version):
     assert not any(each.read_only or each.is_sensitive or each.synonyms for each in found.values())
 
 
-def test_kinds_of_values_are_told_by_kafkas_numbers(node):
+def test_config_types_have_kafkas_numbers(node):
     found = configs(node, TOPIC, "t")
     kinds = {"preallocate": 1, "compression.type": 2, "min.insync.replicas": 3, "retention.ms": 5,
              "min.cleanable.dirty.ratio": 6, "cleanup.policy": 7}  # fmt: skip
     assert {name: found[name].config_type for name in kinds} == kinds
 
 
-def test_only_the_keys_that_are_asked_for_come(node):
+def test_only_requested_keys_are_returned(node):
     assert sorted(configs(node, TOPIC, "t", ["retention.ms", "no.such", "flush.ms"])) == ["flush.ms", "retention.ms"]
     assert configs(node, TOPIC, "t", []).keys() == configs(node, TOPIC, "t").keys()
 
@@ -69,7 +69,7 @@ def synonyms_of(node, *given):
     return [(each.name, each.value, each.source) for each in config.synonyms]
 
 
-def test_synonyms_are_who_else_has_a_say(node):
+def test_synonyms_list_all_sources(node):
     assert synonyms_of(node, TOPIC, "t", ["cleanup.policy"]) == [
         ("cleanup.policy", "compact,delete", OF_TOPIC),
         ("log.cleanup.policy", "delete", DEFAULT),
@@ -79,7 +79,7 @@ def test_synonyms_are_who_else_has_a_say(node):
     assert synonyms_of(node, TOPIC, "t", ["retention.ms"])[0] == ("retention.ms", "5000", OF_TOPIC)
 
 
-def test_what_the_properties_file_says_counts_for_topics_that_say_nothing(tmp_path):
+def test_the_properties_file_applies_to_topics_without_a_value(tmp_path):
     node = a_node(tmp_path / "log", log_retention_ms=7_200_000, message_max_bytes=5000)
     make_topic(node, "t")
     found = configs(node, TOPIC, "t", ["retention.ms", "max.message.bytes"], synonyms=True)
@@ -106,15 +106,15 @@ def test_secrets_of_a_broker_are_not_shown(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["2", "x", "-1"])
-def test_another_broker_is_not_described_here(node, name):
+def test_another_broker_id_is_refused(node, name):
     assert error_of(node, BROKER, name) == "invalid_request"
 
 
-def test_nothing_is_set_for_all_brokers_at_once(node):
+def test_without_cluster_settings_the_cluster_default_is_empty(node):
     assert configs(node, BROKER, "", ["num.partitions"]) == {}
 
 
-def test_groups_have_settings_though_nobody_set_them(node):
+def test_groups_have_default_settings(node):
     found = configs(node, GROUP, "g", synonyms=True)
     assert len(found) == 17
     told = {name: (found[name].value, found[name].config_source, found[name].config_type) for name in
@@ -130,7 +130,7 @@ def test_groups_have_settings_though_nobody_set_them(node):
     assert error_of(node, GROUP, "") == "invalid_request"
 
 
-def test_what_a_group_sets_is_told_parsed_with_the_brokers_beside_it(tmp_path):
+def test_group_settings_are_shown_parsed_with_the_brokers_as_synonym(tmp_path):
     node = a_node(tmp_path / "log", group_consumer_session_timeout_ms=50_000)
     change = {"name": "consumer.session.timeout.ms", "config_operation": 0, "value": " 046000 "}
     resources = [{"resource_type": GROUP, "resource_name": "g", "configs": [change]}]
@@ -152,7 +152,7 @@ def test_what_a_group_sets_is_told_parsed_with_the_brokers_beside_it(tmp_path):
     ("name", "expected"),
     [("nowhere", "unknown_topic_or_partition"), ("a b", "invalid_topic_exception"), ("", "invalid_topic_exception")],
 )
-def test_a_topic_that_is_not_there_is_told_from_one_that_cannot_be(node, name, expected):
+def test_a_missing_topic_is_distinguished_from_an_invalid_name(node, name, expected):
     assert error_of(node, TOPIC, name) == expected
 
 
@@ -161,7 +161,7 @@ def test_other_kinds_of_resources_have_no_settings(node, kind):
     assert error_of(node, kind, "x") == "invalid_request"
 
 
-def test_each_resource_is_answered_for_itself(node):
+def test_each_resource_is_answered_separately(node):
     found = look(
         node, resource(TOPIC, "nowhere"), resource(TOPIC, "t", ["flush.ms"]), resource(BROKER, "1", ["node.id"])
     )
@@ -173,12 +173,12 @@ def test_each_resource_is_answered_for_itself(node):
     assert look(node) == ()
 
 
-def test_documentation_comes_to_who_asks(node):
+def test_documentation_is_returned_on_request(node):
     assert configs(node, BROKER, "1", ["num.partitions"])["num.partitions"].documentation is None
     assert configs(node, BROKER, "1", ["num.partitions"], text=True)["num.partitions"].documentation
 
 
-def test_settings_are_shown_to_who_may_describe_them(tmp_path):
+def test_describing_settings_needs_describe_configs_access(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     make_topic(node, "t")
     cases = [

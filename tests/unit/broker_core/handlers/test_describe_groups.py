@@ -12,7 +12,7 @@ def described(node, version=None, **fields):
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_in_every_version_groups_are_described(tmp_path, version):
+def test_every_version_describes_groups(tmp_path, version):
     node = GroupNode(tmp_path)
     member_id = stable_member(node)
     groups = described(node, version)
@@ -27,7 +27,7 @@ def test_in_every_version_groups_are_described(tmp_path, version):
         assert (known.error_message, unknown.error_message) == (None, "Group none not found.")
 
 
-def test_what_the_client_may_do_is_told_if_it_asks(tmp_path):
+def test_authorized_operations_are_returned_on_request(tmp_path):
     node = GroupNode(tmp_path)
     assert described(node)["none"].authorized_operations == -(2**31)
     for version in (3, 5):
@@ -36,14 +36,14 @@ def test_what_the_client_may_do_is_told_if_it_asks(tmp_path):
     assert described(node, 6, include_authorized_operations=True)["none"].authorized_operations == -(2**31)
 
 
-def test_groups_that_may_not_be_described_are_refused_by_themselves(tmp_path):
+def test_groups_without_describe_access_are_refused_separately(tmp_path):
     node = GroupNode(tmp_path, has_authorizer=True)
     assert {group.error_code.name for group in described(node, principal="User:eve").values()} == {
         "group_authorization_failed"
     }
 
 
-def test_what_the_coordinator_meets_is_told_of_each_group(tmp_path):
+def test_coordinator_errors_are_returned_per_group(tmp_path):
     node = GroupNode(tmp_path)
     node.runtime.refusal = error_of(ErrorCode.coordinator_not_available)
     assert {group.error_code.name for group in described(node).values()} == {"coordinator_not_available"}

@@ -31,7 +31,7 @@ def test_null_means_every_partition(node, version):
     assert sizes(node, None, version) == {"t": {0: 0, 1: len(a_batch(3))}, "u": {0: 0}}
 
 
-def test_only_what_is_asked_for_is_shown(node):
+def test_only_requested_partitions_are_shown(node):
     assert sizes(node, [{"topic": "t", "partitions": [1]}]) == {"t": {1: len(a_batch(3))}}
     assert sizes(node, []) == {}
     twice = [{"topic": "t", "partitions": [1, 1]}, {"topic": "t", "partitions": [1]}]
@@ -40,18 +40,18 @@ def test_only_what_is_asked_for_is_shown(node):
     assert [len(topic.partitions) for topic in found.topics] == [1]
 
 
-def test_what_is_not_here_is_left_out(node):
+def test_missing_partitions_are_omitted(node):
     asked = [{"topic": "t", "partitions": [7, -1]}, {"topic": "nowhere", "partitions": [0]}]
     assert sizes(node, asked) == {}
 
 
-def test_the_space_of_the_disk_is_told_from_version_4_on(node):
+def test_disk_space_is_returned_from_version_4_on(node):
     (found,) = ask(node, ApiKey.DESCRIBE_LOG_DIRS, 4, topics=[]).results
     assert found.total_bytes >= found.usable_bytes > 0
 
 
 @pytest.mark.parametrize("version", range(1, 6))
-def test_who_may_not_describe_the_cluster_sees_nothing(tmp_path, version):
+def test_without_describe_access_to_the_cluster_the_response_is_empty(tmp_path, version):
     node = a_guarded_node(tmp_path / "log")
     answer = ask(node, ApiKey.DESCRIBE_LOG_DIRS, version, topics=None, principal=EVE)
     assert answer.results == ()

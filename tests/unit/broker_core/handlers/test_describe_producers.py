@@ -27,7 +27,7 @@ def new_producer(node, transactional_id=None):
     return answer.producer_id
 
 
-def test_a_partition_that_nobody_wrote_to_has_no_producers(node):
+def test_an_unwritten_partition_has_no_producers(node):
     produce(node, "t", a_batch(1))
     assert producers(node, 0, 1) == {0: ("none", []), 1: ("none", [])}
 
@@ -56,12 +56,12 @@ def test_a_missing_topic_is_unknown(node):
     assert producers(node, 0, name="nowhere") == {0: unknown}
 
 
-def test_a_request_for_nothing_is_answered(node):
+def test_an_empty_request_gets_an_empty_response(node):
     assert producers(node) == {}
     assert ask(node, ApiKey.DESCRIBE_PRODUCERS, topics=[]).topics == ()
 
 
-def test_who_may_not_read_is_refused(tmp_path):
+def test_a_client_without_read_access_is_refused(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     make_topic(node, "t")
     for name in ("t", "nowhere"):

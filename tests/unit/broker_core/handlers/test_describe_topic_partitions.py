@@ -28,16 +28,16 @@ def page(node, *names, **more):
     return topics, after and (after.topic_name, after.partition_index)
 
 
-def test_topics_come_in_order_of_their_names_with_their_partitions(node):
+def test_topics_are_sorted_by_name_with_their_partitions(node):
     assert page(node, "b", "a") == ([("a", [0, 1, 2]), ("b", [0, 1])], None)
     assert page(node, "a", "a") == ([("a", [0, 1, 2])], None)
 
 
-def test_no_names_are_all_topics(node):
+def test_without_names_all_topics_are_described(node):
     assert page(node) == ([("a", [0, 1, 2]), ("b", [0, 1])], None)
 
 
-def test_a_partition_is_shown_as_in_metadata_and_operations_always(node):
+def test_partitions_match_metadata_and_operations_are_always_included(node):
     (topic,) = look(node, "b").topics
     partition = topic.partitions[0]
     (described,) = ask(node, ApiKey.METADATA, topics=[{"name": "b"}]).topics
@@ -62,7 +62,7 @@ def test_a_partition_is_shown_as_in_metadata_and_operations_always(node):
         (-1, ([("a", [0])], ("a", 1))),
     ],
 )
-def test_a_page_ends_at_its_limit_and_says_where_the_next_one_begins(node, limit, expected):
+def test_a_page_ends_at_its_limit_with_a_cursor(node, limit, expected):
     assert page(node, "a", "b", limit=limit) == expected
 
 
@@ -79,18 +79,18 @@ def test_a_page_begins_at_its_cursor(node, cursor, expected):
     assert page(node, "a", "b", cursor=cursor) == (expected, None)
 
 
-def test_without_names_a_cursor_may_stand_where_no_topic_is(node):
+def test_without_names_a_cursor_may_refer_to_a_missing_topic(node):
     assert page(node, cursor=("aa", 0)) == ([("b", [0, 1])], None)
     assert page(node, cursor=("z", 0)) == ([], None)
 
 
 @pytest.mark.parametrize("cursor", [("a", -1), ("aa", 0), ("z", 0)])
-def test_a_cursor_that_stands_nowhere_is_refused(node, cursor):
+def test_an_invalid_cursor_is_refused(node, cursor):
     answer = look(node, "a", "b", cursor=cursor)
     assert [(topic.error_code.name, topic.partitions) for topic in answer.topics] == [("invalid_request", ())] * 2
 
 
-def test_pages_add_up_to_everything(node):
+def test_pages_cover_everything(node):
     found, cursor = [], None
     while True:
         topics, cursor = page(node, "a", "b", limit=2, cursor=cursor)
@@ -100,7 +100,7 @@ def test_pages_add_up_to_everything(node):
     assert found == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
 
 
-def test_a_topic_that_is_not_there_takes_no_place_on_the_page(node):
+def test_a_missing_topic_does_not_count_toward_the_page_limit(node):
     assert page(node, "a", "nowhere", limit=3) == ([("a", [0, 1, 2])], ("nowhere", 0))
     answer = look(node, "a", "above", "a b", "nowhere", limit=4)
     assert {topic.name: topic.error_code.name for topic in answer.topics} == {
@@ -111,7 +111,7 @@ def test_a_topic_that_is_not_there_takes_no_place_on_the_page(node):
     }
 
 
-def test_what_may_not_be_described_is_refused_by_name_and_hidden_from_a_list(tmp_path):
+def test_topics_without_access_are_refused_by_name_and_hidden_from_a_list(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     for name in ("a", "b"):
         make_topic(node, name)

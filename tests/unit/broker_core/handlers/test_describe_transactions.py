@@ -22,7 +22,7 @@ def test_a_transaction_is_described_with_its_partitions(node):
     assert [(topic.topic, topic.partitions) for topic in state.topics] == [("orders", (0, 2))]
 
 
-def test_what_was_ended_keeps_its_start_and_has_no_partitions(node):
+def test_an_ended_transaction_keeps_its_start_time_and_has_no_partitions(node):
     producer = node.producer()
     node.add(producer, 0)
     started = node.describe().transaction_start_time
@@ -31,7 +31,7 @@ def test_what_was_ended_keeps_its_start_and_has_no_partitions(node):
     assert (state.transaction_state, state.transaction_start_time, state.topics) == ("CompleteCommit", started, ())
 
 
-def test_ids_that_nobody_knows_and_the_empty_one_have_nothing_but_an_error(node):
+def test_unknown_and_empty_ids_get_only_an_error(node):
     unknown, empty = node.describe("never"), node.describe("")
     assert [unknown.error_code.name, empty.error_code.name] == ["transactional_id_not_found", "invalid_request"]
     assert {(each.transaction_state, each.producer_id, each.producer_epoch) for each in (unknown, empty)} == {
@@ -39,7 +39,7 @@ def test_ids_that_nobody_knows_and_the_empty_one_have_nothing_but_an_error(node)
     }
 
 
-def test_whoever_may_not_describe_the_id_is_refused(tmp_path):
+def test_a_client_without_describe_access_to_the_id_is_refused(tmp_path):
     node = TransactionNode(
         tmp_path / "log",
         authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -38,7 +38,7 @@ def test_without_names_all_users_are_described(node, users):
     ]
 
 
-def test_named_users_are_described_once_each(node):
+def test_duplicate_users_are_described_once(node):
     assert described(node, [{"name": name} for name in ("bob", "nobody", "ann", "ann")]) == [
         ("bob", "none", "", [(1, 4096)]),
         (

@@ -36,12 +36,12 @@ def message_of(api_key, version, **fields):
     ("api_key", "version"),
     [(ApiKey.FETCH, 3), (ApiKey.FETCH, 19), (ApiKey.PRODUCE, 2), (4, 0), (6, 0), (93, 0), (-1, 0), (999, 7)],
 )
-def test_what_is_not_served_ends_the_connection(node, api_key, version):
+def test_an_unsupported_api_closes_the_connection(node, api_key, version):
     with pytest.raises(MalformedMessageError, match="is not supported"):
         send(node, api_key, version)
 
 
-def test_a_version_that_has_a_schema_and_is_not_announced_is_not_served_either(node):
+def test_a_version_with_a_schema_that_is_not_advertised_is_not_served(node):
     version = SERVED_VERSIONS[ApiKey.INIT_PRODUCER_ID][-1] + 1
     message = message_of(ApiKey.INIT_PRODUCER_ID, version - 1)
     with pytest.raises(MalformedMessageError):
@@ -61,7 +61,7 @@ def without(node, attribute):
     delattr(node, attribute)
 
 
-def test_what_a_handler_did_not_expect_is_told_where_the_answer_has_room_and_logged(node, caplog):
+def test_an_unexpected_handler_error_is_logged_and_returned_if_the_response_has_an_error_code(node, caplog):
     without(node, "topics")
     with caplog.at_level(logging.ERROR):
         (answer,) = send(node, ApiKey.LIST_CONFIG_RESOURCES, 1, message_of(ApiKey.LIST_CONFIG_RESOURCES, 1))
@@ -69,13 +69,13 @@ def test_what_a_handler_did_not_expect_is_told_where_the_answer_has_room_and_log
     assert "ListConfigResources" in caplog.text
 
 
-def test_where_it_has_none_the_connection_ends(node):
+def test_without_an_error_code_in_the_response_the_connection_closes(node):
     without(node, "topics")
     with pytest.raises(AttributeError):
         send(node, ApiKey.METADATA, 12, message_of(ApiKey.METADATA, 12, topics=None))
 
 
-def test_known_error_has_its_own_code(node):
+def test_a_known_error_has_its_own_code(node):
     class Broken:
         def __getattr__(self, name):
             raise StorageError("the disk failed")
@@ -85,7 +85,7 @@ def test_known_error_has_its_own_code(node):
     assert answer.error_code.name == "kafka_storage_error"
 
 
-def test_error_behind_the_answer_is_not_answered_again(node):
+def test_an_error_after_the_response_is_not_answered_again(node):
     def broken_send(message):
         raise OSError("the connection broke")
 
@@ -95,7 +95,7 @@ def test_error_behind_the_answer_is_not_answered_again(node):
         dispatch(node, request, PEER, broken_send, 0)
 
 
-def test_an_answer_may_come_later_or_not_at_all(node):
+def test_a_response_may_be_sent_later_or_never(node):
     make_topic(node, "t")
     waiting = produce(node, "t", a_batch(1), run=False)
     assert waiting.answer is None
@@ -124,7 +124,7 @@ def test_an_empty_request_is_answered_in_every_version_that_is_served(node, api_
         assert waiting.answer is not None, version
 
 
-def test_a_client_that_asks_in_order_is_served_in_order(node):
+def test_requests_of_a_client_are_answered_in_order(node):
     """Creating, then writing, then deleting, all before the disk has done anything."""
     make_topic(node, "t")
     written = [produce(node, "t", a_batch(1), run=False) for _ in range(3)]

@@ -80,7 +80,7 @@ def asker_in(node, name, state):
 
 
 @pytest.mark.parametrize(("state", "what", "who", "answer", "state_after"), ANSWERS, ids=map(" ".join, ANSWERS))
-def test_old_clients_get_kafkas_answer_to_every_request_in_every_state(
+def test_old_clients_get_kafkas_response_to_every_request_in_every_state(
     node, name, state, what, who, answer, state_after
 ):
     producer_id, epoch = asker_in(node, name, state)
@@ -92,7 +92,7 @@ def test_old_clients_get_kafkas_answer_to_every_request_in_every_state(
     assert (answered.upper(), node.state(name)) == (answer, (state_after, epoch))
 
 
-def test_an_end_of_version_5_says_who_the_producer_is_next(node, name):
+def test_version_5_returns_the_next_producer_id_and_epoch(node, name):
     producer_id, epoch = node.producer(name)
     node.add((producer_id, epoch), 0, transactional_id=name)
     assert node.end((producer_id, epoch), transactional_id=name) == ("none", producer_id, epoch + 1)
@@ -101,7 +101,7 @@ def test_an_end_of_version_5_says_who_the_producer_is_next(node, name):
     assert node.end((producer_id, epoch + 9), transactional_id=name) == ("producer_fenced", -1, -1)
 
 
-def test_a_retry_while_markers_are_owed_is_asked_to_come_again(node, name):
+def test_a_retry_during_an_end_gets_a_retriable_error(node, name):
     producer = node.producer(name)
     node.add(producer, 0, transactional_id=name)
     first = node.send_end(producer, transactional_id=name)
@@ -113,12 +113,12 @@ def test_a_retry_while_markers_are_owed_is_asked_to_come_again(node, name):
 
 @pytest.mark.parametrize(("version", "answer"), [(0, "invalid_producer_epoch"), (1, "invalid_producer_epoch"),
                                                  (2, "producer_fenced"), (4, "producer_fenced")])  # fmt: skip
-def test_what_a_fenced_producer_hears_is_up_to_the_version(node, name, version, answer):
+def test_the_error_for_a_fenced_producer_depends_on_the_version(node, name, version, answer):
     node.producer(name)
     producer_id, epoch = node.producer(name)
     assert node.end((producer_id, epoch - 1), transactional_id=name, version=version) == answer
 
 
-def test_an_id_that_nobody_knows_maps_to_no_producer_and_the_empty_one_cannot_be(node):
+def test_an_unknown_id_has_no_producer_mapping_and_an_empty_one_is_invalid(node):
     assert node.end((1, 1), transactional_id="never", version=3) == "invalid_producer_id_mapping"
     assert node.end((1, 1), transactional_id="", version=3) == "invalid_request"

@@ -48,7 +48,7 @@ def fetch_all(node, *numbers, max_bytes=2**20, partition_max_bytes=2**20):
     return {each.partition_index: each for each in answer.responses[0].partitions}
 
 
-def test_batches_come_as_they_lie_from_the_one_that_holds_the_offset(node):
+def test_batches_are_returned_unchanged_from_the_one_with_the_offset(node):
     for _ in range(3):
         produce(node, "t", a_batch(4))
     assert offsets(fetch(node, "t", 0).records) == [0, 4, 8]
@@ -58,13 +58,13 @@ def test_batches_come_as_they_lie_from_the_one_that_holds_the_offset(node):
 
 
 @pytest.mark.parametrize("offset", [-1, 5])
-def test_an_offset_outside_of_the_log_is_refused(node, offset):
+def test_an_offset_out_of_range_is_refused(node, offset):
     produce(node, "t", a_batch(4))
     answer = fetch(node, "t", offset)
     assert (code(answer), answer.high_watermark) == ("offset_out_of_range", -1)
 
 
-def test_the_first_batch_always_fits_and_no_other_one_does(node):
+def test_only_the_first_batch_may_exceed_the_limits(node):
     for number in range(3):
         produce(node, "t", a_batch(100), partition=number)
     produce(node, "t", a_batch(100), partition=0)
@@ -74,12 +74,12 @@ def test_the_first_batch_always_fits_and_no_other_one_does(node):
     assert offsets(found[0].records) == [0]
 
 
-def test_a_partition_that_is_empty_leaves_its_right_to_the_next_one(node):
+def test_an_empty_partition_passes_the_first_batch_exception_on(node):
     produce(node, "t", a_batch(100), partition=2)
     assert offsets(fetch_all(node, 0, 1, 2, max_bytes=1)[2].records) == [0]
 
 
-def test_a_fetch_waits_for_records_and_is_answered_by_the_first_append(node):
+def test_a_fetch_waits_for_records_and_the_first_append_completes_it(node):
     waiting = fetch(node, "t", run=False, max_wait=500)
     node.jobs.run_all()
     assert (waiting.answer, len(node.purgatory)) == (None, 1)
@@ -90,7 +90,7 @@ def test_a_fetch_waits_for_records_and_is_answered_by_the_first_append(node):
     assert len(node.purgatory) == 0
 
 
-def test_a_fetch_that_waits_for_many_bytes_is_not_content_with_few(node):
+def test_a_fetch_waits_for_min_bytes(node):
     size = len(a_batch(1))
     waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=2 * size)
     produce(node, "t", a_batch(1))
@@ -99,7 +99,7 @@ def test_a_fetch_that_waits_for_many_bytes_is_not_content_with_few(node):
     assert offsets(waiting.answer.responses[0].partitions[0].records) == [0, 1]
 
 
-def test_a_fetch_that_finds_less_than_it_wants_waits_for_the_rest(node):
+def test_a_fetch_with_fewer_than_min_bytes_waits_for_the_rest(node):
     size = len(a_batch(1))
     produce(node, "t", a_batch(1))
     waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=2 * size)
@@ -111,7 +111,7 @@ def test_a_fetch_that_finds_less_than_it_wants_waits_for_the_rest(node):
     assert offsets(exact.answer.responses[0].partitions[0].records) == [0, 1]
 
 
-def test_a_fetch_that_is_woken_with_too_little_waits_on(node):
+def test_a_fetch_woken_with_too_few_bytes_waits_again(node):
     """What a transaction has blocked is not counted, so its end has the fetch look by itself, and find little."""
     ask(node, ApiKey.INIT_PRODUCER_ID, 4, transactional_id="x", transaction_timeout=60_000)
     ask(
@@ -132,7 +132,7 @@ def test_a_fetch_that_is_woken_with_too_little_waits_on(node):
     assert (len(found) >= 5_000, offsets(found)) == (True, [0, 1, 2])
 
 
-def test_when_its_time_is_up_a_fetch_is_answered_with_what_there_is(node):
+def test_at_max_wait_ms_a_fetch_returns_the_available_records(node):
     waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=10_000)
     produce(node, "t", a_batch(1))
     pass_time(node, 499)
@@ -142,23 +142,23 @@ def test_when_its_time_is_up_a_fetch_is_answered_with_what_there_is(node):
     assert len(node.purgatory) == 0
 
 
-def test_an_error_is_not_waited_with(node):
+def test_an_error_is_returned_immediately(node):
     waiting = fetch(node, "nowhere", run=False, max_wait=500)
     assert code(waiting.answer.responses[0].partitions[0]) == "unknown_topic_or_partition"
 
 
-def test_a_fetch_whose_topic_is_deleted_while_it_waits_is_told_so(node):
+def test_deleting_a_topic_completes_its_parked_fetches_with_an_error(node):
     waiting = fetch(node, "t", run=False, max_wait=500)
     ask(node, ApiKey.DELETE_TOPICS, topics=[{"name": "t"}], timeout=1000)
     assert code(waiting.answer.responses[0].partitions[0]) == "unknown_topic_or_partition"
 
 
 @pytest.mark.parametrize(("epoch", "expected"), [(-1, "none"), (0, "none"), (1, "unknown_leader_epoch")])
-def test_the_leader_epoch_is_looked_at(node, epoch, expected):
+def test_the_leader_epoch_is_validated(node, epoch, expected):
     assert code(fetch(node, "t", current_leader_epoch=epoch)) == expected
 
 
-def test_a_client_that_has_fetched_beyond_the_end_of_an_epoch_is_told_where_it_ends(node):
+def test_a_client_beyond_the_end_of_an_epoch_gets_the_diverging_epoch(node):
     produce(node, "t", a_batch(2))
     answer = fetch(node, "t", 5, last_fetched_epoch=0)
     assert (answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset) == (0, 2)
@@ -184,7 +184,7 @@ def told(answer):
     return [each.partition_index for topic in answer.responses for each in topic.partitions]
 
 
-def test_a_session_tells_only_what_has_changed(node):
+def test_a_session_returns_only_changed_partitions(node):
     first = session_fetch(node, 0, 0, wants(0, 1))
     assert first.session_id > 0
     assert told(first) == [0, 1]
@@ -196,13 +196,13 @@ def test_a_session_tells_only_what_has_changed(node):
     assert told(session_fetch(node, first.session_id, 4, wants(2), forgotten)) == [2]
 
 
-def test_a_session_that_is_not_known_or_out_of_step_is_refused(node):
+def test_an_unknown_session_or_a_wrong_session_epoch_is_refused(node):
     assert code(session_fetch(node, 77, 1)) == "fetch_session_id_not_found"
     session_id = session_fetch(node, 0, 0, wants(0)).session_id
     assert code(session_fetch(node, session_id, 2)) == "invalid_fetch_session_epoch"
 
 
-def test_a_session_that_waits_wakes_up_for_a_partition_that_was_named_before(node):
+def test_a_parked_session_fetch_wakes_up_for_an_earlier_partition(node):
     session_id = session_fetch(node, 0, 0, wants(0, 1)).session_id
     waiting = begin(
         node, ApiKey.FETCH, 12, max_wait=500, min_bytes=1, max_bytes=2**20, session_id=session_id, session_epoch=1
@@ -237,7 +237,7 @@ def test_every_version_with_ids_gives_the_records(node, version):
         assert (answer.responses[0].topic_id, code(answer.responses[0].partitions[0])) == (asked, expected)
 
 
-def test_a_fetch_whose_client_is_gone_is_forgotten(node):
+def test_a_parked_fetch_of_a_closed_connection_is_removed(node):
     for _ in range(3):
         fetch(node, "t", run=False, max_wait=2**31 - 1)
     assert len(node.purgatory) == 3
@@ -247,7 +247,7 @@ def test_a_fetch_whose_client_is_gone_is_forgotten(node):
     produce(node, "t", a_batch(1))
 
 
-def test_a_fetch_never_waits_for_more_than_it_may_be_answered_with(node):
+def test_min_bytes_is_limited_by_max_bytes(node):
     size = len(a_batch(1))
     waiting = fetch(node, "t", run=False, max_wait=500, min_bytes=2**31 - 1, max_bytes=2 * size)
     produce(node, "t", a_batch(1))
@@ -256,7 +256,7 @@ def test_a_fetch_never_waits_for_more_than_it_may_be_answered_with(node):
     assert len(waiting.answer.responses[0].partitions[0].records) == 2 * size
 
 
-def test_where_answers_that_nobody_fetches_fill_the_memory_a_fetch_waits_on_and_is_answered_with_less(node):
+def test_with_full_response_memory_a_fetch_waits_and_returns_less(node):
     room = [0]
     node.answer_room_bytes = lambda: room[0]
     waiting, late = (fetch(node, "t", run=False, max_wait=wait_ms) for wait_ms in (500, 900))
@@ -269,7 +269,7 @@ def test_where_answers_that_nobody_fetches_fill_the_memory_a_fetch_waits_on_and_
     assert offsets(late.answer.responses[0].partitions[0].records) == [0], "one batch, however large"
 
 
-def test_a_waiting_fetch_that_fails_ends_its_own_connection_and_keeps_no_other_from_its_answer(node, monkeypatch):
+def test_a_failing_parked_fetch_closes_only_its_own_connection(node, monkeypatch):
     first, second = (fetch(node, "t", run=False, max_wait=500) for _ in range(2))
     real, failures = AwaitedPartitions.is_worth_a_look, [RuntimeError("a fault of ours")]
 
@@ -285,7 +285,7 @@ def test_a_waiting_fetch_that_fails_ends_its_own_connection_and_keeps_no_other_f
     assert len(node.purgatory) == 0
 
 
-def test_a_waiting_fetch_that_there_is_not_enough_memory_for_reads_nothing_and_still_hears_of_errors(node, monkeypatch):
+def test_a_parked_fetch_without_memory_reads_nothing_but_gets_errors(node, monkeypatch):
     """A thousand of them read some megabytes each with every append, and threw them away."""
     size, reads = len(a_batch(1)), []
     node.answer_room_bytes = lambda: size

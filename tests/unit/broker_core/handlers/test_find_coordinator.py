@@ -22,7 +22,7 @@ def find(node, version, key_type=0, **fields):
 
 @pytest.mark.parametrize("version", range(7))
 @pytest.mark.parametrize("key_type", [0, 1])
-def test_in_every_version_a_node_alone_coordinates_everything(node, version, key_type):
+def test_every_version_returns_the_single_node_as_coordinator(node, version, key_type):
     answer = find(node, version, key_type)
     found = answer.coordinators if version >= 4 else [answer]
     assert {(each.error_code.name, each.node_id, each.host, each.port) for each in found} == {
@@ -33,13 +33,13 @@ def test_in_every_version_a_node_alone_coordinates_everything(node, version, key
 
 
 @pytest.mark.parametrize("version", [1, 3])
-def test_old_versions_say_none_in_words_as_kafka_does(node, version):
+def test_old_versions_return_none_as_a_string_like_kafka(node, version):
     assert find(node, version).error_message == "NONE"
 
 
 @pytest.mark.parametrize("key_type", [2, 9])
 @pytest.mark.parametrize("version", [1, 6])
-def test_of_anything_else_there_is_no_coordinator(node, version, key_type):
+def test_other_coordinator_types_are_refused(node, version, key_type):
     answer = find(node, version, key_type)
     found = answer.coordinators if version >= 4 else [answer]
     assert {(each.error_code.name, each.node_id, each.host, each.port) for each in found} == {
@@ -50,7 +50,7 @@ def test_of_anything_else_there_is_no_coordinator(node, version, key_type):
 @pytest.mark.parametrize(
     ("key_type", "error"), [(0, "group_authorization_failed"), (1, "transactional_id_authorization_failed")]
 )
-def test_whoever_may_not_describe_it_is_refused(tmp_path, key_type, error):
+def test_a_client_without_describe_access_is_refused(tmp_path, key_type, error):
     node = a_guarded_node(tmp_path)
     answer = find(node, 6, key_type, principal=EVE)
     assert {each.error_code.name for each in answer.coordinators} == {error}
@@ -60,7 +60,7 @@ def test_whoever_may_not_describe_it_is_refused(tmp_path, key_type, error):
 
 @pytest.mark.parametrize("key_type", [0, 1])
 @pytest.mark.parametrize("version", [1, 6])
-def test_the_answer_waits_for_the_coordinators_topic_which_is_made_once(node, version, key_type):
+def test_the_response_waits_for_the_coordinators_topic_which_is_created_once(node, version, key_type):
     given = {"key": "k", "key_type": key_type, "coordinator_keys": ("k",)}
     waiting = [begin(node, ApiKey.FIND_COORDINATOR, version, **given) for _ in range(2)]
     assert [one.answer for one in waiting] == [None, None]
@@ -72,7 +72,7 @@ def test_the_answer_waits_for_the_coordinators_topic_which_is_made_once(node, ve
     assert node.replicas.get(TopicPartition(TOPICS[key_type], 0)).bounds.high_watermark == 0
 
 
-def test_where_the_topic_cannot_be_made_the_coordinator_is_not_available(tmp_path):
+def test_without_the_topic_the_coordinator_is_not_available(tmp_path):
     node = a_node(tmp_path)
     node.topics.create_topic = lambda name, *, on_error, **given: on_error(StorageError("no space"))
     answer = find(node, 6)

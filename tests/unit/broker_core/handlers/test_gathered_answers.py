@@ -3,7 +3,7 @@ import pytest
 from broker_core.handlers.gathered_answers import GatheredAnswers
 
 
-def test_the_answer_goes_out_with_the_last_one_in_the_order_of_the_keys():
+def test_the_response_is_sent_with_the_last_result_in_the_order_of_the_keys():
     sent = []
     answers = GatheredAnswers(["b", "a", "b"], sent.append)
     answers.add("a", {"n": 1})
@@ -12,13 +12,13 @@ def test_the_answer_goes_out_with_the_last_one_in_the_order_of_the_keys():
     assert [list(each.items()) for each in sent] == [[("b", {"n": 2}), ("a", {"n": 1})]]
 
 
-def test_a_request_that_names_nothing_is_answered_at_once():
+def test_an_empty_request_is_answered_immediately():
     sent = []
     GatheredAnswers([], sent.append)
     assert sent == [{}]
 
 
-def test_answering_one_thing_twice_is_a_mistake():
+def test_answering_a_key_twice_fails_an_assertion():
     answers = GatheredAnswers(["a", "b"], lambda answer: None)
     answers.add("a", {})
     with pytest.raises(AssertionError, match="'a' was answered twice"):

@@ -17,13 +17,13 @@ def beat(node, version=None, **fields):
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_in_every_version_a_member_is_heard_of(node, version):
+def test_every_version_accepts_heartbeats(node, version):
     stable_member(node)
     assert beat(node, version) == "none"
     assert beat(node, version, generation_id=2) == "illegal_generation"
 
 
-def test_whoever_may_not_read_the_group_is_refused(tmp_path):
+def test_a_client_without_read_access_to_the_group_is_refused(tmp_path):
     node = GroupNode(tmp_path, has_authorizer=True)
     assert beat(node, principal="User:eve") == "group_authorization_failed"
 
@@ -35,6 +35,6 @@ def test_whoever_may_not_read_the_group_is_refused(tmp_path):
         (ErrorCode.coordinator_not_available, "coordinator_not_available"),
     ],
 )
-def test_while_groups_are_loaded_all_is_well(node, error_code, told):
+def test_during_loading_a_heartbeat_succeeds(node, error_code, told):
     node.runtime.refusal = error_of(error_code)
     assert beat(node) == told

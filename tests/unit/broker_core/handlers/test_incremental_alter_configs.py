@@ -32,20 +32,20 @@ def settings(node):
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_single_settings_are_set_and_rolled_back(node, version):
+def test_single_settings_are_set_and_reset(node, version):
     assert alter(node, ("flush.ms", SET, "100"), version=version) == "none"
     assert settings(node) == {"retention.ms": "5000", "flush.ms": "100"}
     assert alter(node, ("retention.ms", DELETE, None), version=version) == "none"
     assert settings(node) == {"flush.ms": "100"}
 
 
-def test_what_is_not_set_may_be_rolled_back_all_the_same(node):
+def test_an_unset_setting_can_be_reset(node):
     assert alter(node, ("flush.ms", DELETE, None)) == "none"
     assert alter(node, ("retention.ms", DELETE, "7")) == "none"
     assert settings(node) == {}
 
 
-def test_items_are_added_to_a_list_and_taken_from_it(node):
+def test_list_items_are_appended_and_subtracted(node):
     assert alter(node, ("cleanup.policy", APPEND, "compact")) == "none"
     assert settings(node)["cleanup.policy"] == "delete,compact"
     assert alter(node, ("cleanup.policy", APPEND, "compact")) == "none"
@@ -73,28 +73,28 @@ def test_items_are_added_to_a_list_and_taken_from_it(node):
         (("retention.ms", 7, "5"), "unknown_server_error"),
     ],
 )
-def test_one_bad_change_changes_nothing(node, config, expected):
+def test_one_invalid_change_changes_nothing(node, config, expected):
     assert alter(node, ("flush.ms", SET, "100"), config) == expected
     assert alter(node, config, validate_only=True) == expected
     assert settings(node) == {"retention.ms": "5000"}
 
 
-def test_a_setting_is_named_once(node):
+def test_a_duplicate_setting_is_refused(node):
     assert alter(node, ("flush.ms", SET, "1"), ("flush.ms", DELETE, None)) == "invalid_request"
     assert settings(node) == {"retention.ms": "5000"}
 
 
-def test_validation_alone_changes_nothing(node):
+def test_validate_only_changes_nothing(node):
     assert alter(node, ("flush.ms", SET, "100"), validate_only=True) == "none"
     assert settings(node) == {"retention.ms": "5000"}
 
 
-def test_no_change_is_none(node):
+def test_an_empty_change_changes_nothing(node):
     assert alter(node) == "none"
     assert settings(node) == {"retention.ms": "5000"}
 
 
-def test_changes_of_one_topic_that_overlap_are_both_made(node):
+def test_concurrent_changes_of_one_topic_are_both_applied(node):
     """The second is planned over what the first one left."""
     waiting = [
         begin(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, **request(("cleanup.policy", APPEND, "compact"))),

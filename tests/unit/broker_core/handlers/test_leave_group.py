@@ -17,7 +17,7 @@ def leave(node, version=None, *member_ids, **fields):
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_in_every_version_a_member_leaves(node, version):
+def test_every_version_lets_a_member_leave(node, version):
     member_id = stable_member(node)
     answer = leave(node, version, member_id)
     assert answer.error_code is ErrorCode.none
@@ -31,12 +31,12 @@ def test_in_every_version_a_member_leaves(node, version):
     assert node.runtime.coordinator.describe("g").state == "Empty"
 
 
-def test_whoever_may_not_read_the_group_is_refused(tmp_path):
+def test_a_client_without_read_access_to_the_group_is_refused(tmp_path):
     node = GroupNode(tmp_path, has_authorizer=True)
     answer = leave(node, None, "m", principal="User:eve")
     assert (answer.error_code, answer.members) == (ErrorCode.group_authorization_failed, ())
 
 
-def test_what_the_coordinator_meets_is_answered(node):
+def test_coordinator_errors_are_returned(node):
     node.runtime.refusal = error_of(ErrorCode.coordinator_not_available)
     assert leave(node, None, "m").error_code is ErrorCode.coordinator_not_available

@@ -23,7 +23,7 @@ def listed(node, *kinds, version=1, **more):
             if not each.resource_name.startswith("__")}  # fmt: skip
 
 
-def test_version_0_asks_for_client_metrics_of_which_there_are_none(node):
+def test_version_0_lists_client_metrics_which_are_empty(node):
     assert listed(node, version=0) == set()
 
 
@@ -39,12 +39,12 @@ def test_version_0_asks_for_client_metrics_of_which_there_are_none(node):
         ((), {(TOPIC, "t"), (TOPIC, "u"), (BROKER, "1"), (LOGGER, "1")}),
     ],
 )
-def test_version_1_asks_for_kinds_and_none_are_all(node, kinds, expected):
+def test_version_1_filters_by_type_and_no_type_means_all(node, kinds, expected):
     assert listed(node, *kinds) == expected
 
 
 @pytest.mark.parametrize(("value", "expected"), [("50000", {(GROUP, "g")}), (None, set())])
-def test_a_group_is_listed_while_it_sets_something(node, value, expected):
+def test_a_group_is_listed_while_it_has_settings(node, value, expected):
     for changed in ("50000", value):
         change = {"name": "consumer.session.timeout.ms", "config_operation": int(changed is None), "value": changed}
         resources = [{"resource_type": GROUP, "resource_name": "g", "configs": [change]}]
@@ -53,13 +53,13 @@ def test_a_group_is_listed_while_it_sets_something(node, value, expected):
 
 
 @pytest.mark.parametrize("kind", [0, 1, 99, -1])
-def test_an_unknown_kind_is_an_unsupported_version(node, kind):
+def test_an_unknown_resource_type_is_an_unsupported_version(node, kind):
     answer = ask(node, ApiKey.LIST_CONFIG_RESOURCES, resource_types=(TOPIC, kind))
     assert (answer.error_code.name, answer.config_resources) == ("unsupported_version", ())
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_who_may_not_describe_settings_is_refused(tmp_path, version):
+def test_a_client_without_describe_configs_access_is_refused(tmp_path, version):
     node = a_guarded_node(tmp_path / "log")
     answer = ask(node, ApiKey.LIST_CONFIG_RESOURCES, version, principal=EVE)
     assert (answer.error_code.name, answer.config_resources) == ("cluster_authorization_failed", ())

@@ -15,7 +15,7 @@ def node(tmp_path):
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_in_every_version_all_groups_are_told(node, version):
+def test_every_version_lists_all_groups(node, version):
     groups = ask(node, ApiKey.LIST_GROUPS, version).groups
     assert {(group.group_id, group.protocol_type) for group in groups} == {("g", "consumer"), ("simple", "")}
     if version >= 4:
@@ -30,13 +30,13 @@ def test_groups_are_filtered_by_state_and_type(node):
     assert ask(node, ApiKey.LIST_GROUPS, 5, types_filter=("consumer",)).groups == ()
 
 
-def test_groups_that_may_not_be_described_are_left_out(tmp_path):
+def test_groups_without_describe_access_are_omitted(tmp_path):
     node = GroupNode(tmp_path, has_authorizer=True)
     stable_member(node)
     assert ask(node, ApiKey.LIST_GROUPS, principal="User:eve").groups == ()
     assert len(ask(node, ApiKey.LIST_GROUPS).groups) == 1
 
 
-def test_what_the_coordinator_meets_is_answered(node):
+def test_coordinator_errors_are_returned(node):
     node.runtime.refusal = error_of(ErrorCode.coordinator_load_in_progress)
     assert ask(node, ApiKey.LIST_GROUPS).error_code is ErrorCode.coordinator_load_in_progress

@@ -44,7 +44,7 @@ def records_at(*times):
     return a_batch([a_record(number, timestamp_ms=SOME_TIME_MS + time) for number, time in enumerate(times)])
 
 
-def test_an_empty_log_begins_and_ends_at_0_and_holds_no_time(node):
+def test_an_empty_log_has_offsets_0_and_no_timestamp(node):
     specs = (LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING, 0, SOME_TIME_MS)
     assert [look(node, place(spec))[0] for spec in specs] == [
         ("none", 0, -1, 0),
@@ -58,7 +58,7 @@ def test_an_empty_log_begins_and_ends_at_0_and_holds_no_time(node):
     ]
 
 
-def test_a_time_is_that_of_the_first_record_at_or_after_it(node):
+def test_a_timestamp_lookup_finds_the_first_record_at_or_after_it(node):
     produce(node, "t", records_at(0, 10, 5))
     produce(node, "t", records_at(3, 30, 20))
     asked = (-1, 0, 1, 10, 11, 30, 31)
@@ -67,13 +67,13 @@ def test_a_time_is_that_of_the_first_record_at_or_after_it(node):
     assert found == [*(("none", offset, SOME_TIME_MS + time, 0) for offset, time in expected), NOWHERE]
 
 
-def test_the_greatest_time_is_found_where_it_came_first(node):
+def test_max_timestamp_finds_its_first_record(node):
     produce(node, "t", records_at(0, 30, 5))
     produce(node, "t", records_at(30, 1))
     assert look(node, place(MAX_TIMESTAMP)) == [("none", 1, SOME_TIME_MS + 30, 0)]
 
 
-def test_special_places_have_no_time(node):
+def test_special_offsets_have_no_timestamp(node):
     produce(node, "t", a_batch(3))
     ask(
         node,
@@ -89,13 +89,13 @@ def test_special_places_have_no_time(node):
     ("spec", "first_version"),
     [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11), (-7, 99)],
 )
-def test_a_special_place_that_is_newer_than_the_request_is_unsupported(node, spec, first_version):
+def test_a_special_timestamp_newer_than_the_version_is_unsupported(node, spec, first_version):
     for version in range(4, 12):
         ((error, *_),) = look(node, place(spec), version=version)
         assert error == ("none" if version >= first_version else "unsupported_version"), version
 
 
-def test_who_reads_committed_is_told_of_nothing_behind_the_first_open_transaction(tmp_path):
+def test_read_committed_lookups_end_at_the_first_open_transaction(tmp_path):
     node = a_node(tmp_path / "log")
     make_topic(node, "t")
     produce(node, "t", records_at(0))
@@ -113,19 +113,19 @@ def test_who_reads_committed_is_told_of_nothing_behind_the_first_open_transactio
     ("epoch", "expected"),
     [(-1, "none"), (0, "none"), (1, "unknown_leader_epoch"), (-5, "fenced_leader_epoch")],
 )
-def test_a_client_that_believes_in_another_leader_is_told(node, epoch, expected):
+def test_a_wrong_leader_epoch_is_refused(node, epoch, expected):
     ((error, *_),) = look(node, place(LATEST, epoch=epoch))
     assert error == expected
 
 
-def test_what_is_not_there_is_unknown_each_for_itself(node):
+def test_missing_partitions_are_refused_separately(node):
     answers = look(node, place(LATEST), place(LATEST, partition=7), place(LATEST, partition=-1))
     assert answers[0][0] == "none"
     assert answers[1:] == [("unknown_topic_or_partition", -1, -1, -1)] * 2
     assert look(node, place(LATEST), name="nowhere") == [("unknown_topic_or_partition", -1, -1, -1)]
 
 
-def test_a_partition_named_twice_is_refused_once(node):
+def test_a_duplicate_partition_is_refused_once(node):
     topics = [
         {"name": "t", "partitions": [place(LATEST), place(EARLIEST), place(LATEST, partition=1)]},
         {"name": "t", "partitions": [place(LATEST)]},
@@ -144,7 +144,7 @@ def test_every_version_is_answered(node, version):
     assert (error, offset, epoch) == ("none", 3, 0 if version >= 4 else None)
 
 
-def test_who_may_not_describe_a_topic_is_refused_whether_it_exists_or_not(tmp_path):
+def test_without_describe_access_existing_and_missing_topics_are_refused(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     make_topic(node, "t")
     for name in ("t", "nowhere"):
@@ -153,7 +153,7 @@ def test_who_may_not_describe_a_topic_is_refused_whether_it_exists_or_not(tmp_pa
     assert look(node, place(LATEST), principal=EVE) == [("none", 0, -1, 0)]
 
 
-def test_a_time_is_looked_for_in_a_job_and_the_ends_at_once(node):
+def test_timestamp_lookups_run_in_a_job_and_bounds_are_immediate(node):
     """A batch that inflates to half a gigabyte would hold up everybody else."""
     produce(node, "t", a_batch(3))
     topics = [{"name": "t", "partitions": [place(LATEST), place(EARLIEST, partition=1)]}]
@@ -167,7 +167,7 @@ def test_a_time_is_looked_for_in_a_job_and_the_ends_at_once(node):
         assert waiting.answer.topics[0].partitions[0].offset >= 0
 
 
-def test_a_topic_that_is_deleted_while_a_time_is_looked_for_is_unknown(node):
+def test_a_topic_deleted_during_a_timestamp_lookup_is_unknown(node):
     produce(node, "t", a_batch(3))
     topics = [{"name": "t", "partitions": [place(SOME_TIME_MS)]}]
     waiting = begin(node, ApiKey.LIST_OFFSETS, 7, replica_id=-1, topics=topics)

@@ -42,12 +42,12 @@ def test_states_and_producers_are_filtered_in_every_version(node, version):
     assert listed(node, version, states=["Empty"], producer_ids=[open_id])[0] == []
 
 
-def test_age_is_filtered_and_an_id_without_any_transaction_is_older_than_all(node):
+def test_the_duration_filter_matches_ids_without_a_transaction(node):
     assert listed(node, duration_filter=4_999)[0] == ["idle", "open"]
     assert listed(node, duration_filter=5_000)[0] == ["idle"]
 
 
-def test_a_pattern_is_for_the_whole_id(node):
+def test_a_pattern_must_match_the_whole_id(node):
     assert listed(node, transactional_id_pattern="o.*n")[0] == ["open"]
     assert listed(node, transactional_id_pattern="ope")[0] == []
     assert listed(node, transactional_id_pattern="")[0] == ["done", "idle", "open"]
@@ -62,7 +62,7 @@ def test_a_pattern_is_for_the_whole_id(node):
     assert refused.error_code.name == "invalid_regular_expression"
 
 
-def test_what_may_not_be_described_is_left_out(tmp_path):
+def test_transactions_without_describe_access_are_omitted(tmp_path):
     node = TransactionNode(
         tmp_path / "log",
         authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -48,7 +48,7 @@ def test_a_topic_is_shown_with_its_partitions_and_their_leader(node, version):
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_the_broker_is_the_controller_under_the_address_of_the_listener(node, version):
+def test_the_broker_is_the_controller_at_its_listener_address(node, version):
     answer = look(node, named("nowhere"), version)
     (broker,) = answer.brokers
     assert (broker.node_id, broker.host) == (node.cluster.node_id, "127.0.0.1")
@@ -59,26 +59,26 @@ def test_the_broker_is_the_controller_under_the_address_of_the_listener(node, ve
 
 
 @pytest.mark.parametrize(("version", "topics"), [(0, ()), *((version, None) for version in range(1, 14))])
-def test_all_topics_are_null_and_in_version_0_an_empty_list(node, version, topics):
+def test_null_means_all_topics_and_in_version_0_an_empty_list(node, version, topics):
     make_topic(node, "t")
     make_topic(node, "u")
     assert codes(look(node, topics, version)) == {"t": "none", "u": "none"}
 
 
 @pytest.mark.parametrize("version", range(1, 14))
-def test_an_empty_list_is_no_topic(node, version):
+def test_an_empty_list_means_no_topics(node, version):
     make_topic(node, "t")
     assert look(node, (), version).topics == ()
 
 
-def test_a_topic_that_is_named_twice_is_shown_once(node):
+def test_a_duplicate_topic_is_shown_once(node):
     make_topic(node, "t")
     assert len(look(node, named("t", "t")).topics) == 1
     assert len(look(node, named("nowhere", "nowhere")).topics) == 1
 
 
 @pytest.mark.parametrize("version", range(4, 14))
-def test_a_topic_that_is_not_there_and_not_to_be_made_is_unknown(node, version):
+def test_a_missing_topic_without_auto_creation_is_unknown(node, version):
     answer = look(node, named("nowhere"), version)
     assert codes(answer) == {"nowhere": "unknown_topic_or_partition"}
     assert answer.topics[0].partitions == ()
@@ -87,39 +87,39 @@ def test_a_topic_that_is_not_there_and_not_to_be_made_is_unknown(node, version):
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "x" * 250])
 @pytest.mark.parametrize("auto", [False, True])
-def test_a_name_that_no_topic_can_have_is_invalid(node, name, auto):
+def test_an_invalid_topic_name_is_refused(node, name, auto):
     assert codes(look(node, named(name), auto=auto)) == {name: "invalid_topic_exception"}
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 4, 13])
-def test_an_unknown_topic_is_made_where_the_client_wants_it(node, version):
+def test_an_unknown_topic_is_auto_created_if_the_client_allows_it(node, version):
     """Before version 4 a client cannot say, and wants it."""
     assert codes(look(node, named("new"), version, auto=True)) == {"new": "unknown_topic_or_partition"}
     (topic,) = look(node, named("new")).topics
     assert (topic.error_code.name, len(topic.partitions)) == ("none", 1)
 
 
-def test_a_topic_made_at_first_sight_has_num_partitions(tmp_path):
+def test_an_auto_created_topic_has_num_partitions(tmp_path):
     node = a_node(tmp_path / "log", num_partitions=3)
     look(node, named("new"), auto=True)
     assert len(look(node, named("new")).topics[0].partitions) == 3
 
 
-def test_two_requests_at_once_make_one_topic(node):
+def test_two_concurrent_requests_create_one_topic(node):
     waiting = [begin(node, ApiKey.METADATA, topics=named("new"), allow_auto_topic_creation=True) for _ in range(2)]
     node.jobs.run_all()
     assert [codes(each.answer) for each in waiting] == [{"new": "unknown_topic_or_partition"}] * 2
     assert codes(look(node, None)) == {"new": "none"}
 
 
-def test_auto_create_topics_enable_forbids_it_for_all(tmp_path):
+def test_auto_create_topics_enable_false_disables_auto_creation(tmp_path):
     node = a_node(tmp_path / "log", auto_create_topics_enable="false")
     for version in (0, 4, 13):
         assert codes(look(node, named("new"), version, auto=True)) == {"new": "unknown_topic_or_partition"}
     assert codes(look(node, None)) == {}
 
 
-def test_internal_topics_are_made_as_their_coordinators_want_them(tmp_path):
+def test_internal_topics_are_auto_created_with_their_coordinators_settings(tmp_path):
     node = a_node(tmp_path / "log", num_partitions=3)
     look(node, named("__consumer_offsets"), auto=True)
     (topic,) = look(node, named("__consumer_offsets")).topics
@@ -128,19 +128,19 @@ def test_internal_topics_are_made_as_their_coordinators_want_them(tmp_path):
 
 
 @pytest.mark.parametrize("version", [12, 13])
-def test_topics_come_by_id_too(node, version):
+def test_topics_are_found_by_id(node, version):
     topic_id = make_topic(node, "t", 2)
     (topic,) = look(node, by_id(topic_id), version).topics
     assert (topic.error_code.name, topic.name, topic.topic_id, len(topic.partitions)) == ("none", "t", topic_id, 2)
 
 
-def test_an_id_that_no_topic_has_is_unknown(node):
+def test_an_unknown_topic_id_is_unknown(node):
     (topic,) = look(node, by_id(UNKNOWN_ID)).topics
     assert (topic.error_code.name, topic.name, topic.topic_id) == ("unknown_topic_id", None, UNKNOWN_ID)
 
 
 @pytest.mark.parametrize("version", [10, 11])
-def test_two_versions_have_ids_and_may_not_use_them(node, version):
+def test_versions_10_and_11_refuse_topic_ids(node, version):
     topic_id = make_topic(node, "t")
     (topic,) = look(node, [{"name": "t", "topic_id": topic_id}], version).topics
     assert topic.error_code.name == "invalid_request"
@@ -149,13 +149,13 @@ def test_two_versions_have_ids_and_may_not_use_them(node, version):
 @pytest.mark.parametrize(
     ("version", "expected"), [(10, "invalid_request"), (11, "invalid_request"), (12, "unknown_server_error")]
 )
-def test_a_topic_without_name_and_id_spoils_the_request(node, version, expected):
+def test_a_topic_without_name_and_id_fails_the_request(node, version, expected):
     make_topic(node, "t")
     answer = look(node, [{"name": "t", "topic_id": None}, {"name": None, "topic_id": None}], version)
     assert [topic.error_code.name for topic in answer.topics] == [expected] * 2
 
 
-def test_beside_ids_names_are_not_looked_at(node):
+def test_with_ids_names_are_ignored(node):
     topic_id = make_topic(node, "t")
     make_topic(node, "u")
     answer = look(node, [{"name": "zz", "topic_id": topic_id}, {"name": "u", "topic_id": None}])
@@ -163,13 +163,13 @@ def test_beside_ids_names_are_not_looked_at(node):
     assert len(look(node, by_id(topic_id, topic_id)).topics) == 1
 
 
-def test_a_name_that_looks_like_anothers_stays_unknown(node):
+def test_a_colliding_name_stays_unknown(node):
     make_topic(node, "a_b")
     for auto in (False, True, False):
         assert codes(look(node, named("a.b"), auto=auto)) == {"a.b": "unknown_topic_or_partition"}
 
 
-def test_operations_are_told_to_who_asks(node):
+def test_authorized_operations_are_returned_on_request(node):
     make_topic(node, "t")
     answer = look(node, named("t"), 8)
     assert (answer.cluster_authorized_operations, answer.topics[0].topic_authorized_operations) == (
@@ -186,7 +186,7 @@ def bits(field):
     return {number for number in range(32) if field >> number & 1}
 
 
-def test_who_may_describe_nothing_cannot_tell_what_is_there(tmp_path):
+def test_without_describe_access_existing_and_missing_topics_look_the_same(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     topic_id = make_topic(node, "t")
     refused = "topic_authorization_failed"
@@ -198,7 +198,7 @@ def test_who_may_describe_nothing_cannot_tell_what_is_there(tmp_path):
     assert (topic.topic_id, topic.partitions) == (None, ())
 
 
-def test_who_may_describe_some_topics_sees_those(tmp_path):
+def test_only_topics_with_describe_access_are_listed(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     for name in ("mine", "other"):
         make_topic(node, name)
@@ -210,14 +210,14 @@ def test_who_may_describe_some_topics_sees_those(tmp_path):
     assert answer.cluster_authorized_operations == 0
 
 
-def test_the_operations_on_the_cluster_are_told_to_who_may_describe_it(tmp_path):
+def test_cluster_operations_need_describe_access_to_the_cluster(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     allow(node, EVE, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
     answer = look(node, (), 8, principal=EVE, include_cluster_authorized_operations=True)
     assert bits(answer.cluster_authorized_operations) == {8}
 
 
-def test_a_topic_is_made_only_for_who_may_create_it(tmp_path):
+def test_auto_creation_needs_create_access(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     allow(node, EVE, Operation.DESCRIBE, ResourceType.TOPIC, "new", is_prefix=True)
     assert codes(look(node, named("new"), auto=True, principal=EVE)) == {"new": "topic_authorization_failed"}

@@ -18,7 +18,7 @@ def stored(node, group_id="g"):
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_in_every_version_offsets_are_stored_with_their_text(node, version):
+def test_every_version_stores_offsets_with_metadata(node, version):
     topic = node.topics.image.topics["t"].topic_id if version >= 10 else "t"
     assert commit(node, version, topic=topic, numbers=(0, 1)) == ["none", "none"]
     assert {partition: (held.offset, held.metadata) for partition, held in stored(node).items()} == {
@@ -27,24 +27,24 @@ def test_in_every_version_offsets_are_stored_with_their_text(node, version):
     }
 
 
-def test_the_topics_id_is_stored_beside_the_offset(node):
+def test_the_topic_id_is_stored_with_the_offset(node):
     commit(node, 9)
     assert node.topics.image.topics["t"].topic_id.bytes in node.runtime.log[-1][1]
 
 
-def test_no_text_is_an_empty_one(node):
+def test_null_metadata_is_stored_as_empty(node):
     commit(node, metadata=None)
     assert [held.metadata for held in stored(node).values()] == [""]
 
 
-def test_what_is_not_there_is_refused_and_the_rest_stored(node):
+def test_missing_partitions_are_refused_and_the_rest_is_stored(node):
     assert commit(node, numbers=(0, 2)) == ["none", "unknown_topic_or_partition"]
     assert commit(node, topic="none") == ["unknown_topic_or_partition"]
     assert commit(node, 10, topic=UUID(int=9)) == ["unknown_topic_id"]
     assert list(stored(node)) == [TopicPartition("t", 0)]
 
 
-def test_a_group_that_is_not_there_is_told_of_as_the_version_knows(node):
+def test_the_error_for_a_missing_group_depends_on_the_version(node):
     late = {"generation_id_or_member_epoch": 3, "member_id": "m"}
     assert commit(node, 9, **late) == ["group_id_not_found"]
     assert commit(node, 8, **late) == ["illegal_generation"]
@@ -57,12 +57,12 @@ def test_members_commit_in_their_generation(node):
     assert commit(node) == ["unknown_member_id"]
 
 
-def test_whoever_may_not_read_the_group_or_the_topic_is_refused(tmp_path):
+def test_a_client_without_read_access_to_group_or_topic_is_refused(tmp_path):
     node = GroupNode(tmp_path, has_authorizer=True, topics=["t"])
     assert commit(node, principal="User:eve") == ["group_authorization_failed"]
     assert commit(node) == ["none"]
 
 
-def test_what_the_coordinator_meets_is_told_of_each_partition(node):
+def test_coordinator_errors_are_returned_per_partition(node):
     node.runtime.refusal = error_of(ErrorCode.coordinator_not_available)
     assert commit(node, numbers=(0, 1, 2)) == ["coordinator_not_available"] * 2 + ["unknown_topic_or_partition"]

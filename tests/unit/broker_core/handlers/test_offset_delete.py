@@ -18,7 +18,7 @@ def deleted(node, group_id="g", *, topics=("t",), numbers=(0,), **options):
     return errors or answer.error_code.name
 
 
-def test_offsets_are_deleted_but_of_topics_that_members_subscribe_to(node):
+def test_offsets_are_deleted_except_of_subscribed_topics(node):
     member_id = stable_member(node)
     for topic in ("t", "other"):
         commit(node, topic=topic, generation_id_or_member_epoch=1, member_id=member_id)
@@ -28,12 +28,12 @@ def test_offsets_are_deleted_but_of_topics_that_members_subscribe_to(node):
     assert [each.topic for each in node.runtime.coordinator.offsets.fetch("g")] == ["t"]
 
 
-def test_partitions_that_are_not_there_are_refused(node):
+def test_missing_partitions_are_refused(node):
     commit(node)
     assert deleted(node, numbers=(0, 2)) == ["none", "unknown_topic_or_partition"]
 
 
-def test_the_groups_own_error_is_that_of_the_answer(node):
+def test_a_group_error_is_the_top_level_error(node):
     assert deleted(node, "none") == "group_id_not_found"
     stable_member(node, protocol_type="connect")
     assert deleted(node) == "non_empty_group"
@@ -41,6 +41,6 @@ def test_the_groups_own_error_is_that_of_the_answer(node):
     assert deleted(node) == "coordinator_not_available"
 
 
-def test_whoever_may_not_delete_the_group_is_refused(tmp_path):
+def test_a_client_without_delete_access_to_the_group_is_refused(tmp_path):
     node = GroupNode(tmp_path, has_authorizer=True, topics=["t"])
     assert deleted(node, principal="User:eve") == "group_authorization_failed"

@@ -47,18 +47,18 @@ def fetch(node, version=9, *, group_ids=("g",), topics=("t",), numbers=(0, 1), p
 
 
 @pytest.mark.parametrize("version", range(1, 11))
-def test_in_every_version_offsets_are_fetched_with_their_text(node, version):
+def test_every_version_fetches_offsets_with_metadata(node, version):
     topic = named(node, version)
     assert fetch(node, version) == [[(topic, 0, 5, "m", "none"), (topic, 1, -1, "", "none")]]
 
 
 @pytest.mark.parametrize("version", range(2, 11))
-def test_all_that_a_group_has_is_fetched(node, version):
+def test_all_offsets_of_a_group_are_fetched(node, version):
     assert fetch(node, version, topics=None) == [[(named(node, version), 0, 5, "m", "none")]]
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_several_groups_are_fetched_at_once(node, version):
+def test_one_request_fetches_several_groups(node, version):
     commit(node, group_id="h", offset=6)
     topic = named(node, version)
     assert fetch(node, version, group_ids=("h", "none", "g"), numbers=(0,)) == [
@@ -66,14 +66,14 @@ def test_several_groups_are_fetched_at_once(node, version):
     ]  # fmt: skip
 
 
-def test_a_topic_that_is_not_there_has_no_offset_and_an_unknown_id_is_an_error(node):
+def test_a_missing_topic_has_no_offset_and_an_unknown_id_is_an_error(node):
     assert fetch(node, topics=("none",), numbers=(0,)) == [[("none", 0, -1, "", "none")]]
     unknown = UUID(int=9)
     assert fetch(node, 10, topics=(unknown,), numbers=(0,)) == [[(unknown, 0, -1, "", "unknown_topic_id")]]
 
 
 @pytest.mark.parametrize("version", [1, 2, 7, 8])
-def test_whoever_may_not_describe_the_group_is_refused_where_the_version_tells_it(tmp_path, version):
+def test_without_describe_access_to_the_group_the_error_depends_on_the_version(tmp_path, version):
     node = GroupNode(tmp_path, has_authorizer=True, topics=["t"])
     expected = "group_authorization_failed"
     if version == 1:
@@ -81,6 +81,6 @@ def test_whoever_may_not_describe_the_group_is_refused_where_the_version_tells_i
     assert fetch(node, version, numbers=(0,), principal="User:eve") == [expected]
 
 
-def test_what_the_coordinator_meets_is_told_of_each_group(node):
+def test_coordinator_errors_are_returned_per_group(node):
     node.runtime.refusal = error_of(ErrorCode.coordinator_load_in_progress)
     assert fetch(node, group_ids=("g", "h")) == ["coordinator_load_in_progress"] * 2

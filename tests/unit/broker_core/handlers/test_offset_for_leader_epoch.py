@@ -27,16 +27,16 @@ def end_of(node, epoch=0, *, name="t", partition=0, current=-1, version=None, pr
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])
-def test_the_epoch_that_goes_on_ends_where_the_log_does(node, version):
+def test_the_current_epoch_ends_at_the_log_end(node, version):
     assert end_of(node, version=version) == ("none", 0, 4)
 
 
 @pytest.mark.parametrize("epoch", [1, 5, -1])
-def test_an_epoch_that_never_was_has_no_end(node, epoch):
+def test_an_unknown_epoch_has_no_end(node, epoch):
     assert end_of(node, epoch) == ("none", *UNKNOWN)
 
 
-def test_an_epoch_before_the_first_one_ends_where_the_log_begins(node):
+def test_an_epoch_before_the_first_one_ends_at_the_log_start(node):
     assert end_of(node, -2) == ("none", -2, 0)
 
 
@@ -48,7 +48,7 @@ def test_an_empty_log_ends_its_leaders_epoch_at_0(node):
 @pytest.mark.parametrize(
     ("current", "expected"), [(1, "unknown_leader_epoch"), (-2, "fenced_leader_epoch"), (0, "none"), (-1, "none")]
 )
-def test_a_client_that_believes_in_another_leader_is_told(node, current, expected):
+def test_a_wrong_leader_epoch_is_refused(node, current, expected):
     assert end_of(node, current=current)[0] == expected
 
 
@@ -57,7 +57,7 @@ def test_a_missing_topic_is_unknown(node, name, partition):
     assert end_of(node, name=name, partition=partition) == ("unknown_topic_or_partition", *UNKNOWN)
 
 
-def test_a_request_for_nothing_is_answered(node):
+def test_an_empty_request_gets_an_empty_response(node):
     assert ask(node, ApiKey.OFFSET_FOR_LEADER_EPOCH, replica_id=-1, topics=[]).topics == ()
 
 
@@ -69,7 +69,7 @@ def test_a_request_for_nothing_is_answered(node):
     ],
     ids=["who may describe the topic", "a broker"],
 )
-def test_others_than_peers_and_readers_are_refused(tmp_path, right):
+def test_an_invalid_replica_id_is_refused(tmp_path, right):
     node = a_guarded_node(tmp_path / "log")
     make_topic(node, "t")
     assert end_of(node, principal=EVE) == ("topic_authorization_failed", *UNKNOWN)

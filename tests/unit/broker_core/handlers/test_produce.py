@@ -19,7 +19,7 @@ def code(answer):
     return answer.error_code.name
 
 
-def test_an_acknowledged_batch_has_its_offset_and_is_there(node):
+def test_an_acknowledged_batch_has_its_offset_and_is_stored(node):
     first, second = produce(node, "t", a_batch(3)), produce(node, "t", a_batch(2))
     assert (code(first), first.base_offset, second.base_offset) == ("none", 0, 3)
     assert (first.log_append_time, first.log_start_offset) == (None, 0)
@@ -27,14 +27,14 @@ def test_an_acknowledged_batch_has_its_offset_and_is_there(node):
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-def test_nothing_is_acknowledged_before_the_job_that_writes_it_is_done(node, acks):
+def test_nothing_is_acknowledged_before_it_is_written(node, acks):
     waiting = produce(node, "t", a_batch(1), acks=acks, run=False)
     assert waiting.answer is None
     node.jobs.run_all()
     assert code(waiting.answer.responses[0].partition_responses[0]) == "none"
 
 
-def test_acks_0_is_not_answered_and_written_all_the_same(node):
+def test_acks_0_is_written_without_a_response(node):
     assert produce(node, "t", a_batch(1), acks=0) == NO_ANSWER
     assert fetch(node, "t").high_watermark == 1
 
@@ -50,7 +50,7 @@ def test_other_acks_are_refused(node):
     assert fetch(node, "t").high_watermark == 0
 
 
-def test_each_partition_is_answered_for_itself(node):
+def test_each_partition_is_answered_separately(node):
     answer = ask(
         node,
         ApiKey.PRODUCE,
@@ -82,7 +82,7 @@ def test_each_partition_is_answered_for_itself(node):
         (5, [("t", [(0, "invalid_required_acks", -1), (1, "invalid_record", -1)])]),
     ],
 )
-def test_of_a_partition_that_is_there_twice_the_last_counts_and_is_answered_once(node, acks, expected):
+def test_of_a_duplicate_partition_the_last_entry_applies_and_is_answered_once(node, acks, expected):
     def partitions(*pairs):
         return [{"index": number, "records": records} for number, records in pairs]
 
@@ -105,7 +105,7 @@ def test_of_a_partition_that_is_there_twice_the_last_counts_and_is_answered_once
     assert fetch(node, "t").high_watermark == (3 if acks == 1 else 0)
 
 
-def test_from_version_13_on_topics_come_by_id(node):
+def test_from_version_13_on_topics_have_ids(node):
     topic_id = node.topics.image.topics["t"].topic_id
     asked = {"acks": -1, "timeout": 1000}
 
@@ -147,7 +147,7 @@ def test_from_version_13_on_topics_come_by_id(node):
         "zstd",
     ],
 )
-def test_a_partition_takes_one_whole_batch(node, records, version, expected):
+def test_a_partition_accepts_exactly_one_whole_batch(node, records, version, expected):
     assert code(produce(node, "t", records, version=version)) == expected
 
 
@@ -163,11 +163,11 @@ def test_a_flipped_bit_is_a_corrupt_message(node):
     assert code(produce(node, "t", flipped)) == "corrupt_message"
 
 
-def test_internal_topics_are_written_by_the_node_alone(node):
+def test_clients_cannot_produce_to_internal_topics(node):
     assert code(produce(node, "__consumer_offsets", a_batch(1))) == "invalid_topic_exception"
 
 
-def test_a_retry_gets_the_offset_of_the_first_time_and_a_gap_is_refused(node):
+def test_a_retry_gets_the_original_offset_and_a_gap_is_refused(node):
     first = produce(node, "t", a_batch(2, producer=(5, 0, 0)))
     again = produce(node, "t", a_batch(2, producer=(5, 0, 0)))
     gap = produce(node, "t", a_batch(1, producer=(5, 0, 9)))
@@ -180,7 +180,7 @@ def test_a_transactional_batch_needs_a_transactional_id(node):
     assert code(answer) == "transactional_id_authorization_failed"
 
 
-def test_what_is_not_written_in_time_is_told_to_be_late_and_may_be_written_later(node):
+def test_a_late_write_times_out_and_may_still_be_written(node):
     waiting = produce(node, "t", a_batch(1), timeout=30, run=False)
     node.clock.time_ms += 31
     node.on_time(node.clock.now_ms())
@@ -189,7 +189,7 @@ def test_what_is_not_written_in_time_is_told_to_be_late_and_may_be_written_later
     assert fetch(node, "t").high_watermark == 1
 
 
-def test_an_answer_leaves_no_timer_behind(node):
+def test_a_response_cancels_its_timer(node):
     before = len(node.timers)
     produce(node, "t", a_batch(1))
     assert len(node.timers) == before
@@ -200,7 +200,7 @@ def test_a_request_without_topics_is_answered(node):
     assert ask(node, ApiKey.PRODUCE, 9, acks=-1, timeout=1000).responses == ()
 
 
-def test_requests_of_one_partition_are_written_in_their_order(node):
+def test_requests_to_one_partition_are_written_in_order(node):
     waiting = [produce(node, "t", a_batch(1, producer=(5, 0, number)), run=False) for number in range(5)]
     node.jobs.run_all()
     offsets = [each.answer.responses[0].partition_responses[0].base_offset for each in waiting]

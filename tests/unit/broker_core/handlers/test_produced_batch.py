@@ -186,9 +186,7 @@ def ends(node):
 
 
 @pytest.mark.parametrize(("version", "records", "error", "log_start"), rows(OF_THAT_PARTITION))
-def test_what_is_wrong_with_a_batch_is_answered_for_its_partition_and_the_others_are_taken(
-    node, version, records, error, log_start
-):
+def test_an_invalid_batch_fails_only_its_partition(node, version, records, error, log_start):
     before = ends(node)
     log_starts = (1, log_start) if version >= 5 else (None, None)
     answers = produced(node, version, [(0, GOOD), (1, records), (2, GOOD)])
@@ -198,20 +196,20 @@ def test_what_is_wrong_with_a_batch_is_answered_for_its_partition_and_the_others
 
 
 @pytest.mark.parametrize(("version", "records", "error"), rows(OF_ALL_PARTITIONS))
-def test_what_kafka_cannot_even_look_at_costs_all_partitions_of_the_request(node, version, records, error):
+def test_bytes_that_kafka_cannot_parse_fail_the_whole_request(node, version, records, error):
     before = ends(node)
     answers = produced(node, version, [(0, GOOD), (1, records), (2, GOOD)])
     assert answers == dict.fromkeys(range(3), (error, False, -1 if version >= 5 else None))
     assert ends(node) == before
 
 
-def test_that_counts_in_a_partition_that_there_is_not_too_and_without_a_good_batch_before_it(node):
+def test_unparsable_bytes_in_a_missing_partition_also_fail_the_whole_request(node):
     of_all = ("corrupt_message", False, -1)
     assert produced(node, 9, [(7, magic(3)), (0, GOOD)]) == {7: of_all, 0: of_all}
     assert produced(node, 9, [(1, magic(3))]) == {1: of_all}
 
 
-def test_nothing_is_looked_for_behind_a_transactional_batch(node):
+def test_batches_after_a_transactional_one_are_not_inspected(node):
     unauthorized = ("transactional_id_authorization_failed", False, -1)
     found = produced(node, 9, [(0, TRANSACTIONAL), (1, magic(3)), (2, length(2**31 - 1))])
     assert found == dict.fromkeys(range(3), unauthorized)
@@ -227,7 +225,7 @@ def test_nothing_is_looked_for_behind_a_transactional_batch(node):
 
 
 @pytest.mark.parametrize("acks", [2, -2])
-def test_acks_that_there_are_not_are_looked_at_behind_all_that(node, acks):
+def test_invalid_acks_are_checked_after_the_batches(node, acks):
     refused, before = ("invalid_required_acks", False, -1), ends(node)
     assert produced(node, 9, [(0, GOOD), (1, GOOD)], acks=acks) == {0: refused, 1: refused}
     assert produced(node, 9, [(0, GOOD), (1, b"")], acks=acks) == {0: refused, 1: ("invalid_record", False, -1)}
@@ -236,12 +234,12 @@ def test_acks_that_there_are_not_are_looked_at_behind_all_that(node, acks):
     assert ends(node) == before
 
 
-def test_no_records_at_all_are_answered_where_kafka_keeps_silent(node):
+def test_null_records_are_answered_where_kafka_sends_no_response(node):
     """Kafka 4.3.1 gives no answer to a request with null records, and its connection hangs: that is not imitated."""
     assert produced(node, 9, [(0, GOOD), (1, None)]) == {0: ("none", True, 1), 1: ("invalid_record", False, -1)}
 
 
-def test_why_good_partitions_are_refused_is_said_to_each_of_them(node):
+def test_each_partition_of_a_refused_request_gets_the_reason(node):
     named = [{"name": "t", "partition_data": [{"index": 0, "records": GOOD}, {"index": 1, "records": magic(3)}]}]
     (topic,) = ask(node, ApiKey.PRODUCE, 9, acks=1, timeout=1000, transactional_id=None, topic_data=named).responses
     assert {each.error_message for each in topic.partition_responses} == {

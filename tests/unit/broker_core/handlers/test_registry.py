@@ -18,7 +18,7 @@ def test_every_served_request_has_a_handler_and_every_handler_is_served():
     assert set(HANDLERS) == set(SERVED_VERSIONS)
 
 
-def test_each_api_has_a_module_of_its_own():
+def test_each_api_has_its_own_module():
     modules = [handler.__module__ for handler in HANDLERS.values()]
     assert len(set(modules)) == len(modules)
 
@@ -30,7 +30,7 @@ def test_a_module_is_named_after_its_api(api_key):
 
 
 @EACH
-def test_the_card_begins_with_the_name_the_key_and_the_versions_that_are_served(api_key):
+def test_the_docstring_begins_with_name_key_and_served_versions(api_key):
     first = " ".join(card_of(api_key).split("\n\n")[0].split())
     found = re.match(r"(\w+) \((\d+)\)(?:, versions? (\d+)(?: (?:to|and) (\d+))?)?", first)
     assert found, first

@@ -6,6 +6,6 @@ from broker_core.protocol.api_table import ApiKey
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_a_handshake_where_none_is_due_is_illegal(tmp_path, version):
+def test_an_unexpected_handshake_is_illegal_sasl_state(tmp_path, version):
     answer = ask(SecurityNode(tmp_path), ApiKey.SASL_HANDSHAKE, version, mechanism="PLAIN")
     assert (answer.error_code, answer.mechanisms) == (ErrorCode.illegal_sasl_state, ())

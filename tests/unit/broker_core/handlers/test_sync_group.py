@@ -10,7 +10,7 @@ def node(tmp_path):
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_in_every_version_the_leader_shares_out_and_the_others_wait_for_it(node, version):
+def test_every_version_lets_the_leader_assign_and_followers_wait(node, version):
     joins = [join(node, 3) for _ in range(2)]
     node.pass_ms(6_000)
     leader, follower = (answers[0].member_id for answers in joins)
@@ -23,17 +23,17 @@ def test_in_every_version_the_leader_shares_out_and_the_others_wait_for_it(node,
 
 
 @pytest.mark.parametrize("field", ["protocol_type", "protocol_name"])
-def test_from_version_5_on_the_protocol_must_be_named(node, field):
+def test_from_version_5_on_the_protocol_is_required(node, field):
     member_id = stable_member(node)
     assert sync(node, member_id, **{field: None})[0].error_code is ErrorCode.inconsistent_group_protocol
     assert sync(node, member_id, 4)[0].error_code is ErrorCode.none
 
 
-def test_whoever_may_not_read_the_group_is_refused(tmp_path):
+def test_a_client_without_read_access_to_the_group_is_refused(tmp_path):
     node = GroupNode(tmp_path, has_authorizer=True)
     assert sync(node, "m", principal="User:eve")[0].error_code is ErrorCode.group_authorization_failed
 
 
-def test_what_the_coordinator_meets_is_answered(node):
+def test_coordinator_errors_are_returned(node):
     node.runtime.refusal = error_of(ErrorCode.coordinator_not_available)
     assert sync(node, "m")[0].error_code is ErrorCode.coordinator_not_available

@@ -16,7 +16,7 @@ def both(node, **more):
     return metadata, described
 
 
-def test_both_apis_show_a_topic_alike(tmp_path):
+def test_both_apis_describe_a_topic_the_same(tmp_path):
     node = a_node(tmp_path / "log")
     make_topic(node, "t", 2)
     one, other = both(node)
@@ -38,7 +38,7 @@ def test_a_partition_whose_disk_has_failed_has_no_leader(tmp_path):
         assert broken.replica_nodes == (1,)
 
 
-def test_operations_are_those_that_the_client_may_do(tmp_path):
+def test_authorized_operations_are_those_of_the_client(tmp_path):
     node = a_guarded_node(tmp_path / "log")
     make_topic(node, "t")
     allow(node, EVE, Operation.WRITE, ResourceType.TOPIC, "t")
@@ -49,5 +49,5 @@ def test_operations_are_those_that_the_client_may_do(tmp_path):
 @pytest.mark.parametrize(
     ("name", "expected"), [("t", "unknown_topic_or_partition"), ("a b", "invalid_topic_exception")]
 )
-def test_a_topic_that_is_not_there_is_told_from_one_that_cannot_be(name, expected):
+def test_a_missing_topic_is_distinguished_from_an_invalid_name(name, expected):
     assert absence_of(name).name == expected

@@ -7,7 +7,7 @@ from broker_core.model.exceptions import (
 )
 
 
-def test_codes_are_kafkas_by_version():
+def test_error_codes_match_kafka_by_version():
     assert transaction_error(ProducerFencedError("")).name == "producer_fenced"
     assert transaction_error(ProducerFencedError(""), knows_fenced=False).name == "invalid_producer_epoch"
     assert transaction_error(UnknownTransactionalIdError("")).name == "invalid_producer_id_mapping"

@@ -17,7 +17,7 @@ def name(request):
 
 
 @pytest.mark.parametrize("version", range(6))
-def test_in_every_version_offsets_wait_for_the_transactions_end(node, name, version):
+def test_every_version_keeps_offsets_pending_until_the_transaction_ends(node, name, version):
     producer = node.producer(name)
     if version < 5:
         assert node.add_offsets(producer, transactional_id=name, group_id=name) == "none"
@@ -30,13 +30,13 @@ def test_in_every_version_offsets_wait_for_the_transactions_end(node, name, vers
 
 @pytest.mark.parametrize(("version", "answer"), [(0, "invalid_txn_state"), (3, "invalid_txn_state"),
                                                  (4, "transaction_abortable")])  # fmt: skip
-def test_a_transaction_without_the_partition_of_the_offsets_takes_none(node, name, version, answer):
+def test_offsets_are_refused_if_the_offsets_partition_was_not_added(node, name, version, answer):
     producer = node.producer(name)
     assert node.commit_offset(producer, transactional_id=name, version=version) == [answer]
 
 
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
-def test_whoever_is_not_the_producer_is_refused(node, name, version):
+def test_another_producer_is_refused(node, name, version):
     node.producer(name)
     producer_id, epoch = node.producer(name)
     given = {"transactional_id": name, "version": version}
@@ -45,7 +45,7 @@ def test_whoever_is_not_the_producer_is_refused(node, name, version):
     assert node.commit_offset((1, 1), transactional_id="never", version=version) == ["invalid_producer_id_mapping"]
 
 
-def test_the_group_judges_its_members(node, name):
+def test_the_group_validates_its_members(node, name):
     producer = node.producer(name)
     given = {"transactional_id": name, "version": 5}
     late = {"generation_id": 3, "member_id": "x"}
@@ -56,7 +56,7 @@ def test_the_group_judges_its_members(node, name):
     assert node.commit_offset(producer, topic="none", **given) == ["unknown_topic_or_partition"]
 
 
-def test_a_commit_that_is_let_in_before_the_end_is_ended_with_it(node, name):
+def test_a_commit_admitted_before_the_end_is_part_of_it(node, name):
     """Both are on their way to the disk at once; the marker lies behind the offsets."""
     producer = node.producer(name)
     node.commit_offset(producer, 1, transactional_id=name, group_id=name, version=5)

@@ -30,7 +30,7 @@ def mark(node, producer, *numbers, version=1, commit=False, coordinator_epoch=0,
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_markers_are_written_as_they_are_unless_the_log_has_seen_newer_ones(node, version):
+def test_markers_are_written_unless_the_log_has_newer_ones(node, version):
     assert mark(node, (9000, 3), version=version) == ["none"]
     assert mark(node, (9000, 3), version=version) == ["none"]
     assert mark(node, (9000, 2), version=version) == ["invalid_producer_epoch"]
@@ -40,14 +40,14 @@ def test_markers_are_written_as_they_are_unless_the_log_has_seen_newer_ones(node
     assert node.log() == [(9000, 3, False)] * 3
 
 
-def test_an_administrator_ends_what_hangs(node):
+def test_an_administrator_ends_a_hanging_transaction(node):
     producer = node.producer()
     assert node.produce(producer, 0) == "none"
     assert mark(node, producer) == ["none"]
     assert node.open_producers() == set()
 
 
-def test_offsets_of_groups_are_ended_too(node):
+def test_group_offsets_are_ended_too(node):
     producer = node.producer()
     node.commit_offset(producer, 5, version=5)
     assert mark(node, (producer[0], 3), topic="__consumer_offsets", commit=True) == ["none"]
@@ -55,7 +55,7 @@ def test_offsets_of_groups_are_ended_too(node):
     assert mark(node, (producer[0], 2), topic="__consumer_offsets") == ["invalid_producer_epoch"]
 
 
-def test_whoever_may_not_act_for_the_cluster_is_refused(tmp_path):
+def test_a_client_without_cluster_action_access_is_refused(tmp_path):
     node = TransactionNode(
         tmp_path / "log",
         authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -66,7 +66,7 @@ def test_whoever_may_not_act_for_the_cluster_is_refused(tmp_path):
     assert answer.markers[0].topics[0].partitions[0].error_code.name == "cluster_authorization_failed"
 
 
-def test_no_marker_is_written_where_the_transaction_coordinator_alone_writes(node):
+def test_no_marker_is_written_to_the_transaction_log(node):
     """It knows the offsets of its own records beforehand: one of somebody else's kept all that came after waiting."""
     _, epoch = node.producer("mine")
     assert mark(node, (9000, 3), topic="__transaction_state") == ["invalid_topic_exception"]

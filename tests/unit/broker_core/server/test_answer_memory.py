@@ -1,7 +1,7 @@
 from broker_core.server.answer_memory import AnswerMemory
 
 
-def test_those_who_wait_are_told_in_their_order_while_there_is_room():
+def test_waiting_requests_are_notified_in_order_while_memory_is_free():
     memory = AnswerMemory(100)
     told = []
     memory.change(100)
@@ -15,7 +15,7 @@ def test_those_who_wait_are_told_in_their_order_while_there_is_room():
     assert told == ["first", "second", "third"]
 
 
-def test_who_is_gone_is_not_told():
+def test_a_removed_request_is_not_notified():
     memory = AnswerMemory(1)
     memory.change(1)
     told = []
@@ -31,7 +31,7 @@ def test_who_is_gone_is_not_told():
     assert told == ["there"]
 
 
-def test_a_full_node_counts_as_no_room():
+def test_a_full_node_has_no_free_memory():
     is_full = True
     memory = AnswerMemory(100, is_node_full=lambda: is_full)
     told = []
@@ -43,7 +43,7 @@ def test_a_full_node_counts_as_no_room():
     assert told == [1]
 
 
-def test_it_says_how_much_answers_may_still_take():
+def test_the_memory_reports_the_free_bytes():
     memory = AnswerMemory(100)
     memory.change(30)
     assert memory.room_bytes == 70

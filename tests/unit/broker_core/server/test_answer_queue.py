@@ -3,7 +3,7 @@ import pytest
 from broker_core.server.answer_queue import AnswerQueue
 
 
-def test_an_answer_waits_for_those_before_it():
+def test_a_response_waits_for_earlier_ones():
     queue = AnswerQueue()
     first, second, third = (queue.add(10) for _ in range(3))
     queue.fill(second, [b"ab", b"c"], 3)
@@ -24,7 +24,7 @@ def test_a_request_is_answered_once():
         queue.fill(place, (), 0)
 
 
-def test_nothing_follows_an_answer_that_closes_whenever_it_becomes_ready():
+def test_nothing_is_sent_after_a_closing_response():
     queue = AnswerQueue()
     first, last, behind, later = (queue.add(1) for _ in range(4))
     last.closes = True

@@ -94,14 +94,14 @@ def send(sender, *parts):
     sender.send(parts, sum(map(len, parts)))
 
 
-def test_small_parts_go_out_as_one():
+def test_small_parts_are_sent_together():
     sender, transport, socket = a_sender()
     send(sender, b"ab", bytearray(b"c"), memoryview(b"de"))
     assert socket.calls == [("send", [b"abcde"])]
     assert (transport.written, sender.held_bytes, sender.is_empty) == ([], 0, True)
 
 
-def test_large_parts_go_out_by_one_call_and_are_not_copied():
+def test_large_parts_are_sent_in_one_call_without_a_copy():
     sender, _, socket = a_sender()
     records = bytearray(BIG)
     send(sender, b"head", memoryview(records), b"tail")
@@ -112,7 +112,7 @@ def test_large_parts_go_out_by_one_call_and_are_not_copied():
     assert sender.held_bytes == 0
 
 
-def test_what_the_socket_does_not_take_waits_and_the_transport_holds_little_of_it():
+def test_unsent_bytes_wait_and_the_transport_buffers_little():
     sender, transport, socket = a_sender(room_bytes=30_000)
     answer = random.Random(1).randbytes(BIG)
     send(sender, answer)
@@ -123,7 +123,7 @@ def test_what_the_socket_does_not_take_waits_and_the_transport_holds_little_of_i
     assert (bytes(socket.came), sender.held_bytes, transport.most_held) == (answer, 0, 4096)
 
 
-def test_a_small_answer_waits_behind_what_waits():
+def test_a_small_response_queues_after_unsent_bytes():
     sender, transport, socket = a_sender(room_bytes=3)
     send(sender, b"first")
     send(sender, b"second")
@@ -132,7 +132,7 @@ def test_a_small_answer_waits_behind_what_waits():
     assert (bytes(socket.came), sender.held_bytes) == (b"firstsecond", 0)
 
 
-def test_nothing_goes_past_the_single_byte_that_a_transport_holds_without_saying_so():
+def test_nothing_overtakes_a_byte_that_the_transport_buffers_silently():
     sender, transport, socket = a_sender(room_bytes=4)
     send(sender, b"first")
     assert transport.get_write_buffer_size() == HIGH_WATER_BYTES
@@ -142,7 +142,7 @@ def test_nothing_goes_past_the_single_byte_that_a_transport_holds_without_saying
 
 
 @pytest.mark.parametrize("size_bytes", [6, BIG])
-def test_what_waits_for_a_broken_socket_is_released_at_once_and_nothing_is_tried_again(size_bytes):
+def test_a_broken_socket_releases_unsent_bytes_without_a_retry(size_bytes):
     sender, transport, socket = a_sender()
     socket.error = BrokenPipeError()
     send(sender, bytes(size_bytes))
@@ -152,7 +152,7 @@ def test_what_waits_for_a_broken_socket_is_released_at_once_and_nothing_is_tried
     assert (transport.broken_count, len(socket.calls), transport.written) == (1, 1, [])
 
 
-def test_a_socket_that_breaks_in_the_middle_of_an_answer_is_noticed_before_the_transport_notices():
+def test_a_socket_that_breaks_during_a_response_is_detected_before_the_transport_reports_it():
     sender, transport, socket = a_sender(room_bytes=30_000)
     socket.breaks_when_full = True
     send(sender, bytes(BIG))
@@ -160,7 +160,7 @@ def test_a_socket_that_breaks_in_the_middle_of_an_answer_is_noticed_before_the_t
 
 
 @pytest.mark.parametrize("is_direct", [True, False], ids=["direct", "through the transport"])
-def test_a_transport_that_is_closing_gets_nothing_more(is_direct):
+def test_a_closing_transport_gets_no_bytes(is_direct):
     sender, transport, _ = a_sender(room_bytes=30_000, is_direct=is_direct)
     send(sender, bytes(3 * BIG))
     written = len(transport.written)
@@ -170,7 +170,7 @@ def test_a_transport_that_is_closing_gets_nothing_more(is_direct):
     assert (transport.broken_count, sender.held_bytes - len(transport.held), len(transport.written)) == (1, 0, written)
 
 
-def test_what_is_due_behind_a_resume_waits_if_the_transport_was_filled_again_meanwhile():
+def test_sending_after_a_resume_waits_if_the_transport_filled_up_again():
     sender, transport, _ = a_sender(room_bytes=0, is_direct=False)
     sender.pause()
     sender.resume()
@@ -181,7 +181,7 @@ def test_what_is_due_behind_a_resume_waits_if_the_transport_was_filled_again_mea
     assert (len(transport.written), sender.is_empty) == (written, False)
 
 
-def test_many_parts_go_out_however_many_the_system_takes_at_once():
+def test_many_parts_are_sent_with_any_iov_limit():
     sender, _, socket = a_sender()
     parts = [bytes([number % 256]) * 1000 for number in range(3000)]
     send(sender, *parts)
@@ -191,7 +191,7 @@ def test_many_parts_go_out_however_many_the_system_takes_at_once():
 
 @pytest.mark.parametrize("is_direct", [True, False], ids=["direct", "through the transport"])
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_the_socket_takes_when_all_bytes_come_in_order(is_direct, seed):
+def test_partial_sends_keep_all_bytes_in_order(is_direct, seed):
     dice = random.Random(seed)
     sender, transport, socket = a_sender(room_bytes=dice.randrange(200_000), is_direct=is_direct)
     expected = bytearray()
@@ -206,7 +206,7 @@ def test_whatever_the_socket_takes_when_all_bytes_come_in_order(is_direct, seed)
     assert (socket.came, sender.held_bytes, sender.is_empty) == (expected, 0, True)
 
 
-def test_without_a_socket_the_transport_gets_a_piece_at_a_time():
+def test_without_a_socket_the_transport_gets_one_piece_at_a_time():
     sender, transport, _ = a_sender(room_bytes=0, is_direct=False)
     send(sender, bytes(1_000_000))
     assert sender.held_bytes == 1_000_000

@@ -61,7 +61,7 @@ def ignores_closed_pipes(process):
     return bool(int(ignored, 16) >> (signal.SIGPIPE - 1) & 1)
 
 
-def test_signals_stop_it_cleanly_and_the_second_one_ends_it_at_once(tmp_path):
+def test_a_signal_stops_the_broker_cleanly_and_a_second_one_immediately(tmp_path):
     brokers = {number: BrokerProcess(tmp_path / number.name) for number in (signal.SIGTERM, signal.SIGINT)}
     hanging = CommandProcess([sys.executable, "-c", HANGING], env=os.environ | {"PYTHONPATH": str(TESTS)})
     for number, broker in brokers.items():
@@ -82,7 +82,7 @@ def test_signals_stop_it_cleanly_and_the_second_one_ends_it_at_once(tmp_path):
     assert status == 130
 
 
-def test_a_stop_that_is_not_clean_shows_in_the_exit_status_and_the_log(tmp_path):
+def test_an_unclean_stop_sets_the_exit_status_and_is_logged(tmp_path):
     broker = BrokerProcess(tmp_path)
     broker.wait_until_ready()
     (tmp_path / ".kafka_cleanshutdown").mkdir()

@@ -15,19 +15,19 @@ def config(**settings):
     return parse_broker_config(given | {name.replace("__", "."): value for name, value in settings.items()})
 
 
-def test_a_free_port_is_told_to_the_node_and_to_clients():
+def test_a_chosen_port_is_advertised():
     with SmallBroker() as broker:
         endpoint = broker.node.config.endpoints["PLAINTEXT"]
         assert (endpoint.host, endpoint.port) == ("127.0.0.1", broker.port)
         assert broker.thread.bootstrap_servers == f"127.0.0.1:{broker.port}"
 
 
-def test_what_is_advertised_keeps_its_own_port():
+def test_an_advertised_address_keeps_its_port():
     with SmallBroker(advertised__listeners="PLAINTEXT://broker.example.com:9") as broker:
         assert str(broker.node.config.endpoints["PLAINTEXT"]) == "broker.example.com:9"
 
 
-def test_a_listener_without_a_host_is_advertised_by_the_machines_name():
+def test_a_listener_without_a_host_advertises_the_machines_name():
     with SmallBroker(listeners="PLAINTEXT://:0") as broker:
         assert broker.node.config.endpoints["PLAINTEXT"].host
 
@@ -43,7 +43,7 @@ def test_clients_of_every_listener_are_served():
         assert {call.listener for call in broker.node.asked} == {"PLAINTEXT", "B"}
 
 
-def test_a_node_that_cannot_start_says_why_and_leaves_nothing_open():
+def test_a_failed_start_reports_the_reason_and_closes_everything():
     class LockedNode(SmallNode):
         def start(self, on_ready, on_error):
             on_error(DirectoryLockedError("somebody else has it"))
@@ -73,7 +73,7 @@ def test_a_stop_is_clean_while_requests_are_parked():
         assert idle.is_hung_up_on()
 
 
-def test_what_the_node_answers_while_it_stops_still_goes_out():
+def test_responses_during_a_stop_are_still_sent():
     class AnsweringNode(SmallNode):
         def stop(self, on_done):
             for call in self.parked:
@@ -88,7 +88,7 @@ def test_what_the_node_answers_while_it_stops_still_goes_out():
         assert client.receive().error_code == 0
 
 
-def test_a_node_that_fails_to_stop_does_not_keep_the_server(caplog):
+def test_a_failed_stop_of_the_node_still_stops_the_server(caplog):
     class FailingNode(SmallNode):
         def stop(self, on_done):
             raise RuntimeError("a mistake of ours")
@@ -101,7 +101,7 @@ def test_a_node_that_fails_to_stop_does_not_keep_the_server(caplog):
     assert "a mistake of ours" in caplog.text
 
 
-def test_a_killed_broker_answers_nobody_and_abandons_its_log():
+def test_a_killed_broker_sends_nothing_and_abandons_its_log():
     broker = SmallBroker()
     with broker, broker.connect() as client:
         versions(client)
@@ -111,7 +111,7 @@ def test_a_killed_broker_answers_nobody_and_abandons_its_log():
         assert client.is_hung_up_on()
 
 
-def test_a_slow_client_does_not_keep_a_broker_from_stopping(monkeypatch):
+def test_a_slow_client_does_not_prevent_a_stop(monkeypatch):
     monkeypatch.setattr("broker_core.server.open_connections._CLOSE_SECONDS", 0.05)
     broker = SmallBroker(socket__send__buffer__bytes=5000)
     with broker, broker.connect() as client:

@@ -31,7 +31,7 @@ def broker(tmp_path):
         yield running
 
 
-def test_it_serves_and_keeps_its_port_and_its_log_over_a_restart(broker):
+def test_the_test_broker_keeps_port_and_log_across_a_restart(broker):
     make_topic(broker, "kept")
     before = broker.bootstrap_servers
     broker.restart()
@@ -39,7 +39,7 @@ def test_it_serves_and_keeps_its_port_and_its_log_over_a_restart(broker):
     assert topics_of(broker) == {"kept"}
 
 
-def test_it_is_killed_and_started_again(broker):
+def test_the_test_broker_can_be_killed_and_restarted(broker):
     make_topic(broker, "kept")
     broker.kill()
     assert not broker.is_running
@@ -47,7 +47,7 @@ def test_it_is_killed_and_started_again(broker):
     assert topics_of(broker) == {"kept"}
 
 
-def test_a_second_broker_cannot_have_the_same_log(broker, monkeypatch):
+def test_a_second_broker_on_the_same_log_is_refused(broker, monkeypatch):
     monkeypatch.setattr("broker_core.log_directory.directory._LOCK_WAIT_SECONDS", 0.05)
     with pytest.raises(DirectoryLockedError):
         started(broker.path)
@@ -55,7 +55,7 @@ def test_a_second_broker_cannot_have_the_same_log(broker, monkeypatch):
         assert versions(client).api_keys
 
 
-def test_it_may_be_stopped_twice(broker):
+def test_the_test_broker_can_be_stopped_twice(broker):
     broker.stop()
     broker.stop()
     broker.kill()

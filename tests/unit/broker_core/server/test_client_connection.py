@@ -43,19 +43,19 @@ def test_a_request_is_answered(client):
     assert len(versions(client).api_keys) == len(SERVED_VERSIONS)
 
 
-def test_a_frame_may_come_in_pieces(client):
+def test_a_frame_may_arrive_in_pieces(client):
     for byte in client.encode(ApiKey.API_VERSIONS, 0):
         client.socket.sendall(bytes([byte]))
     assert client.receive().error_code == 0
 
 
-def test_two_requests_may_come_in_one_segment(client):
+def test_two_requests_may_arrive_in_one_segment(client):
     client.socket.sendall(client.encode(ApiKey.API_VERSIONS, 0) + client.encode(ApiKey.METADATA, 8, topics=()))
     assert client.receive().api_keys
     assert client.receive().cluster_id == "x" * 10
 
 
-def test_requests_that_have_come_are_taken_in_one_turn(client, broker, monkeypatch):
+def test_received_requests_are_handled_in_one_turn(client, broker, monkeypatch):
     received = []
     update = ClientConnection.buffer_updated
     monkeypatch.setattr(
@@ -80,7 +80,7 @@ def test_requests_that_have_come_are_taken_in_one_turn(client, broker, monkeypat
     assert len(received) == 1, "all of them came with what asyncio received first"
 
 
-def test_who_is_closed_behind_an_answer_that_he_fetches_slowly_gets_it_whole_and_nobody_complains(caplog):
+def test_a_slow_client_gets_its_last_response_whole_before_the_close(caplog):
     with SmallBroker(socket__send__buffer__bytes=5000) as broker, broker.connect() as client:
         broker.node.answer_bytes = 1_000_000
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 100_000)
@@ -95,7 +95,7 @@ def test_who_is_closed_behind_an_answer_that_he_fetches_slowly_gets_it_whole_and
     assert [record for record in caplog.records if record.name == "asyncio"] == []
 
 
-def test_who_is_gone_before_his_large_answer_holds_no_memory_and_nobody_complains(caplog):
+def test_a_client_that_disconnects_before_a_large_response_holds_no_memory(caplog):
     with SmallBroker() as broker:
         broker.node.answer_bytes = 20_000_000
         for _ in range(5):
@@ -108,12 +108,12 @@ def test_who_is_gone_before_his_large_answer_holds_no_memory_and_nobody_complain
     assert [record for record in caplog.records if record.name == "asyncio"] == []
 
 
-def test_a_request_larger_than_what_is_received_at_a_time_arrives_whole(client, broker):
+def test_a_request_larger_than_the_receive_buffer_arrives_whole(client, broker):
     client.ask(ApiKey.METADATA, 1, topics=[{"name": f"topic-{number:09}"} for number in range(5_000)])
     assert len(broker.node.asked[-1].message.topics) == 5_000
 
 
-def test_answers_come_in_the_order_of_the_requests(client, broker):
+def test_responses_are_sent_in_the_order_of_the_requests(client, broker):
     client.send(ApiKey.HEARTBEAT, 0, **BEAT)
     client.send(ApiKey.METADATA, 8, topics=())
     client.send(ApiKey.HEARTBEAT, 0, **BEAT)
@@ -129,7 +129,7 @@ def test_answers_come_in_the_order_of_the_requests(client, broker):
     assert kinds == ["HeartbeatResponse", "MetadataResponse", "HeartbeatResponse", "ApiVersionsResponse"]
 
 
-def test_so_many_requests_of_a_connection_are_worked_at_and_no_more(client, broker):
+def test_the_requests_in_progress_of_a_connection_are_bounded(client, broker):
     count = MAX_CONNECTION_REQUEST_COUNT + 5
     client.socket.sendall(b"".join(client.encode(ApiKey.HEARTBEAT, 0, **BEAT) for _ in range(count)))
     until(lambda: len(broker.node.parked) == MAX_CONNECTION_REQUEST_COUNT)
@@ -141,7 +141,7 @@ def test_so_many_requests_of_a_connection_are_worked_at_and_no_more(client, brok
         client.receive()
 
 
-def test_more_requests_than_one_turn_has_are_all_answered(client):
+def test_more_requests_than_fit_one_turn_are_all_answered(client):
     count = 5 * MAX_TURN_REQUEST_COUNT + 1
     client.socket.sendall(b"".join(client.encode(ApiKey.API_VERSIONS, 0) for _ in range(count)))
     assert all(client.receive().api_keys for _ in range(count))
@@ -170,7 +170,9 @@ def test_a_newer_api_versions_is_answered_in_the_oldest_version(client):
     ],
     ids=["http", "tls", "garbage", "too large", "no header", "cut off", "array too long"],
 )
-def test_what_is_not_the_protocol_ends_that_connection_with_a_reason_in_the_log(broker, client, data, reason, caplog):
+def test_bytes_that_are_not_the_protocol_close_the_connection_with_a_logged_reason(
+    broker, client, data, reason, caplog
+):
     with broker.connect() as good, caplog.at_level(logging.WARNING):
         versions(good)
         client.socket.sendall(data)
@@ -211,7 +213,7 @@ def is_silent(client):
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_requests_before_what_is_not_the_protocol_are_answered_before_the_end(broker, client, end, caplog):
+def test_requests_before_a_protocol_error_are_answered(broker, client, end, caplog):
     good = client.encode(ApiKey.API_VERSIONS, 0) + client.encode(ApiKey.METADATA, 8, topics=())
     client.socket.sendall(good + end + good)
     assert client.receive().api_keys
@@ -222,7 +224,7 @@ def test_requests_before_what_is_not_the_protocol_are_answered_before_the_end(br
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_answers_that_come_late_are_sent_before_the_end_too(broker, client, end, caplog):
+def test_late_responses_are_sent_before_the_close(broker, client, end, caplog):
     late = client.encode(ApiKey.HEARTBEAT, 0, **BEAT)
     client.socket.sendall(late + client.encode(ApiKey.API_VERSIONS, 0) + end + late)
     until(lambda: lines_about(client, caplog))
@@ -235,7 +237,7 @@ def test_answers_that_come_late_are_sent_before_the_end_too(broker, client, end,
     assert len(lines_about(client, caplog)) == 1
 
 
-def test_an_impossible_size_may_come_in_pieces_and_after_the_requests(broker, client, caplog):
+def test_an_invalid_size_may_arrive_in_pieces_and_after_requests(broker, client, caplog):
     client.send(ApiKey.HEARTBEAT, 0, **BEAT)
     until(lambda: broker.node.parked)
     for byte in struct.pack(">i", -7):
@@ -248,7 +250,7 @@ def test_an_impossible_size_may_come_in_pieces_and_after_the_requests(broker, cl
     assert len(lines_about(client, caplog)) == 1
 
 
-def test_through_tls_too_what_was_asked_before_is_answered_before_the_end():
+def test_with_tls_requests_before_a_protocol_error_are_answered():
     tls = Path(__file__).parents[3] / "golden" / "tls"
     context = ssl.create_default_context(cafile=tls / "authority.pem")
     with SmallBroker(listeners="SSL://127.0.0.1:0", ssl__keystore__location=tls / "broker.pem") as broker:
@@ -263,7 +265,7 @@ def test_through_tls_too_what_was_asked_before_is_answered_before_the_end():
             assert client.socket.recv(1) == b""
 
 
-def test_a_login_before_an_impossible_size_is_answered_before_the_end():
+def test_a_login_before_an_invalid_size_is_answered_before_the_close():
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="s3cret";'
     with (
         SmallBroker(
@@ -278,7 +280,7 @@ def test_a_login_before_an_impossible_size_is_answered_before_the_end():
         assert client.socket.recv(1) == b""
 
 
-def test_more_requests_than_are_worked_at_are_all_answered_before_the_end(broker, client):
+def test_queued_requests_before_a_protocol_error_are_all_answered(broker, client):
     count = MAX_CONNECTION_REQUEST_COUNT + 3 * MAX_TURN_REQUEST_COUNT
     requests = [client.encode(ApiKey.HEARTBEAT, 0, **BEAT) for _ in range(MAX_CONNECTION_REQUEST_COUNT)]
     requests += [client.encode(ApiKey.API_VERSIONS, 0) for _ in range(count - len(requests))]
@@ -291,7 +293,7 @@ def test_more_requests_than_are_worked_at_are_all_answered_before_the_end(broker
     assert client.socket.recv(1) == b""
 
 
-def test_behind_a_mistake_of_ours_too_what_was_asked_before_is_answered(broker, client):
+def test_requests_before_a_handler_bug_are_answered(broker, client):
     client.send(ApiKey.HEARTBEAT, 0, **BEAT)
     client.send(ApiKey.FIND_COORDINATOR, 0, key="g")
     until(lambda: len(broker.node.asked) == 2)
@@ -300,14 +302,14 @@ def test_behind_a_mistake_of_ours_too_what_was_asked_before_is_answered(broker, 
     assert client.socket.recv(1) == b""
 
 
-def test_a_mistake_of_ours_ends_that_connection_and_no_other(broker, client, caplog):
+def test_a_handler_bug_closes_only_its_connection(broker, client, caplog):
     client.send(ApiKey.FIND_COORDINATOR, 0, key="g")
     assert client.is_hung_up_on()
     assert is_well(broker)
     assert any(record.exc_info for record in caplog.records)
 
 
-def test_answers_to_a_client_that_is_gone_go_nowhere(broker, client):
+def test_responses_to_a_closed_connection_are_dropped(broker, client):
     client.send(ApiKey.HEARTBEAT, 0, **BEAT)
     until(lambda: broker.node.parked)
     client.close()
@@ -323,7 +325,7 @@ def test_the_peer_is_known_by_its_address_and_listener(broker, client):
     assert (peer.listener, peer.principal) == ("PLAINTEXT", "User:ANONYMOUS")
 
 
-def test_who_does_not_fetch_his_answers_is_asked_for_nothing_more(broker, client):
+def test_a_client_that_does_not_read_responses_is_not_read_from(broker, client):
     broker.node.answer_bytes = 2_000_000
     try:
         for _ in range(50):
@@ -338,7 +340,7 @@ def test_who_does_not_fetch_his_answers_is_asked_for_nothing_more(broker, client
     until(lambda: broker.call(lambda: broker.server.memory.held_bytes) == 0)
 
 
-def test_an_answer_that_waits_for_its_client_is_sent_before_the_connection_ends(broker, client):
+def test_an_unsent_response_is_sent_before_the_connection_closes(broker, client):
     broker.node.answer_bytes = 20_000_000
     try:
         client.send(ApiKey.METADATA, 9, topics=())
@@ -351,7 +353,7 @@ def test_an_answer_that_waits_for_its_client_is_sent_before_the_connection_ends(
     until(lambda: broker.call(lambda: broker.server.memory.held_bytes) == 0)
 
 
-def test_while_the_node_is_full_nobody_is_taken_from(broker, client):
+def test_while_the_node_is_full_no_connection_is_read(broker, client):
     broker.call(lambda: setattr(broker.node, "is_full", True))
     client.send(ApiKey.API_VERSIONS, 0)
     client.socket.settimeout(0.05)
@@ -366,13 +368,13 @@ def test_while_the_node_is_full_nobody_is_taken_from(broker, client):
     assert client.receive().api_keys
 
 
-def test_a_tls_client_at_a_plain_port_gets_an_error_and_not_a_hang(client):
+def test_a_tls_client_at_a_plaintext_port_gets_an_error_and_does_not_hang(client):
     context = ssl.create_default_context()
     with pytest.raises((ssl.SSLError, ConnectionError)):
         context.wrap_socket(client.socket, server_hostname="localhost")
 
 
-def test_the_node_hears_of_a_client_that_is_gone(broker):
+def test_the_node_is_notified_of_a_closed_connection(broker):
     with broker.connect() as other:
         other.send(ApiKey.HEARTBEAT, 0, **BEAT)
         until(lambda: broker.node.parked)
@@ -380,7 +382,7 @@ def test_the_node_hears_of_a_client_that_is_gone(broker):
     until(lambda: connection_id in broker.node.forgotten)
 
 
-def test_an_answer_that_cannot_be_written_ends_its_connection_and_does_not_hold_up_those_behind_it(broker, client):
+def test_a_response_that_cannot_be_encoded_closes_its_connection_without_blocking_others(broker, client):
     client.send(ApiKey.HEARTBEAT, 0, **BEAT)
     client.send(ApiKey.API_VERSIONS, 0)
     until(lambda: len(broker.node.parked) == 1)

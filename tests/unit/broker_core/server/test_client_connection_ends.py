@@ -46,7 +46,7 @@ def listener(request):
     return request.param
 
 
-def test_who_leaves_after_a_mistake_is_released_though_an_earlier_request_still_waits(listener, caplog):
+def test_a_client_that_disconnects_after_an_error_is_released_despite_a_parked_request(listener, caplog):
     with a_broker(listener) as broker:
         with a_client(broker, listener) as client:
             client.socket.sendall(client.encode(ApiKey.HEARTBEAT, 0, **BEAT) + NO_SIZE)
@@ -56,7 +56,7 @@ def test_who_leaves_after_a_mistake_is_released_though_an_earlier_request_still_
         assert len(broker.node.parked) == 1, "nobody answered meanwhile"
 
 
-def test_who_leaves_before_his_login_is_refused_is_released(caplog):
+def test_a_client_that_disconnects_before_its_login_is_refused_is_released(caplog):
     listener = "SASL_SSL"
     settings = {"sasl__enabled__mechanisms": "PLAIN", "listener.name.sasl_ssl.plain.sasl.jaas.config": JAAS}
     with a_broker(listener, **settings) as broker:
@@ -67,7 +67,7 @@ def test_who_leaves_before_his_login_is_refused_is_released(caplog):
         until(lambda: connection_count(broker) == 0)
 
 
-def test_who_stays_after_a_mistake_does_not_keep_the_broker_from_stopping(listener):
+def test_a_client_that_stays_after_an_error_does_not_delay_the_stop(listener):
     with a_broker(listener) as broker, a_client(broker, listener) as client:
         client.socket.sendall(NO_SIZE)
         assert client.is_hung_up_on()
@@ -75,7 +75,7 @@ def test_who_stays_after_a_mistake_does_not_keep_the_broker_from_stopping(listen
         assert len(broker.server.connections) == 0
 
 
-def test_answers_before_a_mistake_come_whole_whatever_the_client_goes_on_sending(listener):
+def test_responses_before_an_error_are_sent_whole_while_the_client_keeps_sending(listener):
     with a_broker(listener, socket__send__buffer__bytes=5000) as broker:
         broker.node.answer_bytes = 800_000
         with a_client(broker, listener, receive_buffer_bytes=4096) as client:
@@ -84,7 +84,7 @@ def test_answers_before_a_mistake_come_whole_whatever_the_client_goes_on_sending
             assert len(client.receive().cluster_id) == 800_000
 
 
-def test_the_idle_are_swept_after_a_large_answer_that_was_the_last_one_of_its_connection(listener):
+def test_an_idle_connection_is_closed_after_a_large_last_response(listener):
     with a_broker(listener, connections__max__idle__ms=300, socket__send__buffer__bytes=5000) as broker:
         broker.node.answer_bytes = 800_000
         with a_client(broker, listener, receive_buffer_bytes=4096) as client, broker.connect("PLAINTEXT") as silent:
@@ -96,7 +96,7 @@ def test_the_idle_are_swept_after_a_large_answer_that_was_the_last_one_of_its_co
                 assert later.is_hung_up_on()
 
 
-def test_a_connection_that_cannot_be_looked_at_is_ended_and_the_others_are_swept(monkeypatch, caplog):
+def test_a_connection_whose_idle_check_fails_is_closed_and_the_others_are_checked(monkeypatch, caplog):
     looked_at = []
     look = ClientConnection.look_at_writing
 

@@ -49,7 +49,7 @@ def log_in(broker, password="s3cret", mechanism="PLAIN"):
     return BrokerConnection(BrokerAddress(host="127.0.0.1", port=broker.port), settings, deadline)
 
 
-def test_who_logs_in_is_known_by_his_name(broker):
+def test_a_login_sets_the_principal(broker):
     connection = log_in(broker)
     with broker.connect() as other:
         versions(other)
@@ -57,7 +57,7 @@ def test_who_logs_in_is_known_by_his_name(broker):
     connection.close()
 
 
-def test_a_wrong_password_is_answered_late_and_closed(broker, caplog):
+def test_a_wrong_password_is_answered_after_the_delay_and_closed(broker, caplog):
     begun = time.monotonic()
     with pytest.raises(AuthenticationError):
         log_in(broker, password="wrong")
@@ -71,7 +71,7 @@ def test_an_unknown_user_of_scram_is_refused(broker):
         log_in(broker, mechanism="SCRAM-SHA-256")
 
 
-def test_by_bytes_with_and_without_headers(broker):
+def test_raw_and_wrapped_tokens_log_in(broker):
     with broker.connect() as client:
         assert versions(client).api_keys
         assert client.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN").mechanisms == ("PLAIN", "SCRAM-SHA-256")
@@ -86,7 +86,7 @@ def test_by_bytes_with_and_without_headers(broker):
         assert broker.node.asked[-1].principal == "User:ann"
 
 
-def test_nothing_else_is_handled_before_a_login(broker, caplog):
+def test_other_requests_before_the_login_are_refused(broker, caplog):
     with broker.connect() as client:
         client.send(ApiKey.METADATA, 8, topics=())
         assert client.is_hung_up_on()
@@ -94,7 +94,7 @@ def test_nothing_else_is_handled_before_a_login(broker, caplog):
     assert "Metadata request before the login" in caplog.text
 
 
-def test_frames_are_small_until_the_login_and_large_after_it(broker, caplog):
+def test_frames_are_limited_more_strictly_before_the_login(broker, caplog):
     with broker.connect() as client:
         client.socket.sendall(struct.pack(">i", 524_289))
         assert client.is_hung_up_on()
@@ -106,7 +106,7 @@ def test_frames_are_small_until_the_login_and_large_after_it(broker, caplog):
         assert len(broker.node.asked[-1].message.topics) == 20
 
 
-def test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are(broker, caplog):
+def test_the_response_to_a_disabled_mechanism_lists_the_enabled_ones(broker, caplog):
     caplog.set_level(logging.WARNING)
     with broker.connect() as client:
         answer = client.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism="GSSAPI")
@@ -114,7 +114,7 @@ def test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are(broker,
         assert client.is_hung_up_on()
 
 
-def test_another_request_in_the_middle_of_a_login_is_answered_with_its_error(broker):
+def test_another_request_during_a_login_gets_its_error(broker):
     with broker.connect() as client:
         client.ask(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")
         assert client.ask(ApiKey.LIST_GROUPS, 0).error_code == 34

@@ -7,7 +7,7 @@ from support.brokers.small_broker import SmallBroker, until, versions
 from broker_core.server.connection_quota import ConnectionLimits, ConnectionQuota
 
 
-def test_one_address_has_so_many_connections_and_no_more():
+def test_max_connections_per_ip_limits_one_address():
     quota = ConnectionQuota(ConnectionLimits(total=9, per_address=2, by_address={"b": 1}))
     assert [quota.admit("L", "a") for _ in range(3)] == [True, True, False]
     assert [quota.admit("L", "b") for _ in range(2)] == [True, False]
@@ -16,7 +16,7 @@ def test_one_address_has_so_many_connections_and_no_more():
     assert quota.count == 3
 
 
-def test_a_full_node_or_listener_has_everybody_wait():
+def test_a_full_node_or_listener_pauses_accepting():
     async def story():
         quota = ConnectionQuota(ConnectionLimits(total=2, per_address=9))
         quota.admit("L", "a")
@@ -33,7 +33,7 @@ def test_a_full_node_or_listener_has_everybody_wait():
     asyncio.run(story())
 
 
-def test_other_limits_count_from_then_on_and_who_waits_looks_again():
+def test_changed_limits_apply_immediately_and_wake_waiting_listeners():
     async def story():
         quota = ConnectionQuota(ConnectionLimits(total=1, per_address=1))
         assert quota.admit("L", "a")
@@ -47,7 +47,7 @@ def test_other_limits_count_from_then_on_and_who_waits_looks_again():
     asyncio.run(story())
 
 
-def test_a_node_that_was_told_other_limits_tells_the_door():
+def test_changed_limits_reach_the_listener():
     with SmallBroker(max__connections__per__ip=1) as broker, broker.connect() as first:
         assert versions(first).api_keys
         broker.call(lambda: broker.node.tell_settings(replace(broker.server.config, max_connections_per_ip=2)))
@@ -55,7 +55,7 @@ def test_a_node_that_was_told_other_limits_tells_the_door():
             assert versions(second).api_keys
 
 
-def test_one_address_too_many_is_turned_away_at_the_door():
+def test_a_connection_above_the_address_limit_is_closed():
     with SmallBroker(max__connections__per__ip=1) as broker, broker.connect() as first, broker.connect() as second:
         assert versions(first).api_keys
         assert second.is_hung_up_on()
@@ -65,7 +65,7 @@ def test_one_address_too_many_is_turned_away_at_the_door():
             assert versions(third).api_keys
 
 
-def test_a_full_broker_takes_the_next_one_when_somebody_goes():
+def test_a_full_broker_accepts_the_next_connection_when_one_closes():
     with SmallBroker(max__connections=1) as broker, broker.connect() as first, broker.connect() as second:
         assert versions(first).api_keys
         second.send(18, 0)

@@ -7,22 +7,22 @@ from broker_core.server.descriptor_limit import DescriptorShares, descriptor_lim
 
 
 @pytest.mark.parametrize("limit", [256, 1_024, 4_096, 65_536, 1_048_576])
-def test_partitions_and_connections_together_leave_some_over(limit):
+def test_partitions_and_connections_leave_descriptors_free(limit):
     shares = DescriptorShares.of(limit)
     assert shares.open_partition_count * 12 + shares.connection_count + 48 <= limit
     assert shares.open_partition_count >= 10
     assert shares.connection_count >= 80
 
 
-def test_with_a_large_limit_a_thousand_partitions_stay_open():
+def test_with_a_high_descriptor_limit_a_thousand_partitions_stay_open():
     assert DescriptorShares.of(65_536).open_partition_count == 1_000
 
 
-def test_with_next_to_none_a_broker_still_has_some_of_each():
+def test_with_a_low_descriptor_limit_both_get_a_minimum():
     assert DescriptorShares.of(10) == DescriptorShares(open_partition_count=4, connection_count=16)
 
 
-def test_a_broker_raises_the_limit_of_its_process_as_far_as_it_may():
+def test_a_broker_raises_its_descriptor_limit_to_the_hard_limit():
     code = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300));"
         "from broker_core.server.descriptor_limit import *; raise_descriptor_limit(); print(descriptor_limit())"

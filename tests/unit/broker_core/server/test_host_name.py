@@ -3,10 +3,10 @@ import socket
 from broker_core.server.host_name import host_name
 
 
-def test_the_name_leads_somewhere():
+def test_the_host_name_resolves():
     assert socket.getaddrinfo(host_name(), None)
 
 
-def test_a_name_that_leads_nowhere_is_not_told(monkeypatch):
+def test_an_unresolvable_host_name_is_not_advertised(monkeypatch):
     monkeypatch.setattr(socket, "getfqdn", lambda: "nowhere.invalid")
     assert host_name() == "localhost"

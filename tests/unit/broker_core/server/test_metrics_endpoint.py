@@ -42,7 +42,7 @@ def values(port):
     }
 
 
-def test_what_clients_do_is_counted(broker, port):
+def test_client_requests_are_counted(broker, port):
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for _ in range(3):
         producer.produce("orders", b"value")
@@ -60,13 +60,13 @@ def test_what_clients_do_is_counted(broker, port):
     assert any(name == "kafka_network_request_count_total" and key[:1] == ["Produce"] for name, *key in found)
 
 
-def test_health_is_asked_by_http_and_other_paths_are_not_there(broker, port):
+def test_health_is_served_over_http_and_other_paths_are_404(broker, port):
     assert get(port, "/health") == (200, "ready\n")
     assert get(port, "/")[0] == 404
     assert get(port, "/metrics", "POST")[0] == 405
 
 
-def test_what_is_not_http_ends_that_connection(broker, port):
+def test_bytes_that_are_not_http_close_the_connection(broker, port):
     with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
         client.sendall(b"\0" * 20_000)
         assert not client.recv(100)

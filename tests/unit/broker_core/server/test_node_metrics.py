@@ -17,7 +17,7 @@ def samples(reading):
     return lambda name, **labels: registry.get_sample_value(name, labels)
 
 
-def test_sizes_and_ends_of_partitions():
+def test_partition_sizes_and_offsets_are_exported():
     value = samples(NodeReading(partitions=(partition(0), partition(1, is_offline=True))))
     assert value("kafka_log_size_bytes", topic="t", partition="0") == 1234
     assert value("kafka_log_start_offset", topic="t", partition="0") == 2
@@ -26,7 +26,7 @@ def test_sizes_and_ends_of_partitions():
     assert (value("kafka_server_partition_count"), value("kafka_server_offline_partition_count")) == (2, 1)
 
 
-def test_how_far_groups_are_behind():
+def test_group_lag_is_exported():
     offsets = (("g", TopicPartition("t", 0), 7), ("h", TopicPartition("t", 0), 12), ("g", TopicPartition("gone", 0), 1))
     value = samples(NodeReading(partitions=(partition(0),), group_offsets=offsets))
     assert value("kafka_consumergroup_lag", group="g", topic="t", partition="0") == 3
@@ -34,7 +34,7 @@ def test_how_far_groups_are_behind():
     assert value("kafka_consumergroup_lag", group="g", topic="gone", partition="0") is None
 
 
-def test_who_waits_and_who_is_connected():
+def test_parked_requests_and_connections_are_exported():
     value = samples(
         NodeReading(
             parked=(("Fetch", 3),), connections=(("SSL", 2),), unsent_answer_bytes=5, unsynced_bytes=6, jobs=1,

@@ -22,7 +22,7 @@ def run(story):
     asyncio.run(with_timer())
 
 
-def test_what_is_due_runs_in_time_and_in_order():
+def test_due_timers_run_on_time_and_in_order():
     async def story(node, clock, timer):
         ran = asyncio.Queue()
         now_ms = clock.now_ms()
@@ -52,7 +52,7 @@ def test_a_callback_may_set_the_next_time():
     run(story)
 
 
-def test_a_mistake_in_a_callback_is_a_line_in_the_log(caplog):
+def test_an_error_in_a_callback_is_logged(caplog):
     async def story(node, clock, timer):
         done = asyncio.Event()
 
@@ -70,7 +70,7 @@ def test_a_mistake_in_a_callback_is_a_line_in_the_log(caplog):
     assert "mine" in caplog.text
 
 
-def test_nothing_runs_after_the_end():
+def test_no_timer_runs_after_a_close():
     async def story(node, clock, timer):
         ran = []
         node.timers.set("a", clock.now_ms() + 1, ran.append)
@@ -83,7 +83,7 @@ def test_nothing_runs_after_the_end():
     run(story)
 
 
-def test_a_later_time_than_the_one_that_is_waited_for_does_not_even_ask_the_clock():
+def test_a_later_timer_does_not_read_the_clock():
     async def story(node, clock, timer):
         asked = []
         now_ms, clock.now_ms = clock.now_ms, lambda: asked.append(1) or now_ms()

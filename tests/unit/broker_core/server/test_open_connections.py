@@ -6,7 +6,7 @@ from broker_core.protocol.api_table import ApiKey
 from broker_core.server import open_connections
 
 
-def test_who_is_silent_too_long_is_closed(caplog):
+def test_an_idle_connection_is_closed(caplog):
     with (
         SmallBroker(connections__max__idle__ms=50) as broker,
         broker.connect() as client,
@@ -17,7 +17,7 @@ def test_who_is_silent_too_long_is_closed(caplog):
     assert any("connections.max.idle.ms" in record.getMessage() for record in caplog.records)
 
 
-def test_who_waits_for_an_answer_is_not_silent():
+def test_a_connection_that_waits_for_a_response_is_not_idle():
     with SmallBroker(connections__max__idle__ms=50) as broker, broker.connect() as waiting, broker.connect() as silent:
         waiting.send(ApiKey.HEARTBEAT, 0, group_id="g", generation_id=1, member_id="m")
         until(lambda: broker.node.parked)
@@ -26,7 +26,7 @@ def test_who_waits_for_an_answer_is_not_silent():
         assert waiting.receive().error_code == 0
 
 
-def test_who_does_not_fetch_his_answers_is_closed_when_he_is_silent():
+def test_an_idle_connection_with_unread_responses_is_closed():
     with SmallBroker(connections__max__idle__ms=100, socket__send__buffer__bytes=5000) as broker:
         broker.node.answer_bytes = 20_000_000
         with broker.connect() as client:
@@ -36,7 +36,7 @@ def test_who_does_not_fetch_his_answers_is_closed_when_he_is_silent():
         assert broker.call(lambda: broker.server.memory.held_bytes) == 0
 
 
-def test_when_memory_is_short_who_fetches_nothing_goes_first(monkeypatch):
+def test_with_full_memory_stalled_connections_are_closed_first(monkeypatch):
     monkeypatch.setattr(open_connections, "MAX_STALLED_MS_WHEN_FULL", 50)
     with SmallBroker(socket__send__buffer__bytes=5000, connections__max__idle__ms=2000) as broker:
         broker.call(lambda: setattr(broker.server.memory, "_limit_bytes", 1_000_000))
@@ -48,7 +48,7 @@ def test_when_memory_is_short_who_fetches_nothing_goes_first(monkeypatch):
             assert versions(good).api_keys
 
 
-def test_with_less_than_zero_the_silent_may_stay():
+def test_a_negative_idle_limit_keeps_idle_connections():
     with SmallBroker(connections__max__idle__ms=-1) as broker, broker.connect() as client:
         versions(client)
         broker.call(lambda: broker.server.connections.sweep())

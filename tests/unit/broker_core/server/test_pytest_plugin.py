@@ -11,10 +11,10 @@ from confluent_kafka import Producer
 def streamlog_broker_settings():
     return {"num.partitions": "3"}
 
-def test_the_log_is_empty(streamlog_path):
+def test_the_fixtures_log_is_empty(streamlog_path):
     assert not list(streamlog_path.iterdir())
 
-def test_a_record_arrives(streamlog_broker):
+def test_a_produced_record_arrives(streamlog_broker):
     producer = Producer({"bootstrap.servers": streamlog_broker.bootstrap_servers})
     errors = []
     producer.produce("t", b"value", on_delivery=lambda error, message: errors.append(error))
@@ -22,7 +22,7 @@ def test_a_record_arrives(streamlog_broker):
     assert errors == [None]
     assert len(producer.list_topics(timeout=30).topics["t"].partitions) == 3
 
-def test_every_test_has_a_broker_of_its_own(streamlog_broker):
+def test_every_test_has_its_own_broker(streamlog_broker):
     producer = Producer({"bootstrap.servers": streamlog_broker.bootstrap_servers})
     assert not producer.list_topics(timeout=30).topics
 """
@@ -37,7 +37,7 @@ def test_the_fixtures_work_for_others(tmp_path):
     assert "3 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_nothing_of_the_broker_is_loaded_before_a_test_asks_for_it():
+def test_the_plugin_imports_the_broker_only_on_use():
     loaded = "import sys, broker_core.server.pytest_plugin; print('broker_core.server.broker_thread' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -48,7 +48,7 @@ def test_requests_are_counted_by_api_and_version_and_timed(metrics, registry):
     assert value("kafka_network_request_errors_total", {"request": "Heartbeat", "error": "NONE"}) == 1
 
 
-def test_errors_are_counted_wherever_they_stand_in_an_answer(metrics, registry):
+def test_errors_are_counted_at_any_depth_of_a_response(metrics, registry):
     partitions = [{"partition_index": n, "error_code": code} for n, code in enumerate(
         [ErrorCode.none, ErrorCode.offset_out_of_range, ErrorCode.offset_out_of_range])]  # fmt: skip
     observe(metrics, ApiKey.LIST_OFFSETS, 1, {}, {"topics": [{"name": "t", "partitions": partitions}]})
@@ -58,7 +58,7 @@ def test_errors_are_counted_wherever_they_stand_in_an_answer(metrics, registry):
     assert registry.get_sample_value("kafka_network_request_errors_total", labels) is None
 
 
-def test_records_that_were_appended_count_and_those_refused_do_not(metrics, registry):
+def test_appended_records_are_counted_and_refused_ones_are_not(metrics, registry):
     asked = [{"index": 0, "records": batch(3) + batch(4)}, {"index": 1, "records": batch(9)}]
     answered = [
         {"index": 0, "error_code": ErrorCode.none},
@@ -77,13 +77,13 @@ def test_records_that_were_appended_count_and_those_refused_do_not(metrics, regi
     }  # fmt: skip
 
 
-def test_a_produce_without_an_answer_counts_too(metrics, registry):
+def test_a_produce_without_a_response_is_counted(metrics, registry):
     data = {"acks": 0, "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": batch(3)}]}]}
     observe(metrics, ApiKey.PRODUCE, 9, data, None)
     assert registry.get_sample_value("kafka_server_topic_messages_in_total", {"topic": "t"}) == 3
 
 
-def test_topics_that_come_by_id_are_counted_by_name(metrics, registry):
+def test_topics_sent_by_id_are_counted_by_name(metrics, registry):
     answered = [
         {"topic_id": topic_id, "partitions": [{"partition_index": 0, "records": batch(1)}]}
         for topic_id in (TOPIC_ID, UUID(int=8))

@@ -20,17 +20,17 @@ class TwoClocks:
         return self.clock.now_ms()
 
 
-def test_it_is_the_wall_clock_as_long_as_that_goes_on():
+def test_the_clock_follows_an_advancing_wall_clock():
     machine = TwoClocks()
     assert [machine.pass_ms(10), machine.pass_ms(0), machine.pass_ms(5)] == [1_000_010, 1_000_010, 1_000_015]
 
 
-def test_a_clock_that_is_set_forward_is_followed_at_once():
+def test_a_wall_clock_set_forward_is_followed_immediately():
     machine = TwoClocks()
     assert machine.set_by(3_600_000) == 4_600_000
 
 
-def test_a_clock_that_is_set_back_lets_time_go_on_at_half_its_speed_until_it_has_caught_up(caplog):
+def test_after_a_wall_clock_set_back_time_advances_at_half_speed_until_it_catches_up(caplog):
     machine = TwoClocks()
     with caplog.at_level(logging.WARNING):
         assert machine.set_by(-10_000) == 1_000_000
@@ -40,7 +40,7 @@ def test_a_clock_that_is_set_back_lets_time_go_on_at_half_its_speed_until_it_has
     assert machine.pass_ms(1_000) == 1_011_000
 
 
-def test_it_never_goes_back_however_often_it_is_asked():
+def test_the_clock_never_goes_back():
     machine = TwoClocks()
     machine.set_by(-50)
     times = [machine.pass_ms(0.25) for _ in range(1_000)]
@@ -48,6 +48,6 @@ def test_it_never_goes_back_however_often_it_is_asked():
     assert times[-1] == 1_000_200
 
 
-def test_the_machines_own_clocks_are_meant():
+def test_the_default_clocks_are_the_systems():
     first = SteadyClock().now_ms()
     assert 1_700_000_000_000 < first <= SteadyClock().now_ms() + 1_000

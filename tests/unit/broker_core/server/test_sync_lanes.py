@@ -51,7 +51,7 @@ def files(tmp_path):
         file.close()
 
 
-def test_what_is_ordered_is_synced_and_heard_of_on_the_loop(files):
+def test_requested_syncs_complete_on_the_loop(files):
     async def story(lanes, answers):
         files[0].write(b"x")
         assert not lanes.order([(7, files[0].fileno())])
@@ -61,7 +61,7 @@ def test_what_is_ordered_is_synced_and_heard_of_on_the_loop(files):
     run(story)
 
 
-def test_hundreds_of_orders_at_once_are_each_answered_once(files):
+def test_hundreds_of_concurrent_syncs_complete_once_each(files):
     async def story(lanes, answers):
         for file in files:
             file.write(b"x" * 5000)
@@ -72,7 +72,7 @@ def test_hundreds_of_orders_at_once_are_each_answered_once(files):
     run(story)
 
 
-def test_a_sync_that_the_system_refuses_is_told_by_its_number(files):
+def test_a_failed_sync_returns_its_errno(files):
     async def story(lanes, answers):
         reading, writing = os.pipe()
         assert not lanes.order([(1, writing), (2, files[0].fileno())])
@@ -84,7 +84,7 @@ def test_a_sync_that_the_system_refuses_is_told_by_its_number(files):
     run(story)
 
 
-def test_more_orders_than_a_pipe_takes_at_once_are_ordered_in_pieces(files):
+def test_more_syncs_than_a_pipe_holds_are_submitted_in_pieces(files):
     async def story(lanes, answers):
         assert not lanes.order([(number, files[0].fileno()) for number in range(1500)])
         await answers.until(1500)
@@ -93,7 +93,7 @@ def test_more_orders_than_a_pipe_takes_at_once_are_ordered_in_pieces(files):
     run(story)
 
 
-def test_what_has_no_room_in_the_pipe_is_given_back_in_order(files, monkeypatch):
+def test_syncs_that_do_not_fit_the_pipe_are_returned_in_order(files, monkeypatch):
     async def story(lanes, answers):
         taken = []
 
@@ -112,7 +112,7 @@ def test_what_has_no_room_in_the_pipe_is_given_back_in_order(files, monkeypatch)
     run(story)
 
 
-def test_the_end_waits_for_what_was_ordered_and_its_threads_are_gone(files):
+def test_closing_waits_for_pending_syncs_and_ends_the_threads(files):
     def lane_threads():
         return {thread for thread in threading.enumerate() if thread.name == "streamlog-sync-lane"}
 
@@ -151,7 +151,7 @@ async def outcome_of(syncs, work, descriptor):
 
 
 @pytest.mark.parametrize("is_native", [True, False])
-def test_a_file_with_a_descriptor_needs_its_work_only_where_there_are_no_lanes(files, is_native):
+def test_a_file_with_a_descriptor_uses_its_own_sync_only_without_lanes(files, is_native):
     worked = []
 
     async def story(syncs):
@@ -162,7 +162,7 @@ def test_a_file_with_a_descriptor_needs_its_work_only_where_there_are_no_lanes(f
     assert worked == ([] if is_native else ["by Python"])
 
 
-def test_a_file_without_a_descriptor_is_synced_by_its_work():
+def test_a_file_without_a_descriptor_uses_its_own_sync():
     worked = []
 
     async def story(syncs):
@@ -172,7 +172,7 @@ def test_a_file_without_a_descriptor_is_synced_by_its_work():
     assert worked == ["by Python"]
 
 
-def test_what_the_lanes_are_refused_is_the_systems_error():
+def test_a_failed_sync_in_a_lane_is_an_oserror():
     async def story(syncs):
         reading, writing = os.pipe()
         error = await outcome_of(syncs, lambda: None, writing)
@@ -184,7 +184,7 @@ def test_what_the_lanes_are_refused_is_the_systems_error():
     with_syncs(story)
 
 
-def test_lanes_end_although_a_forked_process_holds_the_pipe_open():
+def test_lanes_end_even_if_a_forked_process_holds_the_pipe_open():
     async def story():
         lanes = SyncLanes(asyncio.get_running_loop(), lambda answers: None)
         held_elsewhere = [os.dup(descriptor) for descriptor in lanes._descriptors]
@@ -196,7 +196,7 @@ def test_lanes_end_although_a_forked_process_holds_the_pipe_open():
     asyncio.run(story())
 
 
-def test_where_no_lanes_can_be_had_pythons_threads_sync(files, monkeypatch, caplog):
+def test_without_lanes_python_threads_sync(files, monkeypatch, caplog):
     worked = []
 
     def refuse():
@@ -212,7 +212,7 @@ def test_where_no_lanes_can_be_had_pythons_threads_sync(files, monkeypatch, capl
     assert "too many open files" in caplog.text
 
 
-def test_what_is_written_after_the_end_is_not_ordered_any_more(files):
+def test_after_a_close_no_sync_is_submitted(files):
     async def story():
         loop = asyncio.get_running_loop()
         syncs = ThreadSyncs(loop, ThreadJobs(loop, thread_count=1))

@@ -28,19 +28,19 @@ def connect(broker, context):
     return RawClient(0, context.wrap_socket(plain, server_hostname="localhost"))
 
 
-def test_a_tls_listener_answers_those_who_trust_it():
+def test_a_tls_listener_serves_clients_that_trust_it():
     with SmallBroker(**TLS) as broker, connect(broker, context_of()) as client:
         assert versions(client).api_keys
         assert broker.node.asked[-1].principal == "User:ANONYMOUS"
 
 
-def test_large_answers_come_whole_through_tls():
+def test_large_responses_are_sent_whole_over_tls():
     with SmallBroker(**TLS) as broker, connect(broker, context_of()) as client:
         broker.node.answer_bytes = 3_000_000
         assert len(client.ask(3, 9, topics=()).cluster_id) == 3_000_000
 
 
-def test_a_client_is_who_his_certificate_says():
+def test_a_client_certificate_sets_the_principal():
     with (
         SmallBroker(**TLS, **TRUST, ssl__client__auth="required") as broker,
         connect(broker, context_of("client.pem")) as client,
@@ -49,7 +49,7 @@ def test_a_client_is_who_his_certificate_says():
         assert broker.node.asked[-1].principal == "User:CN=ann"
 
 
-def test_rules_make_a_name_of_the_subject():
+def test_mapping_rules_translate_the_subject():
     with (
         SmallBroker(
             **TLS, **TRUST, ssl__client__auth="requested", ssl__principal__mapping__rules="RULE:^CN=(.*)$/$1/U"
@@ -63,7 +63,7 @@ def test_rules_make_a_name_of_the_subject():
         assert broker.node.asked[-1].principal == "User:ANONYMOUS"
 
 
-def test_a_client_whom_no_rule_fits_is_turned_away(caplog):
+def test_a_client_without_a_matching_rule_is_refused(caplog):
     with SmallBroker(
         **TLS, **TRUST, ssl__client__auth="required", ssl__principal__mapping__rules="RULE:^OU=(.*)$/$1/"
     ) as broker:
@@ -73,7 +73,7 @@ def test_a_client_whom_no_rule_fits_is_turned_away(caplog):
     assert any("ssl.principal.mapping.rules" in record.getMessage() for record in caplog.records)
 
 
-def test_without_the_certificate_that_is_asked_for_nobody_is_let_in(caplog):
+def test_a_client_without_the_required_certificate_is_refused(caplog):
     with SmallBroker(**TLS, **TRUST, ssl__client__auth="required") as broker:
         # With TLS 1.3 the client believes that it is connected before it is refused.
         with suppress(ssl.SSLError), connect(broker, context_of()) as client:
@@ -85,7 +85,7 @@ def test_without_the_certificate_that_is_asked_for_nobody_is_let_in(caplog):
 @pytest.mark.parametrize(
     "data", [b"\0\0\0\x0a\0\x12\0\0\0\0\0\1\xff\xff", b"GET / HTTP/1.1\r\n\r\n"], ids=["kafka", "http"]
 )
-def test_who_does_not_speak_tls_at_a_tls_port_is_a_line_in_the_log(data, caplog):
+def test_a_failed_tls_handshake_is_logged(data, caplog):
     with SmallBroker(**TLS) as broker, broker.connect() as client, caplog.at_level(logging.WARNING):
         client.socket.sendall(data)
         assert client.is_hung_up_on()
@@ -94,14 +94,14 @@ def test_who_does_not_speak_tls_at_a_tls_port_is_a_line_in_the_log(data, caplog)
     assert any("TLS handshake" in record.getMessage() for record in caplog.records)
 
 
-def test_a_port_in_use_is_told_with_the_listener():
+def test_a_port_in_use_is_reported_with_the_listener():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BrokerUnavailableError, match=f"cannot listen on PLAINTEXT://127.0.0.1:{port}: .*in use"):
             SmallBroker(listeners=f"PLAINTEXT://127.0.0.1:{port}").__enter__()
 
 
-def test_when_one_listener_cannot_be_had_the_others_are_given_back():
+def test_if_one_listener_fails_the_others_are_closed():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with socket.create_server(("127.0.0.1", 0)) as other:
@@ -114,11 +114,11 @@ def test_when_one_listener_cannot_be_had_the_others_are_given_back():
         socket.create_server(("127.0.0.1", free)).close()
 
 
-def test_certificates_that_cannot_be_used_are_told_with_their_setting():
+def test_unusable_certificates_are_reported_with_their_setting():
     with pytest.raises(InvalidConfigError, match=r"SSL: ssl.keystore.location: no PEM key .*authority.pem"):
         SmallBroker(**(TLS | {"ssl__keystore__location": PEMS / "authority.pem"})).__enter__()
 
 
-def test_without_a_host_every_address_is_listened_at():
+def test_without_a_host_the_listener_binds_all_addresses():
     with SmallBroker(listeners="PLAINTEXT://:0") as broker, broker.connect() as client:
         assert versions(client).api_keys

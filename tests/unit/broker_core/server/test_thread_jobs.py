@@ -21,7 +21,7 @@ async def outcome(jobs, work):
     return await done
 
 
-def test_work_runs_elsewhere_and_its_value_comes_back_to_the_loop():
+def test_jobs_run_in_a_thread_and_return_to_the_loop():
     async def story(jobs):
         came_back_on = []
         done = asyncio.Event()
@@ -41,7 +41,7 @@ def test_work_runs_elsewhere_and_its_value_comes_back_to_the_loop():
     run(story)
 
 
-def test_error_comes_back_too():
+def test_errors_of_jobs_return_to_the_loop():
     async def story(jobs):
         def fail():
             raise OSError("disk full")
@@ -56,7 +56,7 @@ def test_error_comes_back_too():
     run(story)
 
 
-def test_a_mistake_in_one_callback_does_not_keep_the_others(caplog):
+def test_an_error_in_one_callback_does_not_stop_others(caplog):
     async def story(jobs):
         def mistake(_):
             raise RuntimeError("mine")
@@ -68,7 +68,7 @@ def test_a_mistake_in_one_callback_does_not_keep_the_others(caplog):
     assert "mine" in caplog.text
 
 
-def test_after_each_delivery_somebody_is_told():
+def test_a_listener_is_called_after_each_delivery():
     async def story():
         told = []
         jobs = ThreadJobs(asyncio.get_running_loop(), thread_count=1, after_each=lambda: told.append(1))
@@ -80,7 +80,7 @@ def test_after_each_delivery_somebody_is_told():
     asyncio.run(story())
 
 
-def test_after_the_end_nothing_is_begun_and_nothing_comes_back():
+def test_after_a_close_no_job_starts_and_no_result_arrives():
     async def story(jobs):
         begun, go_on = threading.Event(), threading.Event()
 

@@ -57,7 +57,7 @@ async def next_turn():
     await asyncio.sleep(0)
 
 
-def test_what_is_noted_for_the_end_of_a_turn_runs_once_behind_all_that_came_in_it():
+def test_end_of_turn_callbacks_run_once_after_all_events_of_the_turn():
     async def story(syncs, jobs):
         ran = []
         for name in "ab":
@@ -75,7 +75,7 @@ def test_what_is_noted_for_the_end_of_a_turn_runs_once_behind_all_that_came_in_i
     run(story)
 
 
-def test_what_a_callback_notes_is_for_the_turn_after_and_is_not_forgotten():
+def test_a_callback_registered_during_the_end_of_a_turn_runs_in_the_next_one():
     async def story(syncs, jobs):
         ran = []
 
@@ -92,7 +92,7 @@ def test_what_a_callback_notes_is_for_the_turn_after_and_is_not_forgotten():
     run(story)
 
 
-def test_syncs_of_a_turn_begin_when_all_of_it_is_written_whoever_asked_first():
+def test_syncs_of_a_turn_start_after_all_its_writes():
     async def story(syncs, jobs):
         told, written = Told(), []
         seen = []
@@ -111,7 +111,7 @@ def test_syncs_of_a_turn_begin_when_all_of_it_is_written_whoever_asked_first():
     run(story)
 
 
-def test_a_sync_runs_elsewhere_and_comes_back_to_the_loop():
+def test_a_sync_runs_in_a_thread_and_returns_to_the_loop():
     async def story(syncs, jobs):
         threads, done = [], asyncio.Event()
 
@@ -126,7 +126,7 @@ def test_a_sync_runs_elsewhere_and_comes_back_to_the_loop():
     run(story)
 
 
-def test_cheap_syncs_of_a_turn_are_one_threads_work_and_come_back_together():
+def test_cheap_syncs_of_a_turn_share_one_thread_and_return_together():
     async def story(syncs, jobs):
         told, threads = Told(), []
         for name in "abc":
@@ -140,7 +140,7 @@ def test_cheap_syncs_of_a_turn_are_one_threads_work_and_come_back_together():
     run(story)
 
 
-def test_slow_syncs_of_a_turn_run_side_by_side_and_none_waits_for_another_to_come_back():
+def test_slow_syncs_of_a_turn_run_concurrently_and_return_independently():
     async def story(syncs, jobs):
         become_slow(syncs)
         told, meeting, go_on = Told(), threading.Barrier(3), threading.Event()
@@ -161,7 +161,7 @@ def test_slow_syncs_of_a_turn_run_side_by_side_and_none_waits_for_another_to_com
     run(story)
 
 
-def test_how_long_they_take_decides_and_one_that_took_long_by_chance_does_not(monkeypatch):
+def test_the_typical_sync_duration_decides_and_an_outlier_does_not(monkeypatch):
     now, seconds_each = [0.0], [0.004]
 
     def read_clock():
@@ -195,7 +195,7 @@ def test_how_long_they_take_decides_and_one_that_took_long_by_chance_does_not(mo
     run(story)
 
 
-def test_a_mistake_at_the_end_of_a_turn_keeps_no_other_callback_and_no_sync(caplog):
+def test_an_error_at_the_end_of_a_turn_stops_no_callback_and_no_sync(caplog):
     async def story(syncs, jobs):
         told = Told()
 
@@ -215,7 +215,7 @@ def test_a_mistake_at_the_end_of_a_turn_keeps_no_other_callback_and_no_sync(capl
 
 
 @pytest.mark.parametrize("are_slow", [False, True])
-def test_a_sync_that_fails_is_told_and_the_others_of_its_turn_are_synced(are_slow):
+def test_a_failed_sync_is_reported_and_the_others_of_its_turn_are_synced(are_slow):
     async def story(syncs, jobs):
         if are_slow:
             become_slow(syncs)
@@ -233,7 +233,7 @@ def test_a_sync_that_fails_is_told_and_the_others_of_its_turn_are_synced(are_slo
     run(story)
 
 
-def test_a_mistake_of_who_is_told_keeps_no_other_from_hearing(caplog):
+def test_an_error_in_a_sync_callback_does_not_stop_others(caplog):
     async def story(syncs, jobs):
         told = Told()
 
@@ -249,7 +249,7 @@ def test_a_mistake_of_who_is_told_keeps_no_other_from_hearing(caplog):
     assert [record.getMessage() for record in caplog.records] == ["the callback of a sync failed"] * 2
 
 
-def test_after_the_end_nothing_is_synced_and_nothing_comes_back():
+def test_after_a_close_nothing_is_synced_and_nothing_returns():
     async def story(syncs, jobs):
         told, begun, go_on, synced = Told(), threading.Event(), threading.Event(), []
 
@@ -276,7 +276,7 @@ def test_after_the_end_nothing_is_synced_and_nothing_comes_back():
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
-def test_jobs_that_all_wait_for_a_partition_do_not_hold_up_the_sync_that_gives_it_free(tmp_path, is_refused):
+def test_jobs_that_wait_for_a_partition_do_not_block_the_sync_that_releases_it(tmp_path, is_refused):
     """They did where syncs were jobs among the others: each thread waited for the lock, and the sync for a thread."""
 
     async def story():
@@ -329,7 +329,7 @@ def test_jobs_that_all_wait_for_a_partition_do_not_hold_up_the_sync_that_gives_i
     asyncio.run(asyncio.wait_for(story(), 2 * LONG_SECONDS))
 
 
-def test_whoever_looks_after_jobs_looks_after_a_turn_too_because_some_of_it_is_done_without_any_sync():
+def test_a_turn_without_a_sync_also_notifies_the_job_listener():
     async def story(syncs, jobs):
         told = Told()
         with_end = ThreadSyncs(asyncio.get_running_loop(), jobs, after_turn=lambda: told("end of turn"))
