@@ -61,9 +61,7 @@ def produce(
     ] = None,
     compression: Annotated[
         Codec,
-        typer.Option(
-            metavar="CODEC", help="none, gzip, snappy, lz4 or zstd. The topic's compression.type overrides it."
-        ),
+        typer.Option(metavar="CODEC", help="none, gzip, snappy, lz4 or zstd. A topic's compression.type overrides it."),
     ] = Codec.NONE,
     linger: Annotated[
         float,
