@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 from support.builders.builders import a_batch
 from support.objects.object_builders import MemoryLog
+from support.spark.sink_actors import steps
 
 from broker_core.cluster import Cluster
 from broker_core.model.identifiers import OffsetSpec, TopicPartition
@@ -127,3 +128,21 @@ def test_an_abandoned_batch_is_not_readable_and_can_be_written_later(log):
     assert ends(log) == [0, 0]
     StagedDriver(log, QUERY).commit(facts(0), [staged_by(log, QUERY, 0, records=1)])
     assert ends(log) == [1, 0]
+
+
+def test_each_step_of_driver_and_task_is_a_log_line(log):
+    driver, task = StagedDriver(log, QUERY), StagedTask(log, QUERY, task=0, attempt=0)
+    with steps() as seen:
+        driver.take_over()
+        assert task.may_write(0)
+        with pytest.raises(ZeroDivisionError), task.writing():
+            raise ZeroDivisionError
+        driver.commit(facts(0), [])
+        driver.commit(facts(0), [])
+        assert not task.may_write(0)
+        driver.abandon([])
+    assert [step.name for step in seen.seen] == [
+        *("PLANNING", "PLANNED", "TASK_STARTED", "TASK_MAY_WRITE", "TASK_GAVE_UP"),
+        *("COMMITTING", "DECIDED", "COMMITTED", "COMMITTING", "ALREADY_DECIDED", "COMMITTED"),
+        *("TASK_STARTED", "TASK_SKIPS", "ABORTING", "ABORTED"),
+    ]
