@@ -44,7 +44,13 @@ MAX_FETCH_COUNT: Final = 64
 """How many fetches the search for the first unread record makes, past markers and aborted records."""
 
 GONE: Final = (UnknownTopicError, UnknownPartitionError)
-NOT_TOLD: Final = (InvalidRequestError, AuthorizationError, BrokerError, RequestTimedOutError, CorruptDataError)
+UNREADABLE_LAG_ERRORS: Final = (
+    InvalidRequestError,
+    AuthorizationError,
+    BrokerError,
+    RequestTimedOutError,
+    CorruptDataError,
+)
 """Errors of one partition: an invalid name, a missing permission, no leader, damage. An unreachable broker is an error
 of all partitions."""
 
@@ -109,7 +115,7 @@ def _lag(
         return replace(known, behind_ms=_behind_ms(cluster, partition, unread, end, now_ms, isolation))
     except GONE:
         return PartitionLag(partition=partition, committed=committed)
-    except NOT_TOLD as error:
+    except UNREADABLE_LAG_ERRORS as error:
         return replace(known, error=error.message)
 
 

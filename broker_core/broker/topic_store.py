@@ -107,7 +107,7 @@ class TopicStore:
         """Appends the plan's records; calls `on_reply` when they are durable and in the image. An error in `after` is
         only logged: the change is durable."""
         self._waiting.append(_Change(plan=plan, after=after, on_reply=on_reply, on_error=on_error))
-        self._go_on()
+        self._change_next()
 
     def create_topic(
         self,
@@ -164,7 +164,7 @@ class TopicStore:
     def _controller(self) -> MetadataController:
         return self._metadata_log.controller_for(self.image)
 
-    def _go_on(self) -> None:
+    def _change_next(self) -> None:
         if self._is_changing or not self._waiting:
             return
         self._is_changing = True
@@ -180,12 +180,12 @@ class TopicStore:
                 log_callback_errors("a change of the metadata log", change.on_reply, changed.reply)
             else:
                 log_callback_errors("a change of the metadata log", change.on_error, _as_known(changed.error))
-            self._go_on()
+            self._change_next()
 
         def failed(error: Exception) -> None:
             self._is_changing = False
             log_callback_errors("a change of the metadata log", change.on_error, _as_known(error))
-            self._go_on()
+            self._change_next()
 
         self._jobs.submit(lambda: self._carry_out(change), done, failed)
 

@@ -21,7 +21,7 @@ from broker_core.cli.screen import (
     show_table,
 )
 from broker_core.cluster import Cluster, GroupDescription, GroupMember
-from broker_core.group_lag import GONE, NOT_TOLD, PartitionLag
+from broker_core.group_lag import GONE, UNREADABLE_LAG_ERRORS, PartitionLag
 from broker_core.model.group_state import GroupState
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 
@@ -82,7 +82,7 @@ def _row(cluster: Cluster, partition: TopicPartition, lag: PartitionLag | None) 
         return replace(row, log_end_offset=cluster.bounds(partition).readable_end(IsolationLevel.READ_COMMITTED))
     except GONE:
         return row
-    except NOT_TOLD as error:
+    except UNREADABLE_LAG_ERRORS as error:
         return replace(row, error=error.message)
 
 
@@ -173,14 +173,14 @@ def _warnings(rows: Sequence[GroupRow]) -> Iterator[str]:
         yield "log end offset -: this partition no longer exists"
     for partition, row in by_partition.items():
         if row.error is not None:
-            yield f"{_what_is_not_told(row)} - of {partition}: {row.error}"
+            yield f"{_missing_value(row)} - of {partition}: {row.error}"
         elif row.lag is not None and row.log_end_offset is not None and row.lag.behind_ms is None:
             yield f"lag time - of {partition}: the first unread record was not found within the search limit"
         if row.lag is not None and row.lag.lost_offsets:
             yield f"warning: {row.lag.lost_offsets:,} offsets of {partition} were removed before the group read them"
 
 
-def _what_is_not_told(row: GroupRow) -> str:
+def _missing_value(row: GroupRow) -> str:
     if row.lag is None:
         return "current offset, log end offset"
     return "log end offset" if row.log_end_offset is None else "lag"

@@ -15,7 +15,7 @@ from broker_core.model.exceptions import BrokerUnavailableError
 
 SETTING: Final = "auto.create.topics.enable"
 _BROKER_RESOURCE: Final = 4
-_NOT_TOLD: Final = (ErrorCode.cluster_authorization_failed, ErrorCode.topic_authorization_failed)
+_NOT_AUTHORIZED: Final = (ErrorCode.cluster_authorization_failed, ErrorCode.topic_authorization_failed)
 
 
 def auto_creates_topics(router: BrokerRouter) -> bool | None:
@@ -31,7 +31,7 @@ def _ask(router: BrokerRouter, deadline: Deadline) -> bool | None:
     node_id = random.choice(sorted(brokers))
     (answer,) = router.ask_node(node_id, [_request(node_id)], deadline)
     for result in answer.results:
-        if result.error_code in _NOT_TOLD:
+        if result.error_code in _NOT_AUTHORIZED:
             return None
         if result.error_code != ErrorCode.none:
             raise broker_error(result.error_code, f"the settings of broker {node_id}", result.error_message)

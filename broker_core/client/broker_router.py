@@ -63,23 +63,23 @@ class BrokerRouter:
             deadline = Deadline(timeout_ms, setting="delivery.timeout.ms")
         backoff = Backoff(first_ms=self.settings.retry_backoff_ms, longest_ms=self.settings.retry_backoff_max_ms)
         busy = Backoff(first_ms=_BUSY_BACKOFF_MS, longest_ms=self.settings.retry_backoff_max_ms)
-        told: StreamlogError | None = None
+        reported: StreamlogError | None = None
         while True:
             try:
                 return attempt(deadline)
             except StreamlogError as error:
                 if not is_worth_a_retry(error):
                     raise
-                if told is None or not deadline.is_over:
+                if reported is None or not deadline.is_over:
                     # A timeout in the middle of a try explains nothing; the error before it does.
-                    told = error
+                    reported = error
                 if is_about_the_route(error):
                     self.forget_routes()
                     pause = backoff.next_seconds()
                 else:
                     pause = busy.next_seconds()
                 if not deadline.pause(pause):
-                    raise _out_of_time(what, deadline, told) from error
+                    raise _out_of_time(what, deadline, reported) from error
 
     def forget_routes(self) -> None:
         """Leaders and coordinators are looked up again before their next use."""

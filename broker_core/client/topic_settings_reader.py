@@ -21,7 +21,7 @@ REMEMBERED_SECONDS: Final = 5.0
 
 _TOPIC_RESOURCE: Final = 2
 _TOPICS_OWN_SOURCE, _DEFAULT_SOURCE = 1, 5
-_NOT_TOLD: Final = frozenset(
+_WITHOUT_SETTINGS: Final = frozenset(
     {
         # It was deleted in between, or this broker does not know it yet.
         ErrorCode.unknown_topic_or_partition,
@@ -67,7 +67,7 @@ class TopicSettingsReader:
         )
         found: dict[str, Mapping[str, str]] = {name: {} for name in names}
         for result in self._router.ask_any(request, deadline).results:
-            if result.error_code in _NOT_TOLD:
+            if result.error_code in _WITHOUT_SETTINGS:
                 continue
             if result.error_code != ErrorCode.none:
                 what = f"the settings of topic {result.resource_name!r}"

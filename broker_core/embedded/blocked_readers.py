@@ -21,7 +21,7 @@ ASKED_EVERY_MS = 500
 living writer's transactions."""
 
 
-class HeldBackReaders:
+class BlockedReaders:
     """`settle` ends the transactions that can be ended, and returns whether there were any. Its errors fail no
     reader."""
 

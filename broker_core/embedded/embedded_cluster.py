@@ -54,7 +54,7 @@ from broker_core.model.exceptions import (
     UnknownTopicError,
 )
 from broker_core.model.identifiers import IsolationLevel, OffsetSpec, TopicPartition
-from broker_core.model.limits import KEY_FILTER_UPKEEP_BYTES
+from broker_core.model.limits import KEY_FILTER_MAINTENANCE_BYTES
 from broker_core.model.log_location import local_directory
 from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC, is_internal_topic
 from broker_core.ports import Clock, Entropy, FileSystem
@@ -392,6 +392,6 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods, PlacedMethods):
             plan(MetadataController(MetadataImage(), broker_id=0, directory_id=_NO_DIRECTORY))
 
     def _maintain(self, partition: TopicPartition) -> None:
-        report = self._own().maintenance.maintain(partition, max_filter_bytes=KEY_FILTER_UPKEEP_BYTES)
+        report = self._own().maintenance.maintain(partition, max_filter_bytes=KEY_FILTER_MAINTENANCE_BYTES)
         if report.error is not None:
             raise StorageError(report.error)

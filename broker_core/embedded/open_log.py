@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from broker_core.embedded.blocked_readers import HeldBackReaders
+from broker_core.embedded.blocked_readers import BlockedReaders
 from broker_core.embedded.consumer_offsets import ConsumerOffsets
 from broker_core.embedded.coordinator_log import CoordinatorLog
 from broker_core.embedded.coordinator_state import CoordinatorState
@@ -44,7 +44,7 @@ class OwnLog:
     maintenance: PartitionMaintenance
     transactions: Transactions
     offsets: ConsumerOffsets
-    blocked: HeldBackReaders
+    blocked: BlockedReaders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,7 +160,7 @@ def _open_own(directory: LogDirectory, services: OpenerServices) -> OpenLog:
         maintenance=PartitionMaintenance(access, clock, entropy, pinned_offset=offsets.pinned_offset),
         transactions=transactions,
         offsets=offsets,
-        blocked=HeldBackReaders(settle, clock),
+        blocked=BlockedReaders(settle, clock),
     )
     return OpenLog(
         catalog=metadata_log,

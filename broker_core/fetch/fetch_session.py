@@ -79,7 +79,7 @@ class FetchSession:
         for key in forgotten:
             self.partitions.pop(key, None)
 
-    def maybe_tell(
+    def maybe_report(
         self, key: PartitionKey, *, high_watermark: int, log_start_offset: int, has_records: bool, has_error: bool
     ) -> bool:
         """Whether this partition belongs in the answer; remembers the offsets that are sent."""

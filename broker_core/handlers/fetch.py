@@ -222,10 +222,10 @@ class _Fetch:
 
     def _respond(self, answers: Mapping[PartitionKey, dict[str, Any]]) -> None:
         session = self._context.session
-        told = dict(answers)
+        sent = dict(answers)
         if session is not None:
             for key, answer in answers.items():
-                has_news = session.maybe_tell(
+                has_news = session.maybe_report(
                     key,
                     high_watermark=answer["high_watermark"],
                     log_start_offset=answer["log_start_offset"],
@@ -233,10 +233,10 @@ class _Fetch:
                     has_error=answer["error_code"] is not ErrorCode.none or "diverging_epoch" in answer,
                 )
                 if self._context.is_incremental and not has_news:
-                    del told[key]
+                    del sent[key]
         # Kafka puts partitions that it did not read last, and groups neighbours of one topic.
-        ordered = list(told.items())
-        if any(_IS_NOT_FOUND in answer for answer in told.values()):
+        ordered = list(sent.items())
+        if any(_IS_NOT_FOUND in answer for answer in sent.values()):
             ordered.sort(key=lambda item: item[1].pop(_IS_NOT_FOUND, False))
         name = "topic_id" if self._call.version >= _FIRST_VERSION_WITH_IDS else "topic"
         self._call.respond(

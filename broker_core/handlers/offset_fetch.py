@@ -97,10 +97,10 @@ def _answer(call: Call, group: _AskedGroup, reply: FetchReply) -> dict[str, Any]
             return _offset(FetchedOffset(error_code=each.error_code))
         return _offset(reply.offsets[each.partition])
 
-    is_told_once = reply.error_code is not ErrorCode.none and call.version >= _FIRST_VERSION_WITH_GROUP_ERROR
+    has_group_error = reply.error_code is not ErrorCode.none and call.version >= _FIRST_VERSION_WITH_GROUP_ERROR
     return {
         "group_id": group.request.group_id,
-        "topics": [] if is_told_once else answer_topics(asked, fields),
+        "topics": [] if has_group_error else answer_topics(asked, fields),
         "error_code": reply.error_code,
     }
 

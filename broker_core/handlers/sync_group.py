@@ -28,8 +28,8 @@ def handle(call: Call) -> None:
         protocol_name=call.request_field("protocol_name", None),
         assignments={each.member_id: bytes(each.assignment) for each in message.assignments},
     )
-    says_protocol = request.protocol_type is not None and request.protocol_name is not None
-    if call.version >= _FIRST_VERSION_WITH_PROTOCOL and not says_protocol:
+    has_protocol = request.protocol_type is not None and request.protocol_name is not None
+    if call.version >= _FIRST_VERSION_WITH_PROTOCOL and not has_protocol:
         _respond(call, SyncReply(error_code=ErrorCode.inconsistent_group_protocol))
         return
     if not call.is_allowed(Operation.READ, ResourceType.GROUP, request.group_id):

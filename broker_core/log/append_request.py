@@ -20,7 +20,7 @@ _CODEC_POSITION: Final = ATTRIBUTES_POSITION + 1
 """The lower byte of a batch's attributes."""
 
 
-def _tell_nobody(_: object) -> None:
+def _ignore(_: object) -> None:
     return None
 
 
@@ -34,8 +34,8 @@ class AppendRequest(NamedTuple):
     batches: WritableBytes
     origin: AppendOrigin = AppendOrigin.CLIENT
     header: BatchHeader | None = None
-    on_done: Callable[[AppendResult], None] = _tell_nobody
-    on_error: Callable[[StreamlogError], None] = _tell_nobody
+    on_done: Callable[[AppendResult], None] = _ignore
+    on_error: Callable[[StreamlogError], None] = _ignore
     ignores_claimed_offset: bool = False
 
     @property

@@ -94,20 +94,20 @@ class PartitionFolders:
 
     def sweep(self) -> int:
         """Removes folders of deleted topics that crashes left. Returns their number."""
-        rubbish = []
+        leftovers = []
         with self._metadata_log.locked(), translated("looking for deleted topics' folders", self._path):
             for name in self._fs.list_directory(self._path):
                 partition = parse_partition_folder(name)
                 if is_deleted_folder(name):
-                    rubbish.append(f"{self._path}/{name}")
+                    leftovers.append(f"{self._path}/{name}")
                 elif partition is not None and partition.topic != CLUSTER_METADATA_TOPIC:
                     found_id = self._topic_id_of(self.path_of(partition))
                     if found_id is not None and self._metadata_log.image.was_removed(found_id):
                         moved_path = self._move_aside(partition, found_id)
-                        rubbish.extend([] if moved_path is None else [moved_path])
-        for path in rubbish:
+                        leftovers.extend([] if moved_path is None else [moved_path])
+        for path in leftovers:
             self._remove_tree(path)
-        return len(rubbish)
+        return len(leftovers)
 
     def _make_each(self, topic: TopicDescription, clear_away: ClearAway) -> None:
         partitions = [TopicPartition(topic.name, number) for number in range(topic.partition_count)]
@@ -182,8 +182,8 @@ class PartitionFolders:
         kept."""
         path = self.path_of(partition)
         unique_hex = self._entropy.random_bytes(16).hex()
-        is_rubbish = self._metadata_log.image.was_removed(found_id)
-        name = (deleted_folder if is_rubbish else stray_folder)(partition, unique_hex)
+        was_deleted = self._metadata_log.image.was_removed(found_id)
+        name = (deleted_folder if was_deleted else stray_folder)(partition, unique_hex)
         lock = PartitionLock(f"{path}/{LOCK_FILE_NAME}", locks=self._metadata_log.locks)
         try:
             with lock.exclusive():
@@ -191,7 +191,7 @@ class PartitionFolders:
                 self._fs.sync_directory(self._path)
         finally:
             lock.close()
-        if not is_rubbish:
+        if not was_deleted:
             _log.warning("folder %s has the unknown topic id %s: moved to %s", path, found_id, name)
             return None
         return f"{self._path}/{name}"

@@ -116,7 +116,7 @@ MAX_KEY_FILTER_BYTES = 16 * 1024 * 1024
 KEY_FILTER_SPARE_BYTES = 4 * 1024 * 1024
 """Free space that key filters leave: on a full disk even deleting records writes a page before it frees any."""
 
-KEY_FILTER_UPKEEP_BYTES = 2 * 1024 * 1024 * 1024
+KEY_FILTER_MAINTENANCE_BYTES = 2 * 1024 * 1024 * 1024
 """Bytes of segments that maintenance after an append reads for key filters: the full segment and one that was skipped
 before, at Kafka's segment.bytes. `streamlog log maintain` reads all segments without a filter."""
 

@@ -1,7 +1,7 @@
 """Sends a connection's answers to its socket, without copying large ones.
 
     sender.send(parts, size_bytes)      after everything that waits already
-    sender.pause(), sender.resume()     the transport's buffer is filled; it is empty, so call `go_on`
+    sender.pause(), sender.resume()     the transport's buffer is filled; it is empty, so call `continue_sending`
 
 An asyncio transport copies the bytes that the socket does not take at once, and copies the rest again each time that
 the socket takes some: several times for an answer of four megabytes. So while the transport's buffer is empty, the
@@ -102,10 +102,10 @@ class AnswerSender:
         self._is_paused = True
 
     def resume(self) -> None:
-        """Call `go_on` as soon as the transport has finished its own work."""
+        """Call `continue_sending` as soon as the transport has finished its own work."""
         self._is_paused = False
 
-    def go_on(self) -> None:
+    def continue_sending(self) -> None:
         """Sends the waiting parts, unless the transport's buffer was filled again meanwhile."""
         self._send_waiting()
 

@@ -56,8 +56,8 @@ async def _run(config: BrokerConfig) -> bool:
     # A stop during recovery waits until recovery is done, which takes seconds.
     await starting
     if not asked_to_stop.is_set():
-        told = (f"{one.name}://{one.advertised}" for one in server.config.listeners)
-        print(READY, *told, flush=True)
+        addresses = (f"{one.name}://{one.advertised}" for one in server.config.listeners)
+        print(READY, *addresses, flush=True)
         await stopping
     _log.info("node=%d stopping", server.config.node_id)
     await server.stop()

@@ -285,11 +285,11 @@ def _listen(config: BrokerConfig) -> list[TcpListener]:
 
 def _with_port(listener: Listener, port: int) -> Listener:
     """The advertised address has the bound port, and this machine's name if none was configured."""
-    told = listener.advertised
+    advertised_address = listener.advertised
     return replace(
         listener,
         port=port,
-        advertised=BrokerAddress(host=told.host or host_name(), port=told.port or port),
+        advertised=BrokerAddress(host=advertised_address.host or host_name(), port=advertised_address.port or port),
     )
 
 

@@ -147,12 +147,12 @@ class ClientConnection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         if self._sender is not None:
             self._sender.resume()
-            self._loop.call_soon(self._go_on_sending)  # the transport is still in its own callback
+            self._loop.call_soon(self._continue_sending)  # the transport is still in its own callback
 
-    def _go_on_sending(self) -> None:
+    def _continue_sending(self) -> None:
         if self._sender is None:
             return
-        self._sender.go_on()
+        self._sender.continue_sending()
         self.look_at_writing()
         if self._state is ConnectionState.SENDING_REST:
             self.close()

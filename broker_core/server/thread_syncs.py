@@ -151,7 +151,7 @@ class ThreadSyncs:
     def _on_lanes(self, answers: Sequence[Pair]) -> None:
         for number, error in answers:
             sync = self._ordered.pop(number)
-            self._tell(sync, OSError(error, os.strerror(error)) if error else None)
+            self._report(sync, OSError(error, os.strerror(error)) if error else None)
         self._after_turn()
 
     def _start(self, syncs: list[_Sync]) -> None:
@@ -161,10 +161,10 @@ class ThreadSyncs:
     def _finish(self, done: list[tuple[_Sync, Exception | None, float]]) -> None:
         for sync, error, seconds in done:
             self._mean_seconds += _WEIGHT * (seconds - self._mean_seconds)
-            self._tell(sync, error)
+            self._report(sync, error)
 
     @staticmethod
-    def _tell(sync: _Sync, error: Exception | None) -> None:
+    def _report(sync: _Sync, error: Exception | None) -> None:
         try:
             if error is None:
                 sync.on_synced()

@@ -54,9 +54,9 @@ class CoordinatorLoading(Generic[State, Record]):
         bounds = self._replica.bounds
         self._next_offset, self._end_offset = bounds.log_start_offset, bounds.log_end_offset
         self._newest = NewestRecords(from_offset=self._next_offset)
-        self._go_on(None)
+        self._continue(None)
 
-    def _go_on(self, _: None) -> None:
+    def _continue(self, _: None) -> None:
         if self._next_offset >= self._end_offset:
             self._jobs.submit(lambda: self._kind.load(self._newest), self._done, self._on_error)
             return
@@ -71,7 +71,7 @@ class CoordinatorLoading(Generic[State, Record]):
             self._on_error(error)
             return
         self._next_offset = fetched.next_offset
-        self._jobs.submit(lambda: self._newest.add(fetched.buffer), self._go_on, self._on_error)
+        self._jobs.submit(lambda: self._newest.add(fetched.buffer), self._continue, self._on_error)
 
     def _done(self, state: State) -> None:
         self._on_loaded(state, self._end_offset)

@@ -16,7 +16,7 @@ from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.log_directory.partition_maintenance import MaintenanceReport, PartitionMaintenance
 from broker_core.model.exceptions import InvalidRequestError
 from broker_core.model.identifiers import TopicPartition
-from broker_core.model.limits import COMPACTION_MEMORY_BYTES, KEY_FILTER_UPKEEP_BYTES
+from broker_core.model.limits import COMPACTION_MEMORY_BYTES, KEY_FILTER_MAINTENANCE_BYTES
 from broker_core.ports import Clock, Entropy, Jobs
 from broker_core.storage.readable_partition import ReadablePartition
 
@@ -80,7 +80,7 @@ class MaintenanceSchedule:
     def add(self, partition: TopicPartition) -> None:
         """The partition started a new segment: maintains it soon."""
         self._due[partition] = None
-        self._go_on()
+        self._maintain_next()
 
     def stop(self, on_done: Callable[[], None]) -> None:
         """Waits for the job under way; no other job is started."""
@@ -95,9 +95,9 @@ class MaintenanceSchedule:
     def _begin_round(self, now_ms: int) -> None:
         self._timers.set(_TIMER_KEY, now_ms + self._interval_ms, self._begin_round)
         self._due.update(dict.fromkeys(self._partitions()))
-        self._go_on()
+        self._maintain_next()
 
-    def _go_on(self) -> None:
+    def _maintain_next(self) -> None:
         if self._is_working or self._is_stopped or not self._due:
             return
         partition = next(iter(self._due))
@@ -124,11 +124,11 @@ class MaintenanceSchedule:
         """Runs in a job."""
         report = None
         if self._maintenance.is_due(partition):
-            report = self._maintenance.maintain(partition, max_filter_bytes=KEY_FILTER_UPKEEP_BYTES)
+            report = self._maintenance.maintain(partition, max_filter_bytes=KEY_FILTER_MAINTENANCE_BYTES)
         return _Looked(report=report, bounds=self._access.read(partition, ReadablePartition.bounds))
 
     def _end(self) -> None:
         self._is_working = False
         if self._when_stopped is not None:
             self._when_stopped()
-        self._go_on()
+        self._maintain_next()

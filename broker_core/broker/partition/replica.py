@@ -120,7 +120,7 @@ class Replica:
     def learn_bounds(self, bounds: PartitionBounds) -> None:
         """Applies the bounds after maintenance."""
         if self._advance(bounds):
-            self._tell_listeners()
+            self._notify_listeners()
 
     def set_topic(self, topic: TopicDescription) -> None:
         """Applies changed settings of the topic, or changed defaults."""
@@ -133,7 +133,7 @@ class Replica:
         self._services.readers.drop(self.topic_partition)
         for queued in self._queue.take_all():
             self._refuse(queued, self._target.unknown_topic())
-        self._tell_listeners()
+        self._notify_listeners()
 
     def abandon(self) -> None:
         """No job will call back any more: releases the partition as it is."""
@@ -240,7 +240,7 @@ class Replica:
         for queued, answer in zip(group, changed.answers, strict=True):
             self._answer(queued, answer)
         if has_advanced:
-            self._tell_listeners()
+            self._notify_listeners()
         if changed.has_rolled:
             self._services.on_rolled(self.topic_partition)
 
@@ -304,7 +304,7 @@ class Replica:
         )
         return self.bounds != now
 
-    def _tell_listeners(self) -> None:
+    def _notify_listeners(self) -> None:
         for listener in self._listeners:
             self._call(listener)
         self._call(self._services.on_advanced, self.topic_partition)

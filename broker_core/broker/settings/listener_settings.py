@@ -61,16 +61,16 @@ def parse_listeners(given: Mapping[str, str], complaints: list[str]) -> tuple[Li
     served = [endpoint for endpoint in endpoints if endpoint.name not in closed]
     if not served and not complaints:
         complaints.append("listeners has no listener for clients: set it, for example, to PLAINTEXT://127.0.0.1:9092")
-    told = {
+    advertised = {
         endpoint.name: endpoint
         for endpoint in _endpoints("advertised.listeners", given.get("advertised.listeners", ""), complaints)
     }
-    for name in sorted(told.keys() - {endpoint.name for endpoint in endpoints}):
+    for name in sorted(advertised.keys() - {endpoint.name for endpoint in endpoints}):
         complaints.append(f"advertised.listeners: {name} is not in listeners")
     protocols = _protocol_map(given, complaints)
     _check_names_of_overrides(given, {endpoint.name for endpoint in endpoints}, complaints)
     return tuple(
-        _listener(endpoint, told.get(endpoint.name), protocols, given, complaints)
+        _listener(endpoint, advertised.get(endpoint.name), protocols, given, complaints)
         for endpoint in served
         if _is_known(endpoint.name, protocols, complaints)
     )
@@ -85,14 +85,14 @@ def settings_of_listener(given: Mapping[str, str], name: str) -> dict[str, str]:
 
 def _listener(
     endpoint: _Endpoint,
-    told: _Endpoint | None,
+    advertised_endpoint: _Endpoint | None,
     protocols: Mapping[str, SecurityProtocol],
     given: Mapping[str, str],
     complaints: list[str],
 ) -> Listener:
     protocol = protocols[endpoint.name]
     own = settings_of_listener(given, endpoint.name)
-    shown = told or endpoint
+    shown = advertised_endpoint or endpoint
     if shown.host in _EVERYWHERE:
         complaints.append(
             f"advertised.listeners: clients cannot connect to {shown.host}; set the address of this machine for "

@@ -100,7 +100,7 @@ class ClassicGroups:
         if not request.group_id:
             return answered(ticket, LeaveReply(error_code=ErrorCode.invalid_group_id))
         if step is None:
-            nobody = tuple(
+            unknown_members = tuple(
                 LeftMember(
                     member_id=each.member_id,
                     group_instance_id=each.group_instance_id,
@@ -108,7 +108,7 @@ class ClassicGroups:
                 )
                 for each in request.members
             )
-            return answered(ticket, LeaveReply(members=nobody))
+            return answered(ticket, LeaveReply(members=unknown_members))
         leave(step, ticket, request)
         return step.result()
 

@@ -95,9 +95,9 @@ def _rejoin(step: ClassicStep, ticket: int, request: JoinRequest) -> None:
     leads = group.leader_id == member_id
     if is_unchanged and group.state is ClassicState.COMPLETING_REBALANCE:
         # It may not have got the answer to its first join.
-        step.answer(ticket, _generation_as_told(group, member_id, with_members=leads))
+        step.answer(ticket, _join_reply(group, member_id, with_members=leads))
     elif is_unchanged and group.state is ClassicState.STABLE and not leads:
-        step.answer(ticket, _generation_as_told(group, member_id, with_members=False))
+        step.answer(ticket, _join_reply(group, member_id, with_members=False))
     else:
         _update(step, ticket, request, member)
         prepare_rebalance_or_complete_join(step)
@@ -113,7 +113,7 @@ def _update(step: ClassicStep, ticket: int, request: JoinRequest, member: Classi
 def _take_place(step: ClassicStep, ticket: int, request: JoinRequest, old_id: str, new_id: str) -> None:
     """A static member restarted. Requests parked under the old id are fenced."""
     group = step.group
-    told_leader, old_member = group.leader_id or "", group.members[old_id]
+    previous_leader, old_member = group.leader_id or "", group.members[old_id]
     fenced = ErrorCode.fenced_instance_id
     step.answer_join(old_member, JoinReply(member_id=old_id, error_code=fenced))
     step.answer_sync(old_member, SyncReply(error_code=fenced))
@@ -129,16 +129,16 @@ def _take_place(step: ClassicStep, ticket: int, request: JoinRequest, old_id: st
     elif group.select_protocol() == group.protocol_name and step.maybe_store_members():
         leads = group.leader_id == new_id
         if request.supports_skipping_assignment:
-            reply = _generation_as_told(group, new_id, with_members=leads, skip_assignment=leads)
+            reply = _join_reply(group, new_id, with_members=leads, skip_assignment=leads)
         else:
             # With the old leader's id in the answer it does not act as the leader.
-            reply = _generation_as_told(group, new_id, with_members=False, leader=told_leader)
+            reply = _join_reply(group, new_id, with_members=False, leader=previous_leader)
         step.answer_join(member, reply)
     else:
         prepare_rebalance(step)
 
 
-def _generation_as_told(
+def _join_reply(
     group: ClassicGroup,
     member_id: str,
     *,

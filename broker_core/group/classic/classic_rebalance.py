@@ -80,7 +80,7 @@ def complete_join(step: ClassicStep) -> None:
     elif not group.maybe_elect_joined_leader():
         step.expect_joins(group.rebalance_timeout_ms)
     else:
-        _tell_generation(step)
+        _answer_joins(step)
 
 
 def send_back_syncs(step: ClassicStep, error_code: ErrorCode) -> None:
@@ -105,7 +105,7 @@ def _delay_first_generation(step: ClassicStep, delay_ms: int, remaining_ms: int)
     step.expect_joins(delay_ms)
 
 
-def _tell_generation(step: ClassicStep) -> None:
+def _answer_joins(step: ClassicStep) -> None:
     group = step.group
     group.begin_generation(step.now_ms)
     leader = group.leader_id or ""

@@ -257,11 +257,11 @@ def _reply(
 ) -> ConsumerHeartbeatReply:
     has_subscription = request.topic_names is not None or request.topic_regex is not None
     is_full = request.rebalance_timeout_ms != _NO_TIMEOUT and has_subscription and request.owned is not None
-    is_told = request.member_epoch == JOIN_EPOCH or is_full or updated.assigned != member.assigned
+    has_assignment = request.member_epoch == JOIN_EPOCH or is_full or updated.assigned != member.assigned
     assigned = {topic: frozenset(partitions) for topic, partitions in updated.assigned.items()}
     return ConsumerHeartbeatReply(
         member_id=updated.member_id,
         member_epoch=updated.epoch,
         heartbeat_interval_ms=step.settings.heartbeat_interval_ms,
-        assignment=assigned if is_told else None,
+        assignment=assigned if has_assignment else None,
     )

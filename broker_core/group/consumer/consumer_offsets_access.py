@@ -21,8 +21,8 @@ def commit_refusal(
     """The error for all offsets of the commit; `none` if it is allowed."""
     if request.generation_id < 0 and not group.members:
         return ErrorCode.none
-    is_nobody = request.member_id == UNKNOWN_MEMBER_ID and request.group_instance_id is None
-    if is_transactional and request.generation_id == NO_GENERATION and is_nobody:
+    has_no_member = request.member_id == UNKNOWN_MEMBER_ID and request.group_instance_id is None
+    if is_transactional and request.generation_id == NO_GENERATION and has_no_member:
         return ErrorCode.none
     member = group.members.get(request.member_id)
     if member is None:

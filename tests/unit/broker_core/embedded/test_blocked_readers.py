@@ -2,7 +2,7 @@ import pytest
 from support.clients.transacting import SetClock
 
 from broker_core.cluster import PartitionBounds
-from broker_core.embedded.blocked_readers import ASKED_EVERY_MS, HeldBackReaders
+from broker_core.embedded.blocked_readers import ASKED_EVERY_MS, BlockedReaders
 from broker_core.model.exceptions import StorageError
 
 
@@ -28,7 +28,7 @@ def readers(asked):
         asked.append(clock.time_ms)
         return True
 
-    readers = HeldBackReaders(settle, clock)
+    readers = BlockedReaders(settle, clock)
     readers.clock = clock
     return readers
 
@@ -56,10 +56,10 @@ def test_an_error_in_the_transactions_fails_no_reader(caplog):
     def settle():
         raise StorageError("the disk refuses")
 
-    assert not HeldBackReaders(settle, SetClock(10_000)).maybe_settle(bounds(3))
+    assert not BlockedReaders(settle, SetClock(10_000)).maybe_settle(bounds(3))
     assert "the disk refuses" in caplog.text
 
 
 def test_the_check_reports_that_nothing_could_be_ended(asked):
-    assert not HeldBackReaders(lambda: bool(asked.append(0)), SetClock(10_000)).maybe_settle(bounds(3))
+    assert not BlockedReaders(lambda: bool(asked.append(0)), SetClock(10_000)).maybe_settle(bounds(3))
     assert asked == [0]

@@ -26,7 +26,7 @@ def ask(cache, session_id, epoch, partitions=(), forgotten=(), now_ms=0, with_to
 
 
 def tell(session, key, high_watermark=0, log_start_offset=0, has_records=False, has_error=False):
-    return session.maybe_tell(
+    return session.maybe_report(
         key,
         high_watermark=high_watermark,
         log_start_offset=log_start_offset,

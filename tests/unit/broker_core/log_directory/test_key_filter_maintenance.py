@@ -59,7 +59,7 @@ def test_a_segment_that_is_full_gets_its_filter_behind_the_append(tmp_path):
 
 def test_the_maintenance_behind_an_append_reads_only_so_much_the_newest_first(cluster, tmp_path, monkeypatch):
     fill(cluster)
-    monkeypatch.setattr(embedded_cluster, "KEY_FILTER_UPKEEP_BYTES", 1)
+    monkeypatch.setattr(embedded_cluster, "KEY_FILTER_MAINTENANCE_BYTES", 1)
     cluster._maintain(T0)
     assert filters_in(tmp_path) == closed_names(cluster)[-1:]
     cluster._maintain(T0)

@@ -74,7 +74,7 @@ class ScriptedTransport:
         self._push()
         if held > HIGH_WATER_BYTES and not self.held:
             self.sender.resume()
-            self.sender.go_on()
+            self.sender.continue_sending()
 
     def _push(self):
         taken = bytes(self.held[: self.socket.room_bytes])
@@ -166,7 +166,7 @@ def test_a_closing_transport_gets_no_bytes(is_direct):
     written = len(transport.written)
     transport.is_lost = True
     sender.resume()
-    sender.go_on()
+    sender.continue_sending()
     assert (transport.broken_count, sender.held_bytes - len(transport.held), len(transport.written)) == (1, 0, written)
 
 
@@ -177,7 +177,7 @@ def test_sending_after_a_resume_waits_if_the_transport_filled_up_again():
     send(sender, bytes(3 * BIG))
     sender.pause()
     written = len(transport.written)
-    sender.go_on()
+    sender.continue_sending()
     assert (len(transport.written), sender.is_empty) == (written, False)
 
 
