@@ -241,7 +241,7 @@ def places_in(path: str, kind: str, depth: str) -> list[int]:
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_flipped_bit_is_found_or_does_no_harm(kind, depth):
+def test_a_flipped_bit_is_detected_or_harmless(kind, depth):
     rng = random.Random(kind)
     found, count = {}, 0
     for path in paths_of(kind):
@@ -262,7 +262,7 @@ def position_in_batch(path: str, position: int) -> int:
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_that_was_cut_short_is_found_or_does_no_harm(kind, depth):
+def test_a_truncated_file_is_detected_or_harmless(kind, depth):
     found, count = {}, 0
     for path in paths_of(kind):
         content = truth().files[path]
@@ -277,13 +277,13 @@ def test_a_file_that_was_cut_short_is_found_or_does_no_harm(kind, depth):
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k in REBUILT])
-def test_a_file_that_is_gone_is_made_again(kind):
+def test_a_missing_file_is_rebuilt(kind):
     found = {path: wrong for path in paths_of(kind) if (wrong := what_goes_wrong(path, None, None, kind))}
     assert not found
 
 
 @pytest.mark.parametrize("kind", [k for k in KINDS if k in REBUILT])
-def test_a_file_of_noise_or_of_something_else_is_made_again(kind):
+def test_a_file_with_foreign_content_is_rebuilt(kind):
     rng = random.Random(kind)
     found = {}
     for path in paths_of(kind):
@@ -299,7 +299,7 @@ def test_a_file_of_noise_or_of_something_else_is_made_again(kind):
     assert not found
 
 
-def test_garbage_behind_the_flushed_range_is_cut_and_nothing_else():
+def test_only_garbage_after_the_flushed_range_is_truncated():
     path = max(paths_of("log"))
     whole = truth().files[path]
     for garbage in (b"\0" * 100, b"\xff" * 30, whole[:61], random.Random(3).randbytes(5000), whole[: len(whole) // 2]):

@@ -32,7 +32,7 @@ from support.files.faulty_file_system import FaultyFileSystem, Killed, Neighbour
 from broker_core.model.exceptions import StorageError, StreamlogError
 
 
-def test_the_scenario_goes_through_everything_that_changes_files():
+def test_the_scenario_covers_every_operation_that_changes_files():
     rehearsal = rehearse()
     kinds = {kind for kind, _ in rehearsal.calls}
     endings = {path.rsplit(".", 1)[-1] for _, path in rehearsal.calls}
@@ -182,7 +182,7 @@ EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.l
 
 
 @EVERY
-def test_who_has_the_log_open_while_another_dies_at_any_file_operation_goes_on_with_it(every):
+def test_a_process_continues_after_another_dies_at_any_file_operation(every):
     rehearsal = rehearse()
     found = {}
     for call in range(0, len(rehearsal.calls) - rehearsal.first_call, every):
@@ -223,7 +223,7 @@ class DiskThatFailsAndKills(DiskThatFailsOneSync):
 
 
 @EVERY
-def test_who_has_the_log_open_while_another_dies_taking_back_what_the_disk_refused_goes_on_with_it(every):
+def test_a_process_continues_after_another_dies_during_a_rollback(every):
     rehearsal = rehearse()
     found, killed = {}, 0
     for failing in range(0, sum(kind == "sync" for kind, _ in rehearsal.calls[rehearsal.first_call :]), every):

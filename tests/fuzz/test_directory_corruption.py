@@ -115,7 +115,7 @@ def damaged_copies(whole, folder, name, damages):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_damage_to_what_describes_the_directory_is_named_or_does_no_harm(whole, tmp_path, name):
+def test_damaged_directory_metadata_is_reported_or_harmless(whole, tmp_path, name):
     content = (whole / name).read_bytes()
     rng = random.Random(name)
     stride = max(1, len(content) // 90)

@@ -60,7 +60,7 @@ def append_until_full(cluster, size_bytes, first=0):
 
 
 @pytest.mark.parametrize("size_bytes", [50, 3000, 20_000])
-def test_a_really_full_disk_is_said_and_nothing_half_written_is_seen(tiny_disk, size_bytes):
+def test_a_full_disk_is_reported_and_nothing_partial_is_visible(tiny_disk, size_bytes):
     directory = str(tiny_disk / "log")
     cluster = open_embedded(directory, create=True)
     cluster.create_topic("t", configs=SMALL)
@@ -83,7 +83,7 @@ def test_a_really_full_disk_is_said_and_nothing_half_written_is_seen(tiny_disk, 
     other.close()
 
 
-def test_on_a_full_disk_room_is_made_by_deleting_records(tiny_disk):
+def test_deleting_records_frees_a_full_disk(tiny_disk):
     cluster = open_embedded(str(tiny_disk / "log"), create=True)
     cluster.create_topic("t", configs=SMALL)
     acknowledged = append_until_full(cluster, 5000)
@@ -95,7 +95,7 @@ def test_on_a_full_disk_room_is_made_by_deleting_records(tiny_disk):
 
 
 @pytest.mark.parametrize("free_pages", range(14))
-def test_a_topic_made_on_a_disk_that_fills_up_is_there_or_not(tiny_disk, free_pages):
+def test_creating_a_topic_on_a_disk_that_fills_up_is_atomic(tiny_disk, free_pages):
     directory = str(tiny_disk / "log")
     cluster = open_embedded(directory, create=True)
     cluster.create_topic("t", configs=SMALL)

@@ -187,7 +187,7 @@ def run_rounds(directory: str, count: int, seed: int) -> Ledger:
 
 
 @pytest.mark.parametrize("rounds", [12, pytest.param(200, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
-def test_what_was_acknowledged_survives_kill_nine(tmp_path, rounds):
+def test_acknowledged_records_survive_sigkill(tmp_path, rounds):
     ledger = run_rounds(str(tmp_path / "log"), rounds, seed=rounds)
     assert ledger.hits["killed"] >= rounds
     assert ledger.hits["cut short"] and ledger.hits["compacted compacted"]

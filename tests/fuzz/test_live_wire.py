@@ -102,7 +102,7 @@ def for_seconds(short):
 
 
 @for_seconds(3)
-def test_many_who_send_nonsense(broker, seconds):
+def test_many_clients_that_send_garbage_do_no_harm(broker, seconds):
     dice = Dice(random.Random(1))
     deadline = time.monotonic() + seconds
     open_ones = []
@@ -130,7 +130,7 @@ def test_many_who_send_nonsense(broker, seconds):
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), 100 * 2**20 + 1, 2**31 - 1])
-def test_a_size_that_cannot_be_closes_the_connection_and_says_so(broker, size):
+def test_an_invalid_size_closes_the_connection_and_is_logged(broker, size):
     before = log_of(broker).count("closed:")
     connection = connect(broker)
     send(connection, struct.pack(">i", size))
@@ -138,7 +138,7 @@ def test_a_size_that_cannot_be_closes_the_connection_and_says_so(broker, size):
     assert log_of(broker).count("closed:") == before + 1
 
 
-def test_frames_that_are_announced_and_never_come_cost_nothing(broker):
+def test_announced_frames_that_never_arrive_use_no_memory(broker):
     """Fifty times the largest frame would be five gigabytes."""
     before = resident_bytes(broker)
     connections = [connect(broker) for _ in range(50)]
@@ -150,7 +150,7 @@ def test_frames_that_are_announced_and_never_come_cost_nothing(broker):
         connection.close()
 
 
-def test_who_asks_and_never_listens_is_not_served_for_ever(broker):
+def test_a_client_that_never_reads_responses_is_closed(broker):
     connection = connect(broker)
     frame = with_size(frame_of(build(message_types(ApiKey.API_VERSIONS, 3).request, {"client_software_name": "x"})))
     deadline, sent = time.monotonic() + 2, 0
@@ -168,7 +168,7 @@ def sasl(api_key, version, **fields):
 
 
 @for_seconds(2)
-def test_logins_that_are_none(broker, seconds):
+def test_malformed_logins_are_refused(broker, seconds):
     dice = Dice(random.Random(2))
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -196,13 +196,13 @@ def test_logins_that_are_none(broker, seconds):
         connection.close()
 
 
-def test_before_the_login_frames_are_small(broker):
+def test_frames_before_the_login_are_limited(broker):
     connection = connect(broker, "SASL_PLAINTEXT")
     send(connection, struct.pack(">i", 512 * 1024 + 1))
     assert is_closed(connection)
 
 
-def test_what_is_no_request_in_the_middle_of_a_login_closes_the_connection(broker):
+def test_garbage_during_a_login_closes_the_connection(broker):
     """Its answer cannot be made: the schemas do not know it."""
     for frame in (b"\x6e\x2c\0\0\0\0\0\1\xff\xff", b"\0\x24\0\x63\0\0\0\1\xff\xff"):
         connection = connect(broker, "SASL_PLAINTEXT")
@@ -210,7 +210,7 @@ def test_what_is_no_request_in_the_middle_of_a_login_closes_the_connection(broke
         assert is_closed(connection)
 
 
-def test_nobody_asks_for_anything_before_his_login(broker):
+def test_requests_before_the_login_are_refused(broker):
     for key in (ApiKey.METADATA, ApiKey.PRODUCE, ApiKey.CREATE_TOPICS):
         connection = connect(broker, "SASL_PLAINTEXT")
         send(connection, with_size(frame_of(draw_request(Dice(random.Random(3)), key, SERVED_VERSIONS[key][-1]))))

@@ -155,7 +155,7 @@ def hold_root_lock(connection, directory, kind):
 
 # -- tests --
 @pytest.mark.parametrize("count", [60, pytest.param(2000, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
-def test_writers_readers_and_topic_makers_do_not_disturb_one_another(tmp_path, count):
+def test_concurrent_writers_readers_and_topic_changes_do_not_interfere(tmp_path, count):
     directory = str(tmp_path / "log")
     cluster = open_embedded(directory, create=True)
     cluster.create_topic("shared", partition_count=2, configs=SMALL)
@@ -215,7 +215,7 @@ def _holds_what_was_acknowledged(cluster, partition, acknowledged):
     assert set(newest.values()) <= found.keys()
 
 
-def test_of_several_processes_that_make_the_same_log_and_topic_one_makes_it(tmp_path):
+def test_concurrent_processes_create_a_log_and_a_topic_once(tmp_path):
     directory = str(tmp_path / "new" / "log")
     processes = [LoopingProcess(create_one, directory, "t") for _ in range(4)]
     for process in processes:

@@ -94,7 +94,7 @@ def churn(cluster, rng, hits):
 
 
 @pytest.mark.parametrize(("processes", "rounds"), [(2, 12), pytest.param(4, 150, marks=pytest.mark.long)])
-def test_transactions_go_on_while_topics_come_and_go(tmp_path, processes, rounds):
+def test_transactions_continue_while_topics_are_created_and_deleted(tmp_path, processes, rounds):
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
         directory = f"{folder}/log"

@@ -83,12 +83,12 @@ def read_ranges(cluster, other):
 
 
 @pytest.mark.parametrize("check", [run_stream, read_ranges])
-def test_a_reader_beside_deletions(tmp_path, check):
+def test_reads_are_correct_during_deletions(tmp_path, check):
     race(str(tmp_path / "log"), 3, 7, check)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("check", [run_stream, read_ranges])
-def test_a_reader_beside_deletions_for_longer(tmp_path, check, seed):
+def test_reads_are_correct_during_long_runs_of_deletions(tmp_path, check, seed):
     race(str(tmp_path / "log"), 30, seed, check)

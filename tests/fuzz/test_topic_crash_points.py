@@ -115,13 +115,13 @@ def test_a_crash_before_any_file_operation_leaves_each_change_of_topics_whole_or
 
 
 @pytest.mark.parametrize("stride", [6, pytest.param(1, marks=pytest.mark.long)])
-def test_who_has_the_directory_open_while_another_dies_sees_each_change_of_topics_whole_or_absent(stride):
+def test_after_another_process_dies_each_topic_change_is_whole_or_absent(stride):
     assert not _wrong_after_crashes(stride, is_beside_another=True)
 
 
 @pytest.mark.parametrize("survivors", ["no sectors", "some sectors"])
 @pytest.mark.parametrize("stride", [12, pytest.param(1, marks=pytest.mark.long)])
-def test_a_power_failure_takes_back_no_change_of_topics_that_was_acknowledged(stride, survivors):
+def test_a_power_failure_loses_no_acknowledged_topic_change(stride, survivors):
     _, calls = rehearse()
     lost = []
 
@@ -138,7 +138,7 @@ def test_a_power_failure_takes_back_no_change_of_topics_that_was_acknowledged(st
     assert sum(lost) > len(lost) // 2
 
 
-def test_offsets_of_a_topic_whose_deletion_was_cut_off_do_not_count_for_one_made_again_under_its_name():
+def test_offsets_of_an_interrupted_deletion_do_not_apply_to_a_recreated_topic():
     partition, other = TopicPartition("a", 0), TopicPartition("kept", 0)
     outcomes = Counter()
     for number in itertools.count():

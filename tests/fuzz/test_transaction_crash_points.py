@@ -133,7 +133,7 @@ def rehearse(folder, name):
 
 
 @pytest.mark.parametrize("name", ["fresh", "used"])
-def test_the_transactions_take_few_syncs(prepared, name):
+def test_transactions_need_few_syncs(prepared, name):
     """Per task: one for its partitions, one for each append. To end: offsets, decision, a marker per partition."""
     steps, calls = rehearse(prepared, name)
     assert [step for _, step in steps][-1] == "ended"
@@ -170,7 +170,7 @@ def test_transactions_that_are_ended_together_are_all_committed_or_none(prepared
 
 @pytest.mark.parametrize("stride", [7, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["used", "fresh"])
-def test_who_has_it_all_open_while_another_dies_ends_the_transactions_and_goes_on(prepared, name, stride):
+def test_a_process_ends_the_transactions_of_a_dead_one_and_continues(prepared, name, stride):
     """He has looked now and then, so that he knows some of what the dead one did, and not the rest."""
     steps, calls = rehearse(prepared, name)
     wrong, hits = {}, Counter()
@@ -182,7 +182,7 @@ def test_who_has_it_all_open_while_another_dies_ends_the_transactions_and_goes_o
     assert hits["undecided"] and hits["decided"], hits
 
 
-def test_who_finishes_for_the_dead_may_die_as_well(prepared):
+def test_a_process_may_die_while_it_completes_transactions_of_a_dead_one(prepared):
     """After the decision nothing is done but to finish it; each process gets a step further and dies."""
     steps, _ = rehearse(prepared, "used")
     decision = next(at for at, step in steps if step == "end") + 3

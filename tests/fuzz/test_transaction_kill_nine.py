@@ -86,7 +86,7 @@ def seen_of(cluster, query):
 
 
 @pytest.mark.parametrize("rounds", [5, pytest.param(150, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
-def test_batches_of_killed_sinks_are_there_once_or_not_at_all(directory, rounds):
+def test_batches_of_killed_sinks_are_stored_once_or_not_at_all(directory, rounds):
     rng = random.Random(rounds)
     told, tried, hits = Counter(), Counter(), Counter()
     reader = open_embedded(directory)
@@ -139,7 +139,7 @@ def hear(query, message, told, tried):
         told[query] = batch
 
 
-def test_of_drivers_that_fight_over_a_query_each_batch_is_decided_by_one(directory):
+def test_each_batch_of_competing_drivers_is_decided_once(directory):
     """They take over from one another without end, as a driver does that was taken for dead and lives."""
     wanted, hits, errors = 6, Counter(), []
 

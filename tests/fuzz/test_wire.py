@@ -55,7 +55,7 @@ def seeds(short, long):
 
 
 @pytest.mark.parametrize("seed", seeds(2, 60))
-def test_every_request_that_can_be_written_is_answered_or_ends_the_connection(wire, seed):
+def test_every_valid_request_is_answered_or_closes_the_connection(wire, seed):
     for key, version in EVERY:
         dice = dice_of(wire, seed, key, version)
         connection = wire.connect()
@@ -66,7 +66,7 @@ def test_every_request_that_can_be_written_is_answered_or_ends_the_connection(wi
 
 
 @pytest.mark.parametrize("seed", seeds(4, 200))
-def test_a_broken_request_is_answered_or_ends_the_connection(wire, seed):
+def test_a_malformed_request_is_answered_or_closes_the_connection(wire, seed):
     for key, version in EVERY:
         dice = dice_of(wire, "broken", seed, key, version)
         connection = wire.connect()
@@ -77,7 +77,7 @@ def test_a_broken_request_is_answered_or_ends_the_connection(wire, seed):
 
 
 @pytest.mark.parametrize("key", SERVED_VERSIONS)
-def test_a_request_may_end_anywhere(wire, key):
+def test_a_request_truncated_anywhere_does_no_harm(wire, key):
     """As a frame of that size, and as a stream that goes no further."""
     for version in {SERVED_VERSIONS[key][-1], versions_with_schemas(key)[0]} & set(versions_with_schemas(key)):
         dice = dice_of(wire, "ends", key, version)
@@ -93,7 +93,7 @@ def test_a_request_may_end_anywhere(wire, key):
 
 
 @pytest.mark.parametrize("seed", seeds(1, 50))
-def test_noise_ends_the_connection(wire, seed):
+def test_random_bytes_close_the_connection(wire, seed):
     dice = dice_of(wire, "noise", seed)
     for _ in range(500):
         connection = wire.connect()
@@ -107,7 +107,7 @@ def test_noise_ends_the_connection(wire, seed):
 
 
 @pytest.mark.parametrize("size", [-1, -(2**31), MAX_FRAME_BYTES + 1, 2**31 - 1])
-def test_a_size_that_cannot_be_ends_the_connection_before_anything_is_made(wire, size):
+def test_an_invalid_size_closes_the_connection_before_allocating(wire, size):
     connection = wire.connect()
     tracemalloc.start()
     connection.send(size.to_bytes(4, "big", signed=True))
@@ -117,7 +117,7 @@ def test_a_size_that_cannot_be_ends_the_connection_before_anything_is_made(wire,
     assert peak < 100_000
 
 
-def test_counts_that_are_lies_make_nothing(wire):
+def test_false_counts_allocate_nothing(wire):
     """Every four bytes of every request in turn become the largest count."""
     tracemalloc.start()
     worst = (0, None)
@@ -134,7 +134,7 @@ def test_counts_that_are_lies_make_nothing(wire):
     assert worst[0] < GROWTH_BYTES, worst
 
 
-def test_requests_in_pieces_between_those_of_others(wire):
+def test_fragmented_requests_interleave_with_those_of_other_connections(wire):
     dice = dice_of(wire, "pieces")
     streams = []
     for _ in range(40):
@@ -167,7 +167,7 @@ def bomb(codec, inflated_bytes):
 @pytest.mark.parametrize(
     "codec", [CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4, CompressionType.ZSTD]
 )
-def test_a_bomb_is_refused(wire, codec):
+def test_a_decompression_bomb_is_refused(wire, codec):
     before = fetch(wire.node, "t").high_watermark
     for inflated_bytes in (0, 1, 16 * 2**20):
         answer = produce(wire.node, "t", bomb(codec, inflated_bytes))
@@ -176,7 +176,7 @@ def test_a_bomb_is_refused(wire, codec):
 
 
 @pytest.mark.parametrize("rounds", [3, pytest.param(60, marks=pytest.mark.long)])
-def test_a_node_does_not_grow_by_what_it_refuses(wire, rounds):
+def test_refused_requests_do_not_grow_memory(wire, rounds):
     def send_all(number):
         for key, version in EVERY:
             frame = frame_of(draw_request(dice_of(wire, "grows", 0, key, version), key, version))

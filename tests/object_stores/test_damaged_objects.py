@@ -66,7 +66,7 @@ def damages_of(good):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_damage_is_named_or_harmless(memory, kind):
+def test_damage_is_reported_or_harmless(memory, kind):
     expected = content_of(memory)
     named = harmless = 0
     for path in [path for path in memory.store.objects if path.startswith(kind)]:
@@ -88,7 +88,7 @@ def test_damage_is_named_or_harmless(memory, kind):
         assert named > 0
 
 
-def test_commits_behind_the_checkpoint_are_named(memory):
+def test_damaged_commits_after_the_checkpoint_are_named(memory):
     last = max(path for path in memory.store.objects if path.startswith("commits/"))
     good = memory.store.objects[last]
     memory.store.objects[last] = good.replace(b"behind", b"behinD") if b"behind" in good else good[:-2]

@@ -21,7 +21,7 @@ def place(request, new_url, tmp_path):
     return place_on(request.param, request, new_url, tmp_path)
 
 
-def test_the_command_line_makes_a_topic_and_values_go_in_and_out(place, tmp_path, monkeypatch, capsysbinary):
+def test_the_command_line_creates_a_topic_produces_and_consumes(place, tmp_path, monkeypatch, capsysbinary):
     url, options = place
     properties = tmp_path / "store.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in options.items()))
@@ -41,7 +41,7 @@ def test_the_command_line_makes_a_topic_and_values_go_in_and_out(place, tmp_path
     assert any(line.startswith(b"t") for line in streamlog("topic", "list"))
 
 
-def test_a_replacement_on_gcs_names_a_generation_because_it_has_no_if_match(gcs_server, new_url):
+def test_a_replacement_on_gcs_uses_a_generation_instead_of_if_match(gcs_server, new_url):
     store = open_store(*place_of(gcs_server, new_url))
     first = store.put_if_absent("groups/g", b"same")
     assert first.isdigit()
@@ -57,7 +57,7 @@ def place_of(server, new_url):
     return new_url.replace("s3://", "gs://"), server.options()
 
 
-def test_the_account_may_stand_in_a_hadoop_url(azurite_server, new_url):
+def test_the_account_may_be_in_a_hadoop_url(azurite_server, new_url):
     options = azurite_server.options()
     prefix = new_url.removeprefix(f"s3://{BUCKET}/")
     with open_objects(f"az://{BUCKET}/{prefix}", options, create=True) as log:
@@ -67,7 +67,7 @@ def test_the_account_may_stand_in_a_hadoop_url(azurite_server, new_url):
         assert log.describe_topics().keys() == {"t"}
 
 
-def test_a_missing_container_and_a_wrong_key_are_told(azurite_server, new_url):
+def test_a_missing_container_and_a_wrong_key_are_reported(azurite_server, new_url):
     options = azurite_server.options()
     with open_objects("az://nobody/log", options, create=True) as log:
         with pytest.raises(ObjectStoreUnsuitableError, match="'nobody' does not exist") as caught:

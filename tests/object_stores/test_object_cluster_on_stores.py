@@ -29,7 +29,7 @@ def values(cluster, partition=T0):
         position = fetched.next_offset
 
 
-def test_a_log_lives_on_the_store(place):
+def test_a_log_works_on_the_store(place):
     with open_objects(*place, create=True) as cluster:
         assert cluster.describe_topics() == {}
         cluster.create_topic("t", partition_count=2, configs={"retention.ms": "-1"})
@@ -81,7 +81,7 @@ def test_several_writers_keep_offsets_dense(place):
     assert sorted(value for _, value in found) == sorted(b"%s%d" % (n.encode(), i) for n in "abcd" for i in range(5))
 
 
-def test_a_log_that_does_not_exist_is_told_and_not_made(place):
+def test_a_missing_log_is_reported_and_not_created(place):
     from broker_core.model.exceptions import ObjectLogFormatError
 
     with open_objects(*place) as cluster:

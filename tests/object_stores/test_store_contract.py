@@ -32,20 +32,20 @@ def either_store(request, new_url, tmp_path):
     store.close()
 
 
-def test_an_object_is_read_as_it_was_written(either_store):
+def test_objects_round_trip(either_store):
     either_store.put("data/a", b"abc")
     assert bytes(either_store.get("data/a").data) == b"abc"
     either_store.put("data/a", bytearray(b"other"))
     assert bytes(either_store.get("data/a").data) == b"other"
 
 
-def test_what_does_not_exist_is_told(either_store):
+def test_a_missing_object_is_reported(either_store):
     for call in (lambda: either_store.get("data/no"), lambda: either_store.get_ranges("data/no", [(0, 1)])):
         with pytest.raises(ObjectNotFoundError, match="data/no"):
             call()
 
 
-def test_an_object_is_made_only_once(either_store):
+def test_an_object_is_created_only_once(either_store):
     etag = either_store.put_if_absent("commits/1", b"mine")
     with pytest.raises(ObjectPreconditionError):
         either_store.put_if_absent("commits/1", b"yours")
@@ -53,7 +53,7 @@ def test_an_object_is_made_only_once(either_store):
     assert (bytes(found.data), found.etag) == (b"mine", etag)
 
 
-def test_of_many_who_make_it_at_once_one_does(store):
+def test_one_of_many_concurrent_creations_succeeds(store):
     made = []
 
     def make(name):
@@ -71,7 +71,7 @@ def test_of_many_who_make_it_at_once_one_does(store):
     assert made == [bytes(store.get("commits/2").data)]
 
 
-def test_an_object_is_replaced_only_while_it_is_the_one_that_was_read(either_store):
+def test_an_object_is_replaced_only_if_unchanged_since_it_was_read(either_store):
     first = either_store.put_if_absent("groups/g-a", b"1")
     second = either_store.put_if_matches("groups/g-a", b"2", first)
     with pytest.raises(ObjectPreconditionError):
@@ -83,7 +83,7 @@ def test_an_object_is_replaced_only_while_it_is_the_one_that_was_read(either_sto
     assert [entry.path for entry in either_store.list_after("groups/")] == ["groups/g-a"]
 
 
-def test_of_many_who_replace_it_at_once_one_does(store):
+def test_one_of_many_concurrent_replacements_succeeds(store):
     etag = store.put_if_absent("groups/g-b", b"0")
     replaced = []
 
@@ -102,13 +102,13 @@ def test_of_many_who_replace_it_at_once_one_does(store):
     assert replaced == [bytes(store.get("groups/g-b").data)]
 
 
-def test_ranges_are_read_in_their_order_and_short_only_at_the_end(either_store):
+def test_ranges_are_returned_in_order_and_are_short_only_at_the_end(either_store):
     either_store.put("data/r", bytes(range(100)))
     found = either_store.get_ranges("data/r", [(50, 3), (0, 2), (53, 2), (95, 20)])
     assert [bytes(one) for one in found] == [bytes([50, 51, 52]), bytes([0, 1]), bytes([53, 54]), bytes(range(95, 100))]
 
 
-def test_a_listing_is_ordered_and_goes_on_where_it_is_told(either_store):
+def test_a_listing_is_ordered_and_continues_after_a_given_path(either_store):
     for number in (3, 1, 2, 10):
         either_store.put(f"commits/{number:03d}", b"x" * number)
     either_store.put("commits2/1", b"")
@@ -121,7 +121,7 @@ def test_a_listing_is_ordered_and_goes_on_where_it_is_told(either_store):
     assert list(either_store.list_after("nothing/")) == []
 
 
-def test_a_listing_of_more_than_a_page_is_whole(versitygw_server, new_url):
+def test_a_listing_of_several_pages_is_complete(versitygw_server, new_url):
     store = open_store(new_url, versitygw_server.options())
     names = [f"data/{number:04d}" for number in range(1_100)]
     Requests().gather([partial(store.put, name, b"") for name in names])
@@ -149,7 +149,7 @@ def test_an_upload_in_parts_exists_when_it_is_finished(store):
     assert bytes(store.get("data/large").data) == content + content[: PART_BYTES // 2] + b"end"
 
 
-def test_an_upload_that_is_given_up_leaves_nothing(store):
+def test_an_aborted_upload_leaves_nothing(store):
     upload = store.upload("data/given-up")
     upload.write(bytes(PART_BYTES + 5))
     upload.abort()

@@ -54,7 +54,7 @@ def end_of(cluster):
 
 @pytest.mark.parametrize("times", [1, MORE_THAN_THE_LIBRARY_RETRIES])
 @pytest.mark.parametrize("fault", ["no_answer", "reset", "slow_down"])
-def test_a_commit_is_made_once_whatever_becomes_of_its_answer(cluster, proxy, fault, times):
+def test_a_commit_is_applied_once_despite_lost_responses(cluster, proxy, fault, times):
     proxy.once(fault, is_commit_write, times)
     version = AppVersion(app_id="q", version=1)
     upload = cluster.stage()
@@ -66,7 +66,7 @@ def test_a_commit_is_made_once_whatever_becomes_of_its_answer(cluster, proxy, fa
     assert 1 <= proxy.counts[fault] <= times
 
 
-def test_an_answer_that_is_lost_behind_the_commit_for_good_is_found_by_repeating(cluster, proxy):
+def test_a_commit_with_a_lost_response_is_found_on_retry(cluster, proxy):
     upload = cluster.stage()
     upload.append(T0, a_batch(3))
     staged = upload.finish()
@@ -86,7 +86,7 @@ def test_an_answer_that_is_lost_behind_the_commit_for_good_is_found_by_repeating
     assert end_of(cluster) == 3
 
 
-def test_a_read_that_is_cut_off_in_the_middle_is_repeated(cluster, proxy):
+def test_a_truncated_read_is_repeated(cluster, proxy):
     for number in range(3):
         append_values(cluster, "t", "x" * 10_000 + str(number))
     proxy.once("cut", is_data_read, 2)
@@ -94,7 +94,7 @@ def test_a_read_that_is_cut_off_in_the_middle_is_repeated(cluster, proxy):
     assert proxy.counts["cut"] == 2
 
 
-def test_a_read_that_is_always_cut_off_names_the_object(cluster, proxy):
+def test_a_read_that_is_always_truncated_names_the_object(cluster, proxy):
     append_values(cluster, "t", "x" * 10_000)
     proxy.once("cut", is_data_read, ALWAYS)
     with pytest.raises(ObjectStoreUnavailableError, match=r"/data/\d+.* cannot be reached"):
@@ -102,7 +102,7 @@ def test_a_read_that_is_always_cut_off_names_the_object(cluster, proxy):
     assert proxy.counts["cut"] >= 1
 
 
-def test_an_upload_goes_on_behind_a_reset_part(cluster, proxy):
+def test_an_upload_continues_after_a_reset_part(cluster, proxy):
     proxy.once("reset", is_part_write)
     upload = cluster.stage()
     value = b"v" * 900_000
@@ -137,7 +137,7 @@ def a_batch_of(value):
     return build_batch([Record(value=value, timestamp_ms=1)])
 
 
-def test_a_store_that_throttles_for_good_is_named_as_such(cluster, proxy):
+def test_permanent_throttling_is_reported(cluster, proxy):
     append_values(cluster, "t", "x")
     proxy.once("slow_down", lambda method, path: method == "GET", ALWAYS)
     with pytest.raises(ObjectThrottledError, match="SlowDown"):
@@ -145,7 +145,7 @@ def test_a_store_that_throttles_for_good_is_named_as_such(cluster, proxy):
     assert proxy.counts["slow_down"] >= 1
 
 
-def test_credentials_that_expire_are_told_and_what_was_staged_is_not_lost(cluster, proxy):
+def test_expired_credentials_are_reported_and_staged_data_is_kept(cluster, proxy):
     upload = cluster.stage()
     upload.append(T0, a_batch(2))
     staged = upload.finish()
@@ -161,7 +161,7 @@ def test_credentials_that_expire_are_told_and_what_was_staged_is_not_lost(cluste
 
 
 @pytest.mark.parametrize("fault", ["no_answer", "reset", "slow_down"])
-def test_a_group_is_replaced_once_whatever_becomes_of_the_answer(cluster, proxy, fault):
+def test_a_group_is_replaced_once_despite_lost_responses(cluster, proxy, fault):
     cluster.commit_offsets("g", {T0: GroupOffset(offset=1)})
     proxy.once(fault, lambda method, path: method == "PUT" and "/groups/" in path, MORE_THAN_THE_LIBRARY_RETRIES)
     cluster.commit_offsets("g", {T0: GroupOffset(offset=2)})
@@ -169,7 +169,7 @@ def test_a_group_is_replaced_once_whatever_becomes_of_the_answer(cluster, proxy,
     assert cluster.fetch_offsets("g")[T0].offset == 2
 
 
-def test_a_log_is_made_once_though_the_answer_is_lost(proxied):
+def test_a_log_is_created_once_despite_a_lost_response(proxied):
     url, options, proxy = proxied
     proxy.once("no_answer", lambda method, path: method == "PUT" and path.endswith("/streamlog.json"))
     with open_objects(url, options, create=True) as cluster:

@@ -34,28 +34,28 @@ def refused(url, options, kind, *words):
     return texts
 
 
-def test_a_bucket_that_does_not_exist(s3_server):
+def test_a_missing_bucket_is_reported(s3_server):
     refused(
         "s3://nobody/log", s3_server.options(), ObjectStoreUnsuitableError, "'nobody' does not exist", "object.endpoint"
     )
 
 
-def test_a_wrong_key(versitygw_server, new_url):
+def test_a_wrong_secret_key_is_reported(versitygw_server, new_url):
     options = versitygw_server.options(secret_access_key=OTHER_SECRET)
     refused(new_url, options, ObjectPermissionError, "SignatureDoesNotMatch", "object.*")
 
 
-def test_a_key_that_nobody_has(versitygw_server, new_url):
+def test_an_unknown_access_key_is_reported(versitygw_server, new_url):
     options = versitygw_server.options(access_key_id="AKIAABCDEFGHIJKLMNOP")
     texts = refused(new_url, options, ObjectPermissionError, "object.*")
     assert "AKIAABCDEFGHIJKLMNOP" not in "".join(texts)
 
 
-def test_a_wrong_region(versitygw_server, new_url):
+def test_a_wrong_region_is_reported(versitygw_server, new_url):
     refused(new_url, versitygw_server.options(region="eu-north-1"), ObjectStoreError, "region")
 
 
-def test_an_endpoint_that_nobody_serves(new_url):
+def test_an_unreachable_endpoint_is_reported(new_url):
     options = {
         "object.endpoint": f"http://127.0.0.1:{free_port()}",
         "object.allow.http": "true",
@@ -66,7 +66,7 @@ def test_an_endpoint_that_nobody_serves(new_url):
     refused(new_url, options, ObjectStoreUnavailableError, "cannot be reached", "object.endpoint")
 
 
-def test_an_endpoint_without_tls_that_was_not_allowed(s3_server, new_url, monkeypatch):
+def test_an_http_endpoint_must_be_allowed(s3_server, new_url, monkeypatch):
     options = s3_server.options(max_retries="0") | {"object.allow.http": "false"}
     with pytest.raises(InvalidConfigError, match=r"object\.allow\.http"):
         open_objects(new_url, options)
@@ -75,7 +75,7 @@ def test_an_endpoint_without_tls_that_was_not_allowed(s3_server, new_url, monkey
         log.describe_topics()
 
 
-def test_a_missing_client_library_is_told_with_how_to_get_it(monkeypatch, new_url):
+def test_a_missing_client_library_is_reported_with_how_to_install_it(monkeypatch, new_url):
     monkeypatch.setitem(sys.modules, "obstore", None)
     with pytest.raises(ObjectStoreUnsuitableError, match=r"pip install 'spark-streamlog\[objects\]'"):
         open_store(new_url)
@@ -95,5 +95,5 @@ def test_no_secret_is_logged(versitygw_server, new_url, caplog):
     assert SECRET_KEY not in caplog.text
 
 
-def test_the_url_names_the_bucket(s3_server, new_url):
+def test_the_url_has_the_bucket(s3_server, new_url):
     assert BUCKET in open_store(new_url, s3_server.options()).url

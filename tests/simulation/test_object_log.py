@@ -29,14 +29,14 @@ def run_seeds(seeds) -> Counter[str]:
     return faults
 
 
-def test_every_promise_holds_whatever_the_store_and_the_others_do():
+def test_every_guarantee_holds_under_faults_and_concurrency():
     faults = run_seeds(range(SEED_COUNT))
     kinds = {"refused", "lost", "lost read", "repeated", "late", "killed", "arrived after the kill"}
     assert kinds <= faults.keys()
 
 
 @pytest.mark.parametrize("name", sorted(BUGS))
-def test_a_planted_bug_is_found(name):
+def test_a_planted_bug_is_detected(name):
     found = None
     first = FIRST_SEED_FOR_A_BUG.get(name, 0)
     for seed in range(first, first + SEEDS_FOR_A_BUG):
@@ -49,7 +49,7 @@ def test_a_planted_bug_is_found(name):
     assert found is not None, f"{SEEDS_FOR_A_BUG} seeds do not find it: {BUGS[name].__doc__}"
 
 
-def test_a_seed_runs_the_same_way_again():
+def test_a_seed_is_reproducible():
     first, second = run_seed(11), run_seed(11)
     assert (first.step_count, first.faults, first.store.objects) == (
         second.step_count,
@@ -60,5 +60,5 @@ def test_a_seed_runs_the_same_way_again():
 
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-def test_every_promise_holds_for_many_seeds():
+def test_every_guarantee_holds_for_many_seeds():
     run_seeds(range(100_000, 100_000 + LONG_SEED_COUNT))

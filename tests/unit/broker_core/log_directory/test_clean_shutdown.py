@@ -19,14 +19,14 @@ def a_directory():
     return fs
 
 
-def test_the_mark_is_kafkas_and_survives_the_loss_of_power():
+def test_the_marker_is_kafkas_and_survives_a_power_failure():
     fs = a_directory()
     write_clean_shutdown(fs, "/log", broker_epoch=7)
     fs.power_loss()
     assert fs.content(PATH) == b'{"version":0,"brokerEpoch":7}'
 
 
-def test_taking_it_away_is_durable_too_and_says_whether_it_was_there():
+def test_removing_the_marker_is_durable_and_returns_whether_it_existed():
     fs = a_directory()
     assert not remove_clean_shutdown(fs, "/log")
     write_clean_shutdown(fs, "/log", broker_epoch=-1)
@@ -35,7 +35,7 @@ def test_taking_it_away_is_durable_too_and_says_whether_it_was_there():
     assert not fs.exists(PATH)
 
 
-def test_a_crash_while_it_is_written_leaves_none_or_a_whole_one():
+def test_a_crash_while_writing_the_marker_leaves_none_or_a_whole_one():
     for call in range(100):
         fs = a_directory()
         fs.kill_at_call(call, torn_bytes=5)
@@ -49,7 +49,7 @@ def test_a_crash_while_it_is_written_leaves_none_or_a_whole_one():
             return
 
 
-def test_a_broker_that_was_killed_is_known_by_the_mark_that_it_could_not_take_away():
+def test_a_killed_broker_is_recognized_by_its_running_marker():
     fs = a_directory()
     assert not mark_broker_running(fs, "/log")
     fs.power_loss()
@@ -59,7 +59,7 @@ def test_a_broker_that_was_killed_is_known_by_the_mark_that_it_could_not_take_aw
     assert not mark_broker_running(fs, "/log")
 
 
-def test_taking_the_mark_of_a_running_broker_away_twice_is_harmless():
+def test_removing_the_running_marker_twice_succeeds():
     fs = a_directory()
     unmark_broker_running(fs, "/log")
     mark_broker_running(fs, "/log")
@@ -68,7 +68,7 @@ def test_taking_the_mark_of_a_running_broker_away_twice_is_harmless():
     assert fs.list_directory("/log") == []
 
 
-def test_a_disk_that_refuses_the_mark_of_a_running_broker_keeps_none_from_starting():
+def test_a_failed_write_of_the_running_marker_does_not_prevent_a_start():
     fs = a_directory()
     fs.fail_sync()
     assert not mark_broker_running(fs, "/log")

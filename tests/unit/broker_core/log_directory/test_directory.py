@@ -35,7 +35,7 @@ def names_in(path):
     return sorted(os.listdir(path))
 
 
-def test_a_path_that_does_not_exist_becomes_a_log_only_when_it_is_made(path):
+def test_a_missing_path_becomes_a_log_only_when_created(path):
     directory = open_directory(path)
     assert directory.kind is DirectoryKind.ABSENT
     assert not path.parent.exists()
@@ -57,7 +57,7 @@ def test_without_create_a_missing_log_is_refused(path):
     assert names_in(path) == []
 
 
-def test_a_file_is_no_log(tmp_path):
+def test_a_file_is_not_a_log_directory(tmp_path):
     (tmp_path / "log").write_text("")
     with pytest.raises(DirectoryFormatError, match="log is a file, not a log directory"):
         open_directory(tmp_path / "log")
@@ -70,7 +70,7 @@ def test_a_directory_full_of_other_things_is_refused_even_to_create_in(tmp_path)
         open_directory(tmp_path)
 
 
-def test_what_a_crash_left_of_a_beginning_is_begun_again(tmp_path):
+def test_an_interrupted_creation_is_repeated(tmp_path):
     (tmp_path / ".lock").write_text("")
     (tmp_path / "meta.properties.tmp").write_text("garbage")
     directory = open_directory(tmp_path)
@@ -80,7 +80,7 @@ def test_what_a_crash_left_of_a_beginning_is_begun_again(tmp_path):
 
 
 @pytest.mark.parametrize("create", [True, False])
-def test_a_real_kafkas_directory_is_foreign_and_not_touched(tmp_path, create):
+def test_a_real_kafkas_directory_is_foreign_and_unchanged(tmp_path, create):
     (tmp_path / "meta.properties").write_text(KAFKAS_PROPERTIES)
     directory = open_directory(tmp_path, create=create)
     assert directory.kind is DirectoryKind.FOREIGN
@@ -102,7 +102,7 @@ def test_a_newer_format_is_refused(tmp_path):
         open_directory(tmp_path)
 
 
-def test_processes_share_a_log_and_a_broker_has_it_alone(path, monkeypatch):
+def test_processes_share_a_log_and_a_broker_holds_it_exclusively(path, monkeypatch):
     monkeypatch.setattr(directory_room, "_LOCK_WAIT_SECONDS", 0.05)
     one, two = open_directory(path), open_directory(path)
     one.make()
@@ -117,7 +117,7 @@ def test_processes_share_a_log_and_a_broker_has_it_alone(path, monkeypatch):
         open_directory(path)
 
 
-def test_many_make_the_same_directory_and_one_of_them_did(path):
+def test_concurrent_creations_of_a_directory_create_it_once(path):
     made = []
 
     def make():
@@ -134,7 +134,7 @@ def test_many_make_the_same_directory_and_one_of_them_did(path):
     assert len({properties.cluster_id for properties in made}) == 1
 
 
-def test_a_directory_that_is_removed_or_made_again_has_changed(path):
+def test_a_removed_or_recreated_directory_is_detected_as_changed(path):
     directory = open_directory(path)
     assert not directory.has_changed()
     other = open_directory(path)
@@ -164,14 +164,14 @@ def test_without_write_access_our_log_is_read_and_shared(path):
         directory.require_writable()
 
 
-def test_no_write_access_to_the_place_of_a_new_log_is_said(path):
+def test_missing_write_access_for_a_new_log_is_reported(path):
     directory = open_directory(path, fs=ReadOnlyFileSystem())
     with pytest.raises(DirectoryReadOnlyError, match="No write access while creating the log directory"):
         directory.make()
     assert not path.exists()
 
 
-def test_a_full_disk_leaves_a_beginning_that_is_begun_again(path):
+def test_a_creation_on_a_full_disk_can_be_repeated(path):
     class RefusedRenames(OsFileSystem):
         hits = 0
 
@@ -191,7 +191,7 @@ def test_a_full_disk_leaves_a_beginning_that_is_begun_again(path):
     assert directory.kind is DirectoryKind.OURS
 
 
-def test_who_only_reads_leaves_the_mark_of_a_clean_shutdown_and_who_changes_takes_it_away(tmp_path):
+def test_reading_keeps_the_clean_shutdown_marker_and_writing_removes_it(tmp_path):
     path = tmp_path / "log"
     made = open_directory(path)
     made.make()

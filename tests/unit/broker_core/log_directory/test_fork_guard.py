@@ -21,7 +21,7 @@ def test_owners_are_reset_in_the_child_and_not_in_the_parent():
     assert [owner.reset_count for owner in owners] == [0, 0]
 
 
-def test_an_owner_that_is_gone_is_not_missed():
+def test_a_collected_owner_is_skipped():
     Owner()
     child = os.fork()
     if child == 0:

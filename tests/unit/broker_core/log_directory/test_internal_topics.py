@@ -18,7 +18,7 @@ def cluster(tmp_path):
         yield opened
 
 
-def test_an_internal_topic_is_made_at_its_first_use_compacted_and_of_one_partition(cluster):
+def test_an_internal_topic_is_created_at_first_use_with_one_compacted_partition(cluster):
     assert set(cluster.describe_topics()) == {"t"}
     init(cluster, "id")
     cluster.commit_offsets("group", {TopicPartition("t", 0): GroupOffset(offset=0)})
@@ -32,7 +32,7 @@ def test_an_internal_topic_is_made_at_its_first_use_compacted_and_of_one_partiti
     assert config.is_synced_per_batch
 
 
-def test_processes_that_make_it_at_once_make_one(cluster, tmp_path):
+def test_concurrent_processes_create_one_internal_topic(cluster, tmp_path):
     with EmbeddedCluster(tmp_path / "log") as other:
         other.describe_topics()
         made = cluster._own().transactions._log._topics
@@ -43,7 +43,7 @@ def test_processes_that_make_it_at_once_make_one(cluster, tmp_path):
 
 
 @pytest.mark.parametrize("name", [*INTERNAL, "__cluster_metadata"])
-def test_only_the_log_itself_makes_widens_and_writes_them(cluster, name):
+def test_users_cannot_create_extend_or_write_internal_topics(cluster, name):
     for act in (
         lambda: cluster.create_topic(name),
         lambda: cluster.create_partitions(name, 3),

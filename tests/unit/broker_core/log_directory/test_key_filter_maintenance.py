@@ -38,7 +38,7 @@ def closed_names(cluster):
     return [f"{s.base_offset:020d}.keyfilter" for s in cluster.describe_segments(T0) if not s.is_active]
 
 
-def test_maintain_makes_the_filters_that_lack_and_says_how_many(cluster, tmp_path):
+def test_maintain_creates_missing_filters_and_counts_them(cluster, tmp_path):
     fill(cluster)
     [report] = cluster.maintain()
     assert (report.error, report.key_filter_count) == (None, len(closed_names(cluster)))
@@ -47,7 +47,7 @@ def test_maintain_makes_the_filters_that_lack_and_says_how_many(cluster, tmp_pat
     assert [cluster.maintain()[0].key_filter_count for _ in range(2)] == [1, 0]
 
 
-def test_a_segment_that_is_full_gets_its_filter_behind_the_append(tmp_path):
+def test_a_full_segment_gets_its_filter_after_the_append(tmp_path):
     with EmbeddedCluster(tmp_path / "log", create=True) as cluster:
         cluster.create_topic("t", configs=SMALL)
         fill(cluster)
@@ -57,7 +57,7 @@ def test_a_segment_that_is_full_gets_its_filter_behind_the_append(tmp_path):
         assert filters_in(tmp_path) == closed_names(cluster)
 
 
-def test_the_maintenance_behind_an_append_reads_only_so_much_the_newest_first(cluster, tmp_path, monkeypatch):
+def test_maintenance_after_an_append_reads_a_bounded_amount_newest_first(cluster, tmp_path, monkeypatch):
     fill(cluster)
     monkeypatch.setattr(embedded_cluster, "KEY_FILTER_MAINTENANCE_BYTES", 1)
     cluster._maintain(T0)
@@ -66,13 +66,13 @@ def test_the_maintenance_behind_an_append_reads_only_so_much_the_newest_first(cl
     assert filters_in(tmp_path) == closed_names(cluster)[-2:]
 
 
-def test_nothing_to_do_makes_no_lock_file(cluster, tmp_path):
+def test_without_work_no_lock_file_is_created(cluster, tmp_path):
     fill(cluster, 1)
     cluster.maintain()
     assert not (tmp_path / "log" / "t-0" / KEY_FILTER_LOCK_FILE_NAME).exists()
 
 
-def test_a_second_builder_leaves_it_to_the_first(cluster, tmp_path):
+def test_a_second_builder_skips_the_partition(cluster, tmp_path):
     fill(cluster)
     other = PartitionLock(str(tmp_path / "log" / "t-0" / KEY_FILTER_LOCK_FILE_NAME))
     with other.exclusive():
@@ -81,7 +81,7 @@ def test_a_second_builder_leaves_it_to_the_first(cluster, tmp_path):
     assert cluster.maintain()[0].key_filter_count > 0
 
 
-def test_a_damaged_segment_gets_none_and_the_others_do(cluster, tmp_path):
+def test_a_damaged_segment_gets_no_filter_and_the_others_do(cluster, tmp_path):
     fill(cluster)
     names = closed_names(cluster)
     first = tmp_path / "log" / "t-0" / "00000000000000000000.log"
@@ -93,7 +93,7 @@ def test_a_damaged_segment_gets_none_and_the_others_do(cluster, tmp_path):
     assert filters_in(tmp_path) == names[1:]
 
 
-def test_what_a_builder_that_died_left_is_removed(cluster, tmp_path):
+def test_leftovers_of_a_dead_builder_are_removed(cluster, tmp_path):
     fill(cluster)
     left = tmp_path / "log" / "t-0" / "00000000000000000777.keyfilter.tmp"
     left.write_bytes(b"half")
@@ -101,7 +101,7 @@ def test_what_a_builder_that_died_left_is_removed(cluster, tmp_path):
     assert not left.exists()
 
 
-def test_a_topic_made_again_while_its_old_segment_was_read_gets_no_filter_of_it(cluster, tmp_path, monkeypatch):
+def test_a_topic_recreated_during_a_build_gets_no_filter_of_the_old_segment(cluster, tmp_path, monkeypatch):
     fill(cluster)
     written = PartitionRebuilder.write_key_filter
     hits = []
@@ -121,7 +121,7 @@ def test_a_topic_made_again_while_its_old_segment_was_read_gets_no_filter_of_it(
     assert filters_in(tmp_path) == []
 
 
-def test_internal_topics_get_none(cluster, tmp_path, monkeypatch):
+def test_internal_topics_get_no_filters(cluster, tmp_path, monkeypatch):
     fill(cluster)
     monkeypatch.setattr(key_filter_maintenance, "is_internal_topic", lambda name: True)
     assert cluster.maintain()[0].key_filter_count == 0

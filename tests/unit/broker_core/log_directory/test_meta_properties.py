@@ -11,12 +11,12 @@ WRITTEN_BY_KAFKA = (
 )
 
 
-def test_what_is_written_reads_back_as_ours():
+def test_meta_properties_round_trip_and_are_recognized_as_ours():
     properties = MetaProperties(cluster_id="c" * 22, directory_id=UUID(int=5), node_id=1, is_ours=True)
     assert decode_meta_properties(encode_meta_properties(properties), "p") == properties
 
 
-def test_a_real_kafkas_file_is_not_ours():
+def test_meta_properties_of_a_real_kafka_are_not_ours():
     properties = decode_meta_properties(WRITTEN_BY_KAFKA, "p")
     assert properties == MetaProperties(
         cluster_id="8Q5L9fuUQ_aX3501_diiwA",
@@ -43,6 +43,6 @@ def test_an_old_brokers_file_has_no_directory_id():
         (b"\xff\xfe\x00", "has version"),
     ],
 )
-def test_another_file_is_refused_with_the_line_that_is_wrong(data, message):
+def test_an_invalid_file_is_refused_with_the_wrong_line(data, message):
     with pytest.raises(DirectoryFormatError, match=message):
         decode_meta_properties(data, "/log/meta.properties")

@@ -56,7 +56,7 @@ def create(log, name):
     return log.change(lambda c: c.plan_create_topic(name, partition_count=2, configs={}, entropy=ENTROPY))
 
 
-def test_nothing_is_made_by_reading(tmp_path):
+def test_reading_creates_nothing(tmp_path):
     fs = OsFileSystem()
     directory = LogDirectory(fs, str(tmp_path / "log"), create=True, entropy=ENTROPY)
     log = MetadataLog(fs, directory, SystemClock())
@@ -65,7 +65,7 @@ def test_nothing_is_made_by_reading(tmp_path):
     assert not (tmp_path / "log").exists()
 
 
-def test_a_change_is_seen_by_who_made_it_at_once_and_by_others_after_a_refresh(path):
+def test_a_change_is_visible_to_its_process_immediately_and_to_others_after_a_refresh(path):
     one, two = open_log(path), open_log(path)
     topic = create(one, "t")
     assert one.topic("t") == topic
@@ -143,7 +143,7 @@ def dies_before_publishing(path):
 
 
 @pytest.mark.parametrize("is_fresh", [False, True])
-def test_a_change_that_was_never_published_never_was(path, is_fresh):
+def test_an_unpublished_change_has_no_effect(path, is_fresh):
     neighbour = open_log(path)
     create(neighbour, "s")
     dies_before_publishing(path)
@@ -159,7 +159,7 @@ def test_a_change_that_was_never_published_never_was(path, is_fresh):
     assert later.topics() == told | {"v": made}
 
 
-def test_who_changes_the_log_while_it_is_closed_finishes_or_hears_that_it_was_closed(path):
+def test_a_change_during_a_close_completes_or_raises(path):
     errors, made = [], []
 
     def change(log, number):
@@ -209,7 +209,7 @@ class _CountedFile:
         self._file.sync()
 
 
-def test_a_change_is_acknowledged_when_records_and_then_bounds_are_on_the_device(path):
+def test_a_change_is_acknowledged_once_records_and_then_bounds_are_synced(path):
     fs = CountedSyncs()
     log = open_log(path, fs)
     create(log, "t")
@@ -218,7 +218,7 @@ def test_a_change_is_acknowledged_when_records_and_then_bounds_are_on_the_device
     assert fs.synced == ["00000000000000000000.log", "partition.bounds"]
 
 
-def test_who_acts_on_what_another_published_puts_it_on_the_device_first(path):
+def test_a_process_syncs_records_of_others_before_it_acts_on_them(path):
     fs = CountedSyncs()
     log, other = open_log(path, fs), open_log(path)
     create(log, "t")
@@ -230,7 +230,7 @@ def test_who_acts_on_what_another_published_puts_it_on_the_device_first(path):
         assert fs.synced == ["partition.bounds"]
 
 
-def test_a_reader_does_not_wait_for_a_living_writer(path):
+def test_a_reader_does_not_wait_for_a_writer(path):
     dies_before_publishing(path)
     lock = PartitionLock(f"{path}/__cluster_metadata-0/.lock")
     reader = open_log_for_reading(path)

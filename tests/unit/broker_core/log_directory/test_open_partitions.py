@@ -43,7 +43,7 @@ def test_a_partition_is_opened_once():
     assert (shelf.opened, shelf.closed) == ([0], [])
 
 
-def test_the_least_recently_used_goes_first():
+def test_the_least_recently_used_partition_is_closed_first():
     shelf = Shelf(max_count=2)
     for number in (0, 1, 0, 2):
         with shelf.use(number):
@@ -52,7 +52,7 @@ def test_the_least_recently_used_goes_first():
     assert shelf.closed == [2]  # the second that was opened: partition 1
 
 
-def test_what_is_in_use_is_not_closed_under_its_user():
+def test_a_partition_in_use_is_not_closed():
     shelf = Shelf(max_count=1)
     with shelf.use(0), shelf.use(1), shelf.use(2):
         assert shelf.closed == []
@@ -64,7 +64,7 @@ def test_what_is_in_use_is_not_closed_under_its_user():
 
 
 @pytest.mark.parametrize("other", [a_topic(2), a_topic(**{"retention.ms": "1"})])
-def test_a_topic_that_was_made_again_or_set_differently_is_reopened(other):
+def test_a_recreated_or_reconfigured_topic_is_reopened(other):
     shelf = Shelf()
     with shelf.use():
         pass
@@ -73,7 +73,7 @@ def test_a_topic_that_was_made_again_or_set_differently_is_reopened(other):
     assert shelf.closed == [1]
 
 
-def test_the_callers_own_mistake_leaves_the_partition_open():
+def test_an_error_of_the_caller_keeps_the_partition_open():
     shelf = Shelf()
     with pytest.raises(UnknownPartitionError), shelf.use():
         raise UnknownPartitionError("no")
@@ -82,7 +82,7 @@ def test_the_callers_own_mistake_leaves_the_partition_open():
 
 
 @pytest.mark.parametrize("error", [OSError("disk"), CorruptBatchError("bits"), KeyboardInterrupt()])
-def test_what_ended_with_an_error_is_not_trusted_again(error):
+def test_a_partition_is_reopened_after_an_error(error):
     shelf = Shelf()
     with pytest.raises(type(error)), shelf.use():
         raise error
@@ -114,7 +114,7 @@ def test_one_thread_at_a_time_uses_a_partition():
     assert len(shelf.partitions) == 0
 
 
-def test_what_is_open_of_a_deleted_topic_is_closed():
+def test_open_partitions_of_a_deleted_topic_are_closed():
     shelf = Shelf(max_count=9)
     for number in (0, 1):
         with shelf.use(number):
@@ -125,7 +125,7 @@ def test_what_is_open_of_a_deleted_topic_is_closed():
     assert (shelf.closed, len(shelf.partitions)) == ([1, 2], 0)
 
 
-def test_what_is_open_and_in_nobodys_use_may_be_taken_and_is_waited_for_until_it_is_given_back():
+def test_an_unused_open_partition_can_be_taken_and_others_wait_for_its_return():
     shelf = Shelf()
     with shelf.use():
         pass
@@ -150,7 +150,7 @@ def test_what_is_open_and_in_nobodys_use_may_be_taken_and_is_waited_for_until_it
     assert (shelf.opened, shelf.closed) == ([0], [])
 
 
-def test_what_is_not_open_or_in_use_or_taken_is_not_taken():
+def test_only_an_open_and_unused_partition_can_be_taken():
     shelf = Shelf()
     partition = TopicPartition("t", 0)
     assert shelf.partitions.maybe_take(partition, a_topic()) is None
@@ -167,7 +167,7 @@ def test_what_is_not_open_or_in_use_or_taken_is_not_taken():
 
 
 @pytest.mark.parametrize("other", [a_topic(2), a_topic(**{"retention.ms": "1"})])
-def test_of_a_topic_that_was_made_again_or_set_differently_nothing_is_taken_and_nothing_closed(other):
+def test_a_partition_of_a_recreated_or_reconfigured_topic_is_neither_taken_nor_closed(other):
     shelf = Shelf()
     with shelf.use():
         pass
@@ -178,7 +178,7 @@ def test_of_a_topic_that_was_made_again_or_set_differently_nothing_is_taken_and_
     shelf.partitions.maybe_take(TopicPartition("t", 0), other).give_back()
 
 
-def test_what_is_taken_is_not_closed_before_it_was_given_back():
+def test_a_taken_partition_is_not_closed_before_its_return():
     shelf = Shelf(max_count=1)
     with shelf.use(0):
         pass
@@ -196,7 +196,7 @@ def test_what_is_taken_is_not_closed_before_it_was_given_back():
     assert sorted(shelf.closed) == [1, 2, 3]
 
 
-def test_what_was_taken_counts_as_used_last():
+def test_a_taken_partition_is_the_most_recently_used():
     shelf = Shelf(max_count=2)
     for number in (0, 1):
         with shelf.use(number):
@@ -207,7 +207,7 @@ def test_what_was_taken_counts_as_used_last():
     assert shelf.closed == [2]  # the second that was opened: partition 1
 
 
-def test_who_waits_for_a_partition_gets_it_before_one_who_takes_it_again_and_again():
+def test_a_waiting_thread_is_not_starved_by_repeated_takes():
     shelf = Shelf()
     partition, topic = TopicPartition("t", 0), a_topic()
     with shelf.use():
@@ -234,7 +234,7 @@ def test_who_waits_for_a_partition_gets_it_before_one_who_takes_it_again_and_aga
     shelf.partitions.maybe_take(partition, topic).give_back()
 
 
-def test_other_defaults_of_topics_are_a_reason_to_open_it_anew():
+def test_changed_topic_defaults_reopen_a_partition():
     shelf = Shelf()
     with shelf.use() as first:
         pass

@@ -65,14 +65,14 @@ def path(tmp_path):
     return tmp_path / "log"
 
 
-def test_doors_take_turns_at_one_partition(path):
+def test_several_processes_alternate_on_one_partition(path):
     one, two = Door(path), Door(path)
     one.create()
     assert [door.append() for door in (one, two, two, one, two)] == [0, 1, 2, 3, 4]
     assert one.end() == two.end() == 5
 
 
-def test_a_folder_that_a_crash_left_unmade_is_made_by_who_wants_it(path):
+def test_a_folder_missing_after_a_crash_is_created_on_use(path):
     door = Door(path)
     door.create(partition_count=3)
     assert not (path / "t-0").exists()
@@ -82,7 +82,7 @@ def test_a_folder_that_a_crash_left_unmade_is_made_by_who_wants_it(path):
     assert (path / "t-2").is_dir()
 
 
-def test_a_folder_whose_making_was_cut_off_is_finished_by_who_wants_it(path):
+def test_an_incomplete_folder_is_completed_on_use(path):
     one, two = Door(path), Door(path)
     topic = one.create()
     one.append()
@@ -93,7 +93,7 @@ def test_a_folder_whose_making_was_cut_off_is_finished_by_who_wants_it(path):
     assert two.append() == 1
 
 
-def test_the_new_topic_of_a_name_is_empty_for_whoever_had_the_old_one_open(path):
+def test_a_recreated_topic_is_empty_for_a_process_that_had_the_old_one_open(path):
     one, two = Door(path), Door(path)
     one.create()
     assert [two.append() for _ in range(3)] == [0, 1, 2]
@@ -105,7 +105,7 @@ def test_the_new_topic_of_a_name_is_empty_for_whoever_had_the_old_one_open(path)
     assert two.end() == 1
 
 
-def test_an_answer_of_a_topic_that_was_made_again_meanwhile_is_thrown_away(path):
+def test_a_result_of_a_topic_recreated_meanwhile_is_discarded(path):
     one, two = Door(path), Door(path)
     one.create()
     one.append()
@@ -123,7 +123,7 @@ def test_an_answer_of_a_topic_that_was_made_again_meanwhile_is_thrown_away(path)
     assert len(calls) == 2
 
 
-def test_a_reader_of_a_topic_that_is_deleted_meanwhile_hears_that_it_is_gone(path):
+def test_reading_a_topic_deleted_meanwhile_raises_unknown_topic(path):
     one, two = Door(path), Door(path)
     one.create()
     one.append()
@@ -136,7 +136,7 @@ def test_a_reader_of_a_topic_that_is_deleted_meanwhile_hears_that_it_is_gone(pat
         one.access.read(T0, read_slowly)
 
 
-def test_a_writer_who_waited_while_the_topic_was_made_again_writes_the_new_one(path):
+def test_a_writer_that_waited_during_a_recreation_writes_to_the_new_topic(path):
     one, two = Door(path), Door(path)
     one.create()
     one.append()
@@ -158,7 +158,7 @@ def test_a_writer_who_waited_while_the_topic_was_made_again_writes_the_new_one(p
     assert two.end() == 1
 
 
-def test_a_writer_before_whom_the_topic_was_made_again_without_its_folder_writes_the_new_one(path, monkeypatch):
+def test_a_writer_creates_the_folder_of_a_topic_recreated_just_before(path, monkeypatch):
     one, two = Door(path), Door(path)
     one.create()
     make, calls = one.folders.make, []
@@ -176,7 +176,7 @@ def test_a_writer_before_whom_the_topic_was_made_again_without_its_folder_writes
     assert two.end() == 1
 
 
-def test_settings_that_change_all_the_time_do_not_keep_a_write_for_ever(path, monkeypatch):
+def test_constantly_changing_settings_do_not_block_a_write_forever(path, monkeypatch):
     one, two = Door(path), Door(path)
     one.create()
     one.append()
@@ -194,7 +194,7 @@ def test_settings_that_change_all_the_time_do_not_keep_a_write_for_ever(path, mo
     assert one.append() == 2
 
 
-def test_a_topic_is_not_taken_away_under_a_write_by_who_has_the_directory_for_himself(path):
+def test_an_exclusive_process_does_not_remove_a_topic_during_a_write(path):
     """The write would go on by its paths in the folder of the topic that was recreated."""
     door = Door(path, lock_mode=LockMode.EXCLUSIVE)
     door.create()
@@ -220,7 +220,7 @@ def test_a_topic_is_not_taken_away_under_a_write_by_who_has_the_directory_for_hi
     assert sorted(name for name in os.listdir(path / "t-0") if name.endswith(".log")) == [f"{0:020}.log"]
 
 
-def test_new_settings_hold_from_the_next_operation_on(path):
+def test_new_settings_apply_from_the_next_operation(path):
     one, two = Door(path), Door(path)
     one.create()
     one.append()
@@ -236,7 +236,7 @@ def a_record_without_key():
     return a_record(key=None)
 
 
-def test_more_partitions_than_may_be_open_are_all_served(path):
+def test_more_partitions_than_the_open_limit_are_all_served(path):
     door = Door(path, max_open_count=3)
     door.create(partition_count=9)
     partitions = [TopicPartition("t", number) for number in range(9)]
@@ -250,7 +250,7 @@ def test_more_partitions_than_may_be_open_are_all_served(path):
     assert len(os.listdir("/proc/self/fd")) <= files + 3
 
 
-def test_the_operating_systems_refusal_becomes_ours(path):
+def test_an_operating_system_error_becomes_a_storage_error(path):
     door = Door(path)
     door.create()
     door.append()
@@ -264,7 +264,7 @@ def test_the_operating_systems_refusal_becomes_ours(path):
     assert door.append() == 1
 
 
-def test_a_folder_that_somebody_removed_by_hand_is_made_again(path):
+def test_a_manually_removed_folder_is_recreated(path):
     door = Door(path)
     door.create()
     door.append()
@@ -276,7 +276,7 @@ def test_a_folder_that_somebody_removed_by_hand_is_made_again(path):
     assert door.end() == 0
 
 
-def test_a_folder_that_was_put_back_from_a_copy_is_reopened(path, tmp_path):
+def test_a_folder_restored_from_a_copy_is_reopened(path, tmp_path):
     door = Door(path)
     door.create()
     door.append()
@@ -289,7 +289,7 @@ def test_a_folder_that_was_put_back_from_a_copy_is_reopened(path, tmp_path):
     assert door.append() == 1
 
 
-def test_a_store_opened_apart_is_its_users_own(path):
+def test_a_separately_opened_partition_belongs_to_its_user(path):
     door = Door(path)
     door.create()
     door.append()
@@ -312,19 +312,19 @@ def with_bounds_of_before(path):
     bounds_file.write_bytes(before)
 
 
-def test_a_reader_that_comes_first_after_a_power_failure_sees_all_that_was_acknowledged(path):
+def test_the_first_reader_after_a_power_failure_sees_all_acknowledged_records(path):
     with_bounds_of_before(path)
     assert Door(path).end() == 5
 
 
-def test_a_reader_leaves_the_tail_of_a_living_writer_alone(path):
+def test_a_reader_does_not_truncate_the_tail_of_a_running_writer(path):
     with_bounds_of_before(path)
     with PartitionLock(f"{path}/t-0/.lock").exclusive():
         assert Door(path).end() == 2
     assert Door(path).end() == 5
 
 
-def test_a_reader_still_gets_what_was_published_when_the_rest_is_damaged(path, caplog):
+def test_a_reader_gets_published_records_if_the_rest_is_damaged(path, caplog):
     with_bounds_of_before(path)
     log_file = path / "t-0" / "00000000000000000000.log"
     content = bytearray(log_file.read_bytes())
@@ -351,7 +351,7 @@ def with_bounds_ahead_of_the_records(path):
     log_file.write_bytes(log_file.read_bytes()[:half].ljust(log_file.stat().st_size, b"\0"))
 
 
-def test_a_reader_that_comes_first_after_a_power_failure_is_not_stopped_by_what_was_never_synced(path):
+def test_the_first_reader_after_a_power_failure_ignores_unsynced_bytes(path):
     with_bounds_ahead_of_the_records(path)
     door = Door(path)
     assert door.access.read(T0, lambda store: store.read(2, max_bytes=10_000)).next_offset == 4
@@ -360,7 +360,7 @@ def test_a_reader_that_comes_first_after_a_power_failure_is_not_stopped_by_what_
     assert door.append() == 4
 
 
-def test_a_reader_that_may_not_write_is_told_of_it(path):
+def test_a_reader_without_write_access_is_reported(path):
     with_bounds_ahead_of_the_records(path)
     door = Door(path)
     door.directory._is_writable = False
@@ -377,7 +377,7 @@ def alone(path):
     return door
 
 
-def test_a_partition_that_is_open_is_held_without_waiting_and_nobody_else_writes_it_meanwhile(alone):
+def test_an_open_partition_is_held_without_waiting_and_excludes_other_writers(alone):
     held = alone.access.maybe_hold(T0)
     held.store.append(a_batch(1), now_ms=1_700_000_000_000)
     assert alone.access.maybe_hold(T0) is None
@@ -396,7 +396,7 @@ def test_a_partition_that_is_open_is_held_without_waiting_and_nobody_else_writes
     alone.access.maybe_hold(T0).release()
 
 
-def test_a_partition_that_was_never_written_or_is_written_just_now_is_not_held(path):
+def test_a_partition_that_is_new_or_being_written_is_not_held(path):
     door = Door(path, lock_mode=LockMode.EXCLUSIVE)
     door.create()
     assert door.access.maybe_hold(T0) is None
@@ -408,14 +408,14 @@ def test_a_partition_that_was_never_written_or_is_written_just_now_is_not_held(p
     door.access.maybe_hold(T0).release()
 
 
-def test_a_partition_whose_folder_another_door_has_locked_is_not_held_and_is_free_afterwards(alone):
+def test_a_partition_locked_by_another_process_is_not_held_and_stays_free(alone):
     with PartitionLock(f"{alone.path}/t-0/.lock").exclusive():
         assert alone.access.maybe_hold(T0) is None
     assert alone.append() == 1
     alone.access.maybe_hold(T0).release()
 
 
-def test_a_partition_of_a_topic_that_was_deleted_recreated_or_altered_is_not_held_until_it_was_reopened(alone):
+def test_a_partition_of_a_changed_topic_is_not_held_until_reopened(alone):
     alone.log.change(lambda c: c.plan_alter_topic_configs("t", {"max.message.bytes": "100"}))
     assert alone.access.maybe_hold(T0) is None
     assert alone.append() == 1
@@ -431,7 +431,7 @@ def test_a_partition_of_a_topic_that_was_deleted_recreated_or_altered_is_not_hel
     alone.access.maybe_hold(T0).release()
 
 
-def test_a_partition_that_forgot_what_it_knew_is_not_held_until_a_write_has_loaded_it(alone):
+def test_a_partition_without_its_state_is_not_held_until_a_write_loads_it(alone):
     held = alone.access.maybe_hold(T0)
     held.store._writer.forget()
     held.release()
@@ -440,7 +440,7 @@ def test_a_partition_that_forgot_what_it_knew_is_not_held_until_a_write_has_load
     alone.access.maybe_hold(T0).release()
 
 
-def test_a_topic_is_not_taken_away_while_its_partition_is_held(alone):
+def test_a_topic_is_not_removed_while_its_partition_is_held(alone):
     held = alone.access.maybe_hold(T0)
     deleting = threading.Thread(target=alone.delete)
     deleting.start()
@@ -452,7 +452,7 @@ def test_a_topic_is_not_taken_away_while_its_partition_is_held(alone):
     assert alone.access.maybe_hold(T0) is None
 
 
-def test_who_shares_the_directory_may_not_hold(path):
+def test_a_process_that_shares_the_directory_cannot_hold_a_partition(path):
     door = Door(path)
     door.create()
     door.append()
@@ -460,7 +460,7 @@ def test_who_shares_the_directory_may_not_hold(path):
         door.access.maybe_hold(T0)
 
 
-def test_a_topic_that_was_deleted_just_before_its_lock_was_got_is_not_held(alone, monkeypatch):
+def test_a_topic_deleted_just_before_locking_is_not_held(alone, monkeypatch):
     """A job deletes it between the look at the topic and the lock: its folder may be another topic's by then."""
     acquire = PartitionLock.acquire
     deleted = []
@@ -479,7 +479,7 @@ def test_a_topic_that_was_deleted_just_before_its_lock_was_got_is_not_held(alone
     alone.access.close()
 
 
-def test_a_partition_whose_lock_the_system_refuses_is_not_held_nor_kept_from_the_next_one(alone, monkeypatch):
+def test_a_partition_whose_lock_fails_is_not_held_and_stays_usable(alone, monkeypatch):
     refusals = []
 
     def refuse(lock, mode, *, timeout_seconds=None):
@@ -502,7 +502,7 @@ def with_sequences(door, *sequences, partition=T0):
 
 
 @pytest.mark.parametrize("reason", ["other settings", "too many are open"])
-def test_a_partition_that_is_closed_and_opened_again_forgets_no_batch_of_its_producers(path, reason):
+def test_reopening_a_partition_keeps_its_producer_state(path, reason):
     door = Door(path, max_open_count=1)
     door.create(partition_count=2, internal_segment_bytes="150")
     appended = [result.base_offset for result in with_sequences(door, *range(6))]
@@ -515,7 +515,7 @@ def test_a_partition_that_is_closed_and_opened_again_forgets_no_batch_of_its_pro
     assert all(result.is_duplicate for result in again)
 
 
-def test_a_topic_made_again_knows_no_producer_of_the_one_before(path):
+def test_a_recreated_topic_has_no_producer_state_of_the_old_one(path):
     door = Door(path, max_open_count=1)
     for _ in range(2):
         door.create(partition_count=2)
@@ -532,7 +532,7 @@ def open_files_below(path):
     return [name for name in found if name.startswith(f"{path}/t-")]
 
 
-def test_who_hears_that_another_process_deleted_a_topic_gives_its_disk_space_back(path):
+def test_detecting_a_deletion_of_another_process_releases_the_disk_space(path):
     one, two = Door(path), Door(path)
     one.create(partition_count=2)
     for number in range(2):

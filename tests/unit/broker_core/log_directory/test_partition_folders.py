@@ -46,14 +46,14 @@ def house(tmp_path):
     return House(tmp_path / "log")
 
 
-def test_a_topics_folders_are_made_with_its_id(house):
+def test_the_folders_of_a_topic_are_created_with_its_id(house):
     topic = house.create()
     house.folders.make_all(topic)
     assert house.names() == {"t-0", "t-1"}
     assert house.id_of("t-1") == topic.topic_id
 
 
-def test_making_a_whole_folder_again_changes_nothing(house):
+def test_creating_an_existing_folder_changes_nothing(house):
     topic = house.create()
     house.folders.make(topic, T0)
     before = {name: os.stat(house.path / "t-0" / name).st_mtime_ns for name in os.listdir(house.path / "t-0")}
@@ -62,14 +62,14 @@ def test_making_a_whole_folder_again_changes_nothing(house):
     assert after == before
 
 
-def test_a_half_made_folder_is_finished(house):
+def test_an_incomplete_folder_is_completed(house):
     topic = house.create()
     (house.path / "t-0").mkdir()
     house.folders.make(topic, T0)
     assert house.id_of("t-0") == topic.topic_id
 
 
-def test_the_names_of_many_folders_reach_the_device_together(house, monkeypatch):
+def test_many_folders_share_one_directory_sync(house, monkeypatch):
     synced = []
     monkeypatch.setattr(house.fs, "sync_directory", synced.append)
     topic = house.create(partition_count=60)
@@ -80,7 +80,7 @@ def test_the_names_of_many_folders_reach_the_device_together(house, monkeypatch)
     assert all(house.id_of(name) == topic.topic_id for name in house.names())
 
 
-def test_no_folder_is_made_for_a_topic_that_is_gone(house):
+def test_no_folder_is_created_for_a_deleted_topic(house):
     topic = house.create()
     house.forget()
     with pytest.raises(UnknownTopicError):
@@ -96,7 +96,7 @@ def test_a_deleted_topics_folders_are_removed(house):
     assert house.names() == set()
 
 
-def test_a_topic_made_again_gets_fresh_folders_though_the_old_ones_are_still_there(house):
+def test_a_recreated_topic_gets_new_folders_while_the_old_ones_exist(house):
     old = house.create()
     house.folders.make_all(old)
     (house.path / "t-0" / "mark").write_text("old")
@@ -108,7 +108,7 @@ def test_a_topic_made_again_gets_fresh_folders_though_the_old_ones_are_still_the
     assert not (house.path / "t-0" / "mark").exists()
 
 
-def test_removing_an_old_topic_late_leaves_the_new_one_alone(house):
+def test_removing_an_old_topic_late_keeps_the_recreated_one(house):
     house.folders.make_all(house.create())
     old = house.forget()
     new = house.create()
@@ -130,7 +130,7 @@ def test_a_folder_of_an_unknown_topic_is_moved_aside_and_kept(house, tmp_path):
     assert stray in house.names()
 
 
-def test_a_folder_whose_topic_id_is_damaged_is_refused_and_stays_where_it_is(house):
+def test_a_folder_with_a_damaged_topic_id_is_refused_and_kept(house):
     """A flipped bit in partition.metadata once had all records of the partition moved out of sight by a mere read."""
     topic = house.create()
     house.folders.make_all(topic)
@@ -144,7 +144,7 @@ def test_a_folder_whose_topic_id_is_damaged_is_refused_and_stays_where_it_is(hou
     assert metadata.read_text() == damaged
 
 
-def test_a_sweep_removes_what_crashes_left_and_nothing_else(house):
+def test_a_sweep_removes_only_leftovers_of_crashes(house):
     house.folders.make_all(house.create("gone"))
     house.forget("gone")
     (house.path / "half-0.0123456789abcdef0123456789abcdef-delete").mkdir()
@@ -156,7 +156,7 @@ def test_a_sweep_removes_what_crashes_left_and_nothing_else(house):
     assert (house.path / "__cluster_metadata-0").is_dir()
 
 
-def test_a_folder_is_renamed_only_when_nobody_appends_to_it(house):
+def test_a_folder_is_renamed_only_without_a_concurrent_append(house):
     topic = house.create(partition_count=1)
     house.folders.make_all(topic)
     lock = PartitionLock(f"{house.path}/t-0/.lock")

@@ -49,7 +49,7 @@ def java_process(path):
     [(SHARED, SHARED, True), (SHARED, EXCLUSIVE, False), (EXCLUSIVE, SHARED, False), (EXCLUSIVE, EXCLUSIVE, False)],
 )
 @pytest.mark.parametrize("same_object", [True, False])
-def test_sharers_go_together_and_an_exclusive_owner_alone(path, held, wanted, is_got, same_object):
+def test_shared_locks_coexist_and_an_exclusive_lock_excludes_all(path, held, wanted, is_got, same_object):
     first = PartitionLock(path)
     second = first if same_object else PartitionLock(path)
     assert first.acquire(held)
@@ -65,7 +65,7 @@ def test_sharers_go_together_and_an_exclusive_owner_alone(path, held, wanted, is
     ("held", "wanted", "is_got"),
     [("shared", SHARED, True), ("shared", EXCLUSIVE, False), ("exclusive", SHARED, False)],
 )
-def test_a_java_process_and_ours_keep_each_other_out(path, java_process, held, wanted, is_got):
+def test_the_lock_excludes_a_java_process_and_vice_versa(path, java_process, held, wanted, is_got):
     process = java_process(held)
     lock = PartitionLock(path)
     assert lock.acquire(wanted, timeout_seconds=0) is is_got
@@ -75,7 +75,7 @@ def test_a_java_process_and_ours_keep_each_other_out(path, java_process, held, w
         assert lock.acquire(wanted, timeout_seconds=5)
 
 
-def test_a_classic_lock_cannot_be_had_while_ours_is_held(path):
+def test_a_posix_lock_conflicts_with_ours(path):
     lock = PartitionLock(path)
     with lock.shared():
         descriptor = os.open(path, os.O_RDWR)
@@ -85,7 +85,7 @@ def test_a_classic_lock_cannot_be_had_while_ours_is_held(path):
     os.close(descriptor)
 
 
-def test_the_lock_outlives_all_sharers_but_the_last(path):
+def test_the_lock_is_held_until_the_last_sharer_releases_it(path):
     lock, other = PartitionLock(path), PartitionLock(path)
     lock.acquire(SHARED)
     lock.acquire(SHARED)
@@ -103,7 +103,7 @@ def test_a_downgraded_lock_is_shared(path):
     assert other.acquire(SHARED, timeout_seconds=0)
 
 
-def test_closing_gives_the_lock_up(path):
+def test_closing_releases_the_lock(path):
     lock = PartitionLock(path)
     lock.acquire(EXCLUSIVE)
     lock.close()
@@ -111,7 +111,7 @@ def test_closing_gives_the_lock_up(path):
 
 
 @pytest.mark.parametrize("same_object", [True, False])
-def test_threads_take_turns(path, same_object):
+def test_threads_exclude_each_other(path, same_object):
     shared_lock = PartitionLock(path)
     counter = [0]
 
@@ -145,7 +145,7 @@ def test_a_forked_child_holds_nothing_and_cannot_open_the_parents_lock(path):
     assert PartitionLock(path).acquire(EXCLUSIVE, timeout_seconds=0)
 
 
-def test_a_child_that_outlives_its_parent_does_not_keep_the_parents_lock(path):
+def test_a_child_that_outlives_its_parent_does_not_hold_the_parents_lock(path):
     ours, theirs = os.pipe()
     parent = os.fork()
     if parent == 0:
@@ -163,7 +163,7 @@ def test_a_child_that_outlives_its_parent_does_not_keep_the_parents_lock(path):
     os.close(ours)
 
 
-def test_a_lock_file_that_may_not_be_written_can_still_be_shared(path, monkeypatch):
+def test_a_read_only_lock_file_can_be_shared(path, monkeypatch):
     PartitionLock(path).acquire(SHARED)
     opened = os.open
     refused = []
@@ -186,7 +186,7 @@ def test_a_lock_file_that_may_not_be_written_can_still_be_shared(path, monkeypat
         PartitionLock(path).acquire(EXCLUSIVE)
 
 
-def test_a_missing_file_is_made_or_missed(path):
+def test_a_missing_lock_file_is_created_or_reported(path):
     with pytest.raises(FileNotFoundError):
         PartitionLock(path, creates=False).acquire(SHARED)
     PartitionLock(path).acquire(SHARED)
@@ -203,7 +203,7 @@ def test_a_missing_file_is_made_or_missed(path):
         (EXCLUSIVE, PartitionLock.downgrade, SHARED),
     ],
 )
-def test_who_waits_for_the_same_object_is_woken_when_its_owner_gives_way(path, held, give_way, wanted, timeout_seconds):
+def test_a_waiting_thread_is_woken_when_the_owner_releases(path, held, give_way, wanted, timeout_seconds):
     lock, is_got = PartitionLock(path), threading.Event()
     lock.acquire(held)
     waiting = a_waiter(lock, wanted, is_got, timeout_seconds)
@@ -213,7 +213,7 @@ def test_who_waits_for_the_same_object_is_woken_when_its_owner_gives_way(path, h
     lock.release()
 
 
-def test_who_waits_is_woken_even_if_the_system_refuses_to_unlock(path, monkeypatch):
+def test_a_waiting_thread_is_woken_even_if_unlocking_fails(path, monkeypatch):
     lock, is_got = PartitionLock(path), threading.Event()
     lock.acquire(EXCLUSIVE)
     waiting = a_waiter(lock, EXCLUSIVE, is_got, None)

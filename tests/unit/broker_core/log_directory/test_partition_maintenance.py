@@ -44,7 +44,7 @@ def offsets_in(cluster):
     return found
 
 
-def test_retention_drops_segments_that_are_too_many_bytes(cluster):
+def test_retention_removes_segments_above_retention_bytes(cluster):
     cluster.create_topic("t", configs={**SMALL, "retention.bytes": "500"})
     fill(cluster, 20)
     [report] = cluster.maintain(["t"])
@@ -54,7 +54,7 @@ def test_retention_drops_segments_that_are_too_many_bytes(cluster):
     assert cluster.bounds(T0).log_start_offset == offsets_in(cluster)[0] > 10
 
 
-def test_retention_keeps_what_a_reader_has_pinned_until_the_pin_ends(cluster):
+def test_retention_keeps_pinned_offsets_until_the_pin_expires(cluster):
     cluster.create_topic("t", configs={**SMALL, "retention.bytes": "0"})
     fill(cluster, 20)
     pin = GroupOffset(offset=7, metadata=f"streamlog-pin-until:{NOW_MS + 1000}")
@@ -67,7 +67,7 @@ def test_retention_keeps_what_a_reader_has_pinned_until_the_pin_ends(cluster):
     assert cluster.bounds(T0).log_start_offset == 20
 
 
-def test_nothing_is_deleted_while_the_pins_cannot_be_read(cluster, tmp_path):
+def test_nothing_is_deleted_while_pins_are_unreadable(cluster, tmp_path):
     cluster.create_topic("t", configs={**SMALL, "retention.bytes": "0"})
     fill(cluster, 20)
     cluster.commit_offsets("reader", {T0: GroupOffset(offset=7)})
@@ -89,14 +89,14 @@ def test_compaction_keeps_the_newest_of_each_key_and_the_active_segment(cluster)
     assert offsets_in(cluster)[-1] == 20
 
 
-def test_a_topic_that_is_not_compacted_gets_no_lock_for_it(cluster, tmp_path):
+def test_a_topic_without_compaction_gets_no_compaction_lock(cluster, tmp_path):
     cluster.create_topic("t", configs=SMALL)
     fill(cluster, 5)
     cluster.maintain()
     assert not (tmp_path / "log" / "t-0" / COMPACTION_LOCK_FILE_NAME).exists()
 
 
-def test_a_second_compactor_leaves_it_to_the_first(cluster, tmp_path):
+def test_a_second_compactor_skips_the_partition(cluster, tmp_path):
     cluster.create_topic("t", configs=COMPACTED)
     fill(cluster, 21)
     other = PartitionLock(str(tmp_path / "log" / "t-0" / COMPACTION_LOCK_FILE_NAME))
@@ -106,7 +106,7 @@ def test_a_second_compactor_leaves_it_to_the_first(cluster, tmp_path):
     assert other.acquire(LockMode.EXCLUSIVE, timeout_seconds=0)
 
 
-def test_error_with_one_partition_is_reported_and_stops_no_other(cluster, tmp_path):
+def test_an_error_in_one_partition_is_reported_and_stops_no_other(cluster, tmp_path):
     cluster.create_topic("s", configs=SMALL)
     cluster.create_topic("t", configs={**SMALL, "retention.bytes": "500"})
     fill(cluster, 20)
@@ -118,7 +118,7 @@ def test_error_with_one_partition_is_reported_and_stops_no_other(cluster, tmp_pa
     assert whole.deleted_segment_count
 
 
-def test_a_topic_that_is_deleted_before_its_turn_comes_is_no_error(cluster):
+def test_a_topic_deleted_before_its_turn_is_not_an_error(cluster):
     cluster.create_topic("t", configs=SMALL)
 
     def delete(partition, done_count, total_count):
@@ -142,7 +142,7 @@ class MeddlingFileSystem(OsFileSystem):
 
 
 @pytest.mark.parametrize("ending", [".log.cleaned", ".index.cleaned", ".txnindex.cleaned", ".keyfilter.tmp"])
-def test_maintenance_of_a_deleted_topic_touches_nothing_of_the_one_that_was_made_under_its_name(tmp_path, ending):
+def test_maintenance_of_a_deleted_topic_does_not_touch_a_recreated_one(tmp_path, ending):
     fs = MeddlingFileSystem()
     settings = SMALL if ending == ".keyfilter.tmp" else COMPACTED
     hits = []
@@ -166,7 +166,7 @@ def test_maintenance_of_a_deleted_topic_touches_nothing_of_the_one_that_was_made
         assert offsets_in(cluster) == list(range(20))
 
 
-def test_records_that_are_deleted_while_they_are_compacted_are_no_error(cluster, monkeypatch):
+def test_records_deleted_during_compaction_are_not_an_error(cluster, monkeypatch):
     from broker_core.storage.partition_rebuilder import PartitionRebuilder
 
     cluster.create_topic("t", configs={**COMPACTED, "cleanup.policy": "compact,delete"})
@@ -186,7 +186,7 @@ def test_records_that_are_deleted_while_they_are_compacted_are_no_error(cluster,
     assert report.compaction.segments_cleaned
 
 
-def test_a_topic_made_again_while_its_old_segments_were_cleaned_is_left_alone(cluster, monkeypatch):
+def test_a_topic_recreated_during_compaction_is_not_changed(cluster, monkeypatch):
     from broker_core.storage.partition_rebuilder import PartitionRebuilder
 
     cluster.create_topic("t", configs=COMPACTED)
@@ -209,7 +209,7 @@ def test_a_topic_made_again_while_its_old_segments_were_cleaned_is_left_alone(cl
     assert offsets_in(cluster) == list(range(21))
 
 
-def test_maintenance_is_due_while_it_would_find_something_and_not_afterwards(cluster):
+def test_maintenance_is_due_only_while_there_is_work(cluster):
     cluster.create_topic("t", configs={**SMALL, "retention.bytes": "1000"})
     maintenance = cluster._own().maintenance
     assert not maintenance.is_due(T0)

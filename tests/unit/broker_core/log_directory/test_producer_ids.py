@@ -27,7 +27,7 @@ def test_threads_never_get_the_same_id():
     assert len(taken) == len(set(taken)) == 800
 
 
-def test_who_may_not_wait_for_a_block_is_told_to_fetch_one():
+def test_without_waiting_an_empty_pool_asks_for_a_block():
     ids = ProducerIds(blocks_of(2, 0, 10))
     with pytest.raises(NoIdHeldError):
         ids.held_id()
@@ -38,7 +38,7 @@ def test_who_may_not_wait_for_a_block_is_told_to_fetch_one():
         ids.held_id()
 
 
-def test_a_thread_that_waits_for_a_block_keeps_no_other_from_asking():
+def test_a_thread_that_waits_for_a_block_does_not_block_others():
     asked, go_on = threading.Event(), threading.Event()
 
     def take_block():

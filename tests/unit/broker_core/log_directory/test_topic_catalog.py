@@ -36,11 +36,11 @@ def test_a_known_partition_needs_no_refresh():
     assert topic_of(ListCatalog({"t": a_topic()}, {}), TopicPartition("t", 1)) == a_topic()
 
 
-def test_a_topic_that_another_process_just_made_is_found():
+def test_a_topic_just_created_by_another_process_is_found():
     assert topic_of(ListCatalog({}, {"t": a_topic()}), TopicPartition("t", 0)) == a_topic()
 
 
-def test_a_partition_that_another_process_just_added_is_found():
+def test_a_partition_just_added_by_another_process_is_found():
     catalog = ListCatalog({"t": a_topic()}, {"t": a_topic(partition_count=3)})
     assert topic_of(catalog, TopicPartition("t", 2)).partition_count == 3
 
@@ -51,12 +51,12 @@ def test_an_unknown_topic_is_refused():
 
 
 @pytest.mark.parametrize("number", [-1, 2])
-def test_an_unknown_partition_is_refused_with_those_there_are(number):
+def test_an_unknown_partition_is_refused_with_the_existing_ones(number):
     with pytest.raises(UnknownPartitionError, match=rf"Topic 't' has partitions 0 to 1, not {number}\."):
         topic_of(ListCatalog({"t": a_topic()}), TopicPartition("t", number))
 
 
-def test_a_topic_that_was_made_again_is_not_the_same():
+def test_a_recreated_topic_is_another_topic():
     assert is_same_topic(ListCatalog({"t": a_topic()}), a_topic())
     assert is_same_topic(ListCatalog({}, {"t": a_topic(partition_count=9)}), a_topic())
     assert not is_same_topic(ListCatalog({"t": a_topic()}, {"t": a_topic(2)}), a_topic())

@@ -24,7 +24,7 @@ def names(memory):
 ALL = ["t0", "t1", "t2", "t3"]
 
 
-def test_a_log_opens_by_the_latest_checkpoint_and_the_commits_behind_it(memory):
+def test_a_log_opens_with_the_latest_checkpoint_and_later_commits(memory):
     before = memory.store.requests.copy()
     assert names(memory) == ALL
     assert memory.store.requests - before == {"get": 2 + 1 + 4}
@@ -32,14 +32,14 @@ def test_a_log_opens_by_the_latest_checkpoint_and_the_commits_behind_it(memory):
 
 @pytest.mark.parametrize("path", ["checkpoints/latest", f"checkpoints/{3:020d}"])
 @pytest.mark.parametrize("content", [None, b"", b"damaged"])
-def test_a_checkpoint_that_is_gone_or_damaged_is_worked_around(memory, path, content):
+def test_a_missing_or_damaged_checkpoint_is_skipped(memory, path, content):
     del memory.store.objects[path]
     if content is not None:
         memory.store.objects[path] = content
     assert names(memory) == ALL
 
 
-def test_a_hint_that_is_behind_or_of_another_log_does_no_harm(memory):
+def test_an_outdated_or_foreign_checkpoint_hint_is_ignored(memory):
     memory.open().maintain()
     for number in (3, 99):
         memory.store.objects["checkpoints/latest"] = encode_latest(memory.open()._log.read(lambda i: i.log_id), number)
@@ -55,7 +55,7 @@ def test_checkpoints_without_a_log_are_refused(memory):
         names(memory)
 
 
-def test_two_who_make_the_log_at_once_make_one():
+def test_concurrent_creations_create_one_log():
     memory = MemoryLog()
     first, second = memory.open(), memory.open()
     real = memory.store.put_if_absent
@@ -72,7 +72,7 @@ def test_two_who_make_the_log_at_once_make_one():
     assert names(memory) == ["first", "second"] and calls
 
 
-def test_a_store_without_conditional_writes_is_found_out_and_refused():
+def test_a_store_without_conditional_writes_is_detected_and_refused():
     memory = MemoryLog()
 
     def put_if_absent(path, data):

@@ -56,7 +56,7 @@ def test_merging_keeps_offsets_and_leaves_one_range(memory, cluster):
     assert records(memory.open())[-1][0] == 20
 
 
-def test_merged_ranges_are_cut_so_that_a_seek_is_cheap(memory, cluster, monkeypatch):
+def test_merged_ranges_are_split_for_cheap_seeks(memory, cluster, monkeypatch):
     monkeypatch.setattr("broker_core.object_cluster.range_rewriter.MERGED_RANGE_BYTES", 200)
     for number in range(10):
         append(memory, cluster, f"a{number}")
@@ -67,7 +67,7 @@ def test_merged_ranges_are_cut_so_that_a_seek_is_cheap(memory, cluster, monkeypa
     assert records(memory.open()) == before
 
 
-def test_objects_that_were_merged_stay_for_the_grace_time(memory, cluster):
+def test_merged_objects_are_kept_for_the_grace_time(memory, cluster):
     for number in range(8):
         append(memory, cluster, f"a{number}")
     cluster.maintain(grace_ms=HOUR_MS)
@@ -79,7 +79,7 @@ def test_objects_that_were_merged_stay_for_the_grace_time(memory, cluster):
     assert len(records(memory.open())) == 9
 
 
-def test_an_upload_that_nobody_committed_is_removed_after_the_grace_time(memory, cluster):
+def test_an_uncommitted_upload_is_removed_after_the_grace_time(memory, cluster):
     upload = cluster.stage()
     upload.append(T0, bytearray(a_plain_batch()))
     upload.finish()
@@ -95,7 +95,7 @@ def a_plain_batch():
     return a_batch(1)
 
 
-def test_a_machine_whose_clock_is_ahead_removes_nothing_early(memory, cluster):
+def test_a_clock_ahead_removes_nothing_early(memory, cluster):
     upload = cluster.stage()
     upload.append(T0, a_plain_batch())
     staged = upload.finish()
@@ -106,7 +106,7 @@ def test_a_machine_whose_clock_is_ahead_removes_nothing_early(memory, cluster):
     assert cluster.commit_staged([staged]).is_new
 
 
-def test_retention_moves_the_log_start_and_stops_at_a_pin(memory, cluster):
+def test_retention_advances_the_log_start_up_to_a_pin(memory, cluster):
     cluster.alter_topic_configs("t", {"retention.ms": str(HOUR_MS)})
     for number in range(4):
         append(memory, cluster, f"a{number}")
@@ -136,7 +136,7 @@ def test_compaction_keeps_the_newest_of_each_key_at_its_offset(memory, cluster):
     assert fetched.next_offset > 0
 
 
-def test_a_checkpoint_is_written_and_old_ones_go(memory, cluster):
+def test_a_checkpoint_is_written_and_old_ones_are_removed(memory, cluster):
     for number in range(7):
         cluster.create_topic(f"u{number}")
         assert cluster.maintain().checkpoint_number == number + 2
@@ -145,7 +145,7 @@ def test_a_checkpoint_is_written_and_old_ones_go(memory, cluster):
     assert cluster.maintain().checkpoint_number is None
 
 
-def test_only_the_topics_that_are_asked_for_are_merged(memory, cluster):
+def test_only_requested_topics_are_merged(memory, cluster):
     cluster.create_topic("u")
     for topic in ("t", "u"):
         for number in range(8):
@@ -156,7 +156,7 @@ def test_only_the_topics_that_are_asked_for_are_merged(memory, cluster):
         cluster.maintain(["x"])
 
 
-def test_damage_is_reported_not_merged_and_stops_nothing_else(memory, cluster):
+def test_damage_is_reported_instead_of_merged_and_stops_nothing_else(memory, cluster):
     cluster.create_topic("u")
     for topic in ("t", "u"):
         for number in range(8):
@@ -172,7 +172,7 @@ def test_damage_is_reported_not_merged_and_stops_nothing_else(memory, cluster):
     assert len(cluster.describe_segments(T0)) == 8
 
 
-def test_a_turn_behind_a_commit_does_it_too(memory, cluster):
+def test_a_maintenance_turn_after_a_commit_does_the_same(memory, cluster):
     busy = memory.open(maintains=True)
     for number in range(120):
         append(memory, busy, f"a{number}")

@@ -70,12 +70,12 @@ def staged(cluster, *rows):
 
 
 class TestTopics:
-    def test_a_topic_is_there_for_everybody_when_it_was_made(self, log, cluster):
+    def test_a_created_topic_is_visible_to_all_processes(self, log, cluster):
         made = cluster.create_topic("a.b", configs={"retention.ms": "5"})
         assert log.open().describe_topics(["a.b", "x"]) == {"a.b": made}
         assert (made.partition_count, made.configs) == (1, {"retention.ms": "5"})
 
-    def test_refusals_are_those_of_every_door(self, cluster):
+    def test_refusals_match_the_other_clusters(self, cluster):
         with pytest.raises(TopicExistsError):
             cluster.create_topic("t")
         with pytest.raises(InvalidTopicNameError):
@@ -90,7 +90,7 @@ class TestTopics:
         with pytest.raises(InvalidTopicNameError, match="collides"):
             cluster.create_topic("a_b")
 
-    def test_what_is_refused_makes_no_log(self, log):
+    def test_a_refused_request_creates_no_log(self, log):
         with pytest.raises(InvalidTopicNameError):
             log.open().create_topic("a/b")
         assert log.store.objects == {}
@@ -115,7 +115,7 @@ class TestTopics:
 
 
 class TestReading:
-    def test_records_are_read_as_they_were_written(self, log, cluster):
+    def test_records_round_trip(self, log, cluster):
         for number in range(5):
             append(cluster, f"a{number}", f"b{number}")
         expected = [(2 * number + half, f"{'ab'[half]}{number}") for number in range(5) for half in (0, 1)]
@@ -123,20 +123,20 @@ class TestReading:
         assert read(log.open(), position=5) == expected[5:]
         assert read(log.open(), max_bytes=10**6) == expected
 
-    def test_an_append_says_where_it_landed_in_result_and_batch(self, cluster):
+    def test_an_append_sets_its_offsets_in_result_and_batch(self, cluster):
         append(cluster, "x")
         batch = a_batch(3)
         result = cluster.append(T0, batch)
         assert (result.base_offset, result.last_offset) == (1, 3)
         assert [header.base_offset for _, header in iter_headers(batch)] == [1]
 
-    def test_other_writers_are_seen_at_once(self, log, cluster):
+    def test_records_of_other_writers_are_visible_immediately(self, log, cluster):
         other = log.open()
         append(other, "x")
         assert read(cluster) == [(0, "x")]
         assert cluster.bounds(T0).log_end_offset == 1
 
-    def test_offsets_outside_of_the_log_are_refused(self, cluster):
+    def test_offsets_out_of_range_are_refused(self, cluster):
         append(cluster, "a", "b")
         cluster.delete_records(T0, 1)
         with pytest.raises(OffsetOutOfRangeError, match=r"\[1, 2\)"):
@@ -146,7 +146,7 @@ class TestReading:
         with pytest.raises(UnknownPartitionError):
             cluster.fetch(TopicPartition("t", 2), 0, max_bytes=100)
 
-    def test_known_offsets_are_read_by_one_request(self, log, cluster):
+    def test_known_offsets_are_read_with_one_request(self, log, cluster):
         append(cluster, "a")
         append(cluster, "b")
         before = log.store.requests.copy()
@@ -164,13 +164,13 @@ class TestReading:
         assert cluster.fetch(T0, 0, max_bytes=10**6).next_offset == 8
         assert log.store.requests - before == {"get_ranges": 1}
 
-    def test_an_idle_look_is_one_request(self, log, cluster):
+    def test_an_idle_refresh_is_one_request(self, log, cluster):
         append(cluster, "a")
         before = log.store.requests.copy()
         cluster.list_offsets({T0: OffsetSpec.LATEST, T1: OffsetSpec.LATEST})
         assert log.store.requests - before == {"get": 1}
 
-    def test_one_look_serves_several_questions_and_they_agree(self, log, cluster):
+    def test_one_refresh_serves_several_lookups_consistently(self, log, cluster):
         append(cluster, "a")
         other = log.open()
         before = log.store.requests.copy()
@@ -184,7 +184,7 @@ class TestReading:
         assert before["get"] + 1 <= spent["get"]
         assert cluster.bounds(T0).log_end_offset == 2
 
-    def test_offsets_are_found_by_spec_and_by_time(self, cluster):
+    def test_offsets_are_found_by_spec_and_by_timestamp(self, cluster):
         for number in range(4):
             append(cluster, "a", "b", at_ms=SOME_MS + 10 * number)
         find = {
@@ -202,7 +202,7 @@ class TestReading:
         cluster.delete_records(T0, 3)
         assert cluster.list_offsets({T0: 0})[T0].offset == 3
 
-    def test_bytes_lead_to_ends_of_batches(self, cluster):
+    def test_byte_limits_end_at_batch_boundaries(self, cluster):
         sizes = []
         for number in range(3):
             batch = a_batch(number + 1)
@@ -215,7 +215,7 @@ class TestReading:
         assert cluster.find_offset_within_bytes(T0, 0, 2, 10**6) == 2
         assert cluster.bytes_between(T0, 1, 6) == sum(sizes[1:])
 
-    def test_a_large_range_is_cut_at_its_batches(self, cluster):
+    def test_a_large_range_is_split_at_batch_boundaries(self, cluster):
         upload = cluster.stage()
         for _ in range(4):
             upload.append(T0, a_batch(5))
@@ -224,7 +224,7 @@ class TestReading:
         assert cluster.find_offset_within_bytes(T0, 0, 20, 2 * size) == 10
         assert cluster.find_offset_within_bytes(T0, 7, 20, 1) == 10
 
-    def test_an_object_that_is_gone_is_named(self, log, cluster):
+    def test_a_missing_object_is_named(self, log, cluster):
         append(cluster, "a")
         (path,) = [path for path in log.store.objects if path.startswith("data/")]
         del log.store.objects[path]
@@ -241,7 +241,7 @@ class TestStagedWrites:
         assert [offset for offset, _ in read(log.open())] == [0, 1, 2, 3, 4]
         assert [offset for offset, _ in read(log.open(), T1)] == [0]
 
-    def test_a_version_is_committed_once_whoever_asks(self, log, cluster):
+    def test_a_version_is_committed_once_by_any_process(self, log, cluster):
         first = AppVersion(app_id="q", version=4, note="mine")
         cluster.commit_staged([staged(cluster, (T0, 1))], app=first)
         other = log.open()
@@ -252,22 +252,22 @@ class TestStagedWrites:
         assert other.last_version("q") == first and other.last_version("x") is None
         assert len(read(other)) == 1
 
-    def test_a_version_without_rows_counts(self, log, cluster):
+    def test_a_version_without_rows_is_recorded(self, log, cluster):
         assert cluster.commit_staged([], app=AppVersion(app_id="q", version=1)).is_new
         assert log.open().last_version("q").version == 1
 
-    def test_nothing_staged_and_no_version_is_no_commit(self, log, cluster):
+    def test_without_data_and_version_there_is_no_commit(self, log, cluster):
         before = dict(log.store.objects)
         cluster.commit_staged([cluster.stage().finish()])
         assert log.store.objects == before
 
-    def test_the_same_upload_is_not_committed_twice_without_a_version_either(self, cluster):
+    def test_an_upload_is_committed_once_even_without_a_version(self, cluster):
         one = staged(cluster, (T0, 2))
         assert cluster.commit_staged([one]).is_new
         assert not cluster.commit_staged([one]).is_new
         assert len(read(cluster)) == 2
 
-    def test_a_micro_batch_costs_its_tasks_uploads_and_one_request(self, log, cluster):
+    def test_a_micro_batch_needs_its_uploads_and_one_request(self, log, cluster):
         tasks = [cluster.stage() for _ in range(3)]
         before = log.store.requests.copy()
         for task in tasks:
@@ -283,21 +283,21 @@ class TestStagedWrites:
         upload.abort()
         assert log.store.objects == before
 
-    def test_a_topic_that_was_deleted_meanwhile_refuses_the_commit(self, log, cluster):
+    def test_a_topic_deleted_meanwhile_refuses_the_commit(self, log, cluster):
         one = staged(cluster, (T0, 1))
         log.open().delete_topic("t")
         with pytest.raises(UnknownTopicError, match="deleted while"):
             cluster.commit_staged([one], app=AppVersion(app_id="q", version=1))
         assert cluster.last_version("q") is None
 
-    def test_what_a_topic_refuses_is_refused_in_the_task(self, cluster):
+    def test_records_that_a_topic_refuses_fail_in_the_task(self, cluster):
         cluster.alter_topic_configs("t", {"max.message.bytes": "70"})
         with pytest.raises(RecordTooLargeError):
             cluster.stage().append(T0, a_batch(3))
         with pytest.raises(UnknownPartitionError):
             cluster.stage().append(TopicPartition("t", 9), a_batch(1))
 
-    def test_an_upload_that_is_older_than_the_grace_time_is_refused_once_garbage_was_removed(self, log, cluster):
+    def test_an_upload_older_than_the_grace_time_is_refused_after_garbage_collection(self, log, cluster):
         slow, abandoned = staged(cluster, (T0, 1)), staged(cluster, (T0, 1))
         log.clock.milliseconds += 10_000
         append(cluster, "x", at_ms=log.clock.milliseconds)
@@ -316,7 +316,7 @@ class TestStagedWrites:
         assert log.store.requests - before == {"get_ranges": 2}
         assert task.fetch_planned(plan, 5, max_bytes=100).next_offset == 5
 
-    def test_a_plan_whose_objects_were_replaced_long_ago_is_made_again(self, log, cluster):
+    def test_a_read_plan_with_replaced_objects_is_repeated(self, log, cluster):
         for number in range(8):
             append(cluster, f"a{number}", at_ms=log.clock.milliseconds)
         plan = cluster.plan_fetches(T0, 0, 8)
@@ -326,7 +326,7 @@ class TestStagedWrites:
         assert cluster.maintain(grace_ms=1000).removed_object_count == 8
         assert log.open().fetch_planned(plan, 0, max_bytes=10**6).next_offset == 8
 
-    def test_a_plan_below_the_log_start_says_so(self, log, cluster):
+    def test_a_read_plan_below_the_log_start_raises_out_of_range(self, log, cluster):
         append(cluster, "a", "b")
         plan = cluster.plan_fetches(T0, 0, 2)
         cluster.delete_records(T0, 2)
@@ -337,7 +337,7 @@ class TestStagedWrites:
             log.open().fetch_planned(plan, 0, max_bytes=100)
         assert caught.value.log_start_offset == 2
 
-    def test_the_producer_of_rows_writes_to_an_upload_as_to_a_cluster(self, log, cluster):
+    def test_topic_producer_writes_to_an_upload_like_to_a_cluster(self, log, cluster):
         upload = cluster.stage()
         producer = TopicProducer(
             upload, find_topic=lambda name: cluster.describe_topics()[name], now_ms=lambda: SOME_MS, first_partition=0
@@ -350,7 +350,7 @@ class TestStagedWrites:
 
 
 class TestGroups:
-    def test_offsets_are_kept_and_told_to_everybody(self, log, cluster):
+    def test_committed_offsets_are_stored_and_visible_to_all_processes(self, log, cluster):
         cluster.commit_offsets("g", {T0: GroupOffset(offset=5, metadata="m")})
         log.open().commit_offsets("g", {T1: GroupOffset(offset=6)})
         found = cluster.fetch_offsets("g")
@@ -363,7 +363,7 @@ class TestGroups:
         assert cluster.list_groups() == ("g",)
         assert cluster.describe_group("g").state is GroupState.EMPTY
 
-    def test_a_deleted_group_is_gone_and_may_come_again(self, cluster):
+    def test_a_deleted_group_can_be_recreated(self, cluster):
         cluster.commit_offsets("g", {T0: GroupOffset(offset=5)})
         cluster.delete_group("g")
         assert (cluster.list_groups(), cluster.fetch_offsets("g")) == ((), {})
@@ -381,19 +381,19 @@ class TestGroups:
         assert (partition, one.offset, one.metadata) == (kept, 7, "m")
         assert "__consumer_offsets" not in cluster.describe_topics()
 
-    def test_offsets_of_a_deleted_topic_do_not_pass_to_its_successor(self, cluster):
+    def test_offsets_of_a_deleted_topic_do_not_apply_to_a_recreated_one(self, cluster):
         cluster.commit_offsets("g", {T0: GroupOffset(offset=5)})
         cluster.delete_topic("t")
         cluster.create_topic("t", partition_count=2)
         assert cluster.fetch_offsets("g") == {}
 
-    def test_what_no_group_may_commit_is_refused(self, cluster):
+    def test_invalid_offset_commits_are_refused(self, cluster):
         with pytest.raises(InvalidGroupError):
             cluster.commit_offsets("", {T0: GroupOffset(offset=5)})
 
 
 class TestRefusals:
-    def test_kafkas_transactions_are_refused_by_name(self, cluster):
+    def test_kafka_transactions_are_refused(self, cluster):
         producer = TransactionalProducer(transactional_id="x", producer_id=1, producer_epoch=0)
         for call in (
             lambda: cluster.init_producer("x"),
@@ -406,14 +406,14 @@ class TestRefusals:
         assert (cluster.list_transactions(), cluster.describe_transactions(["x"])) == ((), {})
         assert cluster.init_producer().producer_id != cluster.init_producer().producer_id
 
-    def test_a_log_that_does_not_exist_is_not_made_by_a_reader(self, log):
+    def test_reading_a_missing_log_does_not_create_it(self, log):
         cluster = log.open(create=False)
         assert not cluster.exists()
         with pytest.raises(ObjectLogFormatError, match="There is no log at memory://bucket/log"):
             cluster.describe_topics()
         assert log.store.objects == {}
 
-    def test_a_log_that_may_be_made_is_empty_until_then(self, log):
+    def test_a_log_that_can_be_created_is_empty_until_then(self, log):
         cluster = log.open()
         assert cluster.exists() and cluster.describe_topics() == {}
         assert log.store.objects == {}

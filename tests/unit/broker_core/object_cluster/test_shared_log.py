@@ -58,7 +58,7 @@ def commit_numbers(memory):
     return [int(path[-20:]) for path in sorted(memory.store.objects) if path.startswith("commits/")]
 
 
-def test_an_answer_that_is_lost_is_found_out(memory, store, log):
+def test_a_lost_response_is_resolved_by_reading(memory, store, log):
     def lose(path, data):
         memory.store.put_if_absent(path, data)
         raise ObjectOutcomeUnknownError("reset")
@@ -68,7 +68,7 @@ def test_an_answer_that_is_lost_is_found_out(memory, store, log):
     assert commit_numbers(memory) == [1, 2] and not store.tricks
 
 
-def test_a_success_that_the_client_library_repeated_is_no_loss(memory, store, log):
+def test_a_write_repeated_by_the_client_library_succeeds(memory, store, log):
     def repeat(path, data):
         memory.store.put_if_absent(path, data)
         return memory.store.put_if_absent(path, data)
@@ -78,7 +78,7 @@ def test_a_success_that_the_client_library_repeated_is_no_loss(memory, store, lo
     assert commit_numbers(memory) == [1, 2] and not store.tricks
 
 
-def test_a_write_that_did_not_arrive_is_sent_again_under_its_number(memory, store, log):
+def test_a_write_that_did_not_arrive_is_repeated_with_its_number(memory, store, log):
     def drop(path, data):
         raise ObjectOutcomeUnknownError("timeout")
 
@@ -139,7 +139,7 @@ def test_a_late_commit_that_another_thread_reads_first_is_known_for_ours(memory,
     assert commit_numbers(memory) == [1, 2] and late
 
 
-def test_who_loses_the_race_plans_again(memory, store, log):
+def test_a_commit_that_loses_a_race_is_planned_again(memory, store, log):
     def lose_race(path, data):
         memory.open().create_topic("other")
         return memory.store.put_if_absent(path, data)
@@ -149,7 +149,7 @@ def test_who_loses_the_race_plans_again(memory, store, log):
     assert commit_numbers(memory) == [1, 2, 3]
 
 
-def test_a_refusal_by_an_image_that_is_behind_is_not_believed(memory, log):
+def test_a_refusal_by_an_outdated_image_is_checked_again(memory, log):
     log.read(lambda image: image.number)
     other = memory.open()
     other.create_topic("u")
@@ -158,14 +158,14 @@ def test_a_refusal_by_an_image_that_is_behind_is_not_believed(memory, log):
     assert log.commit(propose_topic).number == 4
 
 
-def test_a_refusal_by_the_newest_image_is(memory, log):
+def test_a_refusal_by_the_newest_image_is_final(memory, log):
     log.read(lambda image: image.number)
     memory.open().create_topic("u")
     with pytest.raises(TopicExistsError):
         log.commit(propose_topic)
 
 
-def test_a_store_that_never_answers_is_given_up_with_what_to_do(memory, store, log):
+def test_a_store_that_never_responds_raises_with_advice(memory, store, log):
     def drop(path, data):
         raise ObjectThrottledError("SlowDown")
 
@@ -175,7 +175,7 @@ def test_a_store_that_never_answers_is_given_up_with_what_to_do(memory, store, l
     assert not store.tricks and commit_numbers(memory) == [1]
 
 
-def test_a_refused_object_that_is_not_there_yet_is_waited_for(memory, store, log):
+def test_a_conflicting_object_that_is_not_visible_yet_is_awaited(memory, store, log):
     """A network file system may show others' files late."""
     hidden = {}
 
@@ -196,7 +196,7 @@ def test_a_refused_object_that_is_not_there_yet_is_waited_for(memory, store, log
     assert len(memory.slept_ms) == 1
 
 
-def test_a_missing_permission_is_told_at_once(store, log):
+def test_a_missing_permission_is_raised_immediately(store, log):
     def refuse(path, data):
         raise ObjectPermissionError("AccessDenied")
 
@@ -205,7 +205,7 @@ def test_a_missing_permission_is_told_at_once(store, log):
         log.commit(propose_topic)
 
 
-def test_a_damaged_commit_is_named_and_does_not_spoil_what_was_known(memory, log):
+def test_a_damaged_commit_is_named_and_keeps_the_current_image(memory, log):
     log.read(lambda image: image.number)
     memory.open().create_topic("u")
     path = f"commits/{2:020d}"
@@ -217,7 +217,7 @@ def test_a_damaged_commit_is_named_and_does_not_spoil_what_was_known(memory, log
     assert log.read(lambda image: image.topic("u")) is not None
 
 
-def test_many_new_commits_are_read_side_by_side(memory, log):
+def test_many_new_commits_are_read_concurrently(memory, log):
     log.read(lambda image: image.number)
     other = memory.open()
     for number in range(40):

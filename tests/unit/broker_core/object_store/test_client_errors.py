@@ -70,7 +70,7 @@ def kind_of(kind, text, *, is_write=False):
         (GenericError, "Generic S3 error: PUT http://169.254.169.254/latest/api/token", ObjectPermissionError),
     ],
 )
-def test_each_answer_to_a_read_is_told_for_what_it_is(kind, text, expected):
+def test_each_failed_read_maps_to_its_exception(kind, text, expected):
     assert kind_of(kind, text) is expected
 
 
@@ -85,11 +85,11 @@ def test_each_answer_to_a_read_is_told_for_what_it_is(kind, text, expected):
         (GenericError, answer("400 Bad Request", "EntityTooLarge"), ObjectStoreUnavailableError),
     ],
 )
-def test_a_write_without_a_clear_answer_may_have_happened(kind, text, expected):
+def test_a_write_without_a_clear_response_has_an_unknown_outcome(kind, text, expected):
     assert kind_of(kind, text, is_write=True) is expected
 
 
-def test_the_words_hold_code_and_message_and_no_secret():
+def test_error_messages_have_code_and_message_but_no_secret():
     text = answer("403 Forbidden", "AccessDenied", f"Key AKIAABCDEFGHIJKLMNOP with {SECRET} may not.")
     error = translated(PermissionDeniedError(text), SETTINGS, "data/x", is_write=True)
     for shown in ("s3://bucket/log/data/x cannot be written", "403", "AccessDenied", "may not."):
@@ -117,7 +117,7 @@ ROLE_REQUESTS = {
         " in 1ms - Server returned non-2xx status code: 404: ",
     ],
 )
-def test_a_machine_without_a_role_means_no_credentials_and_the_words_say_what_gives_some(provider, is_write, end):
+def test_missing_credentials_are_reported_with_the_options_that_set_them(provider, is_write, end):
     request, advice = ROLE_REQUESTS[provider]
     settings = parse_store_settings(f"{provider}://bucket/log")
     error = translated(GenericError(request + end), settings, "commits/1", is_write=is_write)
@@ -139,21 +139,21 @@ def test_a_container_whose_role_does_not_answer_has_no_credentials():
         " redirect without LOCATION, this normally indicates an incorrectly configured region",
     ],
 )
-def test_a_missing_region_is_named_with_what_gives_one(text):
+def test_a_missing_region_is_reported_with_the_option_that_sets_it(text):
     error = translated(GenericError(text), SETTINGS, "x", is_write=True)
     assert isinstance(error, ObjectStoreUnsuitableError)
     for words in ("not in the default region", "object.region", "AWS_REGION", "us-east-1"):
         assert words in str(error)
 
 
-def test_a_wrong_region_is_told_apart_from_a_missing_one():
+def test_a_wrong_region_is_distinguished_from_a_missing_one():
     settings = parse_store_settings("s3://bucket/log", {"object.region": "eu-west-1"})
     error = translated(GenericError(answer("301 Moved", "PermanentRedirect")), settings, "x", is_write=False)
     assert "not in the region of object.region" in str(error)
 
 
 @pytest.mark.parametrize(("provider", "advice"), [("s3", "object.session.token"), ("az", "object.sas.token")])
-def test_expired_credentials_are_told_from_wrong_ones_with_what_takes_fresh_ones(provider, advice):
+def test_expired_credentials_are_distinguished_from_wrong_ones(provider, advice):
     settings = parse_store_settings(f"{provider}://bucket/log")
     error = translated(GenericError(answer("400 Bad Request", "ExpiredToken")), settings, "x", is_write=True)
     assert isinstance(error, ObjectPermissionError)
@@ -161,7 +161,7 @@ def test_expired_credentials_are_told_from_wrong_ones_with_what_takes_fresh_ones
         assert words in str(error)
 
 
-def test_a_prefix_that_looks_like_an_error_is_none():
+def test_a_prefix_that_looks_like_an_error_code_is_ignored():
     settings = parse_store_settings("s3://bucket/SlowDown/AccessDenied/credential")
     text = answer("404 Not Found", "NoSuchKey").replace("log/x", "SlowDown/AccessDenied/credential/x")
     assert type(translated(FileNotFoundError(text), settings, "x", is_write=False)) is ObjectNotFoundError

@@ -23,12 +23,12 @@ def versions(store, path):
     return sorted(os.listdir(f"{store._folder}/{path}@"))
 
 
-def test_nothing_is_made_by_reading(store):
+def test_reading_creates_nothing(store):
     assert list(store.list_after("commits/")) == []
     assert not os.path.exists(store._folder)
 
 
-def test_old_versions_of_a_replaced_object_are_removed_when_they_are_far_behind(store, monkeypatch):
+def test_outdated_versions_of_a_replaced_object_are_removed(store, monkeypatch):
     monkeypatch.setattr(folder_store, "_KEPT_VERSION_SECONDS", -1)
     etag = store.put_if_absent("groups/g", b"0")
     for number in range(1, 41):
@@ -44,7 +44,7 @@ def test_young_versions_are_kept(store):
     assert len(versions(store, "groups/g")) == 40
 
 
-def test_who_slept_does_not_bring_an_old_version_back(store, monkeypatch):
+def test_a_delayed_writer_does_not_restore_an_old_version(store, monkeypatch):
     """One that read version 1, and makes version 2 after 2 was made and removed by others."""
     monkeypatch.setattr(folder_store, "_KEPT_VERSION_SECONDS", -1)
     store.put_if_absent("groups/g", b"0")
@@ -62,7 +62,7 @@ def test_who_slept_does_not_bring_an_old_version_back(store, monkeypatch):
     assert f"{int(old) + 1:08d}" not in versions(store, "groups/g")
 
 
-def test_what_uploads_that_died_left_is_removed_when_it_is_old(store):
+def test_old_leftovers_of_dead_uploads_are_removed(store):
     store.upload("data/x").write(b"abc")
     (left,) = os.listdir(store._uploads)
     assert store.remove_abandoned(0) == 0
@@ -85,7 +85,7 @@ def test_a_finished_write_leaves_no_file_behind(store):
 @pytest.mark.parametrize(
     ("number", "kind"), [(errno.EACCES, ObjectPermissionError), (errno.EIO, ObjectOutcomeUnknownError)]
 )
-def test_what_the_file_system_refuses_is_told_with_the_path(store, monkeypatch, number, kind):
+def test_file_system_errors_are_reported_with_the_path(store, monkeypatch, number, kind):
     def refuse(*arguments, **named):
         raise OSError(number, os.strerror(number))
 
