@@ -57,7 +57,7 @@ def test_a_login_sets_the_principal(broker):
     connection.close()
 
 
-def test_a_wrong_password_is_answered_after_the_delay_and_closed(broker, caplog):
+def test_a_wrong_password_is_refused_after_the_delay_and_closes_the_connection(broker, caplog):
     begun = time.monotonic()
     with pytest.raises(AuthenticationError):
         log_in(broker, password="wrong")
