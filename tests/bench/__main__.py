@@ -30,6 +30,7 @@ sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 from bench.card import FULL, QUICK, Bench, Contender  # noqa: E402
 from bench.machine import look_at_machine  # noqa: E402
 from bench.markdown_table import to_markdown  # noqa: E402
+from bench.object_storage import why_no_object_storage  # noqa: E402
 from bench.plot import draw  # noqa: E402
 from bench.registry import BENCHES, select  # noqa: E402
 from bench.report import Report, summarise  # noqa: E402
@@ -65,7 +66,7 @@ def main(words: Sequence[str] | None = None) -> int:
     options = arguments_of(words)
     if options.list:
         print("\n".join(card_of(bench) for bench in BENCHES))
-        print(f"\na full run against Kafka: {in_minutes(BENCHES)} on two cores")
+        print(f"\na full run against Kafka: {in_minutes(select([]))} on two cores")
         return 0
     try:
         benches = select(options.only)
@@ -86,7 +87,7 @@ def measure(options: argparse.Namespace, benches: Sequence[Bench]) -> Report:
     scale = (QUICK if options.quick else FULL).times(options.factor)
     if options.rounds:
         scale = scale.with_rounds(options.rounds)
-    contenders = {*Contender} if options.against else {Contender.EMBEDDED, Contender.BROKER, Contender.BROKER_OS}
+    contenders = {*Contender} if options.against else {*Contender} - {Contender.KAFKA}
     missing = what_is_missing(benches, with_peer=options.against is not None)
     needs_spark = any("spark" in bench.needs for bench in benches)
     # A quick run takes the PySpark that is installed: nothing is compared, and nothing need be brought.
@@ -141,7 +142,7 @@ def what_is_missing(benches: Sequence[Bench], *, with_peer: bool) -> dict[str, s
     """By what benches need. With a peer everything must be there: raises SystemExit where it is not."""
     from spark_streamlog.java_check import missing_java_advice
 
-    missing = {"spark": missing_java_advice(), "java-tools": why_unavailable()}
+    missing = {"spark": missing_java_advice(), "java-tools": why_unavailable(), "versitygw": why_no_object_storage()}
     found = {need: reason for need, reason in missing.items() if reason}
     if with_peer and found:
         raise SystemExit("\n".join(found.values()))

@@ -15,11 +15,22 @@ class Contender(StrEnum):
     EMBEDDED = "embedded"
     BROKER = "broker"
     BROKER_OS = "broker flush.policy=os"
+    OBJECTS = "objects"
+    OBJECTS_30_MS = "objects + 30 ms"
+    OBJECTS_100_MS = "objects + 100 ms"
     KAFKA = "kafka"
 
     @property
     def is_broker(self) -> bool:
-        return self is not Contender.EMBEDDED
+        return self in (Contender.BROKER, Contender.BROKER_OS, Contender.KAFKA)
+
+    @property
+    def added_delay_ms(self) -> int | None:
+        """What is added to each request to object storage; None for what does not lie there."""
+        return _ADDED_DELAYS_MS.get(self)
+
+
+_ADDED_DELAYS_MS = {Contender.OBJECTS: 0, Contender.OBJECTS_30_MS: 30, Contender.OBJECTS_100_MS: 100}
 
 
 class Better(Enum):
@@ -117,7 +128,7 @@ class Bench:
     """A small module's contribution to the table; `name` is what --only takes.
 
     `run` does one case at one contender and checks what came of it; only what it puts under `stage.measured()` counts
-    in CPU time and memory. `needs` names what may be missing on a machine: "spark", "java-tools".
+    in CPU time and memory. `needs` names what may be missing on a machine: "spark", "java-tools", "versitygw".
     """
 
     name: str
@@ -133,6 +144,8 @@ class Bench:
     """False where each run starts its own processes, or where what takes long is the median of three rounds anyway."""
     flat_within: float | None = None
     """Where cases are steps of a growth and figures are costs: a step's cost by that of any earlier one, at most."""
+    is_by_name_only: bool = False
+    """Not part of a run without --only: the full one is to take an hour."""
     full_seconds: int = 0
     """About so long it takes in a full run against Kafka on two cores."""
 

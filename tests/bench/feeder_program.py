@@ -2,8 +2,8 @@
 
 Says how many it sent.
 
-Into a directory by its own door, or to a broker with librdkafka; both in the same portions at the same times, and each
-portion is acknowledged before the next one is due.
+Into a directory or to object storage by their own doors, or to a broker with librdkafka; all in the same portions at
+the same times, and each portion is acknowledged before the next one is due, where the store allows that.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bench.row_values import value_of
 from confluent_kafka import Producer
 
 from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.object_cluster.open_objects import open_objects
 
 PORTION_SECONDS = 0.02
 VALUE_BYTES = 100
@@ -35,8 +36,9 @@ def feed(rows_per_second: int, send: Callable[[list[bytes]], None]) -> int:
     return sent
 
 
-def to_directory(path: str, topic: str) -> Callable[[list[bytes]], None]:
-    producer = new_producer(open_embedded(path))
+def to_log(path: str, options: dict[str, str], topic: str) -> Callable[[list[bytes]], None]:
+    """`options`: of object storage, where `path` is a URL."""
+    producer = new_producer(open_objects(path, options) if options else open_embedded(path))
 
     def send(values: list[bytes]) -> None:
         producer.add(topic, pa.record_batch({"value": pa.array(values, pa.binary())}))
@@ -60,5 +62,5 @@ if __name__ == "__main__":
     arguments = json.loads(sys.argv[1])
     topic = arguments["topic"]
     path, bootstrap = arguments["path"], arguments["bootstrap"]
-    sender = to_directory(path, topic) if path else to_broker(bootstrap, topic)
+    sender = to_log(path, arguments["options"], topic) if path else to_broker(bootstrap, topic)
     print(json.dumps({"rows": feed(arguments["rows_per_second"], sender)}))

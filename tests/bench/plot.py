@@ -20,6 +20,9 @@ _COLOURS = {
     Contender.EMBEDDED: "#1b6ca8",
     Contender.BROKER: "#e07a1f",
     Contender.BROKER_OS: "#f2bd7e",
+    Contender.OBJECTS: "#3a8f6b",
+    Contender.OBJECTS_30_MS: "#7cbf9f",
+    Contender.OBJECTS_100_MS: "#b9dfcc",
     Contender.KAFKA: "#555555",
 }
 

@@ -18,6 +18,8 @@ from bench import (
     java_consume,
     java_produce,
     java_round_trip,
+    objects_requests,
+    objects_spark,
     record_kernel,
     spark_copy,
     spark_micro_batch,
@@ -46,6 +48,12 @@ BENCHES: tuple[Bench, ...] = (
     spark_write.BENCH,
     spark_copy.BENCH,
     spark_micro_batch.BENCH,
+    objects_spark.READ,
+    objects_spark.STREAM,
+    objects_spark.WRITE,
+    objects_spark.COPY,
+    objects_spark.MICRO_BATCH,
+    objects_requests.BENCH,
     growth_records.BENCH,
     growth_partitions.SAME_RECORDS,
     growth_partitions.SAME_SHARES,
@@ -55,9 +63,12 @@ BENCHES: tuple[Bench, ...] = (
 
 
 def select(names: Sequence[str]) -> tuple[Bench, ...]:
-    """All without names; a name may be the beginning of several. Raises ValueError for one that is none's."""
+    """Without names those of a full run; a name may be the beginning of several. Raises ValueError for one that is
+    none's."""
     unknown = [name for name in names if not any(bench.name.startswith(name) for bench in BENCHES)]
     if unknown:
         known = ", ".join(bench.name for bench in BENCHES)
         raise ValueError(f"no bench is named {', '.join(unknown)}; there are {known}")
-    return tuple(bench for bench in BENCHES if not names or any(bench.name.startswith(name) for name in names))
+    if not names:
+        return tuple(bench for bench in BENCHES if not bench.is_by_name_only)
+    return tuple(bench for bench in BENCHES if any(bench.name.startswith(name) for name in names))

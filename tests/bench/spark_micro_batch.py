@@ -7,7 +7,7 @@ import statistics
 import time
 
 from bench.card import Bench, BenchOutcome, Better, Contender, Figure, Scale
-from bench.spark_places import CONTENDERS, check_rows, checkpoint, directory, drop_topic, new_topic, source
+from bench.spark_places import CONTENDERS, check_rows, checkpoint, drop_topic, feeding, new_topic, source
 from bench.stage import Stage
 
 ROWS_PER_SECOND = 10_000
@@ -39,12 +39,7 @@ def run(stage: Stage, contender: Contender, case: str) -> BenchOutcome:
 def _feed(stage: Stage, contender: Contender, topic: str) -> int:
     """Rows that were sent."""
     spark = stage.spark(contender)
-    place = {"path": "", "bootstrap": ""}
-    if contender is Contender.EMBEDDED:
-        place["path"] = directory(stage)
-    else:
-        place["bootstrap"] = stage.broker(contender).bootstrap
-    with stage.feeder(topic=topic, rows_per_second=ROWS_PER_SECOND, **place) as feeder:
+    with stage.feeder(topic=topic, rows_per_second=ROWS_PER_SECOND, **feeding(stage, contender)) as feeder:
         assert feeder.stdin is not None and feeder.stdout is not None
         begin = time.monotonic()
         time.sleep(stage.scale.micro_batch_seconds)

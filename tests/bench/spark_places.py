@@ -1,15 +1,19 @@
-"""Where Spark reads and writes: a topic in our directory, at our broker, or at Kafka through Spark's own connector."""
+"""Where Spark reads and writes: a topic in our directory, on object storage, at our broker, or at Kafka through Spark's
+own connector.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from bench.card import Contender
+from bench.object_storage import LOG_URL
 from bench.row_values import ReadTally, check_tally, expected_tally
 from bench.stage import Stage
 from bench.topic_admin import create_topic, delete_topic
 
 from broker_core.embedded.embedded_cluster import open_embedded
+from broker_core.object_cluster.open_objects import open_objects
 
 PARTITIONS = 4
 VALUE_BYTES = 100
@@ -21,6 +25,9 @@ def new_topic(stage: Stage, contender: Contender) -> str:
     if contender is Contender.EMBEDDED:
         with open_embedded(directory(stage), create=True) as cluster:
             cluster.create_topic(name, partition_count=PARTITIONS, configs={"retention.ms": "-1"})
+    elif contender.added_delay_ms is not None:
+        with open_objects(LOG_URL, stage.object_storage.options(0), create=True) as objects:
+            objects.create_topic(name, partition_count=PARTITIONS, configs={"retention.ms": "-1"})
     else:
         create_topic(stage.broker(contender).bootstrap, name, PARTITIONS)
     return name
@@ -30,6 +37,10 @@ def drop_topic(stage: Stage, contender: Contender, name: str) -> None:
     if contender is Contender.EMBEDDED:
         with open_embedded(directory(stage)) as cluster:
             cluster.delete_topic(name)
+    elif contender.added_delay_ms is not None:
+        with open_objects(LOG_URL, stage.object_storage.options(0)) as objects:
+            objects.delete_topic(name)
+            objects.maintain(grace_ms=0)
     else:
         delete_topic(stage.broker(contender).bootstrap, name)
 
@@ -49,12 +60,26 @@ def sink(stage: Stage, contender: Contender, topic: str) -> dict[str, Any]:
 def _place(stage: Stage, contender: Contender, options: dict[str, str]) -> dict[str, Any]:
     if contender is Contender.EMBEDDED:
         return {"format": "streamlog", "options": options, "path": directory(stage)}
+    if contender.added_delay_ms is not None:
+        options = options | stage.object_storage.options(contender.added_delay_ms)
+        return {"format": "streamlog", "options": options, "path": LOG_URL}
     options = options | {"kafka.bootstrap.servers": stage.broker(contender).bootstrap}
     return {"format": "kafka" if contender is Contender.KAFKA else "streamlog", "options": options, "path": ""}
 
 
+def feeding(stage: Stage, contender: Contender) -> dict[str, Any]:
+    """Where the feeder writes."""
+    if contender is Contender.EMBEDDED:
+        return {"path": directory(stage), "bootstrap": "", "options": {}}
+    if contender.added_delay_ms is not None:
+        options = stage.object_storage.options(contender.added_delay_ms)
+        return {"path": LOG_URL, "bootstrap": "", "options": options}
+    return {"path": "", "bootstrap": stage.broker(contender).bootstrap, "options": {}}
+
+
 def written_topic(stage: Stage, contender: Contender) -> str:
-    """One with the numbered rows of the scale, written by Spark once in a run and checked."""
+    """One with the numbered rows of the scale, written by Spark once in a run and checked; the same with any delay."""
+    contender = Contender.OBJECTS if contender.added_delay_ms is not None else contender
     key = ("written topic", contender)
     if key not in stage.remembered:
         topic = new_topic(stage, contender)

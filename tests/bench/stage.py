@@ -20,6 +20,7 @@ from pathlib import Path
 from bench.broker_process import BenchBroker, new_broker
 from bench.broker_profile import profiled
 from bench.card import Contender, Scale
+from bench.object_storage import ObjectStorage
 from bench.process_usage import ProcessWatch, TreeUsage, wait_for_cpu_seconds
 from bench.spark_process import BenchSparkProcess
 from bench.topic_admin import create_topic, delete_topic
@@ -42,6 +43,8 @@ class Stage:
         self._own: dict[Contender, str] = {}
         """Labels of brokers of a bench's own, while there are any."""
         self._sparks: dict[str, BenchSparkProcess] = {}
+        self._object_storage: ObjectStorage | None = None
+        self._storage_labels: set[str] = set()
         self._names = itertools.count()
         self.profile_into: Path | None = None
         """Where a profile of our broker goes while something is measured; such a run is no measurement."""
@@ -62,6 +65,8 @@ class Stage:
             labels = {CLIENT, FEEDER}
             if contender is not None:
                 labels.add(self._own.get(contender, f"{contender} process"))
+                if contender.added_delay_ms is not None:
+                    labels |= self._storage_labels
             if with_spark:
                 labels.add(_spark_label(contender is Contender.KAFKA, is_compiled))
             with self._watch.measured(labels.__contains__):
@@ -109,6 +114,20 @@ class Stage:
             yield name
         finally:
             delete_topic(bootstrap, name)
+
+    # -- object storage --
+
+    @property
+    def object_storage(self) -> ObjectStorage:
+        """The one that lives through the run."""
+        if self._object_storage is None:
+            folder = self.folder / self.new_name("object-storage")
+            self._object_storage = ObjectStorage(folder, self.environment(), self._on_storage_process)
+        return self._object_storage
+
+    def _on_storage_process(self, name: str, pid: int) -> None:
+        self._storage_labels.add(name)
+        self._watch.add(name, pid)
 
     # -- clients: each a process of its own, so that its CPU time and memory can be told --
 
@@ -178,6 +197,8 @@ class Stage:
             process.close()
         for broker in self._brokers.values():
             broker.stop()
+        if self._object_storage is not None:
+            self._object_storage.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -28,11 +28,12 @@ START_SECONDS = 30
 
 @dataclass(frozen=True)
 class S3Server:
-    """`port` on 127.0.0.1. `keeps_keys`: whether it refuses a wrong key."""
+    """`port` on 127.0.0.1. `keeps_keys`: whether it refuses a wrong key. `pid`: 0 for a server in this process."""
 
     name: str
     port: int
     keeps_keys: bool
+    pid: int = 0
 
     @property
     def endpoint(self) -> str:
@@ -70,7 +71,7 @@ def versitygw(folder: Path) -> Iterator[S3Server]:
     try:
         if not answers(port, process):
             pytest.skip(f"versitygw does not start: {(folder / 'output').read_text()[-500:]}")
-        yield S3Server(name="versitygw", port=port, keeps_keys=True)
+        yield S3Server(name="versitygw", port=port, keeps_keys=True, pid=process.pid)
     finally:
         process.terminate()
         process.wait(10)
