@@ -21,18 +21,18 @@ from broker_core.protocol.api_table import ApiKey
 TESTS = Path(__file__).parents[4]
 
 ELSEWHERE = {
-    "advertised.listeners": "unit/broker_core/server/test_broker_server.py::test_what_is_advertised_keeps_its_own_port",
+    "advertised.listeners": "unit/broker_core/server/test_broker_server.py::test_an_advertised_address_keeps_its_port",
     "auto.create.topics.enable":
-        "unit/broker_core/handlers/test_metadata.py::test_auto_create_topics_enable_forbids_it_for_all",
-    "broker.id": "unit/broker_core/broker/settings/test_broker_config.py::test_node_id_and_its_old_name_are_one",
+        "unit/broker_core/handlers/test_metadata.py::test_auto_create_topics_enable_false_disables_auto_creation",
+    "broker.id": "unit/broker_core/broker/settings/test_broker_config.py::test_node_id_and_broker_id_are_synonyms",
     "connection.failed.authentication.delay.ms":
-        "unit/broker_core/server/test_client_login.py::test_a_wrong_password_is_answered_late_and_closed",
+        "unit/broker_core/server/test_client_login.py::test_a_wrong_password_is_refused_after_the_delay_and_closes_the_connection",
     "connections.max.idle.ms":
-        "unit/broker_core/server/test_open_connections.py::test_who_is_silent_too_long_is_closed",
+        "unit/broker_core/server/test_open_connections.py::test_an_idle_connection_is_closed",
     "controller.listener.names":
-        "unit/broker_core/broker/settings/test_listener_settings.py::test_listeners_of_controllers_stay_closed",
+        "unit/broker_core/broker/settings/test_listener_settings.py::test_controller_listeners_are_not_opened",
     "delete.topic.enable":
-        "unit/broker_core/handlers/test_delete_topics.py::test_delete_topic_enable_forbids_it_for_all",
+        "unit/broker_core/handlers/test_delete_topics.py::test_delete_topic_enable_false_refuses_every_deletion",
     "group.coordinator.rebalance.protocols":
         "unit/broker_core/broker/coordination/test_coordinators.py::"
         "test_consumer_groups_are_enabled_unless_the_configuration_disables_them",
@@ -46,19 +46,19 @@ ELSEWHERE = {
         "unit/broker_core/server/test_broker_server.py::test_clients_of_every_listener_are_served",
     "listeners": "unit/broker_core/server/test_broker_server.py::test_clients_of_every_listener_are_served",
     "log.dir":
-        "unit/broker_core/broker/settings/test_broker_config.py::test_the_directory_may_be_a_file_url_and_no_other",
+        "unit/broker_core/broker/settings/test_broker_config.py::test_log_dirs_may_be_a_file_url_but_no_other_url",
     "log.dirs":
-        "unit/broker_core/broker/test_broker_node.py::test_a_new_directory_is_made_with_everything_a_node_needs",
+        "unit/broker_core/broker/test_broker_node.py::test_a_new_directory_is_created_with_everything_a_node_needs",
     "max.connections":
-        "unit/broker_core/server/test_connection_quota.py::test_a_full_broker_takes_the_next_one_when_somebody_goes",
+        "unit/broker_core/server/test_connection_quota.py::test_a_full_broker_accepts_the_next_connection_when_one_closes",
     "max.connections.per.ip":
-        "unit/broker_core/server/test_connection_quota.py::test_one_address_too_many_is_turned_away_at_the_door",
-    "metrics.listener": "unit/broker_core/server/test_metrics_endpoint.py::test_what_clients_do_is_counted",
+        "unit/broker_core/server/test_connection_quota.py::test_a_connection_above_the_address_limit_is_closed",
+    "metrics.listener": "unit/broker_core/server/test_metrics_endpoint.py::test_client_requests_are_counted",
     "node.id":
         "unit/broker_core/broker/test_broker_node.py::"
         "test_a_new_directory_gets_the_configured_node_id",
     "num.partitions":
-        "unit/broker_core/handlers/test_metadata.py::test_a_topic_made_at_first_sight_has_num_partitions",
+        "unit/broker_core/handlers/test_metadata.py::test_an_auto_created_topic_has_num_partitions",
     "sasl.enabled.mechanisms":
         "unit/broker_core/server/test_client_login.py::"
         "test_the_response_to_a_disabled_mechanism_lists_the_enabled_ones",
@@ -66,12 +66,12 @@ ELSEWHERE = {
         "unit/broker_core/broker/settings/test_listener_security.py::"
         "test_plain_users_are_set_per_mechanism_or_per_listener",
     "sasl.server.max.receive.size":
-        "unit/broker_core/server/test_client_login.py::test_frames_are_small_until_the_login_and_large_after_it",
+        "unit/broker_core/server/test_client_login.py::test_frames_are_limited_more_strictly_before_the_login",
     "ssl.client.auth":
         "unit/broker_core/server/test_tcp_listener.py::"
         "test_a_client_without_the_required_certificate_is_refused",
     "ssl.principal.mapping.rules":
-        "unit/broker_core/server/test_tcp_listener.py::test_rules_make_a_name_of_the_subject",
+        "unit/broker_core/server/test_tcp_listener.py::test_mapping_rules_translate_the_subject",
     "transaction.max.timeout.ms":
         "unit/broker_core/broker/coordination/test_coordinators.py::"
         "test_transaction_max_timeout_ms_comes_from_the_broker_configuration",
@@ -90,51 +90,54 @@ ELSEWHERE = {
 """Setting of a broker -> the test that shows what it changes."""
 
 OF_TOPICS = {
-    "cleanup.policy": "unit/broker_core/log/test_retention.py::test_a_compacted_topic_keeps_what_is_old_or_much",
+    "cleanup.policy": "unit/broker_core/log/test_retention.py::test_retention_does_not_apply_to_a_compacted_topic",
     "compression.gzip.level":
-        "unit/broker_core/model/test_topic_config.py::test_a_codec_has_the_topics_level_and_snappy_has_none",
+        "unit/broker_core/model/test_topic_config.py::test_a_codec_uses_the_topics_level_and_snappy_has_no_level",
     "compression.lz4.level":
-        "unit/broker_core/model/test_topic_config.py::test_a_codec_has_the_topics_level_and_snappy_has_none",
-    "compression.type": "unit/broker_core/log/test_batch_validation.py::test_the_topics_codec_is_put_in_place",
+        "unit/broker_core/model/test_topic_config.py::test_a_codec_uses_the_topics_level_and_snappy_has_no_level",
+    "compression.type":
+        "unit/broker_core/log/test_batch_validation.py::test_batches_are_recompressed_with_the_topics_codec",
     "compression.zstd.level":
-        "unit/broker_core/model/test_topic_config.py::test_a_codec_has_the_topics_level_and_snappy_has_none",
+        "unit/broker_core/model/test_topic_config.py::test_a_codec_uses_the_topics_level_and_snappy_has_no_level",
     "delete.retention.ms":
         "unit/broker_core/log/test_compaction.py::"
         "test_a_tombstone_removes_older_records_at_once_and_itself_after_the_delete_horizon",
-    "flush.messages": "unit/broker_core/storage/test_writable_partition.py::test_flush_messages_syncs_now_and_then",
+    "flush.messages":
+        "unit/broker_core/storage/test_writable_partition.py::test_flush_messages_syncs_after_that_many_records",
     "flush.ms":
-        "unit/broker_core/storage/test_writable_partition.py::test_a_clock_that_was_put_back_does_not_put_off_the_sync",
+        "unit/broker_core/storage/test_writable_partition.py::test_a_clock_that_was_set_back_does_not_delay_the_sync",
     "flush.policy":
         "unit/broker_core/storage/test_writable_partition.py::"
         "test_with_flush_policy_os_nothing_is_synced_and_a_lost_tail_is_truncated",
     "index.interval.bytes":
-        "unit/broker_core/log/test_segment_index_feed.py::test_an_entry_follows_once_more_than_the_interval_has_passed",
+        "unit/broker_core/log/test_segment_index_feed.py::test_an_index_entry_is_added_after_more_than_the_interval",
     "internal.segment.bytes":
-        "unit/broker_core/model/test_topic_config.py::test_kafkas_own_small_segments_for_tests_replace_segment_bytes",
+        "unit/broker_core/model/test_topic_config.py::test_internal_segment_bytes_overrides_segment_bytes",
     "max.compaction.lag.ms":
         "unit/broker_core/log/test_compaction_plan.py::"
         "test_compaction_is_due_when_a_record_waits_longer_than_max_compaction_lag",
-    "max.message.bytes": "unit/broker_core/log/test_batch_validation.py::test_the_bound_on_a_batchs_size_is_named",
+    "max.message.bytes": "unit/broker_core/log/test_batch_validation.py::test_the_error_names_max_message_bytes",
     "message.timestamp.after.max.ms":
-        "unit/broker_core/log/test_batch_validation.py::test_a_timestamp_that_no_reader_could_show_is_refused",
+        "unit/broker_core/log/test_batch_validation.py::test_a_timestamp_that_readers_cannot_represent_is_refused",
     "message.timestamp.before.max.ms":
-        "unit/broker_core/log/test_batch_validation.py::test_old_timestamps_are_taken_unless_the_topic_bounds_them",
+        "unit/broker_core/log/test_batch_validation.py::test_old_timestamps_are_accepted_unless_the_topic_bounds_them",
     "message.timestamp.type":
-        "unit/broker_core/log/test_batch_validation.py::test_with_log_append_time_create_times_do_not_matter",
+        "unit/broker_core/log/test_batch_validation.py::test_with_log_append_time_create_times_are_not_checked",
     "min.cleanable.dirty.ratio":
-        "unit/broker_core/log/test_compaction_plan.py::test_it_is_due_above_the_dirty_ratio_only",
+        "unit/broker_core/log/test_compaction_plan.py::test_compaction_is_due_only_above_the_dirty_ratio",
     "min.compaction.lag.ms":
         "unit/broker_core/log/test_compaction_plan.py::test_young_segments_wait_for_min_compaction_lag",
     "remote.storage.enable":
-        "unit/broker_core/model/test_topic_settings.py::test_remote_storage_cannot_be_switched_on",
-    "retention.bytes": "unit/broker_core/log/test_retention.py::test_retention_bytes_keeps_at_least_that_much",
-    "retention.ms": "unit/broker_core/log/test_retention.py::test_segments_older_than_retention_ms_go_oldest_first",
-    "segment.bytes": "unit/broker_core/log/test_partition_log.py::test_an_append_may_roll_several_times",
+        "unit/broker_core/model/test_topic_settings.py::test_remote_storage_cannot_be_enabled",
+    "retention.bytes": "unit/broker_core/log/test_retention.py::test_retention_bytes_keeps_at_least_that_many_bytes",
+    "retention.ms":
+        "unit/broker_core/log/test_retention.py::test_segments_older_than_retention_ms_are_removed_oldest_first",
+    "segment.bytes": "unit/broker_core/log/test_partition_log.py::test_an_append_may_roll_several_segments",
     "segment.index.bytes":
         "unit/broker_core/log/test_append_plan.py::"
         "test_a_full_index_rolls_the_segment_and_the_time_index_reserves_a_slot",
     "segment.jitter.ms":
-        "unit/broker_core/log/test_append_plan.py::test_with_a_jitter_segments_roll_earlier_each_by_its_own",
+        "unit/broker_core/log/test_append_plan.py::test_with_jitter_each_segment_rolls_earlier_by_its_own_amount",
     "segment.ms":
         "unit/broker_core/log/test_append_plan.py::"
         "test_a_segment_rolls_when_a_batch_is_segment_ms_younger_than_its_first",

@@ -81,7 +81,7 @@ def test_stored_settings_apply_and_unknown_ones_are_ignored_with_a_warning(caplo
     assert (config.topic_config.retention_ms, config.topic_config.max_message_bytes) == (7, 8)
     assert "not dynamic: of.the.future" in caplog.text
     assert stored_config(FILE, {"": {"log.retention.ms": "soon"}}).topic_config.retention_ms == 5
-    assert "are left out: Invalid value soon" in caplog.text
+    assert "ignoring stored dynamic settings: Invalid value soon" in caplog.text
 
 
 def test_ignored_dynamic_settings_are_reported():
