@@ -34,7 +34,7 @@ TOP_LEVEL = {
 
 BANNED_BELOW_THE_DOORS = {"open", "print", "input", "exec", "eval", "breakpoint"}
 FLOORS_WITHOUT_FILES = (
-    *("model", "record", "protocol", "log", "coordinator", "metadata", "group", "txn", "object_log", "storage"),
+    *("model", "record", "protocol", "log", "coordinator", "raft", "metadata", "group", "txn", "object_log", "storage"),
 )
 
 

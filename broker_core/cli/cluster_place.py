@@ -90,11 +90,12 @@ def open_cluster(
     # Imported here, so that --help and a wrong argument are answered at once.
     from broker_core.client.cluster_client import open_remote
 
-    with open_remote(_settings(bootstrap_server, command_config)) as client:
+    with open_remote(client_settings_of(bootstrap_server, command_config)) as client:
         yield client
 
 
-def _settings(bootstrap_server: str, command_config: Path | None) -> ClientSettings:
+def client_settings_of(bootstrap_server: str, command_config: Path | None) -> ClientSettings:
+    """Of the addresses and the properties file. Raises UsageError."""
     from broker_core.model.client_settings import CLIENT_SETTING_NAMES, parse_client_settings
 
     properties = read_properties(command_config) if command_config is not None else {}

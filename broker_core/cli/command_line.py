@@ -55,6 +55,12 @@ def _add_transactions(app: typer.Typer) -> None:
     app.add_typer(transaction_commands.app, name="transactions")
 
 
+def _add_quorum(app: typer.Typer) -> None:
+    from broker_core.cli import quorum_commands
+
+    app.add_typer(quorum_commands.app, name="quorum")
+
+
 def _add_broker(app: typer.Typer) -> None:
     from broker_core.cli import broker_command
 
@@ -85,6 +91,7 @@ _COMMANDS: Final[Mapping[str, Callable[[typer.Typer], None]]] = MappingProxyType
         "log": _add_log,
         "group": _add_group,
         "transactions": _add_transactions,
+        "quorum": _add_quorum,
         "broker": _add_broker,
         "produce": _add_produce,
         "consume": _add_consume,

@@ -44,14 +44,14 @@ class MetaProperties:
 
 
 def encode_meta_properties(properties: MetaProperties) -> bytes:
-    """The content of the file, for a directory that is OURS."""
+    """The content of the file; our line is in it if the directory is OURS."""
     lines = (
         "#",
         f"node.id={properties.node_id}",
         "version=1",
         f"cluster.id={properties.cluster_id}",
         f"directory.id={encode_id(properties.directory_id)}",
-        f"{_FORMAT_KEY}={FORMAT_VERSION}",
+        *([f"{_FORMAT_KEY}={FORMAT_VERSION}"] if properties.is_ours else []),
         "",
     )
     return "\n".join(lines).encode("ascii")

@@ -62,6 +62,7 @@
         ├── AuthorizationError             the broker's access rules
         ├── UnsupportedVersionError        no version of a request that both sides speak
         ├── MalformedMessageError          bytes that are not Kafka's protocol
+        ├── QuorumError                    the metadata quorum cannot be followed any further
         ├── PartlyEndedError               one transaction is ended, others could not be ended alike after it
         └── BrokerError                    any other refusal; `error_code` is the broker's
 
@@ -347,6 +348,10 @@ class UnsupportedVersionError(RemoteError):
 
 class MalformedMessageError(RemoteError):
     error_code = ErrorCode.invalid_request
+
+
+class QuorumError(RemoteError):
+    """Following on would do harm: another cluster, no permission, logs that contradict each other."""
 
 
 class PartlyEndedError(RemoteError):

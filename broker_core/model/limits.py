@@ -14,6 +14,9 @@ MAX_PARTITION_ID = 999_999
 MAX_SNAPSHOT_BATCH_RECORDS = 10_000
 """Of one batch in a snapshot of the metadata log, some 1 MB; as many as Kafka's controller writes in one batch."""
 
+MAX_SNAPSHOT_BYTES = 2**34
+"""Of a snapshot of the metadata log: 2 million partitions take 240 MB."""
+
 MAX_BATCH_BYTES = 2**31 - 1
 """A batch's length is a signed 32-bit number in its header."""
 

@@ -24,7 +24,7 @@ from broker_core.model.exceptions import InconsistentMetadataError
 from broker_core.record.batch_reader import iter_headers, records_of
 
 RECORDING = FOLDER / "image-histories-kafka-4.3.1.json.xz"
-LOGS = ("static-quorum-kafka-4.3.1",)
+LOGS = ("cluster-metadata-kafka-4.3.1", "static-quorum-kafka-4.3.1")
 DRAWN = {f"drawn {seed}": (seed, 700) for seed in (1, 2)}
 
 

@@ -1,0 +1,123 @@
+"""`streamlog quorum describe | follow`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from broker_core.cli.cluster_place import CommandConfig, client_settings_of
+from broker_core.cli.error_sentence import UsageError
+from broker_core.cli.screen import Column, format_timestamp, note, show_json, show_table
+
+if TYPE_CHECKING:
+    from broker_core.client.quorum_description import QuorumDescription, QuorumReplica
+    from broker_core.client.quorum_follower import QuorumFollower
+
+app = typer.Typer(help="Show and follow the metadata quorum.", no_args_is_help=True, rich_markup_mode=None)
+
+Controllers = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-controller",
+        metavar="HOST:PORT",
+        help="Controllers to ask; several are separated by commas.",
+        show_default=False,
+    ),
+]
+
+
+@app.command(epilog="Example: streamlog quorum describe --bootstrap-server localhost:9092")
+def describe(
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option("--bootstrap-server", metavar="HOST:PORT", help="Brokers to ask.", show_default=False),
+    ] = None,
+    bootstrap_controller: Controllers = None,
+    command_config: CommandConfig = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show who leads the metadata quorum, its voters and observers, and how far behind they are."""
+    if (bootstrap_server is None) == (bootstrap_controller is None):
+        raise UsageError("give either --bootstrap-server HOST:PORT or --bootstrap-controller HOST:PORT")
+    # Imported here, so that --help and a wrong argument are answered at once.
+    from broker_core.client.quorum_description import describe_quorum
+
+    found = describe_quorum(client_settings_of(bootstrap_server or bootstrap_controller or "", command_config))
+    if as_json:
+        show_json(_as_json(found))
+        return
+    note(f"leader {found.leader_id} in epoch {found.leader_epoch}, high watermark {found.high_watermark:,}")
+    headings = ("node", "directory", "role", "log end", "lag", "last fetch", "last caught up")
+    show_table(
+        [Column(heading=heading, is_number=heading in ("node", "log end", "lag")) for heading in headings],
+        [_row(found, replica) for replica in found.replicas],
+    )
+
+
+@app.command(epilog="Example: streamlog quorum follow --bootstrap-controller localhost:9093 --path /data/observer")
+def follow(
+    bootstrap_controller: Controllers = None,
+    path: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the log and snapshots are kept; made if missing.", show_default=False),
+    ] = None,
+    command_config: CommandConfig = None,
+    node_id: Annotated[
+        int, typer.Option(metavar="ID", help="The id to follow with; -1 is a follower without one.")
+    ] = -1,
+    until_offset: Annotated[
+        int | None, typer.Option(metavar="OFFSET", help="Stop when all records below it are replayed.")
+    ] = None,
+) -> None:
+    """Follow the metadata quorum as an observer, into a directory that Kafka's own tools can read, until Ctrl-C."""
+    if bootstrap_controller is None or path is None:
+        raise UsageError("give --bootstrap-controller HOST:PORT and --path DIR")
+    from broker_core.cli.stop_signals import StopSignals
+    from broker_core.client.follower_directory import open_follower
+
+    settings = client_settings_of(bootstrap_controller, command_config)
+    with (
+        StopSignals() as stop,
+        open_follower(settings, str(path.resolve()), node_id=node_id, on_leader=_show_leader) as follower,
+    ):
+        follower.run(until=lambda: stop.received is not None or _has(follower, until_offset))
+        brokers = ", ".join(str(number) for number in sorted(follower.image.registrations.brokers)) or "none"
+        topics = f"{len(follower.image.topics)} topics, {len(follower.image.partitions)} partitions"
+        note(f"replayed to offset {follower.image_offset:,}: brokers {brokers}; {topics}")
+
+
+def _has(follower: QuorumFollower, until_offset: int | None) -> bool:
+    return until_offset is not None and follower.image_offset >= until_offset
+
+
+def _show_leader(leader_id: int, leader_epoch: int) -> None:
+    note(f"epoch {leader_epoch}: " + ("no leader is known" if leader_id < 0 else f"controller {leader_id} leads"))
+
+
+def _row(found: QuorumDescription, replica: QuorumReplica) -> tuple[Any, ...]:
+    role = "leader" if replica.node_id == found.leader_id else "voter" if replica.is_voter else "observer"
+    times = (format_timestamp(replica.last_fetch_ms), format_timestamp(replica.last_caught_up_ms))
+    directory = "-" if replica.directory_id is None else replica.directory_id
+    return (str(replica.node_id), directory, role, replica.log_end_offset, found.lag_of(replica), *times)
+
+
+def _as_json(found: QuorumDescription) -> dict[str, Any]:
+    return {
+        "leader_id": found.leader_id,
+        "leader_epoch": found.leader_epoch,
+        "high_watermark": found.high_watermark,
+        "replicas": [
+            {
+                "node_id": replica.node_id,
+                "directory_id": None if replica.directory_id is None else str(replica.directory_id),
+                "is_voter": replica.is_voter,
+                "log_end_offset": replica.log_end_offset,
+                "lag": found.lag_of(replica),
+                "last_fetch_ms": replica.last_fetch_ms,
+                "last_caught_up_ms": replica.last_caught_up_ms,
+            }
+            for replica in found.replicas
+        ],
+    }

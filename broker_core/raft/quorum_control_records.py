@@ -1,0 +1,65 @@
+"""The quorum's control records: leader changes, the voters, and what frames a snapshot. Messages are kio's.
+
+key    int16 version 0, int16 type
+value  a message, which begins with its own version
+
+type   2                3                 4                 5               6
+       leader change    snapshot header   snapshot footer   kraft.version   voters
+"""
+
+from __future__ import annotations
+
+import struct
+from importlib import import_module
+from typing import Any, Final
+
+from broker_core.model.exceptions import CorruptBatchError, MalformedMessageError, UnsupportedFormatError
+from broker_core.protocol.message_reader import decode
+from broker_core.protocol.message_writer import encode
+from broker_core.record.batch_reader import Record
+from broker_core.record.control_records import ControlType, control_type
+
+_KEY: Final = struct.Struct(">hh")
+_VERSION: Final = struct.Struct(">h")
+
+_MESSAGES: Final = {
+    ControlType.LEADER_CHANGE: ("leader_change_message", "LeaderChangeMessage", 1),
+    ControlType.SNAPSHOT_HEADER: ("snapshot_header_record", "SnapshotHeaderRecord", 0),
+    ControlType.SNAPSHOT_FOOTER: ("snapshot_footer_record", "SnapshotFooterRecord", 0),
+    ControlType.KRAFT_VERSION: ("k_raft_version_record", "KRaftVersionRecord", 0),
+    ControlType.KRAFT_VOTERS: ("voters_record", "VotersRecord", 0),
+}
+"""Module and class of kio, and the highest version."""
+
+
+def read_control_record(record: Record) -> tuple[ControlType, Any]:
+    """Its type and its message. Raises UnsupportedFormatError for a type or version that is not known, and
+    CorruptBatchError for bytes that are none."""
+    kind = control_type(record.key)
+    if kind not in _MESSAGES:
+        raise UnsupportedFormatError(f"control record at offset {record.offset} of a type that no quorum writes")
+    value = memoryview(record.value or b"")
+    if len(value) < _VERSION.size:
+        raise CorruptBatchError(f"control record at offset {record.offset} has a value of {len(value)} bytes")
+    message_type = _message_type(kind, _VERSION.unpack_from(value)[0])
+    try:
+        message, end = decode(message_type, value)
+    except MalformedMessageError as error:
+        raise CorruptBatchError(f"control record at offset {record.offset}: {error.message}") from error
+    if end != len(value):
+        raise CorruptBatchError(f"control record at offset {record.offset}: {len(value) - end} bytes are left")
+    return kind, message
+
+
+def control_record(kind: ControlType, message: Any, *, timestamp_ms: int) -> Record:
+    """A record of that type, for a control batch."""
+    value = b"".join(bytes(part) for part in encode(message))
+    return Record(key=_KEY.pack(0, kind), value=value, timestamp_ms=timestamp_ms)
+
+
+def _message_type(kind: ControlType, version: int) -> Any:
+    folder, name, highest = _MESSAGES[kind]
+    if not 0 <= version <= highest:
+        raise UnsupportedFormatError(f"{name} in version {version}, known are 0 to {highest}")
+    found: Any = getattr(import_module(f"kio.schema.{folder}.v{version}.data"), name)
+    return found

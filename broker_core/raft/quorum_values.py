@@ -1,0 +1,74 @@
+"""Values that everything about the metadata quorum shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from broker_core.log.leader_epochs import LeaderEpochs
+from broker_core.model.client_settings import BrokerAddress
+
+NO_NODE: Final = -1
+UNKNOWN_HIGH_WATERMARK: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotId:
+    """A snapshot of all records below `end_offset`; `epoch` is that of the last of them."""
+
+    end_offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElectionState:
+    """What a node remembers of elections, in `quorum-state`. `leader_id` is -1 if the epoch has no known leader."""
+
+    leader_epoch: int = 0
+    leader_id: int = NO_NODE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaIdentity:
+    """Who fetches: the node, the directory of its log, and its cluster. A None cluster is any."""
+
+    node_id: int
+    directory_id: UUID
+    cluster_id: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumTimings:
+    """Kafka's settings of the same names, in ms."""
+
+    request_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+    retry_backoff_max_ms: int = 1000
+    fetch_max_wait_ms: int = 500
+
+
+@dataclass(slots=True, kw_only=True)
+class LogReach:
+    """What a machine knows of its log: [start, end), and which epoch wrote which part of it.
+
+    `start_epoch` is that of the snapshot which ends where the log starts; 0 without one.
+    """
+
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    epochs: LeaderEpochs
+    start_epoch: int = 0
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last record, which may be in the snapshot; 0 where there was none, as Kafka sends it."""
+        return max(self.epochs.latest_epoch, self.start_epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownLeader:
+    """A leader that can be asked."""
+
+    node_id: int
+    address: BrokerAddress

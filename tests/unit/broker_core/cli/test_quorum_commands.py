@@ -1,0 +1,54 @@
+"""`streamlog quorum …`."""
+
+import pytest
+from support.brokers.scripted_controller import CLUSTER_ID, ScriptedController
+
+
+@pytest.fixture
+def controller():
+    with ScriptedController() as scripted:
+        yield scripted
+
+
+@pytest.fixture
+def quorum(streamlog):
+    return lambda *arguments: streamlog("quorum", *arguments, with_path=False)
+
+
+@pytest.mark.parametrize("option", ["--bootstrap-server", "--bootstrap-controller"])
+def test_the_quorum_is_described(quorum, controller, option):
+    described = quorum("describe", option, controller.address, "--json").json
+    assert (described["leader_id"], described["leader_epoch"], described["high_watermark"]) == (1, 9, 90)
+    replicas = [(r["node_id"], r["is_voter"], r["log_end_offset"], r["lag"]) for r in described["replicas"]]
+    assert replicas == [(1, True, 100, 0), (2, True, 95, 5), (98, False, 60, 40)]
+    shown = quorum("describe", option, controller.address)
+    assert shown.err == "leader 1 in epoch 9, high watermark 90\n"
+    assert all(word in shown.out.decode() for word in ("leader", "voter", "observer", "98"))
+
+
+def test_somebody_has_to_be_asked(quorum):
+    refused = quorum("describe")
+    assert refused.status == 2
+    assert "give either --bootstrap-server HOST:PORT or --bootstrap-controller HOST:PORT" in refused.err
+
+
+def test_the_quorum_is_followed_into_a_directory_that_keeps_its_identity(quorum, controller, tmp_path):
+    path = tmp_path / "observer"
+    words = ("follow", "--bootstrap-controller", controller.address, "--path", str(path))
+    followed = quorum(*words, "--until-offset", str(controller.end_offset))
+    assert followed.status == 0, followed.err
+    assert followed.err.startswith("epoch 9: controller 1 leads\n")
+    assert f"replayed to offset {controller.end_offset:,}: brokers 1, 2;" in followed.err
+    properties = (path / "meta.properties").read_text()
+    assert f"cluster.id={CLUSTER_ID}\n" in properties
+    assert "streamlog.format" not in properties
+    assert quorum(*words, "--until-offset", "1").status == 0
+    assert (path / "meta.properties").read_text() == properties
+
+
+def test_the_directory_of_another_node_is_refused(quorum, controller, tmp_path):
+    words = ("follow", "--bootstrap-controller", controller.address, "--path", str(tmp_path))
+    assert quorum(*words, "--until-offset", "1").status == 0
+    refused = quorum(*words, "--node-id", "7", "--until-offset", "1")
+    assert refused.status == 1
+    assert f"belongs to node 0 of cluster {CLUSTER_ID}" in refused.err

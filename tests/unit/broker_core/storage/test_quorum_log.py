@@ -1,0 +1,129 @@
+import pytest
+from support.builders.builders import a_record
+
+from broker_core.raft.quorum_files import snapshot_name
+from broker_core.raft.quorum_values import ElectionState, SnapshotId
+from broker_core.record.batch_builder import build_batch
+from broker_core.storage.os_file_system import OsFileSystem
+from broker_core.storage.quorum_log import QuorumLog
+
+SNAPSHOT = SnapshotId(end_offset=40, epoch=4)
+
+
+def a_batch_at(base_offset, size=2, epoch=1):
+    return bytes(build_batch([a_record(value=b"v")] * size, base_offset=base_offset, leader_epoch=epoch))
+
+
+def everything(log):
+    return log.read(log.start_offset, until_offset=log.end_offset, max_bytes=10**9)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return str(tmp_path / "__cluster_metadata-0")
+
+
+@pytest.fixture
+def opened(folder):
+    logs = []
+
+    def open_log(**settings):
+        for log in logs:
+            log.close()
+        logs.append(QuorumLog(OsFileSystem(), folder, **settings))
+        return logs[-1]
+
+    yield open_log
+    logs[-1].close()
+
+
+def test_what_is_appended_is_there_after_a_restart(opened):
+    log = opened()
+    content = a_batch_at(0) + a_batch_at(2, epoch=3)
+    log.append(content, is_synced=True)
+    log.save_election(ElectionState(leader_epoch=3, leader_id=2))
+    again = opened()
+    assert everything(again) == content
+    assert again.reach().epochs.entries == log.reach().epochs.entries
+    assert again.reach().last_epoch == 3
+    assert again.election() == ElectionState(leader_epoch=3, leader_id=2)
+
+
+def test_a_torn_batch_is_cut_off(opened, tmp_path):
+    log = opened()
+    log.append(a_batch_at(0) + a_batch_at(2), is_synced=True)
+    path = tmp_path / "__cluster_metadata-0" / "00000000000000000000.log"
+    path.write_bytes(path.read_bytes()[:-3])
+    again = opened()
+    assert (again.end_offset, everything(again)) == (2, a_batch_at(0))
+    again.append(a_batch_at(2, size=1), is_synced=True)
+    assert path.read_bytes() == a_batch_at(0) + a_batch_at(2, size=1)
+
+
+def test_segments_roll_and_are_read_and_truncated_across(opened, tmp_path):
+    log = opened(segment_bytes=200)
+    batches = [a_batch_at(offset, epoch=1 + offset // 4) for offset in range(0, 12, 2)]
+    for batch in batches:
+        log.append(batch, is_synced=False)
+    names = sorted(path.name for path in (tmp_path / "__cluster_metadata-0").glob("*.log"))
+    assert len(names) > 1, "no segment was rolled"
+    assert everything(log) == b"".join(batches)
+    assert log.read(5, until_offset=9, max_bytes=1) == batches[2]
+    for end_offset in (12, 11, 10, 5, 4, 2, 0):
+        log.truncate(end_offset)
+        kept = batches[: end_offset // 2]
+        assert everything(log) == b"".join(kept)
+        assert everything(opened(segment_bytes=200)) == b"".join(kept)
+        log = opened(segment_bytes=200)
+    log.append(a_batch_at(0), is_synced=False)
+    assert everything(log) == a_batch_at(0)
+
+
+def test_truncation_forgets_the_epochs_of_what_is_gone(opened):
+    log = opened()
+    log.append(a_batch_at(0) + a_batch_at(2, epoch=3) + a_batch_at(4, epoch=3), is_synced=True)
+    log.truncate(4)
+    assert [(e.leader_epoch, e.start_offset) for e in log.reach().epochs.entries] == [(1, 0), (3, 2)]
+    log.truncate(2)
+    assert log.reach().last_epoch == 1
+    assert opened().reach().last_epoch == 1
+
+
+def test_a_snapshot_is_put_in_place_and_the_log_begins_at_its_end(opened, folder, tmp_path):
+    log = opened()
+    log.append(a_batch_at(0), is_synced=True)
+    log.write_snapshot_chunk(SNAPSHOT, 0, b"abc")
+    log.write_snapshot_chunk(SNAPSHOT, 3, b"def")
+    assert log.read_part(SNAPSHOT) == b"abcdef"
+    assert log.read_snapshot() == b""
+    log.install_snapshot(SNAPSHOT)
+    for each in (log, opened()):
+        assert each.read_snapshot() == b"abcdef"
+        assert (each.start_offset, each.end_offset, each.reach().last_epoch) == (40, 40, 4)
+    names = {path.name for path in (tmp_path / "__cluster_metadata-0").iterdir()}
+    assert "00000000000000000000.log" not in names
+
+
+def test_a_crash_after_the_rename_leaves_the_state_after_the_snapshot(opened, tmp_path):
+    log = opened()
+    log.append(a_batch_at(0), is_synced=True)
+    (tmp_path / "__cluster_metadata-0" / snapshot_name(SNAPSHOT)).write_bytes(b"abc")
+    again = opened()
+    assert (again.start_offset, again.end_offset, again.snapshot_id) == (40, 40, SNAPSHOT)
+
+
+def test_a_crash_before_the_rename_leaves_the_state_before_the_snapshot(opened, tmp_path):
+    log = opened()
+    log.append(a_batch_at(0), is_synced=True)
+    log.write_snapshot_chunk(SNAPSHOT, 0, b"abc")
+    again = opened()
+    assert (again.end_offset, again.snapshot_id) == (2, None)
+    assert not list((tmp_path / "__cluster_metadata-0").glob("*.part"))
+
+
+@pytest.mark.parametrize(("epoch", "start_offset"), [(1, 0), (2, 4)], ids=["the same records", "other records"])
+def test_a_snapshot_beside_a_longer_log_counts_if_the_log_has_other_records(opened, tmp_path, epoch, start_offset):
+    log = opened()
+    log.append(a_batch_at(0) + a_batch_at(2) + a_batch_at(4), is_synced=True)
+    (tmp_path / "__cluster_metadata-0" / snapshot_name(SnapshotId(end_offset=4, epoch=epoch))).write_bytes(b"abc")
+    assert opened().start_offset == start_offset
