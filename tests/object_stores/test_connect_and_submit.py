@@ -32,7 +32,7 @@ QUERIES = """
 import json, sys
 
 url, checkpoint, is_first = sys.argv[1], sys.argv[2], sys.argv[3] == "first"
-options = json.loads(sys.stdin.read())
+options = json.load(open(sys.argv[4]))  # not on stdin: spark-submit does not hand it on
 
 def queries(spark):
     if is_first:
@@ -75,7 +75,7 @@ CONNECTED = (
     + """
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.remote(sys.argv[4]).getOrCreate()
+spark = SparkSession.builder.remote(sys.argv[5]).getOrCreate()
 assert type(spark).__module__.startswith("pyspark.sql.connect"), type(spark)
 queries(spark)
 spark.stop()
@@ -117,9 +117,11 @@ def conf_of(kept):
 
 
 def run(command, options, kept, **environment):
+    """In `command` an empty word stands for the file with the options."""
+    settings = kept.parent / "options.json"
+    settings.write_text(json.dumps(options))
     result = subprocess.run(
-        command,
-        input=json.dumps(options),
+        [word or str(settings) for word in command],
         env=os.environ | environment,
         capture_output=True,
         text=True,
@@ -167,9 +169,9 @@ def test_a_submitted_job_copies_once_and_leaves_no_secret(store, kept):
     conf = [word for name, value in conf_of(kept).items() for word in ("--conf", f"{name}={value}")]
     submit = str(Path(pyspark.__file__).parent / "bin/spark-submit")
     command = [submit, "--master", "local[2]", *conf, str(kept / "job.py"), url, str(kept / "checkpoint")]
-    check_output(run([*command, "first"], options, kept, **environment_for_workers()), batches=3)
+    check_output(run([*command, "first", ""], options, kept, **environment_for_workers()), batches=3)
     forget_last_commit(kept / "checkpoint")
-    check_output(run([*command, "again"], options, kept, **environment_for_workers()), batches=1)
+    check_output(run([*command, "again", ""], options, kept, **environment_for_workers()), batches=1)
     check_copy(url, options)
     check_that_nothing_shows(secret, kept)
 
@@ -179,8 +181,8 @@ def test_a_connect_client_copies_once_and_leaves_no_secret(store, kept):
     url, options, secret = store
     with connect_server(kept, conf=conf_of(kept)) as address:
         command = [sys.executable, "-c", CONNECTED, url, str(kept / "checkpoint")]
-        check_output(run([*command, "first", address], options, kept), batches=3)
+        check_output(run([*command, "first", "", address], options, kept), batches=3)
         forget_last_commit(kept / "checkpoint")
-        check_output(run([*command, "again", address], options, kept), batches=1)
+        check_output(run([*command, "again", "", address], options, kept), batches=1)
     check_copy(url, options)
     check_that_nothing_shows(secret, kept)
