@@ -2,12 +2,13 @@
 
 Exactly-once writing, with one request that commits:
 
-    driver   last_version(app_id)                  -> if this version is committed already, its tasks need not run
-    task     upload = log.stage()                  one object, uploaded in parts as rows arrive, bounded memory
+    driver   plan = log.plan_staging(topics, app_id)   a small value to pickle: what tasks would have to look up
+             plan.version_of(app_id)                   -> if this version is committed already, tasks need not run
+    task     upload = log.stage(plan)              one object, uploaded in parts as rows arrive, bounded memory
              upload.append(partition, batches)     any number of times; batches as for `Cluster.append`
              staged = upload.finish()              a small value to pickle and send to the driver
              upload.abort()                        instead of finish, if the task fails. Nothing becomes visible
-    driver   log.commit_staged([staged, ...], app=AppVersion(...))
+    driver   log.commit_staged([staged, ...], app=AppVersion(...), plan=plan)
                  -> CommitOutcome(is_new=True)     readers see all rows of all tasks, in all partitions, from now on
                  -> CommitOutcome(is_new=False)    this version or a later one was committed before; nothing changed
                  raises                            nothing was committed (except ObjectOutcomeUnknownError)
@@ -17,19 +18,21 @@ and the only timeout is the grace time of the maintenance (24 hours).
 
 Reading, without a look-up in any task:
 
-    driver   plan = log.plan_fetches(partition, from_offset, until_offset)    a small value to pickle
+    driver   with log.one_look():                                             one request if nothing is new
+                 log.list_offsets(...)
+                 plan = log.plan_fetches(partition, from_offset, until_offset)    a small value to pickle
     task     log.fetch_planned(plan, offset, max_bytes=...)                   as `Cluster.fetch`; requests only data
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from uuid import UUID
 
-from broker_core.cluster import FetchedBatches, PartitionBounds
+from broker_core.cluster import FetchedBatches, PartitionBounds, TopicDescription
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 
 
@@ -46,12 +49,42 @@ class AppVersion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StagingPlan:
+    """The part of a log's state that a write needs, as of `commit_number`. Its users read the methods only.
+
+    `apps`: the last versions of all applications, or with `app_id` of this one; None: there are too many.
+    """
+
+    log_id: UUID
+    commit_number: int
+    horizon_ms: int
+    topics: tuple[TopicDescription, ...]
+    app_id: str | None
+    apps: tuple[AppVersion, ...] | None
+
+    def topic(self, name: str) -> TopicDescription | None:
+        """None: it did not exist, or the plan does not have it."""
+        return next((topic for topic in self.topics if topic.name == name), None)
+
+    def knows_version_of(self, app_id: str) -> bool:
+        return self.apps is not None and self.app_id in (None, app_id)
+
+    def version_of(self, app_id: str) -> AppVersion | None:
+        """The last version that the application had committed. None also if it is not known."""
+        return next((app for app in self.apps or () if app.app_id == app_id), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StagedData:
-    """The upload of one task. `ranges` is internal to the log; without ranges there is nothing to commit."""
+    """The upload of one task. `ranges` is internal to the log; without ranges there is nothing to commit.
+
+    `plan_number`: the commit number of the plan that it was staged by; no commit up to that one can have its data.
+    """
 
     ranges: tuple[tuple[object, ...], ...]
     record_count: int
     size_bytes: int
+    plan_number: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +105,8 @@ class CommitOutcome:
 class FetchPlan:
     """The locations of the batches of an offset range. `reads` is internal to the log.
 
-    `bounds` are those of the partition at the time of planning; `topic_id` is the planned topic.
+    `bounds` are those of the partition at the time of planning; `topic_id` is the planned topic; `commit_number` is the
+    last commit that the plan takes into account.
     """
 
     partition: TopicPartition
@@ -80,7 +114,8 @@ class FetchPlan:
     from_offset: int
     until_offset: int
     bounds: PartitionBounds
-    reads: tuple[tuple[object, ...], ...]
+    commit_number: int
+    reads: bytes
 
 
 class StagedUpload(Protocol):
@@ -111,12 +146,26 @@ class StagedUpload(Protocol):
 class StagedWrites(Protocol):
     """The writing side. Clusters on object storage implement it."""
 
-    def stage(self) -> StagedUpload:
-        """Begins an upload; sends no request before there is something to write."""
+    def plan_staging(self, topics: Collection[str] | None = None, app_id: str | None = None) -> StagingPlan:
+        """For tasks that write to these topics (None: to any), and their commit for this application (None: any).
+
+        No request if this process knows the topics and has looked for new commits in the last half minute: an older
+        plan does no harm, since the commit decides.
+        """
         ...
 
-    def commit_staged(self, staged: Sequence[StagedData], *, app: AppVersion | None = None) -> CommitOutcome:
+    def stage(self, plan: StagingPlan | None = None) -> StagedUpload:
+        """Begins an upload; sends no request before there is something to write. Topics of the plan are not looked
+        up."""
+        ...
+
+    def commit_staged(
+        self, staged: Sequence[StagedData], *, app: AppVersion | None = None, plan: StagingPlan | None = None
+    ) -> CommitOutcome:
         """Makes all staged data readable atomically. With `app` it commits even if nothing was staged.
+
+        `plan`: the one that the data was staged by. Then it is one request if no other writer has committed since,
+        also in a process that has not loaded the log.
 
         The order of `staged` is the order of the rows of a partition. Safe to repeat after any error: committed data
         is not committed again. It is recognized by the version of `app`, or else by the uploads themselves.
@@ -131,6 +180,7 @@ class StagedWrites(Protocol):
         ...
 
 
+@runtime_checkable
 class PlannedReads(Protocol):
     """The reading side."""
 
@@ -140,9 +190,19 @@ class PlannedReads(Protocol):
         """
         ...
 
+    def known_state(self) -> AbstractContextManager[None]:
+        """Within it all calls of this thread see the log as this process last saw it, without a look for new commits.
+        A process that has not seen it yet loads it."""
+        ...
+
     def plan_fetches(self, partition: TopicPartition, from_offset: int, until_offset: int) -> FetchPlan:
-        """Plans with the known state of the log: list the offsets first. Raises OffsetOutOfRangeError,
+        """Plans with the known state of the log: list the offsets first. The plan of very many objects ends before
+        `until_offset`, so that it stays small: the task continues with `Cluster.fetch`. Raises OffsetOutOfRangeError,
         UnknownTopicError."""
+        ...
+
+    def is_current(self, plan: FetchPlan) -> bool:
+        """Whether there is no commit that the plan does not take into account. At most one request."""
         ...
 
     def fetch_planned(self, plan: FetchPlan, from_offset: int, *, max_bytes: int) -> FetchedBatches:
@@ -150,5 +210,13 @@ class PlannedReads(Protocol):
 
         Objects that maintenance has replaced meanwhile stay for the grace time. Raises OffsetOutOfRangeError for data
         removed by retention, CorruptBatchError with object and position.
+        """
+        ...
+
+    def fetch_several_planned(self, plans: Sequence[FetchPlan], *, max_bytes: int) -> list[FetchedBatches | None]:
+        """The first batches of each plan, as much as fits `max_bytes` together. Batches that adjoin in an object are
+        read by one request, also those of different partitions. None: fetch this plan by itself.
+
+        Raises CorruptBatchError with object and position.
         """
         ...

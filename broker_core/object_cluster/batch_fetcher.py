@@ -7,6 +7,7 @@ range from its start, because only the batch headers have the offsets.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
@@ -42,22 +43,48 @@ class BatchFetcher:
 
     def fetch(self, reads: Sequence[PlannedRead], from_offset: int, *, max_bytes: int) -> FetchedRanges:
         """Batches from the one with `from_offset`, or the first one after it; at least one whole batch even
-        above `max_bytes`. `reads` are whole ranges in offset order, the first one ends above `from_offset`.
+        above `max_bytes`, and the rest of a range that had to be read from its start. `reads` are whole ranges in
+        offset order.
 
         Raises ObjectNotFoundError, CorruptBatchError with object and position.
         """
-        remaining = list(reads)
-        while remaining:
-            first = remaining.pop(0)
+        row = row_at(reads, from_offset)
+        while row < len(reads):
+            first = reads[row]
             if from_offset <= first.base_offset and first.size_bytes <= max_bytes:
-                whole = [first, *_fitting(remaining, max_bytes - first.size_bytes)]
-                return self._joined(memoryview(b""), whole)
+                return self._joined(memoryview(b""), _fitting(reads, row, max_bytes))
             found = self._from_first(first, from_offset, max_bytes)
+            row += 1
             if not found.buffer and found.next_offset >= first.end_offset:
                 continue  # compaction removed the remaining records of the range
-            more = _fitting(remaining, max_bytes - found.buffer.nbytes) if found.next_offset >= first.end_offset else []
+            is_whole = found.next_offset >= first.end_offset
+            more = _fitting(reads, row, max_bytes - found.buffer.nbytes) if is_whole else []
             return self._joined(found.buffer, more) if more else found
         return FetchedRanges(memoryview(b""), reads[-1].end_offset if reads else from_offset)
+
+    def fetch_several(
+        self, wanted: Sequence[tuple[Sequence[PlannedRead], int]], *, max_bytes: int
+    ) -> list[FetchedRanges | None]:
+        """For each of (reads, from_offset) the batches of whole ranges, as many as fit `max_bytes` together, and one
+        request for ranges that adjoin, also of different partitions. None where not even the first range fits.
+
+        Raises like `fetch`.
+        """
+        taken: list[list[PlannedRead]] = []
+        for reads, from_offset in wanted:
+            taken.append(_fitting(reads, row_at(reads, from_offset), max_bytes))
+            max_bytes -= sum(read.size_bytes for read in taken[-1])
+        datas = iter(self._read_whole([read for reads in taken for read in reads]))
+        answers: list[FetchedRanges | None] = []
+        for reads, (all_reads, from_offset) in zip(taken, wanted, strict=True):
+            if not reads:
+                is_over = row_at(all_reads, from_offset) == len(all_reads)
+                answers.append(FetchedRanges(memoryview(b""), from_offset) if is_over else None)
+                continue
+            data = bytearray().join([next(datas) for _ in reads])
+            skipped, _ = _window(data, len(data), from_offset, len(data))
+            answers.append(FetchedRanges(memoryview(data)[skipped:], reads[-1].end_offset))
+        return answers
 
     def read_range(self, read: PlannedRead) -> bytearray:
         """All batches of one range, with the log's offsets. Raises like `fetch`, and for a truncated range."""
@@ -82,12 +109,14 @@ class BatchFetcher:
     # -- one range --
 
     def _from_first(self, read: PlannedRead, from_offset: int, max_bytes: int) -> FetchedRanges:
-        start = self._known_place(read, from_offset)
-        # If its position is unknown, the batch may be anywhere in the range.
-        length = read.size_bytes - (start or 0)
-        if start is not None:
+        known = self._known_place(read, from_offset)
+        start = known or 0
+        length = read.size_bytes - start
+        if known is None:
+            # The batch may be anywhere in the range. What is read once is not read again.
+            max_bytes = max(max_bytes, length)
+        else:
             length = min(length, max(max_bytes, _LEAST_READ_BYTES))
-        start = start or 0
         while True:
             data = bytearray(self._get(read, start, length))
             placed = place(
@@ -181,14 +210,18 @@ class BatchFetcher:
         )
 
 
-def _fitting(reads: Sequence[PlannedRead], max_bytes: int) -> list[PlannedRead]:
-    """The first ranges that fit together."""
+def row_at(reads: Sequence[PlannedRead], offset: int) -> int:
+    """Row of the first range that ends above `offset`."""
+    return bisect_right(reads, offset, key=lambda read: read.end_offset)
+
+
+def _fitting(reads: Sequence[PlannedRead], row: int, max_bytes: int) -> list[PlannedRead]:
+    """The first ranges from that row on that fit together."""
     found: list[PlannedRead] = []
-    for read in reads:
-        max_bytes -= read.size_bytes
-        if max_bytes < 0:
-            break
-        found.append(read)
+    while row < len(reads) and reads[row].size_bytes <= max_bytes:
+        max_bytes -= reads[row].size_bytes
+        found.append(reads[row])
+        row += 1
     return found
 
 

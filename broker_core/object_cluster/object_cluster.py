@@ -47,6 +47,7 @@ from broker_core.object_cluster.object_topics import ObjectTopics
 from broker_core.object_cluster.placed_appends import PlacedAppends
 from broker_core.object_cluster.range_inspection import InspectedRange, RangeInspection
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
+from broker_core.object_cluster.staged_commits import StagedCommits
 from broker_core.object_cluster.staged_upload import DataUpload, fresh_producer, sealed_pieces
 from broker_core.object_cluster.transactions_refused import TransactionsRefused
 from broker_core.object_log.append_plan import AlreadyCommitted, plan_append
@@ -57,7 +58,7 @@ from broker_core.object_log.object_names import data_path
 from broker_core.placed_writes import PlacedAppend
 from broker_core.record.batch_header import write_placement
 from broker_core.record.batch_reader import iter_headers
-from broker_core.staged_writes import AppVersion, CommitOutcome, FetchPlan, StagedData
+from broker_core.staged_writes import AppVersion, CommitOutcome, FetchPlan, StagedData, StagingPlan
 
 
 class ObjectCluster(TransactionsRefused):
@@ -73,9 +74,10 @@ class ObjectCluster(TransactionsRefused):
         self._turn = MaintenanceTurn(lambda: self._maintenance.maintain_behind_commit()) if maintains else None
         self._log = SharedLog(means, create=create, on_committed=self._on_committed)
         self._fetcher = BatchFetcher(means)
-        self._reads = ObjectReads(means, self._log, self._fetcher)
+        self._reads = ObjectReads(self._log, self._fetcher)
         self._lookups = ObjectLookups(self._log, self._fetcher, url=means.store.url)
         self._placed = PlacedAppends(means, self._log)
+        self._staging = StagedCommits(means, self._log)
         self._topics = ObjectTopics(means, self._log, num_partitions=num_partitions)
         self._groups = GroupStore(means, self._log)
         self._maintenance = LogMaintenance(means, self._log, self._fetcher)
@@ -93,6 +95,9 @@ class ObjectCluster(TransactionsRefused):
 
     def one_look(self) -> AbstractContextManager[None]:
         return self._log.one_look()
+
+    def known_state(self) -> AbstractContextManager[None]:
+        return self._log.known_state()
 
     def ensure_log(self) -> None:
         """Creates the log if there is none, so that processes without `create` find it."""
@@ -196,6 +201,12 @@ class ObjectCluster(TransactionsRefused):
     def fetch_planned(self, plan: FetchPlan, from_offset: int, *, max_bytes: int) -> FetchedBatches:
         return self._reads.fetch_planned(plan, from_offset, max_bytes=max_bytes)
 
+    def fetch_several_planned(self, plans: Sequence[FetchPlan], *, max_bytes: int) -> list[FetchedBatches | None]:
+        return self._reads.fetch_several_planned(plans, max_bytes=max_bytes)
+
+    def is_current(self, plan: FetchPlan) -> bool:
+        return self._reads.is_current(plan)
+
     # -- writing --
 
     def append(self, partition: TopicPartition, batches: bytearray) -> AppendResult:
@@ -230,29 +241,16 @@ class ObjectCluster(TransactionsRefused):
     def append_placed(self, appends: Sequence[PlacedAppend]) -> None:
         self._placed.append(appends)
 
-    def stage(self) -> DataUpload:
-        def find_topic(name: str) -> TopicDescription | None:
-            return self._log.read_known(lambda image: image.topic(name) is not None, lambda image: image.topic(name))
+    def plan_staging(self, topics: Collection[str] | None = None, app_id: str | None = None) -> StagingPlan:
+        return self._staging.plan(topics, app_id)
 
-        return DataUpload(self._means, find_topic)
+    def stage(self, plan: StagingPlan | None = None) -> DataUpload:
+        return self._staging.stage(plan)
 
-    def commit_staged(self, staged: Sequence[StagedData], *, app: AppVersion | None = None) -> CommitOutcome:
-        ranges = [_appended(row) for one in staged for row in one.ranges]
-        already: list[tuple[AlreadyCommitted, int]] = []
-
-        def plan(image: LogImage) -> Proposal | None:
-            found = plan_append(image, ranges, app)
-            if isinstance(found, AlreadyCommitted):
-                already.append((found, image.number))
-                return None
-            return Proposal(changes=found, app=app) if found or app is not None else None
-
-        committed = self._log.commit(plan)
-        if committed is not None:
-            return CommitOutcome(is_new=True, commit_number=committed.number, last=app)
-        if not already:
-            return CommitOutcome(is_new=True, commit_number=0, last=None)
-        return CommitOutcome(is_new=False, commit_number=already[-1][1], last=already[-1][0].last)
+    def commit_staged(
+        self, staged: Sequence[StagedData], *, app: AppVersion | None = None, plan: StagingPlan | None = None
+    ) -> CommitOutcome:
+        return self._staging.commit(staged, app, plan)
 
     def last_version(self, app_id: str) -> AppVersion | None:
         return self._log.read(lambda image: image.apps.get(app_id))
@@ -322,9 +320,3 @@ def _config_of(image: LogImage, name: str) -> TopicConfig:
 def _append_proposal(image: LogImage, ranges: Sequence[AppendedRange]) -> Proposal | None:
     found = plan_append(image, ranges)
     return None if isinstance(found, AlreadyCommitted) else Proposal(changes=found)
-
-
-def _appended(row: tuple[object, ...]) -> AppendedRange:
-    topic_id, partition, data = row
-    assert isinstance(topic_id, UUID) and isinstance(partition, int) and isinstance(data, tuple)
-    return AppendedRange(topic_id, partition, DataRange(*data))

@@ -79,8 +79,9 @@ class ObjectLookups:
 
         def ask(found: PartitionImage) -> int:
             first, last = found.rows_between(from_offset, until_offset)
-            total = 0
-            for row in range(first, last):
+            total = found.ranges.size_between(first + 1, last - 1)
+            # Only the first and the last range may be partly outside.
+            for row in {first, last - 1} if first < last else ():
                 placed = found.ranges[row]
                 inside = min(until_offset, placed.end_offset) - max(from_offset, placed.base_offset)
                 total += placed.data.size_bytes * inside // placed.data.offset_count

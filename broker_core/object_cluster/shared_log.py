@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
@@ -51,7 +51,9 @@ MAX_UNANSWERED_COUNT: Final = 6
 _FIRST_WAIT_MS: Final = 100.0
 _NO_LOG: Final = UUID(int=0)
 _WINDOW_AFTER_LOSS: Final = 4
-_TAIL_WINDOW: Final = 32
+_WINDOW_OF_OLD_IMAGE: Final = 4
+"""Commits that are requested at once after an image that was just loaded."""
+_TAIL_WINDOW: Final = 16
 """Commits that are requested at once if many are new."""
 
 
@@ -65,7 +67,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """`base_offsets` of the appended ranges, in their order."""
+    """`base_offsets` of the appended ranges, in their order; empty for a commit by an outline."""
 
     number: int
     base_offsets: tuple[int, ...]
@@ -94,6 +96,7 @@ class SharedLog:
         self._commit_lock = threading.Lock()
         self._looks = threading.local()
         self._image: LogImage | None = None
+        self._looked_at_ms = 0.0
         self._turns = WriteTurns()
         self._in_flight: str | None = None
         self._found_number = 0
@@ -114,16 +117,39 @@ class SharedLog:
             image = self._loaded()
             return look(image if is_known(image) else self._up_to_date())
 
-    @contextmanager
-    def one_look(self) -> Iterator[None]:
+    def read_recent(
+        self, is_known: Callable[[LogImage], bool], look: Callable[[LogImage], Answer], *, max_age_ms: float
+    ) -> Answer:
+        """The same, but looks for new commits also if it last did so longer ago than `max_age_ms`."""
+        with self._lock:
+            is_recent = self._means.steady_ms() - self._looked_at_ms <= max_age_ms
+            return self.read_known(lambda image: is_recent and is_known(image), look)
+
+    def one_look(self) -> AbstractContextManager[None]:
         """Within it only the first call of this thread looks for new commits."""
+        return self._looking(is_done=False)
+
+    def known_state(self) -> AbstractContextManager[None]:
+        """Within it no call of this thread looks for new commits."""
+        return self._looking(is_done=True)
+
+    @contextmanager
+    def _looking(self, *, is_done: bool) -> Iterator[None]:
+        """Inside another one it changes nothing."""
         outer, self._looks.is_held = getattr(self._looks, "is_held", False), True
         if not outer:
-            self._looks.is_done = False
+            self._looks.is_done = is_done
         try:
             yield
         finally:
             self._looks.is_held = outer
+
+    def has_commit_after(self, number: int) -> bool:
+        """One request at most; does not load the image."""
+        with self._lock:
+            if self._image is not None and self._image.number > number:
+                return True
+        return self._read_commits(range(number + 1, number + 2)) != [None]
 
     def exists(self) -> bool:
         """Whether there is a log, or it may be created."""
@@ -141,12 +167,14 @@ class SharedLog:
     def _up_to_date(self) -> LogImage:
         was_loaded = self._image is not None
         image = self._loaded()
-        is_held = getattr(self._looks, "is_held", False)
-        if was_loaded and not (is_held and self._looks.is_done):
+        if was_loaded and not (getattr(self._looks, "is_held", False) and self._looks.is_done):
             self._fold_tail(image)
-        if is_held:
-            self._looks.is_done = True
+        self._on_looked()
         return image
+
+    def _on_looked(self) -> None:
+        self._looks.is_done = True
+        self._looked_at_ms = self._means.steady_ms()
 
     def _loaded(self) -> LogImage:
         image = self._maybe_loaded()
@@ -164,18 +192,21 @@ class SharedLog:
             image = load_image(self._means)
             if image is not None:
                 self._image = image
-                self._fold_tail(image)
+                self._fold_tail(image, _WINDOW_OF_OLD_IMAGE)
+                self._on_looked()
         return self._image
 
     def _fold_tail(self, image: LogImage, window: int = 1) -> None:
-        """Folds the commits after the image, at first with `window` requests at once."""
+        """Folds the commits after the image, at first with `window` requests at once, then with as many as were folded:
+        two requests if one commit is new."""
+        before = image.number
         while True:
             numbers = range(image.number + 1, image.number + 1 + window)
             for number, data in zip(numbers, self._read_commits(numbers), strict=True):
                 if data is None:
                     return
                 self._fold(image, decode_commit(data, log_id=image.log_id, number=number, url=self._means.store.url))
-            window = min(window * 4, _TAIL_WINDOW)
+            window = min(image.number - before, _TAIL_WINDOW)
 
     def _read_commits(self, numbers: range) -> list[memoryview | None]:
         def read(number: int) -> memoryview | None:
@@ -197,14 +228,17 @@ class SharedLog:
 
     # -- writing --
 
-    def commit(self, plan: Plan) -> Committed | None:
+    def commit(self, plan: Plan, *, outline: LogImage | None = None) -> Committed | None:
         """Commits the proposal of `plan` for the newest image; None if it proposed nothing for that image.
+
+        `outline`: an image of a later commit than this process has loaded, complete but for ranges, so that `plan`
+        proposes the same for it as for the whole image. Then nothing is loaded if no commit came after it.
 
         `plan` may be called several times. Raises what it raises, ObjectOutcomeUnknownError if the outcome of the
         commit remains unknown, and other ObjectStoreErrors.
         """
         with self._commit_lock:
-            attempt = _Attempt(writer=self._means.entropy.random_bytes(16).hex())
+            attempt = _Attempt(writer=self._means.entropy.random_bytes(16).hex(), outline=outline)
             self._in_flight, self._found_number = attempt.writer, 0
             try:
                 committed = self._commit(plan, attempt)
@@ -232,6 +266,8 @@ class SharedLog:
     def _has_next(self, plan: Plan, attempt: _Attempt) -> bool:
         """Sets the commit to send next. A retry of a number sends the same commit, because the first request may still
         arrive: the log then has what the caller was returned."""
+        if self._has_next_by_outline(plan, attempt):
+            return True
         image = self._loaded()
         if attempt.commit is not None and attempt.commit.number == image.number + 1:
             return True
@@ -246,7 +282,23 @@ class SharedLog:
         if is_absent:
             self._image = create_log(self._means)
             return self._has_next(plan, attempt)
-        attempt.commit = Commit(
+        attempt.commit = self._next_commit(image, proposal, attempt)
+        attempt.base_offsets = image.base_offsets_of(attempt.commit)
+        return True
+
+    def _has_next_by_outline(self, plan: Plan, attempt: _Attempt) -> bool:
+        """Once, where the outline is newer than the image."""
+        outline, attempt.outline = attempt.outline, None
+        if outline is None or (self._image is not None and self._image.number >= outline.number):
+            return False
+        proposal = self._proposal(plan, outline, is_fresh=False)
+        if proposal is None:
+            return False
+        attempt.commit = self._next_commit(outline, proposal, attempt)
+        return True
+
+    def _next_commit(self, image: LogImage, proposal: Proposal, attempt: _Attempt) -> Commit:
+        return Commit(
             log_id=image.log_id,
             number=image.number + 1,
             writer=attempt.writer,
@@ -254,8 +306,6 @@ class SharedLog:
             changes=tuple(proposal.changes),
             app=proposal.app,
         )
-        attempt.base_offsets = image.base_offsets_of(attempt.commit)
-        return True
 
     def _proposal(self, plan: Plan, image: LogImage, *, is_fresh: bool) -> Proposal | None:
         """None also if the plan refuses an image that may be stale: the next image decides."""
@@ -333,6 +383,7 @@ class _Attempt:
     """One commit in flight: `commit` is the last one sent. `is_fresh`: the image was brought up to date since."""
 
     writer: str
+    outline: LogImage | None = None
     commit: Commit | None = None
     base_offsets: tuple[int, ...] = ()
     is_fresh: bool = False

@@ -32,11 +32,18 @@ _NO_EPOCH: Final = 0
 
 
 class DataUpload:
-    """`StagedUpload`. `find_topic` returns the current topic of a name, or None."""
+    """`StagedUpload`. `find_topic` returns the current topic of a name, or None; `plan_number` as in `StagedData`."""
 
-    def __init__(self, means: LogMeans, find_topic: Callable[[str], TopicDescription | None]) -> None:
+    def __init__(
+        self,
+        means: LogMeans,
+        find_topic: Callable[[str], TopicDescription | None],
+        *,
+        plan_number: int | None = None,
+    ) -> None:
         self._means = means
         self._find_topic = find_topic
+        self._plan_number = plan_number
         self._path = data_path(means.clock.now_ms(), means.entropy.random_bytes(16))
         self._upload: ObjectUpload | None = None
         self._topics: dict[str, tuple[TopicDescription, TopicConfig]] = {}
@@ -68,6 +75,7 @@ class DataUpload:
             ranges=tuple(tuple(one) for one in self._ranges),
             record_count=sum(one.data.record_count for one in self._ranges),
             size_bytes=self._position,
+            plan_number=self._plan_number,
         )
 
     def abort(self) -> None:

@@ -65,9 +65,9 @@ class RangeTable:
         row = bisect_right(self._base_offsets, base_offset) - 1
         return row if row >= 0 and self._base_offsets[row] == base_offset else None
 
-    def size_until(self, row: int) -> int:
-        """Bytes of the ranges before `row`."""
-        return sum(self._sizes[:row])
+    def size_between(self, first: int, last: int) -> int:
+        """Bytes of the rows [first, last)."""
+        return sum(self._sizes[first:last])
 
     def first_row_at_or_after(self, timestamp_ms: int, from_row: int = 0) -> int | None:
         """The first range from that row on with a record at or after the time."""

@@ -1,10 +1,27 @@
-"""Plans which bytes of which objects a reader needs."""
+"""Plans which bytes of which objects a reader needs, and encodes a plan for the way to its task.
+
+    encoded plan    zlib of: the object names as JSON, a line feed, then five columns of little-endian 64-bit numbers:
+                    name (its place in the list), position, bytes, base offset, offset count
+
+A read of an object of its own takes about 30 bytes.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import functools
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from broker_core.object_log.partition_image import PartitionImage
+
+MAX_PLANNED_READ_COUNT: Final = 10_000
+"""Ranges in one plan for a task, about 300 kB. A task with more of them looks up the rest itself: a few requests beside
+thousands."""
+_DECODED_PLANS: Final = 64
+_COLUMN_COUNT: Final = 5
 
 
 class PlannedRead(NamedTuple):
@@ -25,15 +42,22 @@ class PlannedRead(NamedTuple):
 
 
 def plan_read(
-    partition: PartitionImage, from_offset: int, until_offset: int, *, max_bytes: int | None = None
+    partition: PartitionImage,
+    from_offset: int,
+    until_offset: int,
+    *,
+    max_bytes: int | None = None,
+    max_count: int | None = None,
 ) -> tuple[PlannedRead, ...]:
     """Whole ranges in offset order from the one with `from_offset`, or the first after it, below `until_offset`.
 
-    As many as fit `max_bytes`, but at least one.
+    As many as fit `max_bytes`, but at least one, and at most `max_count`.
     """
     found: list[PlannedRead] = []
     size_bytes = 0
     first, last = partition.rows_between(from_offset, until_offset)
+    if max_count is not None:
+        last = min(last, first + max_count)
     for row in range(first, last):
         placed = partition.ranges[row]
         data = placed.data
@@ -42,3 +66,21 @@ def plan_read(
             break
         found.append(PlannedRead(data.object, data.position, data.size_bytes, placed.base_offset, data.offset_count))
     return tuple(found)
+
+
+def encode_reads(reads: Sequence[PlannedRead]) -> bytes:
+    names = {name: place for place, name in enumerate(dict.fromkeys(read.object for read in reads))}
+    columns = zip(*((names[read.object], *read[1:]) for read in reads), strict=True)
+    numbers = [number for column in columns for number in column]
+    return zlib.compress(json.dumps(list(names)).encode() + b"\n" + struct.pack(f"<{len(numbers)}q", *numbers), 1)
+
+
+@functools.lru_cache(maxsize=_DECODED_PLANS)
+def decode_reads(encoded: bytes) -> tuple[PlannedRead, ...]:
+    """The inverse of `encode_reads`; a task decodes the same plan at each of its fetches."""
+    head, _, body = zlib.decompress(encoded).partition(b"\n")
+    names = json.loads(head)
+    numbers = struct.unpack(f"<{len(body) // 8}q", body)
+    count = len(numbers) // _COLUMN_COUNT
+    columns = [numbers[start : start + count] for start in range(0, len(numbers), count)] if count else [()]
+    return tuple(PlannedRead(names[name], *rest) for name, *rest in zip(*columns, strict=True))

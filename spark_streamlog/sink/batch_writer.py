@@ -34,10 +34,9 @@ class StreamlogBatchWriter(DataSourceArrowWriter):
         self._sink = self._planned.sink
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        log = self._planned.log
         if self._sink is None:
-            return write_at_least_once(self._options, self._columns, iterator, log)
-        return write_exactly_once(self._options, self._columns, iterator, log, self._sink)
+            return write_at_least_once(self._options, self._columns, iterator, self._planned)
+        return write_exactly_once(self._options, self._columns, iterator, self._planned, self._sink)
 
     @with_conditions()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:

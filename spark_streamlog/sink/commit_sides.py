@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from broker_core.cluster import Cluster
-from broker_core.staged_writes import StagedWrites
+from broker_core.staged_writes import StagedWrites, StagingPlan
 from spark_streamlog.exactly_once.commit_protocol import DriverSide, TaskSide
 from spark_streamlog.exactly_once.sink_driver import SinkDriver
 from spark_streamlog.exactly_once.sink_identity import SinkIdentity
@@ -22,9 +22,16 @@ def driver_side(cluster: Cluster, identity: SinkIdentity) -> DriverSide[Any, Any
 
 
 def task_side(
-    cluster: Cluster, identity: SinkIdentity, *, task: int, attempt: int, timeout_ms: int
+    cluster: Cluster,
+    identity: SinkIdentity,
+    staging: StagingPlan | None = None,
+    *,
+    task: int,
+    attempt: int,
+    timeout_ms: int,
 ) -> TaskSide[Any, Any]:
-    """`timeout_ms`: how long a transaction may stay open, where there is one."""
+    """`staging`: the driver's plan, where data is staged. `timeout_ms`: how long a transaction may stay open, where
+    there is one."""
     if isinstance(cluster, StagedWrites):
-        return StagedTask(cluster, identity, task=task, attempt=attempt)
+        return StagedTask(cluster, identity, staging, task=task, attempt=attempt)
     return TaskTransaction(cluster, identity, task=task, attempt=attempt, timeout_ms=timeout_ms, now_ms=wall_clock_ms)

@@ -7,11 +7,13 @@ get the ids of query and batch; the query's id is in its checkpoint, if that is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, cast
 from uuid import uuid4
 
 from broker_core.cluster import TransactionalProducer
+from broker_core.staged_writes import StagingPlan
 from spark_streamlog.checkpoint import query_id_of
 from spark_streamlog.errors import with_conditions
 from spark_streamlog.exactly_once.commit_protocol import DriverSide
@@ -21,7 +23,7 @@ from spark_streamlog.exactly_once.sink_identity import (
     query_identity,
     single_write_identity,
 )
-from spark_streamlog.open_cluster import open_existing
+from spark_streamlog.open_cluster import ObjectLog, open_existing
 from spark_streamlog.options.option_reader import LogTarget
 from spark_streamlog.options.write_options import Delivery, WriteOptions
 from spark_streamlog.sink.commit_sides import driver_side
@@ -42,22 +44,36 @@ class PlannedSink:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedWrite:
     """`log` is the one that tasks must find (see `planned_log`). `sink` is None with at-least-once delivery, and for a
-    stream if planning does not know its query."""
+    stream if planning does not know its query. `staging`: for a log on object storage, what tasks and the commit would
+    have to look up there."""
 
     log: PlannedLog | None
+    staging: StagingPlan | None
     sink: PlannedSink | None
 
 
 @with_conditions()
 def plan_batch_write(options: WriteOptions) -> PlannedWrite:
     """Called before the tasks of a batch write start. Creates the log if there is none."""
-    return PlannedWrite(log=planned_log_to_write(options.target), sink=_sink_of_batch_write(options))
+    return _planned_write(options, _sink_of_batch_write)
 
 
 @with_conditions()
 def plan_micro_batch(options: WriteOptions) -> PlannedWrite:
     """Called before the tasks of a micro-batch start. Creates the log if there is none."""
-    return PlannedWrite(log=planned_log_to_write(options.target), sink=_sink_of_known_query(options))
+    return _planned_write(options, _sink_of_known_query)
+
+
+def _planned_write(options: WriteOptions, sink_of: Callable[[WriteOptions], PlannedSink | None]) -> PlannedWrite:
+    log = planned_log_to_write(options.target)
+    sink = sink_of(options)
+    if options.target.objects is None:
+        return PlannedWrite(log=log, staging=None, sink=sink)
+    staging = cast(ObjectLog, open_existing(options.target)).plan_staging(
+        None if options.topic is None else [options.topic], None if sink is None else sink.identity.decision_group
+    )
+    # The token of a staged sink; see `staged_sink`.
+    return PlannedWrite(log=log, staging=staging, sink=None if sink is None else replace(sink, driver=staging))
 
 
 def _sink_of_batch_write(options: WriteOptions) -> PlannedSink | None:
@@ -84,13 +100,14 @@ def _sink_of_known_query(options: WriteOptions) -> PlannedSink | None:
     return PlannedSink(identity=identity, driver=driver, batch=None)
 
 
-def sink_of_micro_batch(planned: PlannedSink | None, *, query_id: str, batch_id: int) -> PlannedSink:
+def sink_of_micro_batch(planned: PlannedWrite, *, query_id: str, batch_id: int) -> PlannedSink:
     """Called in a task, which knows the query and the batch. A plan for another query is ignored: a local directory may
-    have the same path as the checkpoint.
+    have the same path as the checkpoint. What is planned for staging serves any query.
     """
     identity = query_identity(query_id)
-    is_ours = planned is not None and planned.identity == identity
-    return PlannedSink(identity=identity, driver=planned.driver if planned and is_ours else None, batch=batch_id)
+    is_ours = planned.sink is not None and planned.sink.identity == identity
+    driver = planned.sink.driver if planned.sink is not None and is_ours else planned.staging
+    return PlannedSink(identity=identity, driver=driver, batch=batch_id)
 
 
 def sink_driver(target: LogTarget, identity: SinkIdentity) -> DriverSide[Any, Any]:

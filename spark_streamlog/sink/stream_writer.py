@@ -15,7 +15,13 @@ from spark_streamlog.exactly_once.sink_identity import SinkIdentity, query_ident
 from spark_streamlog.options.write_options import Delivery, WriteOptions
 from spark_streamlog.rows.sink_columns import sink_columns
 from spark_streamlog.sink.planned_driver import stored_driver
-from spark_streamlog.sink.planned_sink import PlannedSink, plan_micro_batch, sink_driver, sink_of_micro_batch
+from spark_streamlog.sink.planned_sink import (
+    PlannedSink,
+    PlannedWrite,
+    plan_micro_batch,
+    sink_driver,
+    sink_of_micro_batch,
+)
 from spark_streamlog.sink.task_commit_message import sink_of_messages, written_by
 from spark_streamlog.sink.task_writer import write_at_least_once, write_exactly_once
 from spark_streamlog.sink_conditions import sink_error
@@ -49,9 +55,8 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
         planned = self._planned
         assert planned is not None, "tasks get the writer of the process that planned the micro-batch"
         if self._options.delivery is Delivery.AT_LEAST_ONCE:
-            return write_at_least_once(self._options, self._columns, iterator, planned.log)
-        sink = _sink_of_this_task(planned.sink)
-        return write_exactly_once(self._options, self._columns, iterator, planned.log, sink)
+            return write_at_least_once(self._options, self._columns, iterator, planned)
+        return write_exactly_once(self._options, self._columns, iterator, planned, _sink_of_this_task(planned))
 
     @with_conditions()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -96,7 +101,7 @@ class StreamlogStreamWriter(DataSourceStreamArrowWriter):
         return None if query_id is None else (query_identity(query_id), None)
 
 
-def _sink_of_this_task(planned: PlannedSink | None) -> PlannedSink:
+def _sink_of_this_task(planned: PlannedWrite) -> PlannedSink:
     context = TaskContext.get()
     query_id = context.getLocalProperty(QUERY_ID_PROPERTY) if context is not None else None
     batch_id = context.getLocalProperty(BATCH_ID_PROPERTY) if context is not None else None

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from pyspark import TaskContext
 
 from broker_core.cluster import Cluster, TopicDescription
-from broker_core.staged_writes import StagedWrites
+from broker_core.staged_writes import StagedWrites, StagingPlan
 from broker_core.topic_producer import BatchTarget, ProducerTransaction, TopicProducer, describe_or_create
 from spark_streamlog.errors import with_conditions
 from spark_streamlog.exactly_once.steps import Step, log_step
@@ -18,10 +18,10 @@ from spark_streamlog.options.write_options import WriteOptions
 from spark_streamlog.rows.sink_columns import SinkColumns
 from spark_streamlog.rows.sink_rows import SinkRows
 from spark_streamlog.sink.commit_sides import task_side
-from spark_streamlog.sink.planned_sink import PlannedSink
+from spark_streamlog.sink.planned_sink import PlannedSink, PlannedWrite
 from spark_streamlog.sink.task_commit_message import TaskCommitMessage
 from spark_streamlog.wall_clock import wall_clock_ms
-from spark_streamlog.worker.planned_log import PlannedLog, open_planned_log
+from spark_streamlog.worker.planned_log import open_planned_log
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
 
 LINGER_SECONDS: Final = 1.0
@@ -30,17 +30,17 @@ LINGER_SECONDS: Final = 1.0
 
 @with_conditions()
 def write_at_least_once(
-    options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], log: PlannedLog | None
+    options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], planned: PlannedWrite
 ) -> TaskCommitMessage:
     """Appends the rows with an idempotent producer of the task's own. The rows of a failed task may stay.
 
     Raises STREAMLOG_LOG_NOT_SHARED where the driver's log is not.
     """
-    cluster = open_planned_log(options.target, log)
+    cluster = open_planned_log(options.target, planned.log)
     if isinstance(cluster, StagedWrites):
-        row_count = _upload_and_commit(cast(ObjectLog, cluster), options, columns, batches)
+        row_count = _upload_and_commit(cast(ObjectLog, cluster), options, columns, batches, planned.staging)
     else:
-        writing = _Writing(cluster, options, columns)
+        writing = _Writing(cluster, options, columns, None)
         for _ in writing.write(batches, linger_s=LINGER_SECONDS):
             pass
         row_count = writing.row_count
@@ -48,42 +48,49 @@ def write_at_least_once(
     return TaskCommitMessage(row_count=row_count)
 
 
-def _upload_and_commit(log: ObjectLog, options: WriteOptions, columns: SinkColumns, batches: Iterator[Any]) -> int:
+def _upload_and_commit(
+    log: ObjectLog,
+    options: WriteOptions,
+    columns: SinkColumns,
+    batches: Iterator[Any],
+    staging: StagingPlan | None,
+) -> int:
     """The task commits its own upload: one object and one commit, where one append per round would make many. Returns
     the count of rows."""
-    upload = log.stage()
+    upload = log.stage(staging)
     try:
-        writing = _Writing(log, options, columns, target=upload)
+        writing = _Writing(log, options, columns, staging, target=upload)
         for _ in writing.write(batches):
             pass
         staged = upload.finish()
     except BaseException:
         upload.abort()
         raise
-    log.commit_staged([staged])
+    log.commit_staged([staged], plan=staging)
     return writing.row_count
 
 
 @with_conditions()
 def write_exactly_once(
-    options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], log: PlannedLog | None, sink: PlannedSink
+    options: WriteOptions, columns: SinkColumns, batches: Iterator[Any], planned: PlannedWrite, sink: PlannedSink
 ) -> TaskCommitMessage:
     """Writes the rows so that the driver can commit them with those of the other tasks: see `commit_protocol`.
 
     Raises STREAMLOG_LOG_NOT_SHARED where the driver's log is not.
     """
     context = TaskContext.get()
-    cluster = open_planned_log(options.target, log)
+    cluster = open_planned_log(options.target, planned.log)
     side = task_side(
         cluster,
         sink.identity,
+        planned.staging,
         task=context.partitionId() if context is not None else 0,
         attempt=context.attemptNumber() if context is not None else 0,
         timeout_ms=options.transaction_timeout_ms,
     )
     if not side.may_write(sink.batch, sink.driver):
         return TaskCommitMessage(row_count=sum(batch.num_rows for batch in batches), sink=sink)
-    writing = _Writing(cluster, options, columns, target=side.target, transaction=side.transaction)
+    writing = _Writing(cluster, options, columns, planned.staging, target=side.target, transaction=side.transaction)
     with side.writing():
         for _ in writing.write(batches):
             log_step(Step.TASK_APPENDED, **side.ids)
@@ -101,15 +108,16 @@ class _Writing:
         cluster: Cluster,
         options: WriteOptions,
         columns: SinkColumns,
+        staging: StagingPlan | None,
         *,
         target: BatchTarget | None = None,
         transaction: ProducerTransaction | None = None,
     ) -> None:
-        """`target`: takes the encoded batches; by default the cluster."""
+        """`target`: takes the encoded batches; by default the cluster. `staging`: has topics that need no look-up."""
         context = TaskContext.get()
         self._producer = TopicProducer(
             target or cluster,
-            find_topic=_topic_finder(cluster, options),
+            find_topic=_topic_finder(cluster, options, staging),
             now_ms=wall_clock_ms,
             settings=options.producer,
             # A different seed in each task of each job: small micro-batches without keys spread over all partitions.
@@ -145,9 +153,10 @@ class _Writing:
             yield self._producer.appended_record_count
 
 
-def _topic_finder(cluster: Cluster, options: WriteOptions) -> Any:
+def _topic_finder(cluster: Cluster, options: WriteOptions, staging: StagingPlan | None) -> Any:
     def find_topic(name: str) -> TopicDescription:
-        return describe_or_create(
+        planned = staging.topic(name) if staging is not None else None
+        return planned or describe_or_create(
             cluster,
             name,
             partition_count=options.new_topics.partition_count,

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from broker_core.cluster import Cluster
 from spark_streamlog.errors import with_conditions
-from spark_streamlog.open_cluster import open_for_reading
 from spark_streamlog.options.read_options import ReadOptions
 from spark_streamlog.planning.filter_ranges import ColumnFilter
 from spark_streamlog.source.batch_planner import plan_batch
 from spark_streamlog.source.batch_pruning import PruningReport, plan_pruned
+from spark_streamlog.source.fetch_plans import with_fetch_plans
 from spark_streamlog.source.offset_reader import OffsetReader
+from spark_streamlog.source.planned_range import PlannedRange
 from spark_streamlog.source.pushed_filters import column_filters, is_pushing_process, keeps_plans_apart, may_push
 from spark_streamlog.source.read_task import ReadTask, read_task
 from spark_streamlog.source.task_plan import share_tasks
-from spark_streamlog.worker.planned_log import planned_log
+from spark_streamlog.worker.planned_log import open_to_plan
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
 
 logger = logging.getLogger("spark_streamlog")
@@ -33,12 +35,13 @@ class StreamlogBatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Called once for each DataFrame, even if it is used several times; see `batch_planner`."""
-        with with_conditions():
-            log = planned_log(self._options.target)
-            offsets = OffsetReader(open_for_reading(self._options.target), self._options)
-            planned = plan_batch(offsets, self._options)
-            tasks = share_tasks([(one,) for one in planned], offsets, self._options)
+        with with_conditions(), open_to_plan(self._options.target) as (cluster, log):
+            tasks = with_fetch_plans(cluster, self._tasks(cluster))
             return [InputPartition(ReadTask(log=log, ranges=task)) for task in tasks]
+
+    def _tasks(self, cluster: Cluster) -> Sequence[tuple[PlannedRange, ...]]:
+        offsets = OffsetReader(cluster, self._options)
+        return share_tasks([(one,) for one in plan_batch(offsets, self._options)], offsets, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # For an empty plan Spark creates one partition without a value.
@@ -65,14 +68,12 @@ class FilteringBatchReader(StreamlogBatchReader):
         self._filters = column_filters(filters, self._options.formats.key)
         return filters
 
-    def partitions(self) -> list[InputPartition]:
-        with with_conditions():
-            log = planned_log(self._options.target)
-            plan = plan_pruned(open_for_reading(self._options.target), self._options, self._filters)
+    def _tasks(self, cluster: Cluster) -> Sequence[tuple[PlannedRange, ...]]:
+        plan = plan_pruned(cluster, self._options, self._filters)
         self.report = plan.report
         _enable_info_logging()
         logger.info("batch query planned: %s", plan.report)
-        return [InputPartition(ReadTask(log=log, ranges=task)) for task in plan.tasks]
+        return plan.tasks
 
 
 def batch_reader_for(options: ReadOptions) -> StreamlogBatchReader:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from broker_core.model.identifiers import TopicPartition
+from broker_core.staged_writes import FetchPlan
 from spark_streamlog.planning.offset_range import OffsetRange
 
 
@@ -20,7 +21,8 @@ class PlannedRange:
 
     `follows_log_start`: it is part of a range that begins at the log start; records deleted before the task runs are
     not data loss. `size_bytes`: the size of its batches at planning time, where that is known. `planned_offsets`: the
-    range's offsets at planning time, also where an end is open.
+    range's offsets at planning time, also where an end is open. `fetch_plan`: the places of its batches, in a log that
+    plans its reads (`fetch_plans`).
     """
 
     topic_partition: TopicPartition
@@ -30,6 +32,7 @@ class PlannedRange:
     follows_log_start: bool = False
     size_bytes: int | None = None
     planned_offsets: tuple[int, int] = (0, 0)
+    fetch_plan: FetchPlan | None = None
 
     @classmethod
     def of(cls, offsets: OffsetRange, topic_id: UUID | None) -> PlannedRange:

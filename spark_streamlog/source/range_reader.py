@@ -4,7 +4,10 @@ A record offset above the wanted one is a gap left by compaction or transactions
 is not above the wanted one; otherwise records were deleted before they were read. In every case, no row outside the
 planned range is returned and no offset is read twice: `wanted` only increases.
 
-From brokers the next records are fetched while the last ones are decoded.
+From brokers and object stores the next records are fetched while the last ones are decoded.
+
+From an object store a range is read by its plan, without a look at the log (`fetch_plans`). The log is looked at only
+where the plan ends or fails, and then everything is as without a plan.
 """
 
 from __future__ import annotations
@@ -19,11 +22,13 @@ from broker_core.model.exceptions import OffsetOutOfRangeError, UnknownPartition
 from broker_core.model.fetch_start import FetchStart
 from broker_core.model.identifiers import IsolationLevel, TopicPartition
 from broker_core.record.batch_header import read_header
+from broker_core.staged_writes import FetchPlan, PlannedReads
 from spark_streamlog.errors import report_data_loss
 from spark_streamlog.options.read_options import ReadOptions
 from spark_streamlog.planning.offset_limits import EARLIEST, LATEST
 from spark_streamlog.rows.record_rows import RecordRows
 from spark_streamlog.source.fetch_ahead import FetchAhead
+from spark_streamlog.source.fetch_plans import UsablePlans
 from spark_streamlog.source.fetched_rows import FetchedRows
 from spark_streamlog.source.planned_range import PlannedRange
 
@@ -33,6 +38,8 @@ SEVERAL_COUNT = 100
 """The ranges whose first records one request fetches: each then gets a share of the fetch size."""
 FETCH_BYTES = 2 * 1024 * 1024
 """One fetch: its batches, decoded, fit a core's cache; larger ones were slower from end to end."""
+OBJECT_FETCH_BYTES = 8 * 1024 * 1024
+"""From an object store, where a request takes tens of milliseconds and costs money."""
 
 
 @runtime_checkable
@@ -45,43 +52,66 @@ class FetchesSeveral(Protocol):
 
 
 def read_ranges(cluster: Cluster, ranges: Sequence[PlannedRange], options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """Reads ranges in order; at brokers one request fetches the first records of many. Raises as `read_range` does."""
+    """Reads ranges in order; one request fetches the first records of many, from a broker or from an object that holds
+    them side by side. Raises as `read_range` does."""
+    plans = UsablePlans(cluster)
     for number in range(0, len(ranges), SEVERAL_COUNT):
-        chunk = ranges[number : number + SEVERAL_COUNT]
+        chunk = [(planned, plans.of(planned)) for planned in ranges[number : number + SEVERAL_COUNT]]
         firsts = _first_fetches(cluster, chunk, options)
-        for planned in chunk:
+        for place, (planned, plan) in enumerate(chunk):
             # Popped, so that its memory is freed once it is read.
-            yield from _RangeReader(cluster, planned, options, firsts.pop(planned.topic_partition, None)).batches()
+            yield from _RangeReader(cluster, planned, options, plan, firsts.pop(place, None)).batches()
 
 
 def read_range(cluster: Cluster, planned: PlannedRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
     """Raises KAFKA_DATA_LOSS.* as failOnDataLoss says, CorruptBatchError with file and position."""
-    return _RangeReader(cluster, planned, options).batches()
+    return _RangeReader(cluster, planned, options, UsablePlans(cluster).of(planned)).batches()
 
 
 def _first_fetches(
-    cluster: Cluster, ranges: Sequence[PlannedRange], options: ReadOptions
-) -> dict[TopicPartition, FetchedBatches]:
-    if not isinstance(cluster, FetchesSeveral):
+    cluster: Cluster, ranges: Sequence[tuple[PlannedRange, FetchPlan | None]], options: ReadOptions
+) -> dict[int, FetchedBatches]:
+    """By the place of the range."""
+    if isinstance(cluster, FetchesSeveral):
+        return _first_from_brokers(cluster, [planned for planned, _ in ranges], options)
+    by_plan = [(place, plan) for place, (_, plan) in enumerate(ranges) if plan is not None]
+    if not isinstance(cluster, PlannedReads) or len(by_plan) < 2:
         return {}
+    answers = cluster.fetch_several_planned([plan for _, plan in by_plan], max_bytes=OBJECT_FETCH_BYTES)
+    return {place: answer for (place, _), answer in zip(by_plan, answers, strict=True) if answer is not None}
+
+
+def _first_from_brokers(
+    cluster: FetchesSeveral, ranges: Sequence[PlannedRange], options: ReadOptions
+) -> dict[int, FetchedBatches]:
     starts: dict[TopicPartition, FetchStart] = {}
-    for planned in ranges:
+    places: dict[TopicPartition, int] = {}
+    for place, planned in enumerate(ranges):
         is_begun = planned.topic_partition in starts
         if planned.topic_id is None or planned.from_offset == EARLIEST or planned.follows_log_start or is_begun:
             continue
         starts[planned.topic_partition] = FetchStart(from_offset=planned.from_offset, topic_id=planned.topic_id)
+        places[planned.topic_partition] = place
     if len(starts) < 2:
         return {}
-    return cluster.fetch_several(starts, max_bytes=FETCH_BYTES, isolation=options.isolation)
+    answers = cluster.fetch_several(starts, max_bytes=FETCH_BYTES, isolation=options.isolation)
+    return {places[partition]: answer for partition, answer in answers.items()}
 
 
 class _RangeReader:
     def __init__(
-        self, cluster: Cluster, planned: PlannedRange, options: ReadOptions, first: FetchedBatches | None = None
+        self,
+        cluster: Cluster,
+        planned: PlannedRange,
+        options: ReadOptions,
+        plan: FetchPlan | None,
+        first: FetchedBatches | None = None,
     ) -> None:
-        """`first`: an answer that was already fetched, from the start of the range."""
+        """`plan`: where to read without a look at the log. `first`: an answer that was already fetched, from the start
+        of the range."""
         self._cluster = cluster
         self._planned = planned
+        self._plan = plan
         self._partition = planned.topic_partition
         self._options = options
         self._rows = RecordRows(self._partition, include_headers=options.include_headers, formats=options.formats)
@@ -90,20 +120,19 @@ class _RangeReader:
         self._fetches = FetchAhead(self._fetch)
         self._first = first
         # A directory is read from memory, faster than a thread starts.
-        self._reads_ahead = options.target.brokers is not None
+        self._reads_ahead = not options.target.is_directory
+        fetch_bytes = FETCH_BYTES if options.target.objects is None else OBJECT_FETCH_BYTES
         # A small range is not worth a large fetch, unless its end is open.
         is_small = planned.until_offset != LATEST and planned.size_bytes is not None
-        self._fetch_bytes = min(FETCH_BYTES, planned.size_bytes or FETCH_BYTES) if is_small else FETCH_BYTES
+        self._fetch_bytes = min(fetch_bytes, planned.size_bytes or fetch_bytes) if is_small else fetch_bytes
+        self._start = planned.from_offset
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        wanted, until = self._planned.from_offset, self._planned.until_offset
-        if wanted == EARLIEST or until == LATEST or self._planned.follows_log_start:
-            bounds = self._bounds_now()
-            if bounds is None:
-                return
-            if wanted == EARLIEST or self._planned.follows_log_start:
-                wanted = max(wanted, bounds.log_start_offset)
-            until = bounds.readable_end(self._options.isolation) if until == LATEST else until
+        resolved = self._resolved()
+        if resolved is None:
+            return
+        wanted, until = resolved
+        self._start = wanted
         while wanted < until:
             fetched = self._take_first(wanted) or self._fetches.take(wanted)
             if fetched is not None and self._reads_ahead and wanted < fetched.next_offset < until:
@@ -121,13 +150,34 @@ class _RangeReader:
                         yield self._rows.to_rows(decoded.record_batch)
         self._fetched_rows.report_skipped()
 
+    def _resolved(self) -> tuple[int, int] | None:
+        """The offsets to read; None if the topic or partition is lost."""
+        start, until = self._planned.from_offset, self._planned.until_offset
+        if not self._follows_log_start and until != LATEST:
+            return start, until
+        if self._plan is not None:
+            start = self._plan.from_offset if self._follows_log_start else start
+            return start, self._plan.bounds.readable_end(self._options.isolation) if until == LATEST else until
+        bounds = self._bounds_now()
+        if bounds is None:
+            return None
+        start = max(start, bounds.log_start_offset) if self._follows_log_start else start
+        return start, bounds.readable_end(self._options.isolation) if until == LATEST else until
+
+    @property
+    def _follows_log_start(self) -> bool:
+        return self._planned.from_offset == EARLIEST or self._planned.follows_log_start
+
     def _take_first(self, wanted: int) -> FetchedBatches | None:
         first, self._first = self._first, None
-        return first if wanted == self._planned.from_offset else None
+        return first if wanted == self._start else None
 
     def _fetch(self, wanted: int) -> FetchedBatches | None:
         """None if the offset, the partition or the topic does not exist any more. Also called by another thread."""
+        plan = self._plan
         try:
+            if plan is not None and wanted < plan.until_offset and isinstance(self._cluster, PlannedReads):
+                return self._cluster.fetch_planned(plan, wanted, max_bytes=self._fetch_bytes)
             return self._cluster.fetch(
                 self._partition,
                 wanted,
@@ -140,9 +190,12 @@ class _RangeReader:
 
     def _next_readable(self, wanted: int, until: int) -> int:
         """Where to continue if `wanted` cannot be fetched; reports the loss. `until` ends the range."""
+        is_planned, self._plan = self._plan is not None, None
         bounds = self._bounds_now()
         if bounds is None:
             return until
+        if is_planned and self._follows_log_start and wanted == self._start < bounds.log_start_offset:
+            return min(bounds.log_start_offset, until)  # deleted before the task began
         if wanted < bounds.log_start_offset:
             next_offset = min(bounds.log_start_offset, until)
         elif wanted > bounds.log_end_offset:

@@ -58,8 +58,8 @@ def _read(cluster: Cluster, planned: Sequence[PlannedRange], options: ReadOption
     batches: list[pa.RecordBatch] = []
     size_bytes = 0
     # Each range gets a share of the fetch size: few records are needed. In a directory the topics are compared once,
-    # after all was read; a broker compares them with each fetch.
-    is_compared = options.target.brokers is not None
+    # after all was read; a broker compares them with each fetch, and a plan of reads names the topic's data.
+    is_compared = not options.target.is_directory
     share_bytes = MAX_BYTES // len(planned)
     ranges = [replace(one, size_bytes=share_bytes, topic_id=one.topic_id if is_compared else None) for one in planned]
     for batch in read_ranges(cluster, ranges, options):

@@ -127,6 +127,10 @@ class StreamPlanner:
         self._offer(ends, KnownTopics.all_of(latest.topic_ids), recreated_starts)
         return dict(ends)
 
+    def has_offered(self, end: StreamOffset) -> bool:
+        """Whether this run has returned it as its last end."""
+        return end == self._end
+
     def tasks_of(self, planned: Sequence[PlannedRange]) -> list[tuple[PlannedRange, ...]]:
         """The planned ranges, as Spark's tasks read them."""
         return share_tasks([(one,) for one in planned], self._offsets, self._options)

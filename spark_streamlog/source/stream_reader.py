@@ -9,23 +9,26 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from broker_core.cluster import Cluster
 from spark_streamlog.errors import with_conditions
-from spark_streamlog.open_cluster import open_for_reading
+from spark_streamlog.open_cluster import open_existing, open_for_reading
 from spark_streamlog.options.option_reader import MAX_LONG
 from spark_streamlog.options.read_options import ReadOptions
-from spark_streamlog.planning.stream_offset import from_checkpoint, to_checkpoint
+from spark_streamlog.planning.stream_offset import StreamOffset, from_checkpoint, to_checkpoint
+from spark_streamlog.source.fetch_plans import known_state, one_look, with_fetch_plans
 from spark_streamlog.source.planned_range import PlannedRange
 from spark_streamlog.source.read_task import ReadTask, read_task
 from spark_streamlog.source.small_batch import read_small_batch
 from spark_streamlog.spark_calls import SPARK_CALLS
-from spark_streamlog.worker.planned_log import planned_log
+from spark_streamlog.worker.planned_log import open_to_plan
 from spark_streamlog.worker.planning_process import class_that_passes_rows
 from spark_streamlog.worker.worker_memory import freeze_objects_of_planning
 from spark_streamlog.worker.worker_reuse import prepare_worker_for_reuse
@@ -51,16 +54,18 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @with_conditions()
     def initialOffset(self) -> dict[str, Any]:
-        return to_checkpoint(self._planner().initial_offset())
+        with self._planning() as planner:
+            return to_checkpoint(planner.initial_offset())
 
     @with_conditions()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         max_offsets = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        end = self._planner().latest_offset(
-            from_checkpoint(start),
-            max_offsets=None if max_offsets == MAX_LONG else max_offsets,
-            is_limited=not isinstance(limit, ReadAllAvailable),
-        )
+        with self._planning() as planner:
+            end = planner.latest_offset(
+                from_checkpoint(start),
+                max_offsets=None if max_offsets == MAX_LONG else max_offsets,
+                is_limited=not isinstance(limit, ReadAllAvailable),
+            )
         return to_checkpoint(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -76,14 +81,17 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
 
     @with_conditions()
     def prepareForTriggerAvailableNow(self) -> None:
-        self._planner().prepare_available_now()
+        with self._planning() as planner:
+            planner.prepare_available_now()
 
     @with_conditions()
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         self._rolled_back_rows()
-        planned = self._planner().plan(from_checkpoint(start), from_checkpoint(end))
-        log = planned_log(self._options.target)
-        tasks = [tuple(planned)] if self._maybe_pass_rows(planned) else self._planner().tasks_of(planned)
+        until = from_checkpoint(end)
+        with self._planning(until) as planner, open_to_plan(self._options.target) as (cluster, log):
+            ranges = planner.plan(from_checkpoint(start), until)
+            (planned,) = with_fetch_plans(cluster, [tuple(ranges)])
+            tasks = [planned] if self._maybe_pass_rows(cluster, planned) else planner.tasks_of(planned)
         if planned:
             freeze_objects_of_planning()
         return [InputPartition(ReadTask(log=log, ranges=task)) for task in tasks]
@@ -101,12 +109,12 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         # The tasks' copies get only the options; the driver's state stays there.
         return {"_options": self._options, "_has_plain_schema": False, "_planner_on_driver": None, "_batches": []}
 
-    def _maybe_pass_rows(self, planned: list[PlannedRange]) -> bool:
+    def _maybe_pass_rows(self, cluster: Cluster, planned: Sequence[PlannedRange]) -> bool:
         """Passes the rows to Spark with the plan, if they are few and Spark supports it."""
         wrapper = class_that_passes_rows() if self._has_plain_schema else None
         if wrapper is None:
             return False
-        batches = read_small_batch(open_for_reading(self._options.target), planned, self._options)
+        batches = read_small_batch(cluster, planned, self._options)
         if batches is None:
             return False
         self._batches = batches
@@ -118,6 +126,14 @@ class StreamlogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow)
         self.__class__ = StreamlogStreamReader
         batches, self._batches = self._batches, []
         return batches
+
+    @contextmanager
+    def _planning(self, end: StreamOffset | None = None) -> Iterator[StreamPlanner]:
+        """With one look at the log; none for an end that has just been looked up."""
+        planner = self._planner()
+        cluster = open_existing(self._options.target)
+        with known_state(cluster) if end is not None and planner.has_offered(end) else one_look(cluster):
+            yield planner
 
     def _planner(self) -> StreamPlanner:
         if self._planner_on_driver is None:

@@ -8,11 +8,10 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from spark_streamlog.errors import with_conditions
-from spark_streamlog.open_cluster import open_for_reading
 from spark_streamlog.options.table_options import TableOptions
 from spark_streamlog.tables.table_rows import read_table, split_scan
 from spark_streamlog.wall_clock import wall_clock_ms
-from spark_streamlog.worker.planned_log import open_planned_log, planned_log
+from spark_streamlog.worker.planned_log import open_planned_log, open_to_plan
 
 
 class MetadataTableReader(DataSourceReader):
@@ -23,9 +22,8 @@ class MetadataTableReader(DataSourceReader):
 
     @with_conditions()
     def partitions(self) -> list[InputPartition]:
-        target = self._options.target
-        log = planned_log(target)
-        return [InputPartition((log, piece)) for piece in split_scan(open_for_reading(target), self._options.scan)]
+        with open_to_plan(self._options.target) as (cluster, log):
+            return [InputPartition((log, piece)) for piece in split_scan(cluster, self._options.scan)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # For an empty plan Spark creates one partition without a value.

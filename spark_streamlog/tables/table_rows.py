@@ -25,6 +25,7 @@ from broker_core.model.identifiers import NO_TIMESTAMP, TopicPartition
 from broker_core.model.limits import DEFAULT_FETCH_BYTES
 from broker_core.record.batch_header import BatchHeader
 from broker_core.record.batch_reader import iter_headers
+from broker_core.staged_writes import FetchPlan, PlannedReads
 from spark_streamlog.tables.table_schema import MetadataTable, table_arrow_schema
 
 logger = logging.getLogger("spark_streamlog")
@@ -35,19 +36,29 @@ PIECE_ROW_COUNT: Final = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScan:
-    """The rows that one task reads. Empty `topics` or `groups`: all of them; `partition`: only for `batches`."""
+    """The rows that one task reads. Empty `topics` or `groups`: all of them. `partition`: only for `batches`; `plan`:
+    where its batches are, in a log that plans its reads."""
 
     table: MetadataTable
     topics: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     partition: TopicPartition | None = None
+    plan: FetchPlan | None = None
 
 
 def split_scan(cluster: Cluster, scan: TableScan) -> list[TableScan]:
     """The scan in as many pieces as can be read in parallel."""
     if scan.table is not MetadataTable.BATCHES:
         return [scan]
-    return [TableScan(table=scan.table, partition=partition) for partition in _partitions(cluster, scan)]
+    partitions = _partitions(cluster, scan)
+    return [TableScan(table=scan.table, partition=tp, plan=_plan_of(cluster, tp)) for tp in partitions]
+
+
+def _plan_of(cluster: Cluster, partition: TopicPartition) -> FetchPlan | None:
+    if not isinstance(cluster, PlannedReads):
+        return None
+    bounds = cluster.bounds(partition)
+    return cluster.plan_fetches(partition, bounds.log_start_offset, bounds.high_watermark)
 
 
 def read_table(cluster: Cluster, scan: TableScan, *, now_ms: int) -> Iterator[pa.RecordBatch]:
@@ -65,7 +76,7 @@ def read_table(cluster: Cluster, scan: TableScan, *, now_ms: int) -> Iterator[pa
             rows = [row for group in _groups(cluster, scan) for row in _lag_rows(cluster, group, scan, now_ms)]
         case MetadataTable.BATCHES:
             assert scan.partition is not None, "the table batches is read partition by partition"
-            yield from _batches_of(cluster, scan.partition)
+            yield from _batches_of(cluster, scan.partition, scan.plan)
             return
     if rows:
         yield _to_arrow(scan.table, rows)
@@ -163,14 +174,16 @@ def _lag_rows(cluster: Cluster, group: str, scan: TableScan, now_ms: int) -> lis
     ]
 
 
-def _batches_of(cluster: Cluster, partition: TopicPartition) -> Iterator[pa.RecordBatch]:
+def _batches_of(cluster: Cluster, partition: TopicPartition, plan: FetchPlan | None) -> Iterator[pa.RecordBatch]:
     """Up to the high watermark at the start of the read. Includes control batches and open transactions."""
     rows: list[tuple[Any, ...]] = []
+    if plan is not None and not (isinstance(cluster, PlannedReads) and cluster.is_current(plan)):
+        plan = None
     try:
-        bounds = cluster.bounds(partition)
+        bounds = cluster.bounds(partition) if plan is None else plan.bounds
         wanted, until = bounds.log_start_offset, bounds.high_watermark
         while wanted < until:
-            fetched = _fetch(cluster, partition, wanted)
+            fetched = _fetch(cluster, partition, wanted, plan)
             for _, header in iter_headers(fetched.buffer):
                 if wanted <= header.last_offset and header.base_offset < until:
                     rows.append(_batch_row(partition, header))
@@ -186,9 +199,11 @@ def _batches_of(cluster: Cluster, partition: TopicPartition) -> Iterator[pa.Reco
         yield _to_arrow(MetadataTable.BATCHES, rows)
 
 
-def _fetch(cluster: Cluster, partition: TopicPartition, wanted: int) -> FetchedBatches:
+def _fetch(cluster: Cluster, partition: TopicPartition, wanted: int, plan: FetchPlan | None) -> FetchedBatches:
     """From `wanted` on, or from the log start if retention has deleted `wanted`."""
     try:
+        if plan is not None and wanted < plan.until_offset and isinstance(cluster, PlannedReads):
+            return cluster.fetch_planned(plan, wanted, max_bytes=DEFAULT_FETCH_BYTES)
         return cluster.fetch(partition, wanted, max_bytes=DEFAULT_FETCH_BYTES)
     except OffsetOutOfRangeError:
         return cluster.fetch(

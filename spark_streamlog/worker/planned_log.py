@@ -4,17 +4,19 @@ A path does not identify a machine. An executor that does not share the driver's
 an empty one, or another log. Without a check, rows would be missing from a query, or would be acknowledged and stored
 in the wrong log. So the log's id is part of the plan:
 
-    driver    log = planned_log(target)            before it plans a read: the log must exist
-              log = planned_log_to_write(target)   before it plans a write: creates the log if there is none
+    driver    with open_to_plan(target) as (cluster, log)   where it plans a read: the log must exist
+              log = planned_log_to_write(target)            before it plans a write: creates the log if there is none
     task      cluster = open_planned_log(target, log)
 
 A task opens an existing log and never creates one. Brokers and URLs of object storage mean the same log everywhere: for
-them both functions return None.
+them `log` is None.
 """
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -43,13 +45,21 @@ class PlannedLog:
     log_id: str
 
 
-def planned_log(target: LogTarget) -> PlannedLog | None:
-    """On the driver, for a log to read. Raises STREAMLOG_NO_SUCH_LOG."""
-    if not target.is_directory:
-        open_for_reading(target)
-        return None
-    embedded = cast(DirectoryLog, open_for_reading(target))
-    return PlannedLog(host=socket.gethostname(), log_id=embedded.log_id)
+@contextmanager
+def open_to_plan(target: LogTarget) -> Iterator[tuple[Cluster, PlannedLog | None]]:
+    """On the driver, a log to read. Within it, a log on object storage looks for new commits at most once.
+
+    Raises STREAMLOG_NO_SUCH_LOG.
+    """
+    if target.objects is not None:
+        with cast(ObjectLog, open_existing(target)).one_look():
+            yield open_for_reading(target), None
+        return
+    cluster = open_for_reading(target)
+    planned = None
+    if target.is_directory:
+        planned = PlannedLog(host=socket.gethostname(), log_id=cast(DirectoryLog, cluster).log_id)
+    yield cluster, planned
 
 
 def planned_log_to_write(target: LogTarget) -> PlannedLog | None:

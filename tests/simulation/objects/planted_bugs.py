@@ -12,7 +12,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from broker_core.model.exceptions import ObjectOutcomeUnknownError, ObjectPreconditionError
-from broker_core.object_cluster import batch_fetcher, group_store, log_maintenance, object_cluster, shared_log
+from broker_core.object_cluster import batch_fetcher, group_store, log_maintenance, shared_log, staged_commits
 from broker_core.object_cluster.staged_upload import DataUpload
 from broker_core.object_log import maintenance_plan, pin_plan
 from broker_core.object_log.append_plan import AlreadyCommitted, plan_append
@@ -52,7 +52,7 @@ def _nothing_is_known_of_uploads():
     """For bugs that would else be found out by the rule that an object enters the log once."""
     yield patch.object(LogImage, "may_enter", lambda self, name: True)
     yield patch.object(
-        object_cluster, "plan_append", lambda image, ranges, app=None: (AppendRanges(ranges=tuple(ranges)),)
+        staged_commits, "plan_append", lambda image, ranges, app=None: (AppendRanges(ranges=tuple(ranges)),)
     )
 
 
@@ -63,7 +63,7 @@ def _version_is_not_looked_at():
         found = plan_append(image, ranges)
         return found if isinstance(found, AlreadyCommitted) else (AppendRanges(ranges=tuple(ranges)),)
 
-    yield patch.object(object_cluster, "plan_append", plan)
+    yield patch.object(staged_commits, "plan_append", plan)
     yield patch.object(LogImage, "_set_app", lambda self, app: self._apps.update({app.app_id: app}))
 
 

@@ -11,7 +11,7 @@ from spark_streamlog.exactly_once.sink_identity import application_identity, que
 from spark_streamlog.options.option_reader import LogTarget, QueryKind
 from spark_streamlog.options.write_options import parse_write_options
 from spark_streamlog.sink.planned_sink import plan_batch_write, plan_micro_batch, sink_of_micro_batch
-from spark_streamlog.worker.planned_log import planned_log
+from spark_streamlog.worker.planned_log import open_to_plan
 
 QUERY_ID = "73186b39-922e-4208-9ce5-ca7bd052e63b"
 OTHER_ID = "00000000-0000-4000-8000-000000000000"
@@ -61,7 +61,8 @@ def test_without_a_known_query_only_the_log_is_planned(tmp_path):
     for given in ({"checkpointLocation": "hdfs://h/c"}, {}):
         planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, **given))
         assert planned.sink is None
-        assert planned.log == planned_log(LogTarget(path=str(tmp_path / "log")))
+        with open_to_plan(LogTarget(path=str(tmp_path / "log"))) as (_, log):
+            assert planned.log == log
     assert transactional_ids(tmp_path) == {}
 
 
@@ -70,21 +71,24 @@ def test_at_least_once_plans_only_the_log(tmp_path, checkpoint):
     stream = options(tmp_path, QueryKind.STREAM, delivery="at-least-once", checkpointLocation=checkpoint)
     assert plan_micro_batch(stream) == planned
     assert planned.sink is None
-    assert planned.log == planned_log(LogTarget(path=str(tmp_path / "log")))
+    with open_to_plan(LogTarget(path=str(tmp_path / "log"))) as (_, log):
+        assert planned.log == log
     assert transactional_ids(tmp_path) == {}
 
 
 def test_a_task_adds_its_batch_id_to_the_plan(tmp_path, checkpoint):
-    planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint)).sink
+    planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint))
     sink = sink_of_micro_batch(pickle.loads(pickle.dumps(planned)), query_id=QUERY_ID, batch_id=3)
-    assert (sink.identity, sink.driver, sink.batch) == (planned.identity, planned.driver, 3)
+    assert (sink.identity, sink.driver, sink.batch) == (planned.sink.identity, planned.sink.driver, 3)
 
 
 def test_a_plan_for_another_query_is_ignored(tmp_path, checkpoint):
-    planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint)).sink
+    planned = plan_micro_batch(options(tmp_path, QueryKind.STREAM, checkpointLocation=checkpoint))
     sink = sink_of_micro_batch(planned, query_id=OTHER_ID, batch_id=3)
     assert (sink.identity, sink.driver) == (query_identity(OTHER_ID), None)
-    assert sink_of_micro_batch(None, query_id=OTHER_ID, batch_id=3) == sink
+    unknown = plan_micro_batch(options(tmp_path, QueryKind.STREAM))
+    assert unknown.sink is None
+    assert sink_of_micro_batch(unknown, query_id=OTHER_ID, batch_id=3) == sink
 
 
 def test_a_read_only_log_is_refused_when_the_write_is_planned(tmp_path):

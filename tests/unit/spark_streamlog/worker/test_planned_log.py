@@ -17,12 +17,17 @@ from spark_streamlog.errors import ConditionError
 from spark_streamlog.open_cluster import open_for_writing
 from spark_streamlog.options.option_reader import LogTarget
 from spark_streamlog.source.batch_reader import StreamlogBatchReader
-from spark_streamlog.worker.planned_log import PlannedLog, open_planned_log, planned_log, planned_log_to_write
+from spark_streamlog.worker.planned_log import PlannedLog, open_planned_log, open_to_plan, planned_log_to_write
 
 
 @pytest.fixture
 def target(tmp_path):
     return LogTarget(path=str(tmp_path / "log"))
+
+
+def planned_log(target):
+    with open_to_plan(target) as (_, log):
+        return log
 
 
 def another_log_in_place_of(path):

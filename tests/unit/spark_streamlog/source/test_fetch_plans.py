@@ -1,0 +1,171 @@
+"""The source on a log on object storage: the driver plans, and each task is a process that has not loaded the log."""
+
+import pickle
+
+import pytest
+from support.builders.append_records import append_values
+from support.objects.object_builders import MemoryLog
+from support.spark.read_query import read_options, values_of
+
+from broker_core.model.identifiers import TopicPartition
+from spark_streamlog.errors import ConditionError
+from spark_streamlog.source.batch_planner import plan_batch
+from spark_streamlog.source.fetch_plans import UsablePlans, known_state, one_look, with_fetch_plans
+from spark_streamlog.source.offset_reader import OffsetReader
+from spark_streamlog.source.planned_range import PlannedRange
+from spark_streamlog.source.range_reader import read_ranges
+from spark_streamlog.source.small_batch import read_small_batch
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+CLOSED = {"endingOffsets": '{"t": {"0": -1, "1": -1}}'}
+
+
+def options(**given):
+    return read_options(path="objects:///shared/log", **given)
+
+
+class Query:
+    """A batch query: one task for all its ranges, and the requests of the tasks."""
+
+    def __init__(self, log, driver, **given):
+        self.log = log
+        self.options = options(**given)
+        with one_look(driver):
+            offsets = OffsetReader(driver, self.options)
+            (task,) = with_fetch_plans(driver, [tuple(plan_batch(offsets, self.options))])
+        self.task = pickle.dumps(task)
+
+    def run(self):
+        """(sorted values, requests of the task by name)"""
+        before = self.log.store.requests.copy()
+        values = values_of(read_ranges(self.log.open(), pickle.loads(self.task), self.options))
+        return sorted(values), dict(self.log.store.requests - before)
+
+
+@pytest.fixture
+def log():
+    return MemoryLog()
+
+
+@pytest.fixture
+def driver(log):
+    cluster = log.open()
+    cluster.create_topic("t", partition_count=2)
+    return cluster
+
+
+def append(cluster, *values, partition=0):
+    append_values(cluster, "t", *values, partition=partition, timestamps_ms=[1_764_000_000_000] * len(values))
+
+
+def let_objects_go(log, cluster):
+    """What nothing refers to any more is removed after the grace time."""
+    log.clock.milliseconds += 10_000
+    cluster.create_topic(f"any-{log.clock.milliseconds}")
+    assert cluster.maintain(grace_ms=1000).removed_object_count
+
+
+def test_a_query_is_planned_with_one_look(log, driver):
+    append(driver, "a", "b")
+    append(driver, "c", partition=1)
+    before = log.store.requests.copy()
+    Query(log, driver, startingTimestamp="1", minPartitions="3")
+    assert log.store.requests - before == {"get": 1, "get_ranges": 2}, "the ranges with the timestamp are read"
+
+
+def test_tasks_request_data_and_whether_an_open_end_has_moved(log, driver):
+    append(driver, "a", "b")
+    append(driver, "c", partition=1)
+    assert Query(log, driver).run() == (["a", "b", "c"], {"get": 1, "get_ranges": 2})
+    closed = Query(log, driver, endingOffsets='{"t": {"0": 2, "1": 1}}')
+    assert closed.run() == (["a", "b", "c"], {"get_ranges": 2})
+    cut = Query(log, driver, endingOffsets='{"t": {"0": 1, "1": 0}}', maxRecordsPerPartition="1")
+    assert cut.run() == (["a"], {"get_ranges": 1})
+
+
+def test_a_plan_that_runs_again_sees_what_was_appended(log, driver):
+    append(driver, "a")
+    query = Query(log, driver)
+    assert query.run()[0] == ["a"]
+    append(driver, "b")
+    append(driver, "c", partition=1)
+    assert query.run()[0] == ["a", "b", "c"]
+
+
+def test_a_plan_of_very_many_ranges_is_continued_by_the_log(log, driver, monkeypatch):
+    monkeypatch.setattr("broker_core.object_cluster.object_reads.MAX_PLANNED_READ_COUNT", 2)
+    for number in range(5):
+        append(driver, str(number))
+    query = Query(log, driver, endingOffsets='{"t": {"0": 4, "1": 0}}')
+    assert len(pickle.loads(query.task)[0].fetch_plan.reads) < 300
+    assert query.run()[0] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("start", ["earliest", '{"t": {"0": 0, "1": 0}}'])
+def test_records_that_retention_removed_after_planning_are_lost_unless_the_start_follows_the_log(log, driver, start):
+    append(driver, "a", "b")
+    append(driver, "c")
+    query = Query(log, driver, startingOffsets=start, endingOffsets='{"t": {"0": 3, "1": 0}}')
+    driver.delete_records(T0, 2)
+    assert query.run()[0] == ["a", "b", "c"], "the objects stay for the grace time"
+    let_objects_go(log, driver)
+    if start == "earliest":
+        assert query.run()[0] == ["c"]
+    else:
+        with pytest.raises(ConditionError, match=r"KAFKA_DATA_LOSS\.COULD_NOT_READ_OFFSET_RANGE"):
+            query.run()
+        lenient = Query(log, driver, failOnDataLoss="false", startingOffsets=start, **CLOSED)
+        assert lenient.run()[0] == ["c"]
+
+
+def test_ranges_that_were_merged_meanwhile_are_found_where_they_are_now(log, driver):
+    for number in range(8):
+        append(driver, str(number))
+    query = Query(log, driver, endingOffsets='{"t": {"0": 8, "1": 0}}')
+    driver.maintain(grace_ms=1000)
+    let_objects_go(log, driver)
+    assert query.run()[0] == [str(number) for number in range(8)]
+
+
+def test_a_topic_that_was_deleted_or_made_again_is_reported_as_in_any_log(log, driver):
+    append(driver, "a")
+    query = Query(log, driver, endingOffsets='{"t": {"0": 1, "1": 0}}')
+    driver.delete_topic("t")
+    let_objects_go(log, driver)
+    with pytest.raises(ConditionError, match=r"KAFKA_DATA_LOSS\.PARTITIONS_DELETED"):
+        query.run()
+    driver.create_topic("t", partition_count=2)
+    append(driver, "new")
+    with pytest.raises(ConditionError, match=r"KAFKA_DATA_LOSS\.TOPIC_RECREATED"):
+        query.run()
+
+
+def test_a_range_whose_data_is_lost_when_it_is_planned_gets_no_plan(log, driver):
+    append(driver, "a", "b")
+    topic_id = driver.describe_topics()["t"].topic_id
+    lost = PlannedRange(topic_partition=T0, from_offset=0, until_offset=2, topic_id=topic_id, planned_offsets=(0, 2))
+    ((kept,),) = with_fetch_plans(driver, [(lost,)])
+    assert kept.fetch_plan is not None
+    driver.delete_records(T0, 1)
+    ((found,),) = with_fetch_plans(driver, [(lost,)])
+    assert found.fetch_plan is None and UsablePlans(driver).of(found) is None
+    driver.delete_topic("t")
+    assert with_fetch_plans(driver, [(lost,)]) == [(lost,)]
+    driver.create_topic("t")
+    append(driver, "x", "y")
+    assert with_fetch_plans(driver, [(lost,)]) == [(lost,)], "another topic of this name"
+
+
+def test_a_small_batch_is_read_where_it_is_planned_and_asks_for_data_only(log, driver):
+    append(driver, "a", "b")
+    append(driver, "c", partition=1)
+    topic_id = driver.describe_topics()["t"].topic_id
+    ranges = tuple(
+        PlannedRange(topic_partition=tp, from_offset=0, until_offset=end, topic_id=topic_id, planned_offsets=(0, end))
+        for tp, end in ((T0, 2), (T1, 1))
+    )
+    before = log.store.requests.copy()
+    with known_state(driver):
+        (planned,) = with_fetch_plans(driver, [ranges])
+        assert values_of(read_small_batch(driver, planned, options())) == ["a", "b", "c"]
+    assert log.store.requests - before == {"get_ranges": 2}
