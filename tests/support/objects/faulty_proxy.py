@@ -1,7 +1,8 @@
 """A proxy before an S3 server that does to requests what networks and busy stores do.
 
-`next_fault` is asked for each request (method, path) and says what becomes of it; `counts` counts what was done. A
-request that carries the session token `expired_token` fares as `expired`:
+`next_fault` is asked for each request (method, path) and says what becomes of it; `counts` counts what was done, and
+`exchanges` has all that was answered, in the order of the answers. A request that carries the session token
+`expired_token` fares as `expired`:
 
     None         it is passed on and answered
     slow_down    503 SlowDown, and the server does not see it
@@ -17,13 +18,28 @@ import socket
 import socketserver
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 _ERROR = (
     "HTTP/1.1 {status}\r\nContent-Type: application/xml\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """`sent_bytes` and `received_bytes` are those of the bodies, as the client counts them."""
+
+    method: str
+    path: str
+    status: int
+    sent_bytes: int
+    received_bytes: int
+    began_s: float
+    ended_s: float
 
 
 class FaultyProxy:
@@ -35,6 +51,7 @@ class FaultyProxy:
         self.expired_token: str | None = None
         self.counts: Counter[str] = Counter()
         self.requests: list[tuple[str, str]] = []
+        self.exchanges: list[Exchange] = []
         proxy = self
 
         class ProxiedConnection(socketserver.BaseRequestHandler):
@@ -69,6 +86,7 @@ class FaultyProxy:
         if request is None:
             return
         method, path = request.split(b"\r\n", 1)[0].decode().split(" ")[:2]
+        began_s = time.monotonic()
         fault = self.next_fault(method, path)
         if self.expired_token is not None and _token_of(request) == self.expired_token:
             fault = "expired"
@@ -91,6 +109,9 @@ class FaultyProxy:
                 _reset(client)
             else:
                 client.sendall(answer)
+                status = int(answer.split(b" ", 2)[1])
+                sent, received = (len(data.partition(b"\r\n\r\n")[2]) for data in (request, answer))
+                self.exchanges.append(Exchange(method, path, status, sent, received, began_s, time.monotonic()))
 
     def _ask(self, request: bytes, method: str) -> bytes:
         with socket.create_connection(("127.0.0.1", self._upstream_port), timeout=30) as upstream:
