@@ -1,6 +1,6 @@
 """What a log on object storage costs: the requests of queries, counted between Spark and an S3 server.
 
-docs/object-storage.md has the table; the figures of its second part are held by the long profile.
+docs/object-storage.md has the table; the long profile holds more of it.
 """
 
 import time
@@ -16,7 +16,7 @@ from broker_core.object_cluster.open_objects import open_objects
 
 pytest.importorskip("obstore", reason="obstore is not installed: pip install 'spark-streamlog[objects]'")
 
-TRIGGER_S = 0.3
+TRIGGER_S = 0.2
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,8 @@ def wait_for_rows(query, count):
 
 
 def wait_until_idle(place, query):
-    wait_for(lambda: place.requests()[-3:] == [LOOK_ENDS] * 3, query)
+    # A process that loads the log asks for four commits at once.
+    wait_for(lambda: place.requests()[-6:] == [LOOK_ENDS] * 6, query)
 
 
 def from_to(requests, first, last):
@@ -111,7 +112,13 @@ def from_to(requests, first, last):
     return requests[requests.index(first) : len(requests) - requests[::-1].index(last)]
 
 
-@pytest.mark.parametrize("options", [{}, {"groupId": "g", "pinRetention": "1h"}], ids=["alone", "with a group"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="alone"),
+        pytest.param({"groupId": "g", "pinRetention": "1h"}, id="with a group", marks=pytest.mark.long),
+    ],
+)
 def test_an_idle_trigger_is_one_request(place, started, options):
     place.log.create_topic("t", partition_count=3)
     place.append()
@@ -129,20 +136,26 @@ def test_an_idle_trigger_is_one_request(place, started, options):
 @pytest.mark.parametrize(
     ("options", "reads"),
     [
-        pytest.param({"smallBatchOffsets": "0"}, 6, id="a task for each partition: its ranges in two objects"),
+        pytest.param(
+            {"smallBatchOffsets": "0"},
+            6,
+            id="a task for each partition: its ranges in two objects",
+            marks=pytest.mark.long,
+        ),
         pytest.param({"smallBatchOffsets": "0", "maxPartitions": "1"}, 2, id="one task: adjoining ranges together"),
-        pytest.param({}, 2, id="read where it is planned"),
+        pytest.param({}, 2, id="read where it is planned", marks=pytest.mark.long),
     ],
 )
 def test_a_micro_batch_in_is_two_requests_of_the_driver_and_data(place, started, options, reads):
     place.log.create_topic("t", partition_count=3)
     query = started(place.stream(**options))
-    wait_for(lambda: LOOK_ENDS in place.requests(), query)
+    wait_until_idle(place, query)
     place.forget()
     wait_for_rows(query, place.append(tasks=2))
     assert from_to(place.requests(), LOOK_FINDS, READ) == [LOOK_FINDS, LOOK_ENDS, *[READ] * reads]
 
 
+@pytest.mark.long
 def test_a_micro_batch_out_is_one_request_for_each_task_and_one_that_commits(place, started):
     place.log.create_topic("out", partition_count=2)
     rows = {"rowsPerBatch": 12, "numPartitions": 3, "advanceMillisPerBatch": 1000}
@@ -161,6 +174,7 @@ def test_a_micro_batch_out_is_one_request_for_each_task_and_one_that_commits(pla
     assert len(requests) - 4 * batches <= batches + 1
 
 
+@pytest.mark.long
 def test_a_copied_micro_batch_is_three_requests_of_the_driver(place, started):
     for topic in ("t", "out"):
         place.log.create_topic(topic, partition_count=2)
@@ -177,6 +191,7 @@ def test_a_copied_micro_batch_is_three_requests_of_the_driver(place, started):
     assert sorted(requests[2:]) == [READ, READ, COMMIT, UPLOAD, UPLOAD]
 
 
+@pytest.mark.long
 def test_the_tasks_of_a_batch_query_request_data_and_where_its_end_is_open_whether_it_has_moved(place):
     place.log.create_topic("t", partition_count=3)
     place.append()

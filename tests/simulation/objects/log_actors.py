@@ -26,7 +26,7 @@ from broker_core.model.retention_pin import pin_metadata
 from broker_core.object_cluster.object_cluster import ObjectCluster
 from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_reader import Record, iter_headers, records_of
-from broker_core.staged_writes import AppVersion, StagingPlan
+from broker_core.staged_writes import AppVersion
 
 if TYPE_CHECKING:
     from simulation.objects.object_world import ActorView
@@ -46,14 +46,8 @@ def exactly_once_driver(view: ActorView, app: str, last: int) -> None:
             return
         attempt = f"{view.name}.{view.next_number()}"
         try:
-            plan = cluster.plan_staging([TOPIC], app) if view.dice.random() < 0.5 else None
-            mark = f"{app}:{version}:{attempt}"
-            staged = [_staged(view, cluster, mark, plan) for _ in range(view.dice.randint(1, 2))]
-            # Spark commits in another process than it plans in.
-            committing = view.open() if view.dice.random() < 0.3 else cluster
-            outcome = committing.commit_staged(
-                staged, app=AppVersion(app_id=app, version=version, note=attempt), plan=plan
-            )
+            staged = [_staged(view, cluster, f"{app}:{version}:{attempt}") for _ in range(view.dice.randint(1, 2))]
+            outcome = cluster.commit_staged(staged, app=AppVersion(app_id=app, version=version, note=attempt))
         except (ObjectStoreError, UploadExpiredError):
             cluster = view.open() if view.dice.random() < 0.5 else cluster
             continue
@@ -68,8 +62,8 @@ def exactly_once_driver(view: ActorView, app: str, last: int) -> None:
         version += 1
 
 
-def _staged(view: ActorView, cluster: ObjectCluster, mark: str, plan: StagingPlan | None = None):
-    upload = cluster.stage(plan)
+def _staged(view: ActorView, cluster: ObjectCluster, mark: str):
+    upload = cluster.stage()
     try:
         for partition in view.dice.sample(PARTITIONS, view.dice.randint(1, 2)):
             rows = [f"{mark}:{partition.partition}:{view.next_number()}" for _ in range(view.dice.randint(1, 3))]
