@@ -30,7 +30,7 @@ _ERROR = (
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class ProxiedRequest:
     """`sent_bytes` and `received_bytes` are those of the bodies, as the client counts them."""
 
     method: str
@@ -51,7 +51,7 @@ class FaultyProxy:
         self.expired_token: str | None = None
         self.counts: Counter[str] = Counter()
         self.requests: list[tuple[str, str]] = []
-        self.exchanges: list[Exchange] = []
+        self.exchanges: list[ProxiedRequest] = []
         proxy = self
 
         class ProxiedConnection(socketserver.BaseRequestHandler):
@@ -111,7 +111,7 @@ class FaultyProxy:
                 client.sendall(answer)
                 status = int(answer.split(b" ", 2)[1])
                 sent, received = (len(data.partition(b"\r\n\r\n")[2]) for data in (request, answer))
-                self.exchanges.append(Exchange(method, path, status, sent, received, began_s, time.monotonic()))
+                self.exchanges.append(ProxiedRequest(method, path, status, sent, received, began_s, time.monotonic()))
 
     def _ask(self, request: bytes, method: str) -> bytes:
         with socket.create_connection(("127.0.0.1", self._upstream_port), timeout=30) as upstream:

@@ -286,7 +286,7 @@ class TestStagedWrites:
     def test_a_topic_deleted_meanwhile_refuses_the_commit(self, log, cluster):
         one = staged(cluster, (T0, 1))
         log.open().delete_topic("t")
-        with pytest.raises(UnknownTopicError, match="deleted while"):
+        with pytest.raises(UnknownTopicError, match="deleted during the write"):
             cluster.commit_staged([one], app=AppVersion(app_id="q", version=1))
         assert cluster.last_version("q") is None
 
