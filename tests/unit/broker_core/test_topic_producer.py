@@ -75,7 +75,7 @@ def test_a_missing_topic_is_created_with_the_requested_settings(cluster):
     ("is_auto_creating", "creation", "words"),
     [
         (False, TopicCreation.AUTO, "auto.create.topics.enable is false"),
-        (None, TopicCreation.AUTO, "do not tell this user"),
+        (None, TopicCreation.AUTO, "this user cannot read"),
         (True, TopicCreation.NEVER, "topic.create is false"),
         (None, TopicCreation.NEVER, "topic.create is false"),
         (True, TopicCreation.AUTO, None),

@@ -74,8 +74,7 @@ def test_verify_distinguishes_a_missing_index_from_damage_and_reports_no_positio
     assert damage.startswith(f"t-0/00000000000000000000.log:{second} offset 1: batch length -")
     assert damage.count("00000000000000000000.log") == 1
     assert index == (
-        "u-0/00000000000000000000.index:0 offset 0: the offset index is missing "
-        "(not damage: it is rebuilt when it is needed)"
+        "u-0/00000000000000000000.index:0 offset 0: the offset index is missing (not damage: it is rebuilt when needed)"
     )
     assert told.err == "2 partitions verified, 1 damaged place, 1 other finding\n"
 

@@ -136,7 +136,7 @@ def test_several_requests_are_pipelined(broker):
     [
         (b"HTTP/1.1 400 Bad Request\r\n", "HTTP response"),
         (b"\x7f\xff\xff\xff", "a message of 2147483647 bytes was announced"),
-        (b"\0\0\0\x05\0\0\0\0\0", "no ApiVersionsResponse"),
+        (b"\0\0\0\x05\0\0\0\0\0", "are not a ApiVersionsResponse"),
         (b"\0\0\0\x06\0\0\0\x09\0\0", "a response with correlation id 9"),
     ],
 )

@@ -222,7 +222,7 @@ def test_a_failure_after_the_decision_is_reported_after_the_others_ended(client,
         return answer
 
     broker.script(ApiKey.END_TXN, end_and_lose, coordinator.end)
-    with pytest.raises(PartlyEndedError, match=r"'driver' was committed, and those of 'task-1' could not") as caught:
+    with pytest.raises(PartlyEndedError, match=r"'driver' was committed, but those of 'task-1' could not") as caught:
         client.end_transaction(driver, commit=True, together_with=tasks)
     assert caught.value.transactional_ids == ("task-1",)
     assert coordinator.entries["task-2"].state == "CompleteCommit"

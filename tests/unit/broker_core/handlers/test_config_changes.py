@@ -180,7 +180,7 @@ def test_alter_configs_resets_settings_that_it_does_not_list(node):
 def test_settings_of_unsupported_group_types_are_stored_and_reported_as_ignored(node, caplog):
     alter(node, ApiKey.ALTER_CONFIGS, resource(GROUP, "g", "share.isolation.level", "read_committed"))
     assert group_settings(node) == {"share.isolation.level": "read_committed"}
-    assert "group=g: share.isolation.level has no effect" in caplog.text
+    assert "group=g: share.isolation.level is ignored" in caplog.text
 
 
 def heartbeat(node, epoch=0, **fields):

@@ -250,7 +250,7 @@ def test_a_coordinators_marker_is_accepted():
 def test_a_producer_without_sequence_or_a_transaction_without_producer_is_refused():
     with pytest.raises(InvalidRecordError, match="sequence"):
         validate(build_batch(records(), producer_id=7, producer_epoch=0))
-    with pytest.raises(InvalidRecordError, match="without a producer id"):
+    with pytest.raises(InvalidRecordError, match="has no producer id"):
         validate(build_batch(records(), is_transactional=True))
 
 

@@ -34,7 +34,7 @@ def test_an_old_brokers_file_has_no_directory_id():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", r"/log/meta\.properties says version=\(nothing\)"),
+        (b"", r"/log/meta\.properties has version=\(nothing\)"),
         (b"version=2\nnode.id=1\n", "has version=2; supported are 0 and 1"),
         (b"version=1\n", r"has no valid node id: node\.id=\(nothing\)"),
         (b"version=1\nnode.id=x\n", r"has no valid node id: node\.id=x"),

@@ -88,7 +88,7 @@ def test_a_login_is_given_by_username_and_password_or_by_jaas_config():
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"}, "not 'GSSAPI'"),
         ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u"}, "requires a login"),
         ({"security.protocol": "SSL", "ssl.truststore.type": "JKS"}, "ssl.truststore.type must be PEM, not JKS"),
-        ({"security.protocol": "SSL", "ssl.truststore.password": "x"}, "ssl.truststore.password is not for PEM"),
+        ({"security.protocol": "SSL", "ssl.truststore.password": "x"}, "ssl.truststore.password does not apply to PEM"),
         ({"security.protocol": "SSL", "ssl.keystore.key": "x"}, "must be set together"),
         (
             {"security.protocol": "SSL", "ssl.truststore.location": "x", "ssl.truststore.certificates": PEM},
@@ -96,8 +96,8 @@ def test_a_login_is_given_by_username_and_password_or_by_jaas_config():
         ),
         ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1"}, "not 'TLSv1.1'"),
         ({"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "ldaps"}, "must be https or empty"),
-        ({"sasl.password": "x"}, "sasl.password has no effect without security.protocol"),
-        ({"ssl.truststore.location": "x"}, "ssl.truststore.location has no effect without security.protocol"),
+        ({"sasl.password": "x"}, "sasl.password is ignored without security.protocol"),
+        ({"ssl.truststore.location": "x"}, "ssl.truststore.location is ignored without security.protocol"),
         (
             {
                 "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "p",
@@ -110,7 +110,7 @@ def test_a_login_is_given_by_username_and_password_or_by_jaas_config():
                 "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config":
                 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";',
             },
-            "is not for sasl.mechanism=SCRAM-SHA-256",
+            "does not fit sasl.mechanism=SCRAM-SHA-256",
         ),
     ],
 )  # fmt: skip

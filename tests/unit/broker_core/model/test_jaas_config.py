@@ -35,7 +35,7 @@ def test_the_plain_login_module_is_for_the_plain_mechanism():
         (f'{PLAIN} required username="topsecret;', "must have only name"),
         (f'{PLAIN} required username="a";', "has no password"),
         (f'{PLAIN} required password="topsecret";', "has no username"),
-        ('com.sun.security.auth.module.Krb5LoginModule required x="topsecret";', "names the login module com.sun"),
+        ('com.sun.security.auth.module.Krb5LoginModule required x="topsecret";', "has the login module com.sun"),
     ],
 )
 def test_errors_do_not_contain_the_secret(text, said):

@@ -39,7 +39,7 @@ def test_a_local_path_is_returned_unchanged(location, path):
         ("abfss://container@account.dfs.core.windows.net/log", "abfss:"),
         ("gs://bucket/log", "gs:"),
         ("https://host/log", "https:"),
-        ("local:9092", "a local folder of that name is ./local:9092"),
+        ("local:9092", "write ./local:9092 for a local folder of that name"),
         ("file://host/log", "file:///host/log"),
         ("file:log", "not an absolute path"),
         ("file:", "not an absolute path"),

@@ -35,7 +35,7 @@ def test_a_hadoop_url_gives_its_account():
     ("url", "words"),
     [
         ("s3://", "no bucket"),
-        ("s3://b", "a prefix of its own, such as s3://b/log"),
+        ("s3://b", "its own prefix, such as s3://b/log"),
         ("s3://b/p?versionId=1", "options"),
         ("s3://key:topsecret@b/p", "options"),
         ("s3://user@b/p", "only hold a bucket"),

@@ -154,8 +154,8 @@ def test_a_request_without_a_schema_is_returned_without_a_message(api_key, versi
     ("frame", "said"),
     [
         (b"\0\x1a\0", "too short for a header"),
-        (struct.pack(">hhi", 26, 3, 0), "no RequestHeader"),
-        (struct.pack(">hhih", 26, 3, 0, -1) + b"\0" + b"\x02t" + bytes(8), "no EndTxnRequest of version 3"),
+        (struct.pack(">hhi", 26, 3, 0), "are not a RequestHeader"),
+        (struct.pack(">hhih", 26, 3, 0, -1) + b"\0" + b"\x02t" + bytes(8), "are not a EndTxnRequest of version 3"),
     ],
 )
 def test_a_malformed_request_is_refused(frame, said):
