@@ -119,9 +119,9 @@ def validate_batches(
         if is_changed:
             # Read again: the timestamps or the codec may have changed.
             found = list(iter_headers(batches))
-    for _, header in found:
-        if not header.is_control:
-            _check_size(name, header, config)
+        for _, header in found:
+            if not header.is_control:
+                _check_size(name, header, config)
     positions, headers = zip(*found, strict=True)
     is_log_append = headers[0].timestamp_type is TimestampType.LOG_APPEND_TIME
     return ValidatedBatches(

@@ -271,7 +271,7 @@ class PartitionLog:
         for header in validated.headers[known_count:]:
             if origin is not AppendOrigin.REPLICATION:
                 header = placed_header(header, base_offset=next_offset, leader_epoch=leader_epoch)
-            self._check_place(header, next_offset)
+            self._check_place(header, next_offset, origin)
             headers.append(header)
             next_offset = header.next_offset
         markers = validated.markers[known_count:]
@@ -285,14 +285,15 @@ class PartitionLog:
             ]
         )
 
-    def _check_place(self, header: BatchHeader, next_offset: int) -> None:
+    def _check_place(self, header: BatchHeader, next_offset: int, origin: AppendOrigin) -> None:
         if header.base_offset < next_offset:
             raise CorruptBatchError(
                 f"{self.name}: a replicated batch begins at offset {header.base_offset}, but the log already ends at"
                 f" {next_offset}",
                 offset=header.base_offset,
             )
-        if header.size_bytes > self.config.segment_bytes and not header.is_control:
+        is_limited = origin is not AppendOrigin.REPLICATION and not header.is_control
+        if is_limited and header.size_bytes > self.config.segment_bytes:
             raise RecordTooLargeError(
                 f"{self.name}: a batch of {header.size_bytes} bytes exceeds segment.bytes={self.config.segment_bytes}"
             )

@@ -18,7 +18,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from broker_core.model.exceptions import InvalidConfigError
 
@@ -99,14 +99,14 @@ def is_object_url(text: str) -> bool:
 
 def parse_store_settings(url: str, options: Mapping[str, str] | None = None) -> StoreSettings:
     """`options`: all whose names begin with `object.`. Raises InvalidConfigError that names the option or the URL."""
-    parts = urlsplit(url)
+    parts = _split(url)
     scheme = parts.scheme.lower()
     if scheme not in SCHEMES:
         raise InvalidConfigError(
             f"{_redacted(url)} is not the URL of a log on object storage; use s3://, s3a://, gs://, az://,"
             " abfss:// or objects:///"
         )
-    if parts.query or parts.fragment or parts.password:
+    if parts.query or parts.fragment or parts.password is not None:
         raise InvalidConfigError(
             f"{_redacted(url)} may only hold a bucket and a path; set credentials and settings with options (object.*)"
         )
@@ -116,6 +116,10 @@ def parse_store_settings(url: str, options: Mapping[str, str] | None = None) -> 
     for name in given:
         if name not in known:
             raise _unknown_option(name, provider, known)
+        if name != "object.service.account.key" and _has_control_character(given[name]):
+            raise InvalidConfigError(
+                f"Invalid value for option {name}: it contains a line end or another control character", setting=name
+            )
     config = {known[name]: value for name, value in given.items() if known[name]}
     bucket, prefix = _place(url, parts.netloc, parts.path, provider, config)
     allow_http = _flag(given, "object.allow.http") or False
@@ -138,6 +142,20 @@ def parse_store_settings(url: str, options: Mapping[str, str] | None = None) -> 
         max_retries=_number(given, "object.max.retries", _DEFAULT_MAX_RETRIES, 0),
         retry_timeout_ms=_number(given, "object.retry.timeout.ms", _DEFAULT_RETRY_TIMEOUT_MS, 1),
     )
+
+
+def _split(url: str) -> SplitResult:
+    # urlsplit would drop line ends and tabs without a word.
+    if _has_control_character(unquote(url)):
+        raise InvalidConfigError("The URL of the log contains a line end or another control character")
+    try:
+        return urlsplit(url)
+    except ValueError as error:
+        raise InvalidConfigError("The URL of the log has a [ or ] in the name of its bucket") from error
+
+
+def _has_control_character(text: str) -> bool:
+    return any(character < " " or character == "\x7f" for character in text)
 
 
 def _place(url: str, netloc: str, path: str, provider: str, config: dict[str, str]) -> tuple[str, str]:
@@ -199,5 +217,6 @@ def _number(options: Mapping[str, str], name: str, default: int, least: int) -> 
 def _redacted(url: str) -> str:
     """Without what may be a password or a token."""
     parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2] if parts.password else parts.netloc
+    has_container = parts.scheme.lower() in ("abfs", "abfss") and parts.password is None
+    host = parts.netloc if has_container else parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}{parts.path}"

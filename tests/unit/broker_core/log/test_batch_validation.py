@@ -264,7 +264,9 @@ def test_batches_of_several_producers_are_refused():
 def test_replicated_batches_are_checked_for_corruption_only():
     sparse = build_batch([Record(value=b"v", timestamp_ms=5, offset=offset) for offset in (10, 12)], base_offset=10)
     before = bytes(sparse)
-    validated = validate(sparse, origin=AppendOrigin.REPLICATION, compression_type="zstd", **LOG_APPEND)
+    validated = validate(
+        sparse, origin=AppendOrigin.REPLICATION, compression_type="zstd", max_message_bytes=10, **LOG_APPEND
+    )
     assert bytes(validated.buffer) == before
     sparse[-1] ^= 1
     with pytest.raises(CorruptBatchError):

@@ -42,6 +42,11 @@ def test_a_hadoop_url_gives_its_account():
         ("objects://host/p", "objects:///an/absolute/path"),
         ("objects:///", "objects:///an/absolute/path"),
         ("ftp://h/x", "s3://, s3a://"),
+        ("s3://topsecret@b/p", "s3://b/p may only hold a bucket"),
+        ("abfss://c:topsecret@acc.dfs.core.windows.net/p", "options"),
+        ("s3://[b/p", "[ or ]"),
+        ("objects:///data/a\nb", "a line end"),
+        ("objects:///data/a%00b", "a line end"),
     ],
 )
 def test_a_url_without_bucket_or_prefix_is_refused(url, words):
@@ -77,6 +82,7 @@ def test_options_are_translated_for_the_client_library():
         ({"object.max.retries": "-1"}, "from 0"),
         ({"object.allow.http": "yes"}, "true or false"),
         ({"object.endpoint": "http://h"}, "object.allow.http to true"),
+        ({"object.access.key.id": "key\n"}, "object.access.key.id: it contains a line end"),
     ],
 )
 def test_an_invalid_option_is_named(options, words):
@@ -90,6 +96,11 @@ def test_an_invalid_option_is_named(options, words):
 )
 def test_an_endpoint_is_named_as_the_library_does_for_each_provider(url, name):
     assert parse_store_settings(url, {"object.endpoint": "https://h"}).config == {name: "https://h"}
+
+
+def test_the_json_of_a_service_account_may_have_line_ends():
+    key = '{\n  "type": "service_account"\n}'
+    assert parse_store_settings("gs://b/p", {"object.service.account.key": key}).config == {"service_account_key": key}
 
 
 def test_the_repr_has_no_secret():

@@ -4,7 +4,7 @@ import pytest
 from support.builders.builders import SOME_TIME_MS, a_batch
 from support.builders.store_builders import DIRECTORY, PARTITION, a_disk, a_store, append, offsets_in
 
-from broker_core.model.exceptions import CorruptBatchError, UnexpectedLogEndError
+from broker_core.model.exceptions import CorruptBatchError, RecordTooLargeError, UnexpectedLogEndError
 from broker_core.placed_writes import PlacedAppend
 
 
@@ -100,6 +100,17 @@ def test_offsets_further_apart_than_an_index_can_tell_begin_a_segment():
     place(store, 0, 2**33 + 1, a_batch(1), a_batch(1, base_offset=2**33))
     assert log_files(fs) == [f"{0:020}.log", f"{2**33:020}.log"]
     assert offsets_in(a_store(fs)) == [0, 2**33]
+
+
+def test_batches_from_before_a_limit_was_lowered_are_accepted():
+    fs = a_disk()
+    limits = {"max.message.bytes": "10", "internal.segment.bytes": "100"}
+    store = a_store(fs, **limits)
+    place(store, 0, 6, a_batch(3), a_batch(3, base_offset=3))
+    assert log_files(fs) == [f"{0:020}.log", f"{3:020}.log"]
+    assert offsets_in(a_store(fs, **limits)) == list(range(6))
+    with pytest.raises(RecordTooLargeError):
+        append(store)
 
 
 @pytest.mark.parametrize("from_offset", [0, 5])
