@@ -286,8 +286,7 @@ class MetadataImage:
             raise InconsistentMetadataError(
                 f"a change of partition {record.partition_id} of topic {record.topic_id}, which does not exist"
             )
-        state = changed_state(self.partitions.state_at(row), record)
-        self.partitions.put(record.topic_id, record.partition_id, state)
+        self.partitions.change(row, record)
 
     def _clear_eligible_leaders(self, name: str) -> None:
         """Of one topic, or with "" of all; every partition that had any counts it as a change."""

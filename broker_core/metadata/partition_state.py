@@ -16,7 +16,7 @@ from broker_core.model.exceptions import InconsistentMetadataError
 _Item = TypeVar("_Item")
 
 NO_LEADER: Final = -1
-_LEADER_UNCHANGED: Final = -2
+LEADER_UNCHANGED: Final = -2
 _RECOVERY_UNCHANGED: Final = -1
 _RECOVERY_STATES: Final = (0, 1)
 
@@ -66,7 +66,7 @@ def created_state(record: PartitionRecord) -> PartitionState:
 def changed_state(state: PartitionState, record: PartitionChangeRecord) -> PartitionState:
     """What is None in the record, or at its default, stays. Raises InconsistentMetadataError."""
     replicas = _given(record.replicas, state.replicas)
-    has_leader = record.leader != _LEADER_UNCHANGED
+    has_leader = record.leader != LEADER_UNCHANGED
     recovery = record.leader_recovery_state
     return PartitionState(
         replicas=replicas,

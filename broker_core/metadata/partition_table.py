@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 from uuid import UUID
 
-from broker_core.metadata.partition_state import NO_LEADER, PartitionState
+from broker_core.metadata.metadata_records import PartitionChangeRecord
+from broker_core.metadata.partition_state import LEADER_UNCHANGED, NO_LEADER, PartitionState, changed_state
 from broker_core.metadata.row_set import RowSet
 from broker_core.metadata.tuple_pool import TuplePool
 from broker_core.model.exceptions import InconsistentMetadataError
@@ -29,6 +30,8 @@ _NUMBERS: Final = ("leader", "leader_epoch", "partition_epoch")
 _LISTS: Final = (
     "replicas", "isr", "removing_replicas", "adding_replicas", "eligible_leader_replicas", "last_known_elr",
 )  # fmt: skip
+_CHANGEABLE_LISTS: Final = _LISTS[1:]
+"""Those that a change may name without the replicas."""
 _NO_ROWS: Final = RowSet()
 
 
@@ -135,6 +138,23 @@ class PartitionTable:
         self._index(row, state)
         return row
 
+    def change(self, row: int, record: PartitionChangeRecord) -> None:
+        """Makes of the partition what `changed_state` makes of its state. Raises InconsistentMetadataError.
+
+        A broker that is fenced changes thousands of partitions: what a record does not name is not touched.
+        """
+        if record.replicas is not None or record.directories is not None or record.leader_recovery_state != -1:
+            self.put(*self.partition_at(row), changed_state(self.state_at(row), record))
+            return
+        for name in _CHANGEABLE_LISTS:
+            items = getattr(record, name)
+            if items is not None:
+                self._set_list(self._brokers, name, row, items)
+        if record.leader != LEADER_UNCHANGED:
+            self._set_leader(row, record.leader)
+        self._numbers["partition_epoch"][row] += 1
+        self._index_lists(row)
+
     def held_by(self, broker_id: int) -> RowSet:
         """The rows of the partitions with a replica on the broker. Not to be changed."""
         return self._held.get(broker_id, _NO_ROWS)
@@ -173,6 +193,12 @@ class PartitionTable:
         rows[partition] = row
         return row
 
+    def _set_leader(self, row: int, leader: int) -> None:
+        self._unindex_leader(row)
+        self._numbers["leader"][row] = leader
+        self._numbers["leader_epoch"][row] += 1
+        self._index_leader(row, leader)
+
     def _columns(self) -> tuple[array[int], ...]:
         return (self._topic, self._partition, self._recovery, *self._numbers.values(), *self._lists.values())
 
@@ -196,23 +222,34 @@ class PartitionTable:
     def _index(self, row: int, state: PartitionState) -> None:
         for broker_id in state.replicas:
             self._held.setdefault(broker_id, RowSet()).add(row)
-        if state.leader == NO_LEADER:
+        self._index_leader(row, state.leader)
+        self._index_lists(row)
+
+    def _index_leader(self, row: int, leader: int) -> None:
+        if leader == NO_LEADER:
             self.leaderless.add(row)
         else:
-            self._led.setdefault(state.leader, RowSet()).add(row)
-        if state.is_reassigning:
-            self.reassigning.add(row)
-        if state.eligible_leader_replicas:
-            self.with_eligible_leaders.add(row)
+            self._led.setdefault(leader, RowSet()).add(row)
+
+    def _index_lists(self, row: int) -> None:
+        is_reassigning = self._lists["removing_replicas"][row] or self._lists["adding_replicas"][row]
+        (self.reassigning.add if is_reassigning else self.reassigning.discard)(row)
+        has_eligible = self._lists["eligible_leader_replicas"][row]
+        (self.with_eligible_leaders.add if has_eligible else self.with_eligible_leaders.discard)(row)
 
     def _unindex(self, row: int) -> None:
         for broker_id in self._brokers[self._lists["replicas"][row]]:
             _discard(self._held, broker_id, row)
-        leader = self._numbers["leader"][row]
-        if leader != NO_LEADER:
-            _discard(self._led, leader, row)
-        for index in (self.leaderless, self.reassigning, self.with_eligible_leaders):
+        self._unindex_leader(row)
+        for index in (self.reassigning, self.with_eligible_leaders):
             index.discard(row)
+
+    def _unindex_leader(self, row: int) -> None:
+        leader = self._numbers["leader"][row]
+        if leader == NO_LEADER:
+            self.leaderless.discard(row)
+        else:
+            _discard(self._led, leader, row)
 
 
 def _discard(index: dict[int, RowSet], broker_id: int, row: int) -> None:

@@ -143,7 +143,7 @@ class QuorumLog:
         return read_small_file(self._fs, f"{self._folder}/{snapshot_name(self.snapshot_id)}") or b""
 
     def install_snapshot(self, snapshot_id: SnapshotId) -> None:
-        """Puts the fetched snapshot in place; the log begins at its end, empty."""
+        """Puts the fetched snapshot in place of older ones; the log begins at its end, empty."""
         assert self._part is not None, "no snapshot was fetched"
         self._part.sync()
         self._close_part()
@@ -151,6 +151,9 @@ class QuorumLog:
         self._fs.sync_directory(self._folder)
         self.snapshot_id = snapshot_id
         self._begin_at(snapshot_id.end_offset)
+        for name in self._fs.list_directory(self._folder):
+            if parse_snapshot_name(name) not in (None, snapshot_id):
+                self._fs.remove(f"{self._folder}/{name}")
 
     def close(self) -> None:
         self._close_part()

@@ -51,10 +51,19 @@ def why_without_jars(whose: str, folder: Path, dependencies: Sequence[str], *, t
     return None
 
 
-def kafka_tool(name: str, *arguments: str) -> str:
+def metadata_shell(snapshot: Path, *command: str) -> str:
+    """What kafka-metadata-shell says of a snapshot. It comes in a jar of its own, also by Maven."""
+    folder = CACHE / f"kafka-shell-{KAFKA_VERSION}"
+    reason = why_without_jars("kafka-metadata-shell", folder, (f"org.apache.kafka:kafka-shell:{KAFKA_VERSION}",))
+    assert reason is None, reason
+    shell = "org.apache.kafka.shell.MetadataShell"
+    return kafka_tool(shell, "--snapshot", str(snapshot), *command, class_path=f"{JARS}/*:{folder}/*")
+
+
+def kafka_tool(name: str, *arguments: str, class_path: str = f"{JARS}/*") -> str:
     """What a class of Kafka's own tools says; a tool that fails fails the caller."""
     options = ["-Xmx256M", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    command = ["java", *options, "-cp", f"{JARS}/*", name, *arguments]
+    command = ["java", *options, "-cp", class_path, name, *arguments]
     result = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False)
     assert result.returncode == 0, result.stdout[-2000:] + result.stderr[-2000:]
     return result.stdout

@@ -80,7 +80,8 @@ class RealQuorum:
         deadline = time.monotonic() + START_SECONDS
         for node_id in node_ids or self.node_ids:
             while not self._is_listening(node_id):
-                assert self._processes[node_id].poll() is None, self._log_end(node_id)
+                for each, process in self._processes.items():
+                    assert process.poll() is None, self._log_end(each)
                 assert time.monotonic() < deadline, self._log_end(node_id)
                 time.sleep(0.1)
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker_core.metadata.partition_state import NO_LEADER, PartitionState
+from broker_core.metadata.metadata_records import PartitionChangeRecord
+from broker_core.metadata.partition_state import NO_LEADER, PartitionState, changed_state
 from broker_core.metadata.partition_table import PartitionTable
 from broker_core.model.exceptions import InconsistentMetadataError
 from broker_core.model.limits import MAX_PARTITION_ID
@@ -79,6 +80,37 @@ def test_after_any_history_the_indexes_say_what_the_partitions_say(changes):
     assert places(table, table.with_eligible_leaders) == {
         p for p, s in everything.items() if s.eligible_leader_replicas
     }
+
+
+def changes_of(draw_list):
+    return st.builds(
+        PartitionChangeRecord, partition_id=st.just(0), topic_id=st.just(TOPICS[0]), isr=draw_list,
+        removing_replicas=draw_list, adding_replicas=draw_list, eligible_leader_replicas=draw_list,
+        last_known_elr=draw_list, leader=st.sampled_from((-2, NO_LEADER, 1, 900)),
+        leader_recovery_state=st.sampled_from((-1, -1, 0, 1)), replicas=st.none() | brokers,
+    )  # fmt: skip
+
+
+@settings(max_examples=100)
+@given(states(), changes_of(st.none() | brokers))
+def test_a_change_in_place_makes_what_a_new_state_would_be(state, record):
+    table, expected = PartitionTable(), PartitionTable()
+    for each in (table, expected):
+        each.add_topic(TOPICS[0])
+        each.put(TOPICS[0], 0, state)
+    try:
+        expected.put(TOPICS[0], 0, changed_state(state, record))
+    except InconsistentMetadataError:
+        with pytest.raises(InconsistentMetadataError):
+            table.change(0, record)
+    else:
+        table.change(0, record)
+    assert table == expected
+    for broker in (1, 2, 3, 900):
+        assert list(table.held_by(broker)) == list(expected.held_by(broker))
+        assert list(table.led_by(broker)) == list(expected.led_by(broker))
+    for index in ("leaderless", "reassigning", "with_eligible_leaders"):
+        assert list(getattr(table, index)) == list(getattr(expected, index)), index
 
 
 @settings(max_examples=20)

@@ -104,6 +104,15 @@ def test_a_snapshot_is_put_in_place_and_the_log_begins_at_its_end(opened, folder
     assert "00000000000000000000.log" not in names
 
 
+def test_a_newer_snapshot_takes_the_place_of_an_older_one(opened, tmp_path):
+    log = opened()
+    for snapshot_id in (SNAPSHOT, SnapshotId(end_offset=50, epoch=5)):
+        log.write_snapshot_chunk(snapshot_id, 0, b"abc")
+        log.install_snapshot(snapshot_id)
+    (left,) = (tmp_path / "__cluster_metadata-0").glob("*.checkpoint")
+    assert left.name == "00000000000000000050-0000000005.checkpoint"
+
+
 def test_a_crash_after_the_rename_leaves_the_state_after_the_snapshot(opened, tmp_path):
     log = opened()
     log.append(a_batch_at(0), is_synced=True)
