@@ -32,7 +32,6 @@ class Fault(enum.IntEnum):
     BATCH_ORDER = 8
     VARINT = 10
     RECORD_LENGTH = 11
-    OFFSET_DELTA = 12
     KEY_LENGTH = 13
     VALUE_LENGTH = 14
     HEADER_COUNT = 15
@@ -40,7 +39,6 @@ class Fault(enum.IntEnum):
     HEADER_VALUE_LENGTH = 17
     RECORD_TRAILING = 18
     BATCH_TRAILING = 19
-    TIMESTAMP_OVERFLOW = 20
     TIMESTAMP_RANGE = 21
     CHANGED_BUFFER = 22
     ROW_INDEX = 30
@@ -63,7 +61,6 @@ FAULT_TEXT: dict[Fault, str] = {
     Fault.BATCH_ORDER: "base offset {found} is not above {bound}, the last offset of the previous batch",
     Fault.VARINT: "a variable-length integer does not end or exceeds {bound} bits",
     Fault.RECORD_LENGTH: "a record claims {found} bytes, but only {bound} are left",
-    Fault.OFFSET_DELTA: "a record's offset delta {found} is out of order or above the batch's last delta {bound}",
     Fault.KEY_LENGTH: "a key claims {found} bytes, but only {bound} are left in its record",
     Fault.VALUE_LENGTH: "a value claims {found} bytes, but only {bound} are left in its record",
     Fault.HEADER_COUNT: "a record claims {found} headers, but only {bound} bytes are left in it",
@@ -71,7 +68,6 @@ FAULT_TEXT: dict[Fault, str] = {
     Fault.HEADER_VALUE_LENGTH: "a header value claims {found} bytes, but only {bound} are left in its record",
     Fault.RECORD_TRAILING: "a record has {found} bytes after its last field",
     Fault.BATCH_TRAILING: "{found} bytes follow the last of {bound} records",
-    Fault.TIMESTAMP_OVERFLOW: "timestamp {bound} plus delta {found} exceeds 64 bits",
     Fault.TIMESTAMP_RANGE: (
         "timestamp {found} ms at offset {bound} is out of the range of microseconds; was it written in another unit?"
     ),

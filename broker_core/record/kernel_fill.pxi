@@ -65,10 +65,12 @@ cdef int fill_batch(
         more = next_record(walk, &record, fault)
         if more <= 0:
             return more
-        if record.offset >= until_offset:
-            return 0
-        if record.offset < from_offset:
+        if record.is_out_of_order or record.offset < from_offset:
             continue
+        if record.offset >= until_offset:
+            if record.is_beyond_batch:
+                continue
+            return 0
         if sink.row_offsets != NULL:
             sink.row_offsets[sink.row] = record.offset
         if sink.timestamps != NULL:

@@ -10,6 +10,8 @@ cdef struct RecordView:
     int64_t header_count
     const uint8_t* headers
     const uint8_t* end
+    bint is_out_of_order
+    bint is_beyond_batch
 
 cdef struct HeaderView:
     const uint8_t* key
@@ -93,10 +95,11 @@ cdef inline int next_record(Walk* walk, RecordView* record, FaultFound* fault) n
     p += 1
     if read_varlong(&p, end, &timestamp_delta, fault) < 0 or read_varint(&p, end, &offset_delta, fault) < 0:
         return -1
-    if offset_delta <= walk.previous_delta or offset_delta > walk.row[CELL_LAST_OFFSET_DELTA]:
-        return fail(fault, FAULT_OFFSET_DELTA, offset_delta, walk.row[CELL_LAST_OFFSET_DELTA])
-    walk.previous_delta = offset_delta
-    record.offset = walk.row[CELL_BASE_OFFSET] + offset_delta
+    record.is_out_of_order = offset_delta <= walk.previous_delta
+    record.is_beyond_batch = offset_delta > walk.row[CELL_LAST_OFFSET_DELTA]
+    if not record.is_out_of_order:
+        walk.previous_delta = offset_delta
+    record.offset = <int64_t>(<uint64_t>walk.row[CELL_BASE_OFFSET] + <uint64_t>offset_delta)
     if read_field(&p, end, FAULT_KEY_LENGTH, True, &record.key, &record.key_size, fault) < 0:
         return -1
     if read_field(&p, end, FAULT_VALUE_LENGTH, True, &record.value, &record.value_size, fault) < 0:
@@ -111,12 +114,8 @@ cdef inline int next_record(Walk* walk, RecordView* record, FaultFound* fault) n
     if walk.row[CELL_ATTRIBUTES] & LOG_APPEND_TIME_BIT:
         record.timestamp = walk.row[CELL_MAX_TIMESTAMP]
     else:
+        # Wraps around, as in Java.
         record.timestamp = <int64_t>(<uint64_t>walk.row[CELL_BASE_TIMESTAMP] + <uint64_t>timestamp_delta)
-        if (timestamp_delta > 0) == (record.timestamp < walk.row[CELL_BASE_TIMESTAMP]) and timestamp_delta != 0:
-            # Header content first, as the twin does, so that both name the same fault.
-            if record.header_count and skip_headers(p, end, record.header_count, NULL, fault) < 0:
-                return -1
-            return fail(fault, FAULT_TIMESTAMP_OVERFLOW, timestamp_delta, walk.row[CELL_BASE_TIMESTAMP])
     record.headers = p
     record.end = end
     walk.cursor = end
@@ -190,8 +189,13 @@ cdef int measure_batch(
         more = next_record(walk, &record, fault)
         if more <= 0:
             break
-        is_wanted = record.offset >= from_offset and not stopped
-        if is_wanted and (record.offset >= until_offset or tally.row_count == max_rows):
+        if record.is_out_of_order or record.is_beyond_batch:
+            tally.gap_count += 1
+        is_wanted = record.offset >= from_offset and not stopped and not record.is_out_of_order
+        if record.is_beyond_batch:
+            # The batch ends before it, so a later call could not continue there.
+            is_wanted = is_wanted and record.offset < until_offset
+        elif is_wanted and (record.offset >= until_offset or tally.row_count == max_rows):
             stopped = 1
             stopped_at = record.offset
             is_wanted = False
@@ -304,7 +308,7 @@ cdef int walk_plain(const uint8_t* p, int64_t size, Tally* tally) noexcept nogil
     memset(tally, 0, sizeof(Tally))
     tally.max_timestamp = MIN_INT64
     tally.max_timestamp_offset = -1
-    return measure(&payload, 1, row, 1, 0, MAX_INT64, MAX_INT64, tally, &fault) == 0
+    return measure(&payload, 1, row, 1, 0, MAX_INT64, MAX_INT64, tally, &fault) == 0 and tally.gap_count == 0
 
 
 def inspect_plain(batch):

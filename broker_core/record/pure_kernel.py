@@ -142,9 +142,14 @@ def measure_records(
             if cells[Cell.PAYLOAD_BUFFER] >= 0 and not cells[Cell.ATTRIBUTES] & CONTROL_BIT:
                 payload = views[cells[Cell.PAYLOAD_BUFFER]]
                 for record in walk_records(payload, cells):
-                    if record.offset < from_offset or stopped_at is not None:
+                    tally.gap_count += record.is_out_of_order or record.is_beyond_batch
+                    if record.offset < from_offset or record.is_out_of_order or stopped_at is not None:
                         continue
-                    if record.offset >= until_offset or tally.row_count == max_rows:
+                    if record.is_beyond_batch:
+                        # The batch ends before it, so a later call could not continue there.
+                        if record.offset >= until_offset:
+                            continue
+                    elif record.offset >= until_offset or tally.row_count == max_rows:
                         stopped_at = record.offset
                         continue
                     tally.add(payload, record)
@@ -175,7 +180,7 @@ def inspect_plain(batch: Buffer) -> tuple[int, int] | None:
         measured = Measured(*measure_records([walked], table, 0, MAX_INT64, MAX_INT64))
     except KernelFault:
         return None
-    return measured.max_timestamp, measured.key_nulls
+    return (measured.max_timestamp, measured.key_nulls) if measured.gap_count == 0 else None
 
 
 def find_refused(
@@ -250,9 +255,9 @@ def fill_records(
         payload = views[cells[Cell.PAYLOAD_BUFFER]]
         try:
             for record in walk_records(payload, cells):
-                if sink.row == row_count or record.offset >= until_offset:
+                if sink.row == row_count or (record.offset >= until_offset and not _is_passed_over(record)):
                     break
-                if record.offset >= from_offset:
+                if from_offset <= record.offset < until_offset and not record.is_out_of_order:
                     sink.add(payload, record, bool(cells[Cell.ATTRIBUTES] & LOG_APPEND_TIME_BIT))
         except KernelFault as fault:
             fault.row = row
@@ -261,6 +266,11 @@ def fill_records(
             break
     if sink.row != row_count:
         raise KernelFault(Fault.CHANGED_BUFFER)
+
+
+def _is_passed_over(record: RawRecord) -> bool:
+    """Whether records of the range may follow one that is above it."""
+    return record.is_out_of_order or record.is_beyond_batch
 
 
 class _Sink:

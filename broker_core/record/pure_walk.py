@@ -8,7 +8,7 @@ from typing import NamedTuple
 from broker_core.model.limits import MAX_RECORD_HEADER_COUNT
 from broker_core.record.batch_header import LOG_APPEND_TIME_BIT
 from broker_core.record.faults import Fault, KernelFault
-from broker_core.record.kernel_protocol import MAX_INT64, Cell
+from broker_core.record.kernel_protocol import Cell
 from broker_core.record.varint import read_varint, read_varlong
 
 _MIN_RECORD_BYTES = 7
@@ -26,6 +26,11 @@ class RawRecord(NamedTuple):
     value_start: int
     value_size: int
     headers: tuple[tuple[int, int, int, int], ...]
+    is_out_of_order: bool
+    """Not above every record before it. Kafka stores such a record in an uncompressed batch, and no reader gets it: a
+    consumer that has read the ones before asks for higher offsets."""
+    is_beyond_batch: bool
+    """Above the last offset of its batch. Kafka stores it too, and its consumers get it."""
 
 
 def walk_records(payload: memoryview, cells: Sequence[int]) -> Iterator[RawRecord]:
@@ -43,22 +48,28 @@ def walk_records(payload: memoryview, cells: Sequence[int]) -> Iterator[RawRecor
         record_end = position + length
         timestamp_delta, position = read_varlong(payload, position + 1, record_end)
         offset_delta, position = read_varint(payload, position, record_end)
-        if offset_delta <= previous or offset_delta > last_delta:
-            raise KernelFault(Fault.OFFSET_DELTA, found=offset_delta, bound=last_delta)
-        previous = offset_delta
+        is_out_of_order = offset_delta <= previous
+        previous = max(previous, offset_delta)
         key_start, key_size = _maybe_field(payload, position, record_end, Fault.KEY_LENGTH)
         value_start, value_size = _maybe_field(payload, key_start + max(0, key_size), record_end, Fault.VALUE_LENGTH)
         headers, position = _walk_headers(payload, value_start + max(0, value_size), record_end)
         if position != record_end:
             raise KernelFault(Fault.RECORD_TRAILING, found=record_end - position)
-        timestamp = base_timestamp + timestamp_delta
+        timestamp = _wrapped(base_timestamp + timestamp_delta)
         if cells[Cell.ATTRIBUTES] & LOG_APPEND_TIME_BIT:
             timestamp = cells[Cell.MAX_TIMESTAMP]
-        elif not _MIN_INT64 <= timestamp <= MAX_INT64:
-            raise KernelFault(Fault.TIMESTAMP_OVERFLOW, found=timestamp_delta, bound=base_timestamp)
-        yield RawRecord(base_offset + offset_delta, timestamp, key_start, key_size, value_start, value_size, headers)
+        yield RawRecord(
+            *(_wrapped(base_offset + offset_delta), timestamp, key_start, key_size, value_start, value_size, headers),
+            is_out_of_order,
+            offset_delta > last_delta,
+        )
     if position != end:
         raise KernelFault(Fault.BATCH_TRAILING, found=end - position, bound=count)
+
+
+def _wrapped(number: int) -> int:
+    """To 64 bits, as Java adds."""
+    return (number - _MIN_INT64) % 2**64 + _MIN_INT64
 
 
 def _field(payload: memoryview, position: int, end: int, fault: Fault) -> tuple[int, int]:

@@ -48,9 +48,6 @@ HOSTILE = {
     "record of attributes only": (varints(1) + bytes(9), 1, "does not end"),
     "timestamp without end": (a_record_of(ENDLESS, 0, -1, -1, 0), 1, "does not end"),
     "offset delta beyond 32 bits": (a_record_of(0, 2**40, -1, -1, 0), 1, "exceeds 32 bits"),
-    "offset delta negative": (a_record_of(0, -1, -1, -1, 0), 1, "offset delta -1"),
-    "offset delta above the last": (a_record_of(0, 1, -1, -1, 0), 1, "offset delta 1"),
-    "offset deltas that repeat": (a_record_of(0, 0, -1, -1, 0) * 2, 2, "offset delta 0"),
     "key past its record": (a_record_of(0, 0, 50, b"k", -1, 0), 1, "key claims 50"),
     "value past its record": (a_record_of(0, 0, -1, 2**31 - 1, b"v", 0), 1, "value claims"),
     "more headers than bytes": (a_record_of(0, 0, -1, -1, 2**31 - 1), 1, "headers"),
@@ -66,7 +63,6 @@ HOSTILE = {
     "a count that the bytes cannot hold": (GOOD, 2**31 - 1, "cannot hold"),
     "no records but content": (GOOD, 0, "bytes follow"),
     "records but no content": (b"", 1, "cannot hold"),
-    "timestamps above 64 bits": (a_record_of(2**63 - 1, 0, -1, -1, 0), 1, "64 bits"),
 }
 
 
@@ -132,7 +128,7 @@ def test_a_decompression_bomb_is_refused_with_its_position(codec, monkeypatch):
 
 @pytest.mark.parametrize(
     ("position", "layout", "value"),
-    [(57, ">i", 2), (57, ">i", 4), (23, ">i", 1), (23, ">i", -1), (57, ">i", -3), (0, ">q", -1), (0, ">q", 2**63 - 1)],
+    [(57, ">i", 2), (57, ">i", 4), (23, ">i", -1), (57, ">i", -3), (0, ">q", -1), (0, ">q", 2**63 - 1)],
 )
 def test_header_fields_that_contradict_the_records_are_corrupt(position, layout, value):
     batch = with_header_field(a_batch(3), position, layout, value)
