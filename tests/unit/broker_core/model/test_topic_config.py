@@ -93,3 +93,20 @@ def test_a_codec_uses_the_topics_level_and_snappy_has_no_level():
     assert config.compression_level(CompressionType.ZSTD) == -5
     assert config.compression_level(CompressionType.LZ4) == 9
     assert config.compression_level(CompressionType.SNAPPY) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "takes"),
+    [
+        ({}, True),
+        ({"compression.type": "producer"}, True),
+        ({"compression.type": "uncompressed"}, True),
+        ({"compression.type": "gzip"}, False),
+        ({"compression.type": "zstd"}, False),
+        ({"message.timestamp.before.max.ms": "9223372036854775806"}, False),
+        ({"message.timestamp.before.max.ms": "9223372036854775807"}, True),
+        ({"compression.type": "uncompressed", "message.timestamp.before.max.ms": "1000"}, False),
+    ],
+)
+def test_plain_batches_are_taken_as_they_come_unless_a_codec_or_an_age_limit_says_otherwise(settings, takes):
+    assert TopicConfig.from_strings(settings).takes_plain_as_they_come is takes

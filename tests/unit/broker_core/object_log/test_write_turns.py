@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from broker_core.object_log.write_turns import WriteTurns
+from broker_core.object_log.write_turns import LISTEN_INTERVAL_COUNT, WriteTurns
 
 ROUND_TRIP_MS = 30.0
 DURATION_MS = 60_000.0
@@ -88,3 +88,40 @@ def test_who_commits_seldom_does_not_wait_for_the_busy_ones():
     for minute in range(1, 10):
         turns.on_committed(minute * 1000, minute * 60_000.0)
     assert turns.wait_before_next_ms(10 * 60_000.0, 1.0) == 0.0
+
+
+def commits_alone(turns, count, *, pause_ms=ROUND_TRIP_MS, first_number=1):
+    """Whether a writer that commits so often, and sees nobody else, is told to listen before its next commit."""
+    turns.on_round_trip(ROUND_TRIP_MS)
+    now_ms = 1000.0
+    for number in range(first_number, first_number + count):
+        now_ms += pause_ms
+        turns.on_committed(number, now_ms)
+    return turns.wait_before_next_ms(now_ms, 0.5) > 0
+
+
+def test_who_is_alone_listens_after_sixteen_commits_in_a_row_and_not_before():
+    # The first of them follows nothing.
+    assert not commits_alone(WriteTurns(), LISTEN_INTERVAL_COUNT)
+    assert commits_alone(WriteTurns(), LISTEN_INTERVAL_COUNT + 1)
+
+
+def test_who_has_listened_begins_to_count_anew():
+    turns = WriteTurns()
+    assert commits_alone(turns, LISTEN_INTERVAL_COUNT + 1)
+    assert turns.wait_before_next_ms(10_000.0, 0.5) == 0.0
+
+
+@pytest.mark.parametrize(("rounds", "listens"), [(3, True), (4, False), (5, False)])
+def test_commits_that_are_not_back_to_back_give_nobody_a_reason_to_listen(rounds, listens):
+    assert commits_alone(WriteTurns(), 2 * LISTEN_INTERVAL_COUNT, pause_ms=rounds * ROUND_TRIP_MS) is listens
+
+
+def test_a_commit_of_another_writer_begins_the_count_anew():
+    turns = WriteTurns()
+    turns.on_round_trip(ROUND_TRIP_MS)
+    numbers = [*range(1, LISTEN_INTERVAL_COUNT + 1), LISTEN_INTERVAL_COUNT + 2]
+    for step, number in enumerate(numbers):
+        turns.on_committed(number, 1000.0 + step * ROUND_TRIP_MS)
+    # Another's commit came between the last two: so this is no listening, and one other is too few for a turn.
+    assert turns.wait_before_next_ms(1000.0 + len(numbers) * ROUND_TRIP_MS, 0.5) == 0.0
