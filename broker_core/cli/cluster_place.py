@@ -21,17 +21,32 @@ if TYPE_CHECKING:
     from broker_core.model.client_settings import ClientSettings
 
 
+class _Refused:
+    """A --path that is not supported. It is an error only if the log is not given by --bootstrap-server."""
+
+    def __init__(self, error: UsageError) -> None:
+        self.error = error
+
+
 def _only_place(context: typer.Context, value: Any) -> Any:
     """Called for both options, once the sources of both are known. A typed option overrides one from the
     environment."""
     sources = [context.get_parameter_source(name) for name in ("path", "bootstrap_server")]
     if all(source is not None and source.name == "COMMANDLINE" for source in sources):
         raise UsageError("--path and --bootstrap-server exclude each other: give one of them")
+    if isinstance(value, _Refused):
+        # Options of the command line are known before those of the environment.
+        if context.params.get("bootstrap_server") is None:
+            raise value.error
+        return None
     return value
 
 
-def _place(location: str) -> Path | ObjectUrl:
-    return parse_place(location, way_to_brokers=", or --bootstrap-server HOST:PORT")
+def _place(location: str) -> Path | ObjectUrl | _Refused:
+    try:
+        return parse_place(location, way_to_brokers=", or --bootstrap-server HOST:PORT")
+    except UsageError as error:
+        return _Refused(error)
 
 
 LogLocation = Annotated[

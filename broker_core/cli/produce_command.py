@@ -39,7 +39,12 @@ class Codec(StrEnum):
 
 def produce(
     topic: Annotated[
-        str, typer.Argument(metavar="TOPIC", help="Name of the topic; created if it is missing.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="TOPIC",
+            help="Name of the topic; see --create for a missing one.",
+            show_default=False,
+        ),
     ],
     path: LogLocation = None,
     bootstrap_server: Brokers = None,
@@ -72,7 +77,13 @@ def produce(
             help="Write a value at most this long after it was read.",
         ),
     ] = DEFAULT_LINGER_SECONDS,
-    create: Annotated[bool, typer.Option("--create/--no-create", help="Create a missing topic, or fail.")] = True,
+    create: Annotated[
+        bool,
+        typer.Option(
+            "--create/--no-create",
+            help="Create a missing topic, if the broker lets clients do so, or fail.",
+        ),
+    ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print in JSON how many records were written.")] = False,
 ) -> None:
     """Write each line of the input as a value.

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -53,6 +53,21 @@ _PROVIDER_OPTIONS: Final[dict[str, dict[str, str]]] = {
     },
     FOLDER_SCHEME: {},
 }
+_ENVIRONMENT_PREFIXES: Final = {"s3": ("AWS",), "gs": ("GOOGLE",), "az": ("AZURE",), FOLDER_SCHEME: ()}
+_TRUE_WORDS: Final = ("1", "true", "on", "yes", "y")
+"""As the client library reads them."""
+_HALVES: Final[dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]]] = {
+    "s3": (
+        ("object.access.key.id", "object.secret.access.key", ("AWS_SECRET_ACCESS_KEY",)),
+        ("object.secret.access.key", "object.access.key.id", ("AWS_ACCESS_KEY_ID",)),
+        ("object.session.token", "object.access.key.id", ("AWS_ACCESS_KEY_ID",)),
+    ),
+    "az": (
+        ("object.account.key", "object.account.name", ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_ACCOUNT_NAME")),
+        ("object.sas.token", "object.account.name", ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_ACCOUNT_NAME")),
+    ),
+}
+"""By provider: an option, the one that it needs, and the variables that may stand for that."""
 _SECRETS: Final = frozenset(
     {
         *("object.secret.access.key", "object.session.token", "object.service.account.key", "object.account.key"),
@@ -77,12 +92,35 @@ class StoreSettings:
     bucket: str
     prefix: str
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
-    allow_http: bool = False
+    allow_http: bool | None = None
     path_style: bool | None = None
     timeout_ms: int = _DEFAULT_TIMEOUT_MS
     connect_timeout_ms: int = _DEFAULT_CONNECT_TIMEOUT_MS
     max_retries: int = _DEFAULT_MAX_RETRIES
     retry_timeout_ms: int = _DEFAULT_RETRY_TIMEOUT_MS
+
+    def checked(self, environment: Mapping[str, str]) -> StoreSettings:
+        """The same once the environment was asked, as the client library asks it, for what is not given. Raises
+        InvalidConfigError for an unprotected endpoint that is not allowed, and for half of a credential."""
+        allow_http = self.allow_http
+        if allow_http is None:
+            variables = [f"{prefix}_ALLOW_HTTP" for prefix in _ENVIRONMENT_PREFIXES[self.provider]]
+            allow_http = any(environment.get(name, "").lower() in _TRUE_WORDS for name in variables)
+        if self.config.get("endpoint", "").lower().startswith("http://") and not allow_http:
+            raise InvalidConfigError(
+                "The option object.endpoint is an http:// address, which does not encrypt keys and data; set"
+                " object.allow.http to true to allow it",
+                setting="object.endpoint",
+            )
+        names = _PROVIDER_OPTIONS[self.provider]
+        for option, needed, others in _HALVES.get(self.provider, ()):
+            is_half = names[option] in self.config and names[needed] not in self.config
+            if is_half and not any(environment.get(other) for other in others):
+                raise InvalidConfigError(
+                    f"The option {option} is given without {needed}, and {others[0]} is not in the environment",
+                    setting=needed,
+                )
+        return replace(self, allow_http=allow_http)
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -122,20 +160,13 @@ def parse_store_settings(url: str, options: Mapping[str, str] | None = None) -> 
             )
     config = {known[name]: value for name, value in given.items() if known[name]}
     bucket, prefix = _place(url, parts.netloc, parts.path, provider, config)
-    allow_http = _flag(given, "object.allow.http") or False
-    if given.get("object.endpoint", "").lower().startswith("http://") and not allow_http:
-        raise InvalidConfigError(
-            "The option object.endpoint is an http:// address, which does not encrypt keys and data; set"
-            " object.allow.http to true to allow it",
-            setting="object.endpoint",
-        )
     return StoreSettings(
         url=url.rstrip("/"),
         provider=provider,
         bucket=bucket,
         prefix=prefix,
         config=config,
-        allow_http=allow_http,
+        allow_http=_flag(given, "object.allow.http"),
         path_style=_flag(given, "object.path.style"),
         timeout_ms=_number(given, "object.timeout.ms", _DEFAULT_TIMEOUT_MS, 1),
         connect_timeout_ms=_number(given, "object.connect.timeout.ms", _DEFAULT_CONNECT_TIMEOUT_MS, 1),

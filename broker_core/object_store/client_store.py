@@ -7,6 +7,7 @@ users of `ObjectStore` have to handle that (`ports.ObjectStore`).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -33,7 +34,9 @@ _VERSIONS: Final = {"gs": "version"}
 
 
 def open_client_store(settings: StoreSettings) -> ClientStore:
-    """Sends no request. Raises ObjectStoreUnsuitableError without the client library."""
+    """Sends no request. Raises ObjectStoreUnsuitableError without the client library, and what
+    `StoreSettings.checked` raises."""
+    settings = settings.checked(os.environ)
     try:
         import obstore
         from obstore import store as stores

@@ -71,6 +71,7 @@ def test_an_http_endpoint_must_be_allowed(s3_server, new_url, monkeypatch):
     with pytest.raises(InvalidConfigError, match=r"object\.allow\.http"):
         open_objects(new_url, options)
     monkeypatch.setenv("AWS_ENDPOINT_URL", options.pop("object.endpoint"))
+    monkeypatch.delenv("AWS_ALLOW_HTTP", raising=False)
     with open_objects(new_url, options) as log, pytest.raises(ObjectStoreError, match=r"object\.allow\.http"):
         log.describe_topics()
 

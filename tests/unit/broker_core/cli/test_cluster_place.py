@@ -154,6 +154,11 @@ def test_a_url_in_the_environment_is_refused_too(streamlog, tmp_path, monkeypatc
     assert not list(tmp_path.iterdir())
 
 
+def test_a_url_in_the_environment_gives_way_to_typed_brokers(remote, monkeypatch):
+    monkeypatch.setenv("STREAMLOG_PATH", "hdfs://host/log")
+    assert "does not exist" in remote("topic", "describe", "nope").err
+
+
 def test_a_file_url_is_the_path_in_it(streamlog, tmp_path):
     url = f"file://{tmp_path}/my%20log"
     assert streamlog("produce", "t", "--path", url, with_path=False, stdin=b"a\n").status == 0

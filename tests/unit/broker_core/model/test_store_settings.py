@@ -81,7 +81,6 @@ def test_options_are_translated_for_the_client_library():
         ({"object.timeout.ms": "1s"}, "object.timeout.ms"),
         ({"object.max.retries": "-1"}, "from 0"),
         ({"object.allow.http": "yes"}, "true or false"),
-        ({"object.endpoint": "http://h"}, "object.allow.http to true"),
         ({"object.access.key.id": "key\n"}, "object.access.key.id: it contains a line end"),
     ],
 )
@@ -112,3 +111,53 @@ def test_the_repr_has_no_secret():
     settings = parse_store_settings("s3://b/p", secrets)
     assert "topsecret" not in repr(settings) and "topsecret" not in settings.url
     assert set(settings.secrets) == set(secrets.values())
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "environment", "allowed"),
+    [
+        ("s3://b/p", {}, {}, False),
+        ("s3://b/p", {}, {"AWS_ALLOW_HTTP": "true"}, True),
+        ("s3://b/p", {}, {"AWS_ALLOW_HTTP": "1"}, True),
+        ("s3://b/p", {}, {"AWS_ALLOW_HTTP": "false"}, False),
+        ("s3://b/p", {}, {"AZURE_ALLOW_HTTP": "true"}, False),
+        ("az://b/p", {}, {"AZURE_ALLOW_HTTP": "True"}, True),
+        ("gs://b/p", {}, {"GOOGLE_ALLOW_HTTP": "true"}, True),
+        ("s3://b/p", {"object.allow.http": "true"}, {}, True),
+        ("s3://b/p", {"object.allow.http": "false"}, {"AWS_ALLOW_HTTP": "true"}, False),
+    ],
+)
+def test_an_unprotected_endpoint_is_allowed_by_the_option_or_by_the_librarys_variable(
+    url, options, environment, allowed
+):
+    settings = parse_store_settings(url, {"object.endpoint": "http://h"} | options)
+    if allowed:
+        assert settings.checked(environment).allow_http is True
+    else:
+        with pytest.raises(InvalidConfigError, match=r"object\.allow\.http to true"):
+            settings.checked(environment)
+
+
+@pytest.mark.parametrize(
+    ("url", "options", "environment", "missing"),
+    [
+        ("s3://b/p", {"object.access.key.id": "a"}, {}, "object.secret.access.key"),
+        ("s3://b/p", {"object.access.key.id": "a"}, {"AWS_SECRET_ACCESS_KEY": "s"}, None),
+        ("s3://b/p", {"object.secret.access.key": "s"}, {}, "object.access.key.id"),
+        ("s3://b/p", {"object.session.token": "t"}, {}, "object.access.key.id"),
+        ("s3://b/p", {"object.access.key.id": "a", "object.secret.access.key": "s"}, {}, None),
+        ("s3://b/p", {}, {}, None),
+        ("az://b/p", {"object.account.key": "k"}, {}, "object.account.name"),
+        ("az://b/p", {"object.sas.token": "k"}, {}, "object.account.name"),
+        ("az://b/p", {"object.sas.token": "k"}, {"AZURE_STORAGE_ACCOUNT_NAME": "n"}, None),
+        ("abfss://c@account.dfs.core.windows.net/p", {"object.account.key": "k"}, {}, None),
+    ],
+)
+def test_half_of_a_credential_names_the_option_of_the_other_half(url, options, environment, missing):
+    settings = parse_store_settings(url, options)
+    if missing is None:
+        assert settings.checked(environment).config == settings.config
+    else:
+        with pytest.raises(InvalidConfigError, match=f"is given without {missing}") as caught:
+            settings.checked(environment)
+        assert caught.value.setting == missing
