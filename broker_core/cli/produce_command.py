@@ -40,11 +40,7 @@ class Codec(StrEnum):
 def produce(
     topic: Annotated[
         str,
-        typer.Argument(
-            metavar="TOPIC",
-            help="Name of the topic; see --create for a missing one.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="TOPIC", help="Name of the topic; created if missing and allowed.", show_default=False),
     ],
     path: LogLocation = None,
     bootstrap_server: Brokers = None,
@@ -78,11 +74,7 @@ def produce(
         ),
     ] = DEFAULT_LINGER_SECONDS,
     create: Annotated[
-        bool,
-        typer.Option(
-            "--create/--no-create",
-            help="Create a missing topic, if the broker lets clients do so, or fail.",
-        ),
+        bool, typer.Option("--create/--no-create", help="Create a missing topic if allowed, or fail.")
     ] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print in JSON how many records were written.")] = False,
 ) -> None:
