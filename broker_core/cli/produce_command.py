@@ -39,8 +39,7 @@ class Codec(StrEnum):
 
 def produce(
     topic: Annotated[
-        str,
-        typer.Argument(metavar="TOPIC", help="Name of the topic; created if missing and allowed.", show_default=False),
+        str, typer.Argument(metavar="TOPIC", help="Name of the topic; see also --create.", show_default=False)
     ],
     path: LogLocation = None,
     bootstrap_server: Brokers = None,
@@ -73,9 +72,7 @@ def produce(
             help="Write a value at most this long after it was read.",
         ),
     ] = DEFAULT_LINGER_SECONDS,
-    create: Annotated[
-        bool, typer.Option("--create/--no-create", help="Create a missing topic if allowed, or fail.")
-    ] = True,
+    create: Annotated[bool, typer.Option("--create/--no-create", help="Create a missing topic if allowed.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print in JSON how many records were written.")] = False,
 ) -> None:
     """Write each line of the input as a value.
