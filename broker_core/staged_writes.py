@@ -61,6 +61,7 @@ class StagingPlan:
     topics: tuple[TopicDescription, ...]
     app_id: str | None
     apps: tuple[AppVersion, ...] | None
+    last_writer: str = ""
 
     def topic(self, name: str) -> TopicDescription | None:
         """None: it did not exist, or the plan does not have it."""

@@ -248,6 +248,7 @@ def _verified_objects(
 ) -> tuple[list[tuple[TopicPartition, Finding]], int]:
     """The same for objects, relative to the log."""
     with open_object_log(url, command_config) as cluster:
+        cluster.require_all_commits()
         partitions = _all_partitions(cluster, topic, only)
         return [(where, found) for where in partitions for found in verify_ranges(cluster, where)], len(partitions)
 

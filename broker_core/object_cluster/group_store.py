@@ -25,7 +25,7 @@ from broker_core.object_cluster.shared_log import Proposal, SharedLog
 from broker_core.object_log.commit import PinOffsets
 from broker_core.object_log.group_codec import GroupObject, decode_group, encode_group
 from broker_core.object_log.log_image import LogImage, Pin
-from broker_core.object_log.object_names import GROUP_PREFIX, group_path
+from broker_core.object_log.object_names import GROUP_PREFIX, group_path, is_group
 from broker_core.object_log.pin_plan import Place, pins_to_give_up, plan_giving_up, plan_pins
 
 MAX_ATTEMPT_COUNT: Final = 50
@@ -58,7 +58,7 @@ class GroupStore:
         """By group: the version that this process wrote last."""
 
     def list_groups(self) -> tuple[str, ...]:
-        paths = [entry.path for entry in self._means.store.list_after(GROUP_PREFIX)]
+        paths = [entry.path for entry in self._means.store.list_after(GROUP_PREFIX) if is_group(entry.path)]
         found = self._means.requests.gather([partial(self._group_at, path) for path in paths])
         topics = self._topics_by_id()
         return tuple(sorted(group.group_id for group in found if _named(group, topics)))

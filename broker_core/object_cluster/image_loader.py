@@ -29,9 +29,11 @@ from broker_core.object_log.log_identity import decode_identity, decode_latest, 
 from broker_core.object_log.log_image import LogImage
 from broker_core.object_log.object_names import (
     CHECKPOINT_PREFIX,
+    COMMIT_PREFIX,
     LATEST_CHECKPOINT,
     LOG_OBJECT,
     checkpoint_path,
+    commit_path,
     number_of,
 )
 
@@ -65,6 +67,23 @@ def load_image(means: LogMeans) -> LogImage | None:
         if image is not None:
             return image
     return LogImage(log_id)
+
+
+def require_all_commits(means: LogMeans, number: int) -> None:
+    """Raises CorruptObjectError if commit `number` + 1 does not exist, but a later one does: a reader that counts up
+    would take `number` for the last one. One request, or two if there are new commits."""
+    wanted = commit_path(number + 1)
+    later = next((entry.path for entry in means.store.list_after(COMMIT_PREFIX, wanted) if number_of(entry.path)), None)
+    if later is None:
+        return
+    try:
+        means.store.get(wanted)
+    except ObjectNotFoundError:
+        raise CorruptObjectError(
+            f"{means.store.url}/{wanted} is missing, but {later} exists: a commit was removed. What it and later"
+            " commits contained is not readable. Stop all writers, and restore the object.",
+            object=wanted,
+        ) from None
 
 
 def create_log(means: LogMeans) -> LogImage:

@@ -17,6 +17,7 @@ from typing import Final
 from broker_core.model.exceptions import StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.object_cluster.batch_fetcher import BatchFetcher
+from broker_core.object_cluster.image_loader import require_all_commits
 from broker_core.object_cluster.log_means import LogMeans
 from broker_core.object_cluster.range_rewriter import RangeRewriter, RewrittenRanges
 from broker_core.object_cluster.shared_log import Proposal, SharedLog
@@ -83,11 +84,13 @@ class LogMaintenance:
         self._swept_ms = 0
 
     def maintain(self, topics: Collection[str] | None = None, *, grace_ms: int | None = None) -> LogMaintenanceReport:
-        """Does everything that is due. Raises UnknownTopicError, ObjectLogFormatError."""
-        known = self._log.read(lambda image: image.topics)
+        """Does everything that is due. Raises UnknownTopicError, ObjectLogFormatError, and CorruptObjectError if a
+        commit was removed."""
+        known, number = self._log.read(lambda image: (image.topics, image.number))
         for name in topics or ():
             if name not in known:
                 raise UnknownTopicError(f"Topic '{name}' does not exist.", topic=name)
+        require_all_commits(self._means, number)
         report = LogMaintenanceReport()
         wanted = None if topics is None else frozenset(topics)
         self._guarded(report, lambda: self._retain(report, wanted))

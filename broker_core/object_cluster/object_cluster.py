@@ -38,6 +38,7 @@ from broker_core.model.identifiers import IsolationLevel, OffsetSpec, ProducerId
 from broker_core.model.topic_config import TopicConfig
 from broker_core.object_cluster.batch_fetcher import BatchFetcher
 from broker_core.object_cluster.group_store import GroupStore
+from broker_core.object_cluster.image_loader import require_all_commits
 from broker_core.object_cluster.log_maintenance import LogMaintenance, LogMaintenanceReport
 from broker_core.object_cluster.log_means import LogMeans
 from broker_core.object_cluster.maintenance_turn import MaintenanceTurn
@@ -268,6 +269,10 @@ class ObjectCluster(TransactionsRefused):
         single partitions are in the report and stop nothing else. Raises UnknownTopicError before anything is done.
         """
         return self._maintenance.maintain(topics, grace_ms=grace_ms)
+
+    def require_all_commits(self) -> None:
+        """Raises CorruptObjectError if a commit was removed and later ones exist."""
+        require_all_commits(self._means, self._log.read(lambda image: image.number))
 
     def inspect_ranges(self, partition: TopicPartition) -> Iterator[InspectedRange]:
         """Reads and checks every range of the partition; see `RangeInspection`."""

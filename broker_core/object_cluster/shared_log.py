@@ -70,6 +70,7 @@ class Committed:
     """`base_offsets` of the appended ranges, in their order; empty for a commit by an outline."""
 
     number: int
+    writer: str
     base_offsets: tuple[int, ...]
 
 
@@ -261,7 +262,7 @@ class SharedLog:
                 is_made = self._found_number == commit.number
             if is_made or self._put(commit, attempt):
                 self._turns.on_committed(commit.number, means.steady_ms())
-                return Committed(number=commit.number, base_offsets=attempt.base_offsets)
+                return Committed(number=commit.number, writer=commit.writer, base_offsets=attempt.base_offsets)
 
     def _has_next(self, plan: Plan, attempt: _Attempt) -> bool:
         """Sets the commit to send next. A retry of a number sends the same commit, because the first request may still
@@ -305,6 +306,7 @@ class SharedLog:
             time_ms=self._means.clock.now_ms(),
             changes=tuple(proposal.changes),
             app=proposal.app,
+            previous_writer=image.last_writer,
         )
 
     def _proposal(self, plan: Plan, image: LogImage, *, is_fresh: bool) -> Proposal | None:

@@ -88,7 +88,7 @@ class StagedCommits:
         committed = self._log.commit(propose, outline=outline)
         if committed is not None:
             if known is not None and committed.number == known.plan.commit_number + 1:
-                self._remember(known, app, {one.data.object for one in ranges})
+                self._remember(known, app, committed.writer, {one.data.object for one in ranges})
             return CommitOutcome(is_new=True, commit_number=committed.number, last=app)
         if not already:
             return CommitOutcome(is_new=True, commit_number=0, last=None)
@@ -111,8 +111,8 @@ class StagedCommits:
             return own
         return _OwnCommits(root_number=plan.commit_number, plan=plan, objects=frozenset())
 
-    def _remember(self, known: _OwnCommits, app: AppVersion | None, objects: set[str]) -> None:
-        following = known._replace(plan=after_commit(known.plan, app), objects=known.objects | objects)
+    def _remember(self, known: _OwnCommits, app: AppVersion | None, writer: str, objects: set[str]) -> None:
+        following = known._replace(plan=after_commit(known.plan, app, writer), objects=known.objects | objects)
         with self._lock:
             self._own = following if len(following.objects) <= MAX_OWN_OBJECT_COUNT else None
 

@@ -93,7 +93,11 @@ Change = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One step of the log. `writer` is a random id of this commit: 32 hexadecimal digits."""
+    """One step of the log. `writer` is a random id of this commit: 32 hexadecimal digits.
+
+    `previous_writer`: that of the commit before it. It shows that a commit was removed and its number used again. Empty
+    in the first commit, and in those of a version that did not write it.
+    """
 
     log_id: UUID
     number: int
@@ -101,3 +105,4 @@ class Commit:
     time_ms: int
     changes: tuple[Change, ...]
     app: AppVersion | None = None
+    previous_writer: str = ""

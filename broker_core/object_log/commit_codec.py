@@ -1,6 +1,6 @@
 """Encodes a commit as an object: JSON, with a checksum of the JSON before it.
 
-    {"crc32c":"9f3e0a1b","commit":{"format":1,"log":"…","number":42,"writer":"…","time_ms":…,
+    {"crc32c":"9f3e0a1b","commit":{"format":1,"log":"…","number":42,"writer":"…","previous":"…","time_ms":…,
       "app":{"id":"…","version":7,"note":"…"},
       "changes":[{"kind":"append","topics":["<uuid>"],"objects":["data/…"],
                   "ranges":[[topic, partition, object, position, bytes, offsets, records, first ms, max ms], …]}, …]}}
@@ -50,6 +50,7 @@ def encode_commit(commit: Commit) -> bytes:
         "log": str(commit.log_id),
         "number": commit.number,
         "writer": commit.writer,
+        **({"previous": commit.previous_writer} if commit.previous_writer else {}),
         "time_ms": commit.time_ms,
     }
     if commit.app is not None:
@@ -97,6 +98,7 @@ def _decode(fields: JsonFields) -> Commit:
         time_ms=fields.number("time_ms"),
         changes=tuple(_decode_change(change) for change in fields.items("changes")),
         app=app,
+        previous_writer=fields.text("previous") if fields.maybe("previous") else "",
     )
     fields.end()
     if len(commit.writer) != _WRITER_CHARACTERS:

@@ -37,7 +37,7 @@ def decode_checked(kind: str, data: bytes | memoryview) -> JsonFields:
         raise JsonFault("its checksum does not match its content")
     try:
         return JsonFields(json.loads(content), kind)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise JsonFault(str(error)) from None
 
 

@@ -151,6 +151,11 @@ class LogImage:
                 raise _Misfit(
                     f"commit {commit.number} of {commit.log_id} cannot follow commit {self.number} of {self.log_id}"
                 )
+            if self.last_writer and commit.previous_writer not in ("", self.last_writer):
+                raise _Misfit(
+                    f"it was written after another commit {self.number}, which was removed: the log is not what"
+                    " its writers have seen"
+                )
             if commit.app is not None:
                 self._set_app(commit.app)
             self.time_ms = max(self.time_ms, commit.time_ms)

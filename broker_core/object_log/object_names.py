@@ -28,6 +28,7 @@ GROUP_PREFIX: Final = "groups/"
 
 _NUMBER_DIGITS: Final = 20
 _TIME_DIGITS: Final = 15
+_GROUP: Final = f"{GROUP_PREFIX}g-"
 _MAX_GROUP_NAME_CHARACTERS: Final = 200
 _DATA_OBJECT: Final = re.compile(r"data/(?P<begun_ms>[0-9]{15})-[0-9a-f]{32}")
 _NUMBERED: Final = re.compile(r"(?:commits|checkpoints)/(?P<number>[0-9]{20})")
@@ -70,4 +71,9 @@ def group_path(group_id: str) -> str:
     if len(escaped) > _MAX_GROUP_NAME_CHARACTERS:
         escaped = f"=={hashlib.sha256(group_id.encode()).hexdigest()}"
     # A prefix, so that no id becomes a special name of a file system.
-    return f"{GROUP_PREFIX}g-{escaped}"
+    return f"{_GROUP}{escaped}"
+
+
+def is_group(path: str) -> bool:
+    """False for a foreign object, such as what a file browser leaves in a folder."""
+    return path.startswith(_GROUP) and "/" not in path[len(_GROUP) :]

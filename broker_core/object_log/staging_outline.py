@@ -43,6 +43,7 @@ def staging_plan_of(image: LogImage, topics: Collection[str] | None, app_id: str
         topics=tuple(topic for topic in described if topic is not None),
         app_id=app_id,
         apps=apps,
+        last_writer=image.last_writer,
     )
 
 
@@ -55,6 +56,7 @@ def outline_of(plan: StagingPlan, ranges: Sequence[AppendedRange], app: AppVersi
         return None
     outline = LogImage(plan.log_id)
     outline.number, outline.horizon_ms = plan.commit_number, plan.horizon_ms
+    outline.last_writer = plan.last_writer
     for topic in plan.topics:
         outline.restore_topic(
             PutTopic(
@@ -69,9 +71,9 @@ def outline_of(plan: StagingPlan, ranges: Sequence[AppendedRange], app: AppVersi
     return outline
 
 
-def after_commit(plan: StagingPlan, app: AppVersion | None) -> StagingPlan:
-    """The plan after one more commit, which appended ranges."""
+def after_commit(plan: StagingPlan, app: AppVersion | None, writer: str) -> StagingPlan:
+    """The plan after one more commit, which appended ranges. `writer`: the id of that commit."""
     apps = plan.apps
     if app is not None and apps is not None:
         apps = (*(each for each in apps if each.app_id != app.app_id), app)
-    return replace(plan, commit_number=plan.commit_number + 1, apps=apps)
+    return replace(plan, commit_number=plan.commit_number + 1, apps=apps, last_writer=writer)

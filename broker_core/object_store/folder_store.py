@@ -18,6 +18,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -113,6 +114,8 @@ class FolderStore:
                     continue
                 with suppress(FileNotFoundError):
                     found = os.stat(self._file(path))
+                    if stat.S_ISDIR(found.st_mode):
+                        continue
                     yield ObjectEntry(path=path, size_bytes=found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)
 
     def delete(self, paths: Sequence[str]) -> None:

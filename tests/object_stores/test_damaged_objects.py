@@ -8,7 +8,7 @@ from support.builders.builders import a_batch
 from support.objects.object_builders import MemoryLog
 
 from broker_core.cluster import GroupOffset
-from broker_core.model.exceptions import StreamlogError
+from broker_core.model.exceptions import CorruptObjectError, StreamlogError
 from broker_core.model.identifiers import CompressionType, TopicPartition
 from broker_core.record.batch_reader import iter_headers, records_of
 from broker_core.staged_writes import AppVersion
@@ -86,6 +86,25 @@ def test_damage_is_reported_or_harmless(memory, kind):
     assert named + harmless >= 80
     if kind in ("groups/", "data/"):
         assert named > 0
+
+
+@pytest.mark.parametrize("is_staged", [False, True])
+def test_a_removed_commit_whose_number_is_used_again_is_named_and_moves_no_offset(is_staged):
+    memory = MemoryLog()
+    writer = memory.open()
+    writer.create_topic("t")
+    for number in range(3):
+        if is_staged:
+            plan = writer.plan_staging(["t"])
+            upload = writer.stage(plan)
+            upload.append(PARTITIONS[0], a_batch(1))
+            writer.commit_staged([upload.finish()], plan=plan)
+        else:
+            append_values(writer, "t", f"v{number}")
+    del memory.store.objects["commits/00000000000000000003"]
+    append_values(memory.open(), "t", "into the hole")
+    with pytest.raises(CorruptObjectError, match=r"commits/0+4 does not fit .* another commit 3, which was removed"):
+        memory.open().fetch(PARTITIONS[0], 0, max_bytes=1000)
 
 
 def test_damaged_commits_after_the_checkpoint_are_named(memory):

@@ -49,9 +49,17 @@ def a_topic(name: str = "t", *, partitions: int = 2, topic_id: UUID = TOPIC_ID, 
     return PutTopic(name=name, topic_id=topic_id, partition_count=partitions, configs=settings)
 
 
-def a_commit(number: int, *changes, app=None, time_ms: int = SOME_MS, log_id: UUID = LOG_ID) -> Commit:
+def a_commit(
+    number: int, *changes, app=None, time_ms: int = SOME_MS, log_id: UUID = LOG_ID, previous_writer: str = ""
+) -> Commit:
     return Commit(
-        log_id=log_id, number=number, writer=f"{number:032x}", time_ms=time_ms, changes=tuple(changes), app=app
+        log_id=log_id,
+        number=number,
+        writer=f"{number:032x}",
+        time_ms=time_ms,
+        changes=tuple(changes),
+        app=app,
+        previous_writer=previous_writer,
     )
 
 

@@ -3,7 +3,7 @@ from support.builders.append_records import append_records, append_values
 from support.objects.object_builders import MemoryLog
 
 from broker_core.cluster import GroupOffset
-from broker_core.model.exceptions import UnknownTopicError
+from broker_core.model.exceptions import CorruptObjectError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.retention_pin import pin_metadata
 from broker_core.record.batch_reader import Record, iter_headers, records_of
@@ -143,6 +143,17 @@ def test_a_checkpoint_is_written_and_old_ones_are_removed(memory, cluster):
     numbered = [path for path in memory.store.objects if path.startswith("checkpoints/0")]
     assert len(numbered) == 5
     assert cluster.maintain().checkpoint_number is None
+
+
+def test_nothing_is_done_where_a_commit_was_removed(memory, cluster):
+    for _ in range(3):
+        append(memory, cluster, "v")
+    before = sorted(memory.store.objects)
+    del memory.store.objects["commits/00000000000000000003"]
+    fresh = memory.open()
+    with pytest.raises(CorruptObjectError, match=r"commits/0+3 is missing, but commits/0+4 exists"):
+        fresh.maintain()
+    assert sorted(memory.store.objects) == [path for path in before if path != "commits/00000000000000000003"]
 
 
 def test_only_requested_topics_are_merged(memory, cluster):

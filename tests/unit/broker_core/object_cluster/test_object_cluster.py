@@ -363,6 +363,11 @@ class TestGroups:
         assert cluster.list_groups() == ("g",)
         assert cluster.describe_group("g").state is GroupState.EMPTY
 
+    def test_foreign_objects_beside_the_groups_are_left_alone(self, log, cluster):
+        cluster.commit_offsets("g", {T0: GroupOffset(offset=5)})
+        log.store.put("groups/.DS_Store", b"x")
+        assert cluster.list_groups() == ("g",)
+
     def test_a_deleted_group_can_be_recreated(self, cluster):
         cluster.commit_offsets("g", {T0: GroupOffset(offset=5)})
         cluster.delete_group("g")

@@ -63,6 +63,6 @@ def test_data_uploaded_before_the_horizon_is_refused_by_name(image):
 def test_a_deleted_topic_and_a_partition_that_is_not_there_are_refused(image):
     with pytest.raises(UnknownTopicError, match="it was deleted during the write"):
         plan_append(image, appended(3, topic_id=OTHER_ID))
-    with pytest.raises(UnknownPartitionError, match=r"Partition 2 of topic 't' does not exist; it has 2\."):
+    with pytest.raises(UnknownPartitionError, match="Partition 2 of topic 't' does not exist"):
         plan_append(image, appended(3, partition=2))
     assert plan_append(image, appended(3, partition=1)) == (AppendRanges(ranges=appended(3, partition=1)),)

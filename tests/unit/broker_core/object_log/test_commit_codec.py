@@ -37,6 +37,7 @@ EVERYTHING = a_commit(
     AdvanceHorizon(horizon_ms=12),
     SkipOffsets(topic_id=TOPIC_ID, partition=1, from_offset=40, until_offset=50),
     app=AppVersion(app_id="job", version=3, note="{}"),
+    previous_writer=f"{6:032x}",
 )
 
 
@@ -54,6 +55,10 @@ def resealed(change):
 
 def test_a_commit_is_read_as_it_was_written():
     assert read(encode_commit(EVERYTHING)) == EVERYTHING
+
+
+def test_a_commit_without_a_writer_before_it_is_read():
+    assert read(resealed(lambda document: document.pop("previous"))).previous_writer == ""
 
 
 def test_a_commit_is_json_for_people():

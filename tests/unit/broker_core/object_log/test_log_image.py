@@ -92,6 +92,13 @@ def test_a_commit_that_does_not_fit_is_refused_and_named(number, change, why):
         image.apply(a_commit(number, change))
 
 
+def test_a_commit_that_was_written_after_another_one_is_refused():
+    image = an_image(a_topic())
+    with pytest.raises(CorruptObjectError, match="written after another commit 1, which was removed"):
+        image.apply(a_commit(2, previous_writer=f"{9:032x}"))
+    an_image(a_topic()).apply(a_commit(2, previous_writer=f"{1:032x}"))
+
+
 def test_a_version_is_committed_once():
     image = an_image(a_topic())
     image.apply(a_commit(2, app=AppVersion(app_id="a", version=3, note="n")))

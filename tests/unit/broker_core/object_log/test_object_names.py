@@ -7,6 +7,7 @@ from broker_core.object_log.object_names import (
     data_horizon_path,
     data_path,
     group_path,
+    is_group,
     number_of,
 )
 
@@ -19,6 +20,11 @@ def test_names_sort_as_numbers_and_times_do():
 def test_numbers_and_times_are_read_from_names():
     assert number_of(commit_path(42)) == number_of(checkpoint_path(42)) == 42
     assert begun_ms_of(data_path(1234, bytes(16))) == 1234
+
+
+def test_foreign_objects_beside_groups_are_told_from_them():
+    assert is_group(group_path("a/b"))
+    assert not any(is_group(path) for path in ("groups/.DS_Store", "groups/README", "groups/g-x/data/y", "data/g-x"))
 
 
 @pytest.mark.parametrize("name", ["checkpoints/latest", "commits/42", "data/x", "commits/" + "x" * 20])

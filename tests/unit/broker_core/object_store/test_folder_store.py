@@ -28,6 +28,12 @@ def test_reading_creates_nothing(store):
     assert not os.path.exists(store._folder)
 
 
+def test_a_foreign_folder_is_no_object(store):
+    store.put("commits/1", b"x")
+    os.makedirs(f"{store._folder}/commits/2")
+    assert [entry.path for entry in store.list_after("commits/")] == ["commits/1"]
+
+
 def test_outdated_versions_of_a_replaced_object_are_removed(store, monkeypatch):
     monkeypatch.setattr(folder_store, "_KEPT_VERSION_SECONDS", -1)
     etag = store.put_if_absent("groups/g", b"0")
