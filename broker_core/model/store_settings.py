@@ -15,6 +15,7 @@ the machine; it does not read profiles in ~/.aws.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -74,6 +75,7 @@ _SECRETS: Final = frozenset(
         *("object.sas.token", "object.access.key.id"),
     }
 )
+_ENDPOINT: Final = re.compile(r"https?://[^\s/]+(/\S*)?", re.IGNORECASE)
 _DEFAULT_TIMEOUT_MS: Final = 30_000
 _DEFAULT_CONNECT_TIMEOUT_MS: Final = 5_000
 _DEFAULT_MAX_RETRIES: Final = 5
@@ -160,6 +162,11 @@ def parse_store_settings(url: str, options: Mapping[str, str] | None = None) -> 
             )
     config = {known[name]: value for name, value in given.items() if known[name]}
     bucket, prefix = _place(url, parts.netloc, parts.path, provider, config)
+    if not _ENDPOINT.fullmatch(given.get("object.endpoint", "https://default")):
+        raise InvalidConfigError(
+            "Invalid value for option object.endpoint: it must be an address such as https://host:9000",
+            setting="object.endpoint",
+        )
     return StoreSettings(
         url=url.rstrip("/"),
         provider=provider,

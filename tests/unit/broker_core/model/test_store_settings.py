@@ -81,6 +81,7 @@ def test_options_are_translated_for_the_client_library():
         ({"object.timeout.ms": "1s"}, "object.timeout.ms"),
         ({"object.max.retries": "-1"}, "from 0"),
         ({"object.allow.http": "yes"}, "true or false"),
+        *(({"object.endpoint": text}, "such as https://host:9000") for text in ("host:9000", "", " ", "https://")),
         ({"object.access.key.id": "key\n"}, "object.access.key.id: it contains a line end"),
     ],
 )
