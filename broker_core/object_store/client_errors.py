@@ -133,9 +133,16 @@ def _judged(
         return ObjectOutcomeUnknownError, (
             "{place}: the write may or may not have happened: {what} (object.timeout.ms, object.max.retries)"
         )
+    return ObjectStoreUnavailableError, f"{{place}} cannot be reached: {{what}}. {_advice(text, settings)}"
+
+
+def _advice(text: str, settings: StoreSettings) -> str:
     # The library's message for an http:// address that is not allowed.
-    to_check = "object.endpoint, object.allow.http" if "builder error" in text else "object.endpoint"
-    return ObjectStoreUnavailableError, f"{{place}} cannot be reached: {{what}} ({to_check}, object.timeout.ms)"
+    if "builder error" in text:
+        return "An endpoint without TLS needs object.allow.http=true; else correct object.endpoint."
+    if not {"endpoint", "base_url"} & set(settings.config):
+        return "object.endpoint is not set, so the store's public address was asked (see also object.timeout.ms)."
+    return "Check that a server is running at object.endpoint (see also object.timeout.ms)."
 
 
 def _no_credentials(settings: StoreSettings) -> tuple[type[ObjectStoreError], str]:
@@ -152,7 +159,7 @@ def _words(text: str, body: str, settings: StoreSettings) -> str:
         match = pattern.search(body)
         if match:
             # Azure adds lines with its own ids.
-            parts.append(match[group].split("\n", 1)[0])
+            parts.append(match[group].split("\n", 1)[0].rstrip(". "))
     words = _KEY.sub("…", _QUERY.sub("?…", " ".join(parts)))
     for secret in settings.secrets:
         words = words.replace(secret, "…")

@@ -43,7 +43,7 @@ def open_client_store(settings: StoreSettings) -> ClientStore:
     except ImportError as error:
         raise ObjectStoreUnsuitableError(
             f"{settings.url} needs the client library for object storage, which is not installed:"
-            " pip install 'spark-streamlog[objects]'",
+            " pip install obstore (the extra 'objects' of spark-streamlog)",
             url=settings.url,
         ) from error
     client_options = {
