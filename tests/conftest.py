@@ -27,6 +27,16 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Without collections of garbage: thousands of tests are kept, and each collection would look at all of them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--kafka",
