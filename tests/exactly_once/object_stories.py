@@ -50,8 +50,6 @@ def in_task_twice(step: str, request: str, *, when: str, task: int = 0) -> tuple
 
 def _in_the_commit() -> Iterator[Story]:
     for name, kill in (
-        ("before it looks at the log", at_request("COMMITTING", LOOK)),
-        ("when it has looked at the log", at_request("COMMITTING", LOOK, when="after")),
         ("before the request that decides", at_request("COMMITTING", COMMIT)),
         ("when the store has decided and nobody has read its answer", at_request("COMMITTING", COMMIT, when="after")),
     ):
@@ -179,7 +177,7 @@ def _some_commit(rng: random.Random) -> Story:
     step, nth = rng.choice(COMMIT_STEPS), rng.randrange(1, 3)
     kill = Kill(step=step, nth=nth)
     if rng.random() < 0.6:
-        step, kill = "COMMITTING", at_request("COMMITTING", rng.choice((COMMIT, COMMIT, LOOK)), when=_when(rng))
+        step, kill = "COMMITTING", at_request("COMMITTING", COMMIT, when=_when(rng))
     runs = [Run(kills=(kill, *rng.choice(((), (Kill(step="ABORTING"),), (Kill(step="ABORTED"),)))))]
     is_decided = step != "COMMITTING" or (kill.objects is not None and _is_the_answer_lost(kill.objects))
     if is_decided and rng.random() < 0.4:

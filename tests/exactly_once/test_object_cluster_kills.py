@@ -47,7 +47,6 @@ DRIVER_KILLS = {
     "as it looks for new rows": at_request("", LOOK, process=SOURCE_PROCESS, when="after", nth=2),
     "at planning": Kill(step="PLANNING"),
     "before the commit": Kill(step="COMMITTING"),
-    "before the commit looks at the log": at_request("COMMITTING", LOOK),
     "before the request that commits": at_request("COMMITTING", COMMIT),
     "with the commit's answer unread": at_request("COMMITTING", COMMIT, when="after"),
     "with the batch committed": Kill(step="DECIDED"),

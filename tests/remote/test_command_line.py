@@ -126,7 +126,7 @@ def test_a_group_whose_leader_assigns_what_no_topic_is_called_is_shown_with_all_
     assert status == 0
     assert all(line.isprintable() for line in out.decode().splitlines())
     assert out.count(rb"rude\x1b[2J\nclient") == 2 * (1 + len(foreign))
-    assert err.count("the broker answers INVALID_TOPIC_EXCEPTION\n") == len(foreign)
+    assert err.count("the broker answered INVALID_TOPIC_EXCEPTION\n") == len(foreign)
     assert {one["topic"]: one["log_end_offset"] for one in told} == {topic: 0} | dict.fromkeys(foreign)
 
 

@@ -105,11 +105,11 @@ def test_the_ends_of_a_log(client, topic):
     partition = TopicPartition(topic, 0)
     client.append(partition, batches(5))
     assert len(client.fetch(partition, 5, max_bytes=1000).buffer) == 0
-    with pytest.raises(OffsetOutOfRangeError, match="holds 0 up to 5") as caught:
+    with pytest.raises(OffsetOutOfRangeError, match="holds offsets 0 to 5") as caught:
         client.fetch(partition, 6, max_bytes=1000)
     assert (caught.value.log_start_offset, caught.value.log_end_offset) == (0, 5)
     assert client.delete_records(partition, 3) == 3
-    with pytest.raises(OffsetOutOfRangeError, match="holds 3 up to 5"):
+    with pytest.raises(OffsetOutOfRangeError, match="holds offsets 3 to 5"):
         client.fetch(partition, 2, max_bytes=1000)
     assert client.bounds(partition).log_start_offset == 3
     assert client.delete_records(partition, -1) == 5

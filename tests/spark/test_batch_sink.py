@@ -200,7 +200,7 @@ def test_the_column_partition_takes_precedence_over_the_key_unless_it_is_null(sp
 def test_a_missing_partition_is_refused_and_nothing_is_written(spark, log_dir):
     make_topic(log_dir, "t", partition_count=2)
     message = refusal(a_frame(spark, [("1", 0), ("2", 2)], "value string, partition int"), log_dir, topic="t")
-    assert "partition 2 of topic 't', which has the partitions 0 to 1" in message
+    assert "has partition 2, but topic 't' has the partitions 0 to 1" in message
     assert stored_values(log_dir, "t") == []
 
 
