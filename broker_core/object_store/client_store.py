@@ -133,6 +133,8 @@ class ClientStore:
             chunks = self._library.list(self._store, prefix.rstrip("/"), offset=after or None, chunk_size=_LIST_CHUNK)
             for chunk in chunks:
                 for meta in chunk:
+                    if meta["path"] <= after:
+                        continue  # some stores, Azurite among them, ignore where a listing shall start
                     yield ObjectEntry(
                         path=meta["path"],
                         size_bytes=meta["size"],
