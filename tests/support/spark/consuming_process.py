@@ -59,12 +59,12 @@ def _kafka_python(bootstrap, topic, group, session_ms, protocol):
 
     heartbeat_ms = session_ms // HEARTBEATS_OF_A_SESSION
     consumer = KafkaConsumer(
-        topic,
-        bootstrap_servers=bootstrap,
-        group_id=group,
-        session_timeout_ms=session_ms,
-        heartbeat_interval_ms=heartbeat_ms,
+        bootstrap_servers=bootstrap, group_id=group, session_timeout_ms=session_ms, heartbeat_interval_ms=heartbeat_ms
     )
+    # It must know the topic before it joins, and hear of it once more: see `kafka_python_clients.subscribe`.
+    assert consumer.partitions_for_topic(topic)
+    consumer.subscribe([topic])
+    assert topic in consumer.topics()
     told = _Assignment()
     while True:
         consumer.poll(50)
