@@ -33,7 +33,7 @@ from spark_streamlog.options.read_options import ReadOptions
 from spark_streamlog.planning.stream_offset import StreamOffset
 from spark_streamlog.planning.topic_ids import VectorTopics, digest_of
 from spark_streamlog.source.group_topics import RETRY_INTERVAL_MS, GroupTopics, topic_ids_in, topic_ids_text
-from spark_streamlog.wall_clock import wall_clock_ms
+from spark_streamlog.wall_clock import has_passed, wall_clock_ms
 
 logger = logging.getLogger("spark_streamlog")
 
@@ -130,7 +130,7 @@ class GroupProgress:
 
     def _is_renewal_due(self, now_ms: int) -> bool:
         retention_ms = self._pin_retention_ms
-        return retention_ms is not None and _has_passed(retention_ms // 3, self._stored_at_ms, now_ms)
+        return retention_ms is not None and has_passed(retention_ms // 3, self._stored_at_ms, now_ms)
 
     def _is_too_early_again(self, now_ms: int) -> bool:
         if self._failed_at_ms is None:
@@ -138,7 +138,7 @@ class GroupProgress:
         interval_ms = RETRY_INTERVAL_MS
         if self._pin_retention_ms is not None:
             interval_ms = min(interval_ms, self._pin_retention_ms // 10)
-        return not _has_passed(interval_ms, self._failed_at_ms, now_ms)
+        return not has_passed(interval_ms, self._failed_at_ms, now_ms)
 
     def _on_failure(self, error: Exception, now_ms: int) -> None:
         retention_ms = self._pin_retention_ms
@@ -147,8 +147,3 @@ class GroupProgress:
         if self._failed_at_ms is None:
             logger.warning("The progress of the query cannot be stored in the group %s: %s", self._group_id, error)
         self._failed_at_ms = now_ms
-
-
-def _has_passed(duration_ms: int, since_ms: int, now_ms: int) -> bool:
-    # A wall clock that was set back must not delay anything.
-    return now_ms < since_ms or now_ms - since_ms >= duration_ms

@@ -22,6 +22,7 @@ from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import SOURCE_GROUP_PREFIX, TopicPartition
 from broker_core.model.topic_name import CONSUMER_OFFSETS_TOPIC
 from spark_streamlog.planning.topic_ids import from_document, to_document
+from spark_streamlog.wall_clock import has_passed
 
 logger = logging.getLogger("spark_streamlog")
 
@@ -77,8 +78,7 @@ class GroupTopics:
             self._stored, self._failed_at_ms = dict(ids_by_digest), None
 
     def _is_too_early_again(self) -> bool:
-        # A wall clock that was set back must not delay anything.
-        return self._failed_at_ms is not None and 0 <= self._now_ms() - self._failed_at_ms < RETRY_INTERVAL_MS
+        return self._failed_at_ms is not None and not has_passed(RETRY_INTERVAL_MS, self._failed_at_ms, self._now_ms())
 
 
 def topic_ids_text(ids_by_digest: Mapping[str, Mapping[str, UUID]]) -> str:
