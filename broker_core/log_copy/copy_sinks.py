@@ -21,7 +21,7 @@ from broker_core.log_copy.dense_batches import DenseBatch, dense_batches
 from broker_core.model.exceptions import CopyRefusedError, UnexpectedLogEndError
 from broker_core.model.limits import MAX_SEQUENCE
 from broker_core.placed_writes import PlacedAppend, PlacedWrites
-from broker_core.record.batch_header import write_plain_producer
+from broker_core.record.batch_header import read_header, write_plain_producer
 
 GATHERED_BYTES: Final = 32 * 1024 * 1024
 """What is written at once where offsets are given: on object storage one object and one commit."""
@@ -62,7 +62,7 @@ class PlacedSink:
         if not picked.batches:
             return
         partition = self._partition_copy().partition
-        first_offset = int.from_bytes(picked.batches[:8], "big")
+        first_offset = read_header(picked.batches, 0).base_offset
         if first_offset < self._end_offset:
             raise CopyRefusedError(
                 f"{partition} ends at offset {self._end_offset} in the target, inside the source's batch at"
