@@ -72,7 +72,7 @@ class KillSwitch(logging.Handler):
         self._watches_writes = False
         self._watches_requests = False
         self._watches_objects = False
-        self._has_forgotten = False
+        self._replaced: list[tuple[object, str, object]] = []
         self._seen_from_start: Counter[tuple[str, int]] = Counter()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -86,8 +86,7 @@ class KillSwitch(logging.Handler):
         elif order.get("id") != self._order_id:
             # Left over from a run before the order: another process is meant, which would not be hit then.
             return
-        if order.get("forget_decisions"):
-            self._forget_decisions()
+        self._set_forgetful(bool(order.get("forget_decisions")))
         if step in BEGINNINGS and "broker_core.object_cluster" in sys.modules:
             object_requests.set_maintenance(is_always=bool(order.get("maintains_always")))
         self._notes_writes = bool(order.get("note_writes"))
@@ -261,19 +260,25 @@ class KillSwitch(logging.Handler):
 
     # -- the negative control --
 
-    def _forget_decisions(self) -> None:
-        """From here on this process finds no decision, as if the log remembered none."""
-        if self._has_forgotten:
+    def _set_forgetful(self, is_forgetful: bool) -> None:
+        """Whether this process finds no decision, as if the log remembered none. Spark reuses it for later queries."""
+        if is_forgetful == bool(self._replaced):
             return
-        self._has_forgotten = True
+        for owner, name, original in self._replaced:
+            setattr(owner, name, original)
+        self._replaced.clear()
+        if not is_forgetful:
+            return
         from spark_streamlog.exactly_once import sink_driver, staged_sink, task_transaction
 
-        assert staged_sink.committed_version and staged_sink.StagedDriver._version_of
-        staged_sink.committed_version = lambda *_, **__: None
-        staged_sink.StagedDriver._version_of = lambda *_: None
-        for module in (sink_driver, task_transaction):
-            assert module.find_decision
-            module.find_decision = lambda *_, **__: None
+        for owner, name in (
+            (staged_sink, "committed_version"),
+            (staged_sink.StagedDriver, "_version_of"),
+            (sink_driver, "find_decision"),
+            (task_transaction, "find_decision"),
+        ):
+            self._replaced.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, lambda *_, **__: None)
 
 
 def _is_meant(kill: dict, step: str, fields: dict[str, str]) -> bool:
