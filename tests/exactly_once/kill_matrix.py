@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -142,6 +143,31 @@ class KillMatrix:
             print(line)
             if kill.action == "kill":
                 self.hits[_place_of(kill)] += 1
+
+    def die_at_each(self, spark: RunsQueries, story: str, *kills: Kill) -> None:
+        """A new batch and a run that fails for each kill."""
+        for kill in kills:
+            self.add_batches(1)
+            self.kills.order(kill)
+            assert self.copy(spark) is not None, kill
+            self.note_hits(story, (kill,))
+
+    def be_overtaken(self, spark: RunsQueries, other: RunsQueries) -> Path:
+        """Two drivers of one query: `spark` waits before a commit, while `other` copies all with a copied checkpoint.
+        Returns that one; the run of `spark` goes on."""
+        self.kills.order()
+        self.add_batches(1)
+        assert self.copy(spark) is None
+        copied = self.checkpoint.with_name("copied checkpoint")
+        shutil.copytree(self.checkpoint, copied)
+        self.watch(WatchingReader(self.place, self.checkpoint, copied))
+        self.add_batches(2)
+        self.kills.order(Kill(step="COMMITTING", action="wait"))
+        self.begin_copy(spark)
+        self.kills.wait_for_hit()
+        assert self.copy(other, checkpoint=copied) is None
+        self.kills.go()
+        return copied
 
     def newest(self, folder: str, *, of: Path | None = None) -> int:
         """The highest batch that Spark has written down under `offsets` or `commits`; -1: none."""

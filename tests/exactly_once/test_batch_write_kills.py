@@ -96,17 +96,15 @@ def test_foreach_batch_with_txn_app_id_copies_each_row_once(spark, tmp_path, kil
     matrix = KillMatrix(tmp_path, kills, query="copy_by_foreach_batch")
     matrix.watch(WatchingReader(matrix.place, matrix.checkpoint, decision_group="streamlog-sink-copier"))
     try:
-        for kill in (
+        matrix.die_at_each(
+            spark,
+            "foreachBatch",
             Kill(step="PLANNED"),
             Kill(step="COMMITTING"),
             kill_in_write("DECISION_WRITTEN", TRANSACTION_BOUNDS, 1, "after"),
             Kill(step="DECIDED"),
             Kill(step="COMMITTED"),
-        ):
-            matrix.add_batches(1)
-            matrix.kills.order(kill)
-            assert matrix.copy(spark) is not None, kill
-            matrix.note_hits("foreachBatch", (kill,))
+        )
         matrix.kills.order()
         assert matrix.copy(spark) is None
         matrix.forget_last_commit()

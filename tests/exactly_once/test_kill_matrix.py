@@ -1,7 +1,7 @@
 """SIGKILL at every step of the exactly-once sink, under a streaming query: each row is read once, in order."""
 
 import random
-from contextlib import contextmanager
+from contextlib import closing
 
 import pytest
 from exactly_once.kill_matrix import KillMatrix
@@ -14,14 +14,9 @@ KILLS_OF_ONE_QUERY = 60
 CONTROLS = ("the driver dies before Spark notes its commit", "Spark's note of the commit is lost")
 
 
-@contextmanager
 def a_matrix(folder, kills, **settings):
     folder.mkdir(exist_ok=True)
-    matrix = KillMatrix(folder, kills, **settings)
-    try:
-        yield matrix
-    finally:
-        matrix.close()
+    return closing(KillMatrix(folder, kills, **settings))
 
 
 @pytest.mark.long

@@ -1,7 +1,6 @@
 """SIGKILL around a streaming query from an object log to an object log, through Spark, on a real S3 server."""
 
-import shutil
-from contextlib import contextmanager
+from contextlib import closing
 
 import pytest
 from exactly_once.kill_matrix import KillMatrix
@@ -40,13 +39,8 @@ SLICE = (
 )
 
 
-@contextmanager
 def a_matrix(folder, kills, objects, **settings):
-    matrix = KillMatrix(folder, kills, objects=objects, **settings)
-    try:
-        yield matrix
-    finally:
-        matrix.close()
+    return closing(KillMatrix(folder, kills, objects=objects, **settings))
 
 
 def test_kills_of_tasks_driver_and_source_lose_and_repeat_no_row(spark, tmp_path, kills, objects):
@@ -94,18 +88,7 @@ def test_two_drivers_of_one_query_at_once_commit_each_batch_once(sparks, tmp_pat
     other, spark = sparks.another(), sparks.current()
     try:
         with a_matrix(tmp_path, kills, objects) as matrix:
-            matrix.kills.order()
-            matrix.add_batches(1)
-            assert matrix.copy(spark) is None
-            copied = tmp_path / "copied checkpoint"
-            shutil.copytree(matrix.checkpoint, copied)
-            matrix.watch(WatchingReader(matrix.place, matrix.checkpoint, copied))
-            matrix.add_batches(2)
-            matrix.kills.order(Kill(step="COMMITTING", action="wait"))
-            matrix.begin_copy(spark)
-            matrix.kills.wait_for_hit()
-            assert matrix.copy(other, checkpoint=copied) is None
-            matrix.kills.go()
+            copied = matrix.be_overtaken(spark, other)
             # Its tasks have written all rows of a batch that the other one has committed, and the one behind it.
             failure = matrix.end_copy(spark)
             assert failure is not None and "STREAMLOG_BATCH_NOT_NEXT" in failure
@@ -119,18 +102,16 @@ def test_two_drivers_of_one_query_at_once_commit_each_batch_once(sparks, tmp_pat
 def test_foreach_batch_with_the_pair_copies_each_row_once(spark, tmp_path, kills, objects):
     with a_matrix(tmp_path, kills, objects, query="copy_by_foreach_batch") as matrix:
         matrix.watch(WatchingReader(matrix.place, matrix.checkpoint, decision_group="streamlog-sink-copier"))
-        for kill in (
+        matrix.die_at_each(
+            spark,
+            "foreachBatch",
             Kill(step="PLANNED"),
             Kill(step="COMMITTING"),
             at_request("COMMITTING", COMMIT),
             at_request("COMMITTING", COMMIT, when="after"),
             Kill(step="DECIDED"),
             Kill(step="COMMITTED"),
-        ):
-            matrix.add_batches(1)
-            matrix.kills.order(kill)
-            assert matrix.copy(spark) is not None, kill
-            matrix.note_hits("foreachBatch", (kill,))
+        )
         matrix.kills.order()
         assert matrix.copy(spark) is None
         matrix.forget_last_commit()

@@ -1,7 +1,7 @@
 """SIGKILL around the sink on object storage, without a JVM: processes of the sink under a scheduler like Spark's."""
 
 import random
-from contextlib import contextmanager
+from contextlib import closing
 
 import pytest
 from exactly_once.kill_matrix import KillMatrix
@@ -11,15 +11,9 @@ from exactly_once.micro_batches import MicroBatches
 from exactly_once.object_stories import CONTROLS, OBJECT_STORIES, STEPS, random_object_story
 
 
-@contextmanager
 def a_matrix(folder, **settings):
-    folder.mkdir(exist_ok=True)
     objects = Objects(f"objects://{folder}/shared/log")
-    matrix = KillMatrix(folder, KillFolder(folder / "kills"), objects=objects, **settings)
-    try:
-        yield matrix
-    finally:
-        matrix.close()
+    return closing(KillMatrix(folder, KillFolder(folder / "kills"), objects=objects, **settings))
 
 
 def test_a_kill_at_any_step_and_request_loses_and_repeats_no_row(tmp_path):

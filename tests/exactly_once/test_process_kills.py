@@ -3,7 +3,7 @@
 import random
 import shutil
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import closing
 
 import pytest
 from exactly_once.disturbances import RandomDisturber, random_plot
@@ -16,14 +16,8 @@ from exactly_once.spark_process import QueryFailed
 from spark_streamlog.exactly_once.steps import Step
 
 
-@contextmanager
 def a_matrix(folder, **settings):
-    folder.mkdir(exist_ok=True)
-    matrix = KillMatrix(folder, KillFolder(folder / "kills"), **settings)
-    try:
-        yield matrix
-    finally:
-        matrix.close()
+    return closing(KillMatrix(folder, KillFolder(folder / "kills"), **settings))
 
 
 def test_a_kill_at_any_step_loses_and_repeats_no_row(tmp_path):
