@@ -19,6 +19,7 @@ NO_LEADER: Final = -1
 LEADER_UNCHANGED: Final = -2
 _RECOVERY_UNCHANGED: Final = -1
 _RECOVERY_STATES: Final = (0, 1)
+_MAX_EPOCH: Final = 2**31 - 1
 
 UNKNOWN_DIRECTORY: Final = UUID(int=0)
 """Kafka's MIGRATING: of a replica that was placed before directories had ids."""
@@ -80,9 +81,16 @@ def changed_state(state: PartitionState, record: PartitionChangeRecord) -> Parti
         leader_recovery_state=(
             state.leader_recovery_state if recovery == _RECOVERY_UNCHANGED else _checked_recovery(recovery)
         ),
-        leader_epoch=state.leader_epoch + has_leader,
-        partition_epoch=state.partition_epoch + 1,
+        leader_epoch=next_epoch(state.leader_epoch) if has_leader else state.leader_epoch,
+        partition_epoch=next_epoch(state.partition_epoch),
     )
+
+
+def next_epoch(epoch: int) -> int:
+    """Raises InconsistentMetadataError after the last one: Kafka's would become negative, below all epochs before."""
+    if epoch >= _MAX_EPOCH:
+        raise InconsistentMetadataError(f"partition that is changed at the epoch {epoch}, the last that there is")
+    return epoch + 1
 
 
 def _given(new: tuple[_Item, ...] | None, old: tuple[_Item, ...]) -> tuple[_Item, ...]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from broker_core.metadata.metadata_records import PartitionChangeRecord
-from broker_core.metadata.partition_state import LEADER_UNCHANGED, NO_LEADER, PartitionState, changed_state
+from broker_core.metadata.partition_state import LEADER_UNCHANGED, NO_LEADER, PartitionState, changed_state, next_epoch
 from broker_core.metadata.row_set import RowSet
 from broker_core.metadata.tuple_pool import TuplePool
 from broker_core.model.exceptions import InconsistentMetadataError
@@ -146,13 +146,17 @@ class PartitionTable:
         if record.replicas is not None or record.directories is not None or record.leader_recovery_state != -1:
             self.put(*self.partition_at(row), changed_state(self.state_at(row), record))
             return
+        leader_epochs, partition_epochs = self._numbers["leader_epoch"], self._numbers["partition_epoch"]
+        has_leader = record.leader != LEADER_UNCHANGED
+        leader_epoch = next_epoch(leader_epochs[row]) if has_leader else leader_epochs[row]
+        partition_epochs[row] = next_epoch(partition_epochs[row])
         for name in _CHANGEABLE_LISTS:
             items = getattr(record, name)
             if items is not None:
                 self._set_list(self._brokers, name, row, items)
-        if record.leader != LEADER_UNCHANGED:
+        if has_leader:
             self._set_leader(row, record.leader)
-        self._numbers["partition_epoch"][row] += 1
+        leader_epochs[row] = leader_epoch
         self._index_lists(row)
 
     def held_by(self, broker_id: int) -> RowSet:
@@ -196,7 +200,6 @@ class PartitionTable:
     def _set_leader(self, row: int, leader: int) -> None:
         self._unindex_leader(row)
         self._numbers["leader"][row] = leader
-        self._numbers["leader_epoch"][row] += 1
         self._index_leader(row, leader)
 
     def _columns(self) -> tuple[array[int], ...]:

@@ -35,6 +35,14 @@ def test_a_change_that_names_a_leader_raises_the_leader_epoch_even_if_it_is_the_
     assert changed_state(created(), change(leader=leader)).leader_epoch == leader_epoch
 
 
+@pytest.mark.parametrize("epoch", ["leader_epoch", "partition_epoch"])
+def test_the_last_epoch_there_is_can_be_reached_and_not_passed(epoch):
+    one_before_the_last, last = created(**{epoch: 2**31 - 2}), created(**{epoch: 2**31 - 1})
+    assert getattr(changed_state(one_before_the_last, change(leader=2)), epoch) == 2**31 - 1
+    with pytest.raises(InconsistentMetadataError, match="2147483647, the last that there is"):
+        changed_state(last, change(leader=2))
+
+
 def test_an_empty_list_is_a_value_and_a_missing_one_is_no_change():
     state = changed_state(created(eligible_leader_replicas=(2,)), change(isr=()))
     assert (state.isr, state.replicas, state.eligible_leader_replicas) == ((), (1, 2), (2,))

@@ -13,6 +13,7 @@ from broker_core.model.limits import MAX_PARTITION_ID
 
 TOPICS = [UUID(int=1000 + n) for n in range(3)]
 DIRECTORIES = [UUID(int=500 + n) for n in range(3)]
+epochs = st.integers(0, 9) | st.integers(2**31 - 2, 2**31 - 1)
 brokers = st.lists(st.sampled_from((1, 2, 3, 900)), unique=True, max_size=3).map(tuple)
 
 
@@ -23,8 +24,8 @@ def states(draw):
         replicas=replicas, directories=tuple(draw(st.sampled_from(DIRECTORIES)) for _ in replicas), isr=draw(brokers),
         removing_replicas=draw(brokers), adding_replicas=draw(brokers), eligible_leader_replicas=draw(brokers),
         last_known_elr=draw(brokers), leader=draw(st.sampled_from((NO_LEADER, 1, 2, 900))),
-        leader_recovery_state=draw(st.sampled_from((0, 1))), leader_epoch=draw(st.integers(0, 2**31 - 1)),
-        partition_epoch=draw(st.integers(0, 2**31 - 1)),
+        leader_recovery_state=draw(st.sampled_from((0, 1))), leader_epoch=draw(epochs),
+        partition_epoch=draw(epochs),
     )  # fmt: skip
 
 
