@@ -8,6 +8,9 @@ Exactly one batch of format 2 for each partition, zstd from version 7 on; a leng
 costs the whole request (see `produced_batch`). A batch that says of itself that it is transactional needs a
 transactional id and write access to it, and is verified with the transaction's coordinator; from version 12 on that
 adds its partition to the transaction (KIP-890). Internal topics are written by the node alone.
+
+Of a partition that a request names twice, the last batch counts. If one of the others is no single whole batch, the
+partition is refused, and nothing is appended to it. (Kafka answers the same, but has appended the good one.)
 """
 
 from __future__ import annotations
@@ -21,8 +24,9 @@ from kio.schema.errors import ErrorCode
 from broker_core.broker.partition.replica import Replica
 from broker_core.cluster import AppendResult
 from broker_core.handlers.call import Call
-from broker_core.handlers.produced_batch import NO_OFFSET, Refused, only_batch, refusal_of_all
+from broker_core.handlers.produced_batch import NO_OFFSET, Refused, only_batch, refusal_of_all, require_one_batch
 from broker_core.log.append_request import AppendRequest
+from broker_core.log.record_refusals import summary_of
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.durations import milliseconds_of
 from broker_core.model.exceptions import InvalidRecordError, StreamlogError
@@ -68,15 +72,20 @@ class _Produce:
         """An ordered set."""
         self._answers: dict[_Place, dict[str, Any]] = {}
         self._timer_key = ("produce", id(self))
+        self._earlier: dict[_Place, list[memoryview | None]] = {}
+        """Of a partition that is there more than once, all but the last."""
 
     def begin(self) -> None:
         batches: list[_Batch] = []
         writable: dict[str, bool] = {}
-        # Of a partition that is there twice, the last counts, as in Kafka.
         wanted: dict[_Place, memoryview | None] = {}
         for topic in self._call.message.topic_data:
             named: str | UUID = topic.topic_id if self._with_ids else topic.name
-            wanted |= {_Place(named, partition.index): partition.records for partition in topic.partition_data}
+            for partition in topic.partition_data:
+                place = _Place(named, partition.index)
+                if place in wanted:
+                    self._earlier.setdefault(place, []).append(wanted[place])
+                wanted[place] = partition.records
         whole: Refused | None = None
         for place, records in wanted.items():
             self._places[place] = None
@@ -122,6 +131,8 @@ class _Produce:
         if is_internal_topic(name):
             raise Refused(ErrorCode.invalid_topic_exception, f"Cannot append to internal topic {name}")
         replica = self._call.node.replicas.get(TopicPartition(name, place.number))
+        for earlier in self._earlier.get(place, ()):
+            require_one_batch(earlier, self._call.version)
         header = only_batch(records, self._call.version, replica)
         batch = memoryview(records or b"")[: header.size_bytes]
         # Where the request's own memory may be written to, the batch gets its place there.
@@ -194,11 +205,12 @@ class _Produce:
             self._maybe_respond()
 
         def failed(error: StreamlogError) -> None:
+            record_errors = error.record_errors if isinstance(error, InvalidRecordError) else ()
             self._refuse(
                 batch.place,
                 error_code=error.error_code,
-                error_message=error.message,
-                record_errors=error.record_errors if isinstance(error, InvalidRecordError) else (),
+                error_message=summary_of(error) if record_errors else error.message,
+                record_errors=record_errors,
                 log_start_offset=(
                     NO_OFFSET if error.error_code in _WITHOUT_LOG_START else batch.replica.bounds.log_start_offset
                 ),

@@ -68,7 +68,7 @@ def refusal_of_all(topic_data: Sequence[Any], may_write_transaction: Callable[[]
             try:
                 batch = None if partition.records is None else _batch_at(partition.records, 0)
             except Refused as refused:
-                return Refused(refused.error_code, f"in partition {partition.index}: {refused.message}")
+                return refused
             if batch is not None and batch[MAGIC_POSITION] == MAGIC and batch[_FLAGS_POSITION] & TRANSACTIONAL_BIT:
                 is_allowed = may_write_transaction()
                 return None if is_allowed else Refused(ErrorCode.transactional_id_authorization_failed)
@@ -79,6 +79,15 @@ def only_batch(records: memoryview | None, version: int, replica: Replica) -> Ba
     """The header of what a request of this version holds for a partition. Raises Refused, CorruptBatchError."""
     if records and _is_one_batch(records) and version >= _FIRST_VERSION_WITH_ZSTD:
         return read_header(records)
+    batch = require_one_batch(records, version)
+    codec = batch[_FLAGS_POSITION] & COMPRESSION_MASK
+    if len(batch) >= HEADER_BYTES and (codec > MAX_CODEC or _has_negative_count(batch)):
+        raise _refusal_of_unreadable(batch, codec, replica)
+    return read_header(batch)
+
+
+def require_one_batch(records: memoryview | None, version: int) -> memoryview:
+    """The only batch of format 2 in what a request of this version holds for a partition. Raises Refused."""
     asked = f"Produce requests with version {version}"
     if not records:
         raise Refused(ErrorCode.invalid_record, f"{asked} must have at least one record batch per partition")
@@ -96,9 +105,7 @@ def only_batch(records: memoryview | None, version: int, replica: Replica) -> Ba
         raise Refused(
             ErrorCode.invalid_record, f"{asked} are only allowed to contain exactly one record batch per partition"
         )
-    if len(batch) >= HEADER_BYTES and (codec > MAX_CODEC or _has_negative_count(batch)):
-        raise _refusal_of_unreadable(batch, codec, replica)
-    return read_header(batch)
+    return batch
 
 
 def _is_one_batch(records: memoryview) -> bool:
@@ -120,13 +127,14 @@ def _batch_at(records: memoryview, position: int) -> memoryview | None:
     batch_length = _batch_length(records, position)
     if batch_length < LEAST_LEGACY_LENGTH:
         raise Refused(
-            ErrorCode.corrupt_message, f"batch length {batch_length} is below the minimum {LEAST_LEGACY_LENGTH}"
+            ErrorCode.corrupt_message,
+            f"Record size {batch_length} is less than the minimum record overhead ({LEAST_LEGACY_LENGTH})",
         )
     if left <= MAGIC_POSITION:
         return None
     magic = records[position + MAGIC_POSITION]
     if magic > MAGIC:
-        raise Refused(ErrorCode.corrupt_message, f"magic {magic} is unknown; the newest is {MAGIC}")
+        raise Refused(ErrorCode.corrupt_message, f"Invalid magic found in record: {magic}")
     if batch_length > _MOST_LENGTH:
         raise Refused(
             ErrorCode.unknown_server_error,

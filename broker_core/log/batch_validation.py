@@ -50,6 +50,7 @@ from broker_core.record.batch_reader import (
     find_refused_records,
     inspect_records,
     iter_headers,
+    records_of,
 )
 from broker_core.record.compression import compress
 from broker_core.record.control_records import EndTransactionMarker, read_end_transaction_marker
@@ -227,10 +228,17 @@ def _refuse_records(
 ) -> None:
     """Raises InvalidRecordError or, if one of the errors is a timestamp, InvalidTimestampError."""
     has_create_time = config.message_timestamp_type is TimestampType.CREATE_TIME
-    if not has_create_time and header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        raise refusal_of_timestamp_type(name, summary.record_count, first_index=first_index)
-    limits = timestamp_limits(config, now_ms) if has_create_time else NO_LIMITS
     needs_key = config.is_compacted and summary.null_key_count > 0
+    if not has_create_time and header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise refusal_of_timestamp_type(
+            name,
+            records_of(batches, position),
+            summary.record_count,
+            needs_key=needs_key,
+            is_compressed=header.compression_type is not CompressionType.NONE,
+            first_index=first_index,
+        )
+    limits = timestamp_limits(config, now_ms) if has_create_time else NO_LIMITS
     may_be_late = summary.max_timestamp_ms > limits.latest_ms or header.base_timestamp < -TIMESTAMP_MS_LIMIT
     if not (needs_key or (has_create_time and (may_be_late or config.has_age_limit))):
         return

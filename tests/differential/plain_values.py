@@ -4,6 +4,7 @@ appearance in the scenario, what is read from a clock becomes <now>, batches bec
 
 from __future__ import annotations
 
+import re
 import time
 from collections import Counter
 from dataclasses import fields, is_dataclass
@@ -26,6 +27,8 @@ MADE_UP = {
     "leader": "member",
     "current_txn_start_offset": None,
 }
+_ACCEPTED_TIMES = re.compile(r"should be within \[-?\d+, -?\d+\]")
+"""The bounds are from a broker's clock."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -75,6 +78,7 @@ def _named(value, names, field):
     if field.startswith("timestamp") or field.endswith(("timestamp", "_time_ms")):
         return instant(int(value))
     if isinstance(value, str):
+        value = _ACCEPTED_TIMES.sub("should be within <bounds>", value)
         return value.replace(names.hidden, "") if names.hidden else value
     return int(value)
 

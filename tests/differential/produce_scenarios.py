@@ -128,7 +128,7 @@ def takes_what_is_good(play, version):
         fetch(play, fetch_place(topic, partition), note="all of it")
 
 
-@for_versions(ApiKey.PRODUCE)
+@for_versions(ApiKey.PRODUCE, also_recorded=(8,))
 def refuses_places(play, version):
     topic, other = play.topic(partitions=2), play.topic("u")
     good = bytes(a_batch())
@@ -160,6 +160,36 @@ def refuses_places(play, version):
 
 
 @for_versions(ApiKey.PRODUCE)
+def refuses_a_partition_that_is_there_twice(play, version):
+    """A topic for each: Kafka appends the good batch and answers with an error, ours appends nothing then."""
+    good, cut_off = bytes(a_batch()), bytes(a_batch())[:40]
+    magic_0, wrong_crc = bytes(with_bytes(16, b"\0")), bytes(with_bytes(17, b"\1\2\3\4"))
+    cases = {
+        "magic-0-first": (magic_0, good),
+        "wrong-crc-first": (wrong_crc, good),
+        "two-batches-first": (good + good, good),
+        "no-records-first": (b"", good),
+        "cut-off-first": (cut_off, good),
+        "magic-0-last": (good, magic_0),
+        "wrong-crc-last": (good, wrong_crc),
+        "magic-0-in-the-middle": (good, magic_0, good),
+        "both-bad": (magic_0, wrong_crc),
+    }
+    for note, given in cases.items():
+        topic = play.topic(note)
+        data = [produce_topic(topic, *((0, records) for records in given))]
+        play.ask(ApiKey.PRODUCE, version, note=note, acks=-1, timeout=1000, topic_data=data)
+    play.ask(
+        ApiKey.PRODUCE,
+        version,
+        note="an unknown partition twice",
+        acks=-1,
+        timeout=1000,
+        topic_data=[produce_topic(topic, (7, magic_0), (7, good))],
+    )
+
+
+@for_versions(ApiKey.PRODUCE, also_recorded=(8,))
 def judges_batches(play, version):
     topic = play.topic()
     for note, batch in odd_batches().items():
@@ -282,7 +312,7 @@ def sequences_wrap(play, version):
     latest(play, topic)
 
 
-@for_versions(ApiKey.PRODUCE)
+@for_versions(ApiKey.PRODUCE, also_recorded=(8,))
 def settings_of_a_topic(play, version):
     large = [a_record(0, value=b"v" * 3000)]
     old_time = [a_record(0, timestamp_ms=1000)]

@@ -4,9 +4,9 @@ import zlib
 
 from differential.requests import fetch, fetch_place, latest, new_producer, produce
 from differential.scenario import for_versions, once
-from support.builders.builders import a_batch, a_batch_of_content, a_record
+from support.builders.builders import SOME_TIME_MS, a_batch, a_batch_of_content, a_record
 
-from broker_core.model.identifiers import CompressionType
+from broker_core.model.identifiers import CompressionType, TimestampType
 from broker_core.protocol.api_table import ApiKey
 from broker_core.record.compression import compress
 from broker_core.record.varint import append_varint
@@ -36,7 +36,10 @@ BAD_RECORDS = {
 }
 
 
-@for_versions(ApiKey.PRODUCE)
+FIRST_WITH_RECORD_ERRORS = 8
+
+
+@for_versions(ApiKey.PRODUCE, also_recorded=(FIRST_WITH_RECORD_ERRORS,))
 def records_that_are_refused(play, version):
     producer = new_producer(play)
     topics = {
@@ -54,6 +57,21 @@ def records_that_are_refused(play, version):
                 produce(play, topic, batch, version=version, note=f"{name}: {what}, {codec.name}")
         batch = a_batch(records(GOOD, NO_KEY, OLD), producer=(*producer, 0))
         produce(play, topic, batch, version=version, note=f"{name}: of an idempotent producer")
+        for what, claimed_ms, made in (
+            ("good", SOME_TIME_MS, records(GOOD, GOOD | {"value": None})),
+            ("one without a key", SOME_TIME_MS, records(GOOD, NO_KEY, GOOD)),
+            ("too old", OLD_MS, records(GOOD, NO_KEY)),
+            ("too far ahead", FUTURE_MS, records(GOOD)),
+        ):
+            for codec in (CompressionType.NONE, CompressionType.GZIP):
+                batch = a_batch(
+                    made,
+                    compression=codec,
+                    timestamp_type=TimestampType.LOG_APPEND_TIME,
+                    log_append_time_ms=claimed_ms,
+                )
+                note = f"{name}: with log append time, {what}, {codec.name}"
+                produce(play, topic, batch, version=version, note=note)
         latest(play, topic)
 
 

@@ -17,7 +17,7 @@ class Scenario:
     slug: str
     act: Callable
     is_recorded: bool
-    """Whether its answers are kept, for runs without a Kafka: lowest and newest versions, what has no long waits."""
+    """Whether its answers are kept, for runs without a Kafka: lowest, newest and named versions, no long waits."""
 
 
 def versions_of(api):
@@ -25,13 +25,13 @@ def versions_of(api):
     return [version for version in SERVED_VERSIONS[api] if version in versions_with_schemas(api)]
 
 
-def for_versions(api, *, first=None, last=None, recorded=True):
+def for_versions(api, *, first=None, last=None, recorded=True, also_recorded=()):
     """`act(play, version)`, once for every version."""
 
     def register(act):
         versions = [v for v in versions_of(api) if (first is None or v >= first) and (last is None or v <= last)]
         for version in versions:
-            kept = recorded and version in (versions[0], versions[-1])
+            kept = recorded and version in (versions[0], versions[-1], *also_recorded)
             _add(act, f"v{version}", lambda play, version=version: act(play, version), kept)
         return act
 

@@ -242,6 +242,22 @@ def test_null_records_are_answered_where_kafka_sends_no_response(node):
 def test_each_partition_of_a_refused_request_gets_the_reason(node):
     named = [{"name": "t", "partition_data": [{"index": 0, "records": GOOD}, {"index": 1, "records": magic(3)}]}]
     (topic,) = ask(node, ApiKey.PRODUCE, 9, acks=1, timeout=1000, transactional_id=None, topic_data=named).responses
-    assert {each.error_message for each in topic.partition_responses} == {
-        "in partition 1: magic 3 is unknown; the newest is 2"
-    }
+    assert {each.error_message for each in topic.partition_responses} == {"Invalid magic found in record: 3"}
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "answer"),
+    [
+        (magic(0), GOOD, ("invalid_record", False, -1)),
+        (GOOD + GOOD, GOOD, ("invalid_record", False, -1)),
+        (b"", GOOD, ("invalid_record", False, -1)),
+        (GOOD, magic(0), ("invalid_record", False, -1)),
+        (GOOD, GOOD, ("none", True, 0)),
+    ],
+)
+def test_a_partition_that_is_there_twice_is_refused_if_either_is_no_single_batch(node, first, last, answer):
+    """Kafka answers the same; it has appended the good batch, so that its producer sends it twice."""
+    before = ends(node)
+    found = produced(node, 9, [(0, first), (0, last)])[0]
+    assert found[:2] == answer[:2]
+    assert (ends(node) == before) is (answer[0] != "none")

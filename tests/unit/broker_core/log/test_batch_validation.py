@@ -209,7 +209,7 @@ def test_with_log_append_time_create_times_are_not_checked():
 def test_a_compacted_topic_refuses_null_keys_and_accepts_empty_keys():
     compacted = {"cleanup_policy": frozenset({"compact"})}
     validate(build_batch(records(key=b"")), **compacted)
-    with pytest.raises(InvalidRecordError, match="no key"):
+    with pytest.raises(InvalidRecordError, match="cannot accept message without key"):
         validate(build_batch([*records(), *records(1, key=None)]), **compacted)
 
 
