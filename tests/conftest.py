@@ -27,6 +27,15 @@ def pytest_configure():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    if config.getoption("dist") != "loadfile":
+        return None
+    from support.runs.shared_first_scheduling import SharedFirstScheduling
+
+    return SharedFirstScheduling(config, log)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Without collections of garbage: thousands of tests are kept, and each collection would look at all of them."""
