@@ -83,7 +83,7 @@ def write_flights(spark: SparkSession, csv_file: Path, log: Path) -> None:
     )
     flights.write.format("streamlog").option("topic", "flights").mode("append").save(str(log))
     # An hour is complete when the watermark has passed it, and no flight comes after the last one of the year: a record
-    # without a value, long after it, lets the last hours go. Its own hour never completes.
+    # without a value, long after it, completes the last hours. Its own hour never completes.
     heartbeat = spark.sql("select cast(null as string) as value, timestamp'2014-03-01 00:00:00' as timestamp")
     heartbeat.write.format("streamlog").option("topic", "flights").mode("append").save(str(log))
 
@@ -186,12 +186,22 @@ def showing(look: Callable[[], None]) -> Iterator[None]:
         watcher.join()
 
 
+def say(text: str) -> None:
+    """A line for a file or a pipe, where there is no progress bar."""
+    if not console.is_terminal:
+        console.print(text, highlight=False)
+
+
 def follow(query: StreamingQuery, progress: Progress, bar: int) -> None:
+    """Shows how many rows the query has read, until it ends."""
     seen: dict[int, int] = {}
     while True:
         active = query.isActive
-        seen.update({p["batchId"]: p["numInputRows"] for p in query.recentProgress})
+        new = {p["batchId"]: p["numInputRows"] for p in query.recentProgress if p["batchId"] not in seen}
+        seen.update(new)
         progress.update(bar, completed=sum(seen.values()))
+        if any(new.values()):
+            say(f"{sum(seen.values()):,} rows read")
         if not active:
             break
         time.sleep(0.2)
@@ -212,18 +222,21 @@ def main() -> int:
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=console) as progress:
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         stage = progress.add_task("starting Spark", total=None)
+        say("starting Spark")
         csv_file = extract_csv(folder)
         expected = totals_of_csv(csv_file)
         flight_count = sum(flights for flights, _, _ in expected.values())
         spark = start_spark(folder, name="streamlog quickstart")
         progress.update(stage, description="Spark has started", total=1, completed=1)
         make_topics(log)
+        say(f"writing {flight_count:,} flights to the topic flights")
         bar = progress.add_task("writing the topic flights", total=flight_count)
         with showing(lambda: progress.update(bar, completed=min(flight_count, record_count(log, "flights")))):
             write_flights(spark, csv_file, log)
         progress.update(bar, completed=flight_count)
+        say("streaming flights into delays")
         bar = progress.add_task("streaming flights into delays", total=flight_count + 1)  # and the heartbeat
         query = start_delays(spark, log, folder / "checkpoint")
         follow(query, progress, bar)

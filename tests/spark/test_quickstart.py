@@ -30,6 +30,9 @@ def test_the_quickstart_equals_the_csv_and_keeps_its_log_at_the_printed_path(tmp
     jvm = {"spark.driver.extraJavaOptions": SHORT_LIVED["spark.driver.extraJavaOptions"]}
     result = run_quickstart(tmp_path / "run", **short_lived(tmp_path / "conf", jvm))
     assert result.returncode == 0, result.stdout + result.stderr
+    # Without a terminal there is no progress bar: each stage is a line.
+    stages = ("starting Spark", "writing 336,776 flights", "streaming flights into delays", "336,777 rows read")
+    assert [stage for stage in stages if stage not in result.stdout] == []
     assert "All 336,776 flights, departures and delay minutes agree with the CSV" in result.stdout
     # What R's count(flights, origin) says of the same data.
     assert all(number in result.stdout for number in ("120,835", "111,279", "104,662"))
