@@ -1,7 +1,7 @@
-"""Other people's clients at a broker: ours (one per run, and one for each module that kills it) or, with
+"""Other people's clients against a broker: ours (one per run, and one for each module that kills it) or, with
 `--kafka real`, Apache Kafka's (one per run), which shows that the tests are right.
 
-Topics, groups, users and transactional ids are told apart by names.
+Each test has its own names for topics, groups, users and transactional ids.
 """
 
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from support.brokers.served_broker import ServedBroker
 
 SETTINGS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    # Whoever comes without a login may do everything, so that only the tests of access see refusals.
+    # Clients without a login may do everything, so that only the tests of access rules see refusals.
     f"super.users=User:ANONYMOUS;User:{USER}",
     "group.min.session.timeout.ms=500",
     "group.consumer.min.session.timeout.ms=500",
@@ -52,7 +52,7 @@ def our_broker(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def broker(request, tmp_path_factory):
-    """Running; `bootstrap(listener)` names its listeners, and it can be killed and restarted."""
+    """A running broker. `bootstrap(listener)` is the address of a listener; it can be killed and restarted."""
     if request.config.getoption("--kafka") == "real":
         yield request.getfixturevalue("real_broker")
     elif request.path.stem.endswith("_restarts"):

@@ -40,7 +40,7 @@ async def config_of(admin, topic):
 
 
 @in_a_loop
-async def test_topics_are_made_described_and_deleted(broker):
+async def test_topics_are_created_described_and_deleted(broker):
     names = [broker.name() for _ in range(2)]
     async with an_admin(broker) as admin:
         new = [NewTopic(name, num_partitions=3, replication_factor=1) for name in names]
@@ -60,7 +60,7 @@ async def test_topics_are_made_described_and_deleted(broker):
 
 
 @in_a_loop
-async def test_a_topic_that_cannot_be_is_refused(broker):
+async def test_an_invalid_topic_is_refused(broker):
     async with an_admin(broker) as admin:
         for name, count, error in (("no/slash", 1, InvalidTopicError), ("none", 0, InvalidPartitionsError)):
             response = await admin.create_topics([NewTopic(name, num_partitions=count, replication_factor=1)])
@@ -69,7 +69,7 @@ async def test_a_topic_that_cannot_be_is_refused(broker):
 
 
 @in_a_loop
-async def test_a_topic_is_only_tried_out(broker):
+async def test_validate_only_creates_no_topic(broker):
     name = broker.name()
     async with an_admin(broker) as admin:
         new = [NewTopic(name, num_partitions=1, replication_factor=1)]
@@ -78,7 +78,7 @@ async def test_a_topic_is_only_tried_out(broker):
 
 
 @in_a_loop
-async def test_partitions_are_added_and_never_taken_away(broker):
+async def test_partitions_can_be_added_but_not_removed(broker):
     topic = await make_topic(broker)
     async with an_admin(broker) as admin:
         await admin.create_partitions({topic: NewPartitions(3)})

@@ -1,4 +1,4 @@
-"""aiokafka: groups whose members come and go."""
+"""aiokafka: groups whose members join and leave."""
 
 import asyncio
 import time
@@ -27,7 +27,7 @@ QUICK = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6000}
 
 
 class AiokafkaMember(ConsumerRebalanceListener):
-    """A consumer that keeps what it reads, what it is given and what is taken from it."""
+    """A consumer that keeps what it reads and which partitions are assigned to it and revoked."""
 
     def __init__(self, broker, topic, group, **given):
         self.given, self.taken, self.values = [], [], []
@@ -63,7 +63,7 @@ class AiokafkaMember(ConsumerRebalanceListener):
 
 
 def all_given_out(partition_count, members):
-    """None twice, in shares that differ by at most one."""
+    """Each partition once, in shares that differ by at most one."""
     shares = [member.numbers for member in members]
     sizes = [len(numbers) for numbers in shares]
     everything = sorted(number for numbers in shares for number in numbers)
@@ -76,7 +76,7 @@ async def settle(partition_count, *members):
 
 @pytest.mark.parametrize("assignor", ASSIGNORS, ids=lambda assignor: assignor.name)
 @in_a_loop
-async def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(broker, assignor):
+async def test_members_share_the_partitions_and_the_rest_take_over_when_one_leaves(broker, assignor):
     topic, group = await make_topic(broker, partition_count=4), broker.name("g")
     given = {"partition_assignment_strategy": (assignor,)}
     first, second = [await AiokafkaMember(broker, topic, group, **given).start() for _ in range(2)]
@@ -87,7 +87,7 @@ async def test_members_share_the_partitions_and_who_stays_takes_those_of_who_lea
 
 
 @in_a_loop
-async def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
+async def test_a_crashed_member_loses_its_partitions_when_its_session_times_out(broker):
     topic, group = await make_topic(broker, partition_count=2), broker.name("g")
     with consuming_process("aiokafka", broker, topic, group, 900, partitions=[0, 1]) as process:
         survivor = await AiokafkaMember(broker, topic, group).start()
@@ -100,7 +100,7 @@ async def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
 
 
 @in_a_loop
-async def test_idle_extra_members_wait_and_take_over(broker):
+async def test_members_without_partitions_wait_and_take_over(broker):
     topic, group = await make_topic(broker), broker.name("g")
     members = [await AiokafkaMember(broker, topic, group).start() for _ in range(3)]
     await wait_until(lambda: all_given_out(1, members) and all(member.given for member in members))
@@ -113,7 +113,7 @@ async def test_idle_extra_members_wait_and_take_over(broker):
 
 
 @in_a_loop
-async def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(broker):
+async def test_a_static_member_that_restarts_keeps_its_partitions_without_a_rebalance(broker):
     topic, group = await make_topic(broker, partition_count=4), broker.name("g")
     first, second = [
         await AiokafkaMember(broker, topic, group, group_instance_id=name).start() for name in ("one", "two")
@@ -131,7 +131,7 @@ async def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_n
 
 
 @in_a_loop
-async def test_a_group_reads_every_record_once_while_members_come_and_go(broker):
+async def test_a_group_reads_every_record_once_while_members_join_and_leave(broker):
     topic, group = await make_topic(broker, partition_count=3), broker.name("g")
     sent = [b"%d" % n for n in range(90)]
 
@@ -151,12 +151,12 @@ async def test_a_group_reads_every_record_once_while_members_come_and_go(broker)
     await write_and_wait(sent[60:], second, third)
     for member in (second, third):
         await member.stop()
-    # Between rebalances: across one a group promises each record at least once, and no more.
+    # Between rebalances only: across a rebalance a group promises at-least-once.
     assert sorted(first.values + second.values + third.values, key=int) == sent
 
 
 @in_a_loop
-async def test_committed_offsets_come_back_and_are_where_the_next_member_begins(broker):
+async def test_committed_offsets_are_fetched_and_the_next_member_starts_there(broker):
     topic, group = await make_topic(broker, partition_count=3), broker.name("g")
     await write(broker, topic, [{"value": b"%d" % n, "partition": 0} for n in range(5)])
     zero, one, two = (TopicPartition(topic, number) for number in range(3))
@@ -170,7 +170,7 @@ async def test_committed_offsets_come_back_and_are_where_the_next_member_begins(
 
 
 @in_a_loop
-async def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker):
+async def test_a_client_that_is_not_a_member_may_not_commit_for_a_group_with_members(broker):
     topic, group = await make_topic(broker), broker.name("g")
     partition = TopicPartition(topic, 0)
     member = await AiokafkaMember(broker, topic, group).start()
@@ -193,7 +193,7 @@ async def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker)
     ],
 )
 @in_a_loop
-async def test_a_member_that_does_not_fit_is_refused(broker, given, error):
+async def test_an_inconsistent_member_is_refused(broker, given, error):
     topic, group = await make_topic(broker), broker.name("g")
     first = await AiokafkaMember(broker, topic, group, partition_assignment_strategy=(RangePartitionAssignor,)).start()
     await settle(1, first)

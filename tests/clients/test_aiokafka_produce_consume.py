@@ -1,4 +1,4 @@
-"""aiokafka: what is written is what is read."""
+"""aiokafka: records are read as they were written."""
 
 import time
 
@@ -28,7 +28,7 @@ CREATE_TIME, LOG_APPEND_TIME = 0, 1
 
 @pytest.mark.parametrize("codec", CODECS)
 @in_a_loop
-async def test_records_of_every_codec_come_back_as_they_were_sent(broker, codec):
+async def test_records_of_every_codec_are_read_as_they_were_sent(broker, codec):
     topic = await make_topic(broker)
     sent = [
         {"key": b"k%d" % n, "value": b"value %d " % n * 20, "headers": [("n", b"%d" % n)], "timestamp_ms": 10**12 + n}
@@ -44,7 +44,7 @@ async def test_records_of_every_codec_come_back_as_they_were_sent(broker, codec)
 
 
 @in_a_loop
-async def test_null_and_empty_keys_and_values_are_told_apart(broker):
+async def test_null_and_empty_keys_and_values_differ(broker):
     topic = await make_topic(broker)
     sent = [(b"", b""), (None, b"v"), (b"k", None), (b"", None), (None, b""), (b"k", b"")]
     await write(broker, topic, [{"key": key, "value": value} for key, value in sent])
@@ -52,7 +52,7 @@ async def test_null_and_empty_keys_and_values_are_told_apart(broker):
 
 
 @in_a_loop
-async def test_headers_keep_their_order_their_repetitions_and_their_nulls(broker):
+async def test_headers_keep_their_order_duplicates_and_nulls(broker):
     topic = await make_topic(broker)
     headers = [("b", b"1"), ("a", None), ("b", b""), ("", b"nameless"), ("ünïcödé", bytes(range(256)))]
     await write(broker, topic, [{"value": b"v", "headers": headers}, {"value": b"w"}])
@@ -60,7 +60,7 @@ async def test_headers_keep_their_order_their_repetitions_and_their_nulls(broker
 
 
 @in_a_loop
-async def test_a_topic_says_whose_timestamps_it_keeps(broker):
+async def test_a_topic_has_create_time_or_log_append_time(broker):
     created, appended = await make_topic(broker), await make_topic(broker, message__timestamp__type="LogAppendTime")
     before = int(time.time() * 1000)
     for topic in (created, appended):
@@ -84,7 +84,7 @@ async def test_many_records_in_large_batches_keep_their_order(broker):
 
 
 @in_a_loop
-async def test_a_record_of_almost_the_longest_size_passes_and_a_longer_one_is_refused(broker):
+async def test_a_record_just_below_the_limit_is_accepted_and_a_larger_one_is_refused(broker):
     topic, large = await make_topic(broker), bytes(1_000_000)
     async with a_producer(broker, max_request_size=3_000_000) as producer:
         await send(producer, topic, [large])
@@ -119,7 +119,7 @@ async def test_an_idempotent_producer_keeps_order_over_many_requests(broker):
 
 
 @in_a_loop
-async def test_keys_go_to_the_partitions_that_their_hash_names(broker):
+async def test_keys_choose_partitions_by_their_hash(broker):
     topic = await make_topic(broker, partition_count=7)
     keys = [b"%d" % n for n in range(200)] + [b"k" * n for n in range(20)]
     await write(broker, topic, [{"key": key, "value": key} for key in keys])
@@ -130,14 +130,14 @@ async def test_keys_go_to_the_partitions_that_their_hash_names(broker):
 
 
 @in_a_loop
-async def test_a_topic_that_is_written_to_comes_into_being(broker):
+async def test_producing_creates_the_topic(broker):
     topic = broker.name()
     await write(broker, topic, [b"first"])
     assert await values_of(broker, topic) == [b"first"]
 
 
 @in_a_loop
-async def test_a_reader_seeks_by_offset_and_by_time(broker):
+async def test_a_consumer_seeks_by_offset_and_by_time(broker):
     topic = await make_topic(broker, partition_count=2)
     base, zero, one = 1_700_000_000_000, TopicPartition(topic, 0), TopicPartition(topic, 1)
     records = [{"value": b"%d" % n, "partition": 0, "timestamp_ms": base + 1000 * n} for n in range(10)]
@@ -164,7 +164,7 @@ async def test_a_reader_seeks_by_offset_and_by_time(broker):
 
 
 @in_a_loop
-async def test_an_offset_out_of_range_resets_as_the_reader_wishes(broker):
+async def test_an_offset_out_of_range_is_reset_as_the_consumer_configures(broker):
     topic = await make_topic(broker)
     await write(broker, topic, [b"a", b"b"])
     partition = TopicPartition(topic, 0)
@@ -178,7 +178,7 @@ async def test_an_offset_out_of_range_resets_as_the_reader_wishes(broker):
 
 
 @in_a_loop
-async def test_a_paused_partition_stays_silent_until_it_is_resumed(broker):
+async def test_a_paused_partition_returns_no_records_until_it_is_resumed(broker):
     topic = await make_topic(broker, partition_count=2)
     partitions = [TopicPartition(topic, number) for number in (0, 1)]
     async with a_consumer(broker) as reader:
@@ -192,14 +192,14 @@ async def test_a_paused_partition_stays_silent_until_it_is_resumed(broker):
 
 
 @in_a_loop
-async def test_a_reader_with_a_small_limit_gets_batches_that_are_larger(broker):
+async def test_a_consumer_with_a_small_limit_still_gets_larger_batches(broker):
     topic, sent = await make_topic(broker), [b"%d" % n * 3000 for n in range(10)]
     await write(broker, topic, sent, linger_ms=50, max_batch_size=20_000)
     assert await values_of(broker, topic, max_partition_fetch_bytes=1000, fetch_max_bytes=1000) == sent
 
 
 @in_a_loop
-async def test_a_waiting_reader_is_answered_when_something_comes(broker):
+async def test_a_waiting_fetch_is_answered_when_a_record_arrives(broker):
     topic = await make_topic(broker)
     async with a_consumer(broker, fetch_max_wait_ms=20_000) as reader:
         reader.assign([TopicPartition(topic, 0)])

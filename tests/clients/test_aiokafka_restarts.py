@@ -1,4 +1,4 @@
-"""aiokafka: a broker that is stopped or killed, and comes back, under clients that go on."""
+"""aiokafka: clients keep running while the broker is stopped or killed and restarted."""
 
 import asyncio
 import time
@@ -18,13 +18,13 @@ from support.clients.aiokafka_clients import (
 )
 
 LONGER = 60
-# A real Kafka may take its time to come back on a busy machine, and nothing must end meanwhile.
+# On a busy machine a real Kafka restarts slowly, and no client may give up before that.
 PATIENT = {"transaction_timeout_ms": 600_000, "request_timeout_ms": 120_000}
 WAYS = ["kill", pytest.param("stop", marks=pytest.mark.long)]
 
 
 async def come_back(broker, how):
-    """While the clients go on."""
+    """While the clients keep running."""
     if how == "kill":
         await asyncio.to_thread(broker.restart)
     else:
@@ -33,7 +33,7 @@ async def come_back(broker, how):
 
 
 class AiokafkaWriter:
-    """Writes numbers until it is told to end; `written` are the acknowledged ones."""
+    """Writes numbers until it is stopped; `written` are the acknowledged ones."""
 
     def __init__(self, producer, topic):
         self.written = []
@@ -77,7 +77,7 @@ async def test_an_idempotent_producer_writes_each_record_once_and_in_order(broke
 
 
 @in_a_loop
-async def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_it(broker):
+async def test_no_acknowledged_record_is_lost_and_a_consumer_group_reads_all(broker):
     topic, group = await make_topic(broker), broker.name("g")
     seen = []
     async with (
@@ -104,7 +104,7 @@ async def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_
         stored = await values_of(broker, topic)
         assert set(stored) == set(writer.written)
         await read_until(len(stored) - 1)
-    # Each offset before the kill once, and none of them again; behind it none left out.
+    # Offsets before the kill come once and are not repeated; after it none is missing.
     assert seen[:before] == list(range(before))
     assert min(seen[before:]) == before
     assert set(seen) == set(range(len(stored)))
@@ -112,7 +112,7 @@ async def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_
 
 @pytest.mark.parametrize("how", WAYS)
 @in_a_loop
-async def test_a_transaction_goes_on_over_a_restart(broker, how):
+async def test_a_transaction_survives_a_restart(broker, how):
     topic, group = await make_topic(broker), broker.name("g")
     async with a_producer(broker, transactional_id=broker.name("x"), **PATIENT) as producer:
         await producer.begin_transaction()
@@ -126,7 +126,7 @@ async def test_a_transaction_goes_on_over_a_restart(broker, how):
 
 
 @in_a_loop
-async def test_offsets_and_records_are_there_after_a_kill(broker):
+async def test_offsets_and_records_survive_a_kill(broker):
     topic, group = await make_topic(broker, partition_count=2), broker.name("g")
     partition = TopicPartition(topic, 1)
     await write(broker, topic, [{"value": b"%d" % n, "partition": n % 2} for n in range(50)], compression_type="lz4")
@@ -135,8 +135,8 @@ async def test_offsets_and_records_are_there_after_a_kill(broker):
         await committer.commit({partition: OffsetAndMetadata(7, "here")})
     await come_back(broker, "kill")
     async with a_consumer(broker, group) as reader:
-        # A broker that is still loading what was committed says so for the whole group, ours as Kafka; this client
-        # takes that for nothing committed, and once it has a partition begins at its start.
+        # While a broker loads the committed offsets it answers with an error for the whole group, as Kafka does. This
+        # client takes that as "nothing is committed" and would start at the beginning of its partition.
         found, deadline = None, time.monotonic() + LONGER
         while found is None and time.monotonic() < deadline:
             found = await reader.committed(partition)

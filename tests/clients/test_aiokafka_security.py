@@ -23,13 +23,13 @@ async def test_a_wrong_login_is_refused(broker, caplog, mechanism, wrong):
     with pytest.raises(KafkaConnectionError):
         async with an_admin(broker, "SASL_PLAINTEXT", sasl_mechanism=mechanism, **wrong):
             pass
-    # The reason stands only in this client's log.
+    # This client shows the reason in its log only.
     assert "uthentication failed" in caplog.text
 
 
 @pytest.mark.parametrize("listener", ["SSL", "SASL_SSL"])
 @in_a_loop
-async def test_the_brokers_certificate_is_looked_at(broker, listener):
+async def test_the_brokers_certificate_is_verified(broker, listener):
     topic = await make_topic(broker)
     await write(broker, topic, [b"v"], listener=listener)
     assert await values_of(broker, topic, listener=listener) == [b"v"]
@@ -46,8 +46,8 @@ async def test_large_requests_and_answers_pass_through_tls(broker):
 
 
 @in_a_loop
-async def test_a_certificate_is_a_login_of_its_own(broker):
-    """Mutual TLS: who shows a certificate is User:CN=ann, whom no rule names; who shows none is anonymous."""
+async def test_a_client_certificate_is_a_login(broker):
+    """Mutual TLS: a client with a certificate is User:CN=ann, who has no access rule; one without is anonymous."""
     topic = await make_topic(broker)
     async with a_producer(broker, "SSL", shown="client.pem") as producer:
         with pytest.raises(TopicAuthorizationFailedError):

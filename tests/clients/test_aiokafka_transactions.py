@@ -1,4 +1,4 @@
-"""aiokafka: transactions, and who may go on with them."""
+"""aiokafka: transactions and their fencing."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ COMMITTED = {"isolation_level": "read_committed"}
 
 
 @in_a_loop
-async def test_readers_see_what_is_committed_and_not_what_is_aborted(broker):
+async def test_read_committed_consumers_see_committed_records_only(broker):
     topic = await make_topic(broker, partition_count=2)
     async with a_producer(broker, transactional_id=broker.name("x")) as producer:
         for round_number in range(4):
@@ -38,7 +38,7 @@ async def test_readers_see_what_is_committed_and_not_what_is_aborted(broker):
 
 
 @in_a_loop
-async def test_an_open_transaction_holds_back_what_lies_behind_it(broker):
+async def test_an_open_transaction_blocks_later_records(broker):
     topic = await make_topic(broker)
     partition = TopicPartition(topic, 0)
     async with (
@@ -75,7 +75,7 @@ async def test_many_transactions_one_after_the_other_keep_their_order(broker):
 
 
 @in_a_loop
-async def test_offsets_are_committed_with_the_records_that_come_of_them_or_not_at_all(broker):
+async def test_offsets_are_committed_with_the_records_of_the_transaction_or_not_at_all(broker):
     source, target, group = await make_topic(broker), await make_topic(broker), broker.name("g")
     partition = TopicPartition(source, 0)
     await write(broker, source, [b"%d" % n for n in range(6)])
@@ -90,7 +90,7 @@ async def test_offsets_are_committed_with_the_records_that_come_of_them_or_not_a
             await end()
         values = await committed_values(broker, target)
         deadline = time.monotonic() + SECONDS
-        while True:  # this client does not ask for stable offsets only, so its answer may come before the marker
+        while True:  # this client does not require stable offsets, so the answer may precede the marker
             async with a_consumer(broker, group) as reader:
                 found = await reader.committed(partition)
             if found == len(values) or time.monotonic() > deadline:
@@ -105,10 +105,10 @@ async def test_offsets_are_committed_with_the_records_that_come_of_them_or_not_a
 
 
 @in_a_loop
-async def test_a_second_producer_of_the_same_name_fences_the_first_and_aborts_what_it_left(broker):
+async def test_a_second_producer_with_the_same_id_fences_the_first_and_aborts_its_transaction(broker):
     topic, name = await make_topic(broker), broker.name("x")
     async with a_producer(broker, transactional_id=name) as first, a_producer(broker, transactional_id=name) as second:
-        # Initialised in this order, whatever begins first.
+        # The first is initialised before the second.
         with pytest.raises(ProducerFenced):
             await first.begin_transaction()
             await send(first, topic, [b"fenced"])
@@ -127,7 +127,7 @@ async def test_a_second_producer_of_the_same_name_fences_the_first_and_aborts_wh
 
 
 @in_a_loop
-async def test_a_transaction_that_takes_too_long_is_aborted(broker):
+async def test_a_transaction_that_times_out_is_aborted(broker):
     topic = await make_topic(broker)
     async with a_producer(broker, transactional_id=broker.name("x"), transaction_timeout_ms=300) as producer:
         await producer.begin_transaction()

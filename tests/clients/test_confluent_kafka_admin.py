@@ -63,7 +63,7 @@ def topic_config(name, *changes):
     return ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=list(changes))
 
 
-def test_topics_are_made_described_and_deleted(broker, admin):
+def test_topics_are_created_described_and_deleted(broker, admin):
     names = [broker.name() for _ in range(2)]
     new = [
         NewTopic(name, num_partitions=count, replication_factor=1) for name, count in zip(names, (1, 3), strict=True)
@@ -87,7 +87,7 @@ def test_topics_are_made_described_and_deleted(broker, admin):
     assert code_of(admin.describe_topics(TopicCollection(names[:1]))[names[0]]) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
-def test_a_topic_of_the_same_name_is_another_one(broker, admin):
+def test_a_recreated_topic_is_another_topic(broker, admin):
     topic = make_topic(broker)
     send(a_producer(broker), topic, [b"old"])
     before = admin.describe_topics(TopicCollection([topic]))[topic].result(SECONDS).topic_id
@@ -109,13 +109,13 @@ def test_a_topic_of_the_same_name_is_another_one(broker, admin):
         ("bad-name", {"num_partitions": 1, "config": {"no.such.thing": "1"}}, KafkaError.INVALID_CONFIG),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused(admin, name, given, code):
+def test_an_invalid_topic_is_refused(admin, name, given, code):
     new = NewTopic(name, **{"replication_factor": 1, **given})
     assert code_of(admin.create_topics([new])[name]) == code
     assert name not in admin.list_topics(timeout=SECONDS).topics
 
 
-def test_a_topic_is_only_tried_out(broker, admin):
+def test_validate_only_creates_no_topic(broker, admin):
     name = broker.name()
     new = NewTopic(name, num_partitions=1, replication_factor=1)
     admin.create_topics([new], validate_only=True)[name].result(SECONDS)
@@ -128,7 +128,7 @@ def test_a_topic_takes_the_brokers_partition_count(broker, admin):
     assert len(admin.list_topics(name, SECONDS).topics[name].partitions) == 1
 
 
-def test_partitions_are_added_and_never_taken_away(broker, admin):
+def test_partitions_can_be_added_but_not_removed(broker, admin):
     topic = make_topic(broker)
     send(a_producer(broker), topic, [b"kept"])
     admin.create_partitions([NewPartitions(topic, 3)])[topic].result(SECONDS)
@@ -141,7 +141,7 @@ def test_partitions_are_added_and_never_taken_away(broker, admin):
         assert code_of(admin.create_partitions([NewPartitions(topic, count)])[topic]) == KafkaError.INVALID_PARTITIONS
 
 
-def test_a_topics_settings_are_described_with_where_they_come_from(broker, admin):
+def test_a_topics_settings_are_described_with_their_sources(broker, admin):
     topic = make_topic(broker, segment__bytes=1048576)
     found = config_of(admin, topic_config(topic))
     assert (found["segment.bytes"].value, found["segment.bytes"].source) == (
@@ -182,7 +182,7 @@ def test_settings_are_changed_one_by_one(broker, admin):
     assert config_of(admin, topic_config(topic))["max.message.bytes"].value == "2000"
 
 
-def test_a_changed_setting_holds_at_once(broker, admin):
+def test_a_changed_setting_takes_effect_at_once(broker, admin):
     topic = make_topic(broker)
     producer, refused = a_producer(broker), []
     send(producer, topic, [bytes(5000)])
@@ -273,7 +273,7 @@ def test_records_are_deleted_up_to_an_offset(broker, admin):
     assert send(a_producer(broker), topic, [b"next"])[0].offset() == 10
 
 
-def test_offsets_are_listed_by_what_is_asked_for(broker, admin):
+def test_offsets_are_listed_by_timestamp_and_by_special_values(broker, admin):
     topic, where = make_topic(broker), None
     records = [{"value": b"v", "timestamp": 1000 * n} for n in (1, 5, 3)]
     send(a_producer(broker, linger__ms=0), topic, records)
@@ -296,7 +296,7 @@ def test_offsets_are_listed_by_what_is_asked_for(broker, admin):
     producer.abort_transaction(SECONDS)
 
 
-def test_access_rules_are_made_found_and_deleted(broker, admin):
+def test_access_rules_are_created_found_and_deleted(broker, admin):
     topic, prefix = broker.name(), broker.name("prefix")
 
     def rule(name, pattern, user, operation, permission):
@@ -329,7 +329,7 @@ def test_access_rules_are_made_found_and_deleted(broker, admin):
     assert admin.delete_acls([asked])[asked].result(SECONDS) == rules[2:]
 
 
-def test_scram_users_are_made_described_and_deleted(broker, admin):
+def test_scram_users_are_created_described_and_deleted(broker, admin):
     user = broker.name("user")
     mechanisms = (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
 
@@ -337,7 +337,7 @@ def test_scram_users_are_made_described_and_deleted(broker, admin):
         return admin.alter_user_scram_credentials(list(changes))[user]
 
     def described():
-        # A broker of Kafka hears of what its controller has changed a little later.
+        # A Kafka broker applies its controller's changes a little later.
         try:
             found = admin.describe_user_scram_credentials([user])[user].result(SECONDS)
         except KafkaException as error:
@@ -347,7 +347,7 @@ def test_scram_users_are_made_described_and_deleted(broker, admin):
     def upsertion(mechanism, iterations):
         return UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, iterations), b"sesame")
 
-    # One change of a user in a request, even where the mechanisms differ.
+    # A request may change a user once, even for different mechanisms.
     assert code_of(alter(*[upsertion(m, 4096) for m in mechanisms])) == KafkaError.DUPLICATE_RESOURCE
     for mechanism in mechanisms:
         assert alter(upsertion(mechanism, 4096)).result(SECONDS) is None

@@ -1,4 +1,4 @@
-"""confluent-kafka: groups of the classic protocol whose members come and go."""
+"""confluent-kafka: groups of the classic protocol whose members join and leave."""
 
 import time
 
@@ -22,7 +22,7 @@ QUICK = {"heartbeat.interval.ms": 100, "session.timeout.ms": 6000}
 
 
 class ConfluentMember:
-    """A consumer that counts what it is given and what is taken from it."""
+    """A consumer that counts assigned and revoked partitions."""
 
     def __init__(self, broker, topic, group, **given):
         self.given, self.taken = [], []
@@ -45,7 +45,7 @@ def settle(*members, until):
 
 
 def share(partition_count):
-    """All partitions given out, none twice, in shares that differ by at most one."""
+    """All partitions are assigned, each once, in shares that differ by at most one."""
 
     def is_settled(*shares):
         sizes = [len(numbers) for numbers in shares]
@@ -56,7 +56,7 @@ def share(partition_count):
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "cooperative-sticky"])
-def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(broker, strategy):
+def test_members_share_the_partitions_and_the_rest_take_over_when_one_leaves(broker, strategy):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
     first, second = (ConfluentMember(broker, topic, group, partition__assignment__strategy=strategy) for _ in range(2))
     settle(first, second, until=share(4))
@@ -65,7 +65,7 @@ def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(br
     first.consumer.close()
 
 
-def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
+def test_a_crashed_member_loses_its_partitions_when_its_session_times_out(broker):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
     with consuming_process("confluent-kafka", broker, topic, group, 900, partitions=[0, 1]) as process:
         survivor = ConfluentMember(broker, topic, group)
@@ -77,7 +77,7 @@ def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
     survivor.consumer.close()
 
 
-def test_idle_extra_members_wait_and_take_over(broker):
+def test_members_without_partitions_wait_and_take_over(broker):
     topic, group = make_topic(broker, partition_count=1), broker.name("g")
     members = [ConfluentMember(broker, topic, group) for _ in range(3)]
     settle(*members, until=share(1))
@@ -91,7 +91,7 @@ def test_idle_extra_members_wait_and_take_over(broker):
         member.consumer.close()
 
 
-def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(broker):
+def test_a_static_member_that_restarts_keeps_its_partitions_without_a_rebalance(broker):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
     first, second = (ConfluentMember(broker, topic, group, group__instance__id=name) for name in ("one", "two"))
     settle(first, second, until=share(4))
@@ -104,7 +104,7 @@ def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(
     second.consumer.close()
 
 
-def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
+def test_a_second_static_member_with_the_same_id_fences_the_first(broker):
     topic, group = make_topic(broker, partition_count=1), broker.name("g")
     first = ConfluentMember(broker, topic, group, group__instance__id="one")
     settle(first, until=share(1))
@@ -115,7 +115,7 @@ def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
         message = first.consumer.poll(0.1)
         if message is not None:
             errors.append(message.error())
-    # A fatal error is told as such, with the reason beside it.
+    # A fatal error is reported as such, with its reason.
     assert [error.code() for error in errors] == [KafkaError._FATAL]
     assert "Fatal consumer error" in errors[0].str()
     assert "fenced" in errors[0].str()
@@ -123,7 +123,7 @@ def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
     second.consumer.close()
 
 
-def test_cooperative_members_keep_what_does_not_move(broker):
+def test_cooperative_members_keep_partitions_that_do_not_move(broker):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
     first = ConfluentMember(broker, topic, group, partition__assignment__strategy="cooperative-sticky")
     settle(first, until=share(4))
@@ -139,12 +139,12 @@ def test_cooperative_members_keep_what_does_not_move(broker):
     first.consumer.close()
 
 
-def test_a_group_reads_every_record_once_while_members_come_and_go(broker):
+def test_a_group_reads_every_record_once_while_members_join_and_leave(broker):
     topic, group = make_topic(broker, partition_count=3), broker.name("g")
     producer, written, found = a_producer(broker, enable__idempotence=True), [], []
 
     def write_and_read(values, *members):
-        """Between rebalances: across one a group promises each record at least once, and no more."""
+        """Between rebalances only: across a rebalance a group promises at-least-once."""
         settle(*members, until=share(3))
         records = [{"value": b"%d" % n, "partition": n % 3} for n in values]
         written.extend((m.partition(), m.offset(), m.value()) for m in send(producer, topic, records))
@@ -170,7 +170,7 @@ def test_a_group_reads_every_record_once_while_members_come_and_go(broker):
     assert sorted(found) == sorted(written)
 
 
-def test_committed_offsets_come_back_with_their_metadata(broker):
+def test_committed_offsets_are_fetched_with_their_metadata(broker):
     topic, group = make_topic(broker, partition_count=3), broker.name("g")
     send(a_producer(broker), topic, [{"value": b"%d" % n, "partition": 0} for n in range(5)])
     committer = a_consumer(broker, group)
@@ -189,7 +189,7 @@ def test_committed_offsets_come_back_with_their_metadata(broker):
 def test_metadata_that_is_too_long_is_refused(broker):
     topic = make_topic(broker)
     committer = a_consumer(broker, broker.name("g"))
-    # This client sends a zero byte behind the text, which counts.
+    # This client appends a zero byte to the text, and the byte counts.
     with pytest.raises(KafkaException) as caught:
         committer.commit(offsets=[TopicPartition(topic, 0, 1, metadata="m" * 4096)], asynchronous=False)
     assert caught.value.args[0].code() == KafkaError.OFFSET_METADATA_TOO_LARGE
@@ -199,7 +199,7 @@ def test_metadata_that_is_too_long_is_refused(broker):
     committer.close()
 
 
-def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker):
+def test_a_client_that_is_not_a_member_may_not_commit_for_a_group_with_members(broker):
     topic, group = make_topic(broker), broker.name("g")
     member, stranger = ConfluentMember(broker, topic, group), a_consumer(broker, group)
     settle(member, until=share(1))
@@ -232,12 +232,12 @@ def test_a_session_that_is_too_short_for_the_broker_is_refused(broker):
     hasty.consumer.close()
 
 
-def test_a_pattern_finds_topics_that_come_later(broker):
+def test_a_pattern_matches_topics_that_are_created_later(broker):
     stem = broker.name("pattern")
     admin, group = an_admin(broker), broker.name("g")
     reader = a_consumer(broker, group, **QUICK, topic__metadata__refresh__interval__ms=200)
     reader.subscribe([f"^{stem}-.*"])
-    # It tells once that nothing matches yet.
+    # It reports once that no topic matches yet.
     error = reader.poll(SECONDS).error()
     assert error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
     assert stem in error.str()

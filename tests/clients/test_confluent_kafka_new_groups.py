@@ -1,4 +1,4 @@
-"""confluent-kafka: groups of the new protocol (KIP-848), whose partitions the broker assigns."""
+"""confluent-kafka: groups of the new protocol (KIP-848), where the broker assigns partitions."""
 
 import time
 
@@ -29,7 +29,7 @@ def a_member(broker, group, *topics, **given):
 
 
 def wait_for(shares, *members):
-    """Polls until the members hold so many partitions each, in any order, and all different ones."""
+    """Polls until the members have these partition counts, in any order, and no partition twice."""
 
     def holds():
         found = [{(p.topic, p.partition) for p in member.assignment()} for member in members]
@@ -39,7 +39,7 @@ def wait_for(shares, *members):
 
 
 @pytest.mark.parametrize("assignor", [pytest.param("range", marks=pytest.mark.long), "uniform"])
-def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(broker, assignor):
+def test_members_share_the_partitions_and_the_rest_take_over_when_one_leaves(broker, assignor):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
     first = a_member(broker, group, topic, group__remote__assignor=assignor)
     wait_for([4], first)
@@ -57,7 +57,7 @@ def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(br
     first.close()
 
 
-def test_the_range_assignor_gives_the_same_numbers_of_all_topics_to_one_member(broker):
+def test_the_range_assignor_assigns_the_same_partition_numbers_of_all_topics_to_one_member(broker):
     topics, group = [make_topic(broker, partition_count=4) for _ in range(2)], broker.name("g")
     members = [a_member(broker, group, *topics, group__remote__assignor="range") for _ in range(2)]
     wait_for([4, 4], *members)
@@ -68,7 +68,7 @@ def test_the_range_assignor_gives_the_same_numbers_of_all_topics_to_one_member(b
         member.close()
 
 
-def test_an_assignor_that_the_broker_does_not_have_is_refused(broker):
+def test_an_unknown_assignor_is_refused(broker):
     topic = make_topic(broker)
     member = a_member(broker, broker.name("g"), topic, group__remote__assignor="fastest")
     error = member.poll(SECONDS).error()
@@ -77,7 +77,7 @@ def test_an_assignor_that_the_broker_does_not_have_is_refused(broker):
     member.close()
 
 
-def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
+def test_a_crashed_member_loses_its_partitions_when_its_session_times_out(broker):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
     where = consuming_process("confluent-kafka", broker, topic, group, 0, protocol="consumer", partitions=[0, 1])
     with where as process:
@@ -91,7 +91,7 @@ def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
 
 
 @pytest.mark.long
-def test_idle_extra_members_wait_and_take_over(broker):
+def test_members_without_partitions_wait_and_take_over(broker):
     topic, group = make_topic(broker), broker.name("g")
     members = [a_member(broker, group, topic) for _ in range(3)]
     wait_for([0, 0, 1], *members)
@@ -116,7 +116,7 @@ def test_a_static_member_that_restarts_gets_its_partitions_back(broker):
     second.close()
 
 
-def test_committed_offsets_are_where_the_next_member_begins(broker):
+def test_the_next_member_starts_at_the_committed_offsets(broker):
     topic, group = make_topic(broker), broker.name("g")
     send(a_producer(broker), topic, [b"%d" % n for n in range(5)])
     member = a_member(broker, group, topic)
@@ -130,7 +130,7 @@ def test_committed_offsets_are_where_the_next_member_begins(broker):
     successor.close()
 
 
-def test_new_partitions_and_new_topics_are_given_out(broker):
+def test_new_partitions_and_new_topics_are_assigned(broker):
     topic, group, admin = make_topic(broker), broker.name("g"), an_admin(broker)
     later = broker.name()
     member = a_member(broker, group, topic, later)
@@ -148,7 +148,7 @@ def test_the_broker_matches_a_pattern(broker):
     new = [NewTopic(f"{stem}-{number}", num_partitions=1, replication_factor=1) for number in range(2)]
     for created in admin.create_topics(new).values():
         created.result(SECONDS)
-    # Kafka's coordinator hears of topics a little later, and then looks at a pattern again only after ten seconds.
+    # Kafka's coordinator learns of topics a little later and matches a pattern again only after ten seconds.
     time.sleep(0.3)
     member = a_member(broker, group, f"^{stem}-[01]$")
     wait_for([2], member)

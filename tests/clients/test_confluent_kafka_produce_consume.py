@@ -1,4 +1,4 @@
-"""confluent-kafka: what is written is what is read."""
+"""confluent-kafka: records are read as they were written."""
 
 import time
 import zlib
@@ -31,13 +31,13 @@ CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_of_every_codec_come_back_as_they_were_sent(broker, codec):
+def test_records_of_every_codec_are_read_as_they_were_sent(broker, codec):
     topic = make_topic(broker)
     sent = [
         {"key": b"k%d" % n, "value": b"value %d " % n * 20, "headers": [("n", b"%d" % n)], "timestamp": 10**12 + n}
         for n in range(500)
     ]
-    # A linger that no flush cuts short: librdkafka leaves a batch alone that compression does not make smaller.
+    # Linger instead of flush, for a large batch: librdkafka does not compress a batch that would not get smaller.
     send(a_producer(broker, compression__type=codec, linger__ms=50), topic, sent)
     found = [
         {"key": m.key(), "value": m.value(), "headers": m.headers(), "timestamp": m.timestamp()[1]}
@@ -48,7 +48,7 @@ def test_records_of_every_codec_come_back_as_they_were_sent(broker, codec):
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_topic_with_a_codec_of_its_own_compresses_what_comes_otherwise(broker, codec):
+def test_a_topic_with_its_own_codec_recompresses_batches(broker, codec):
     name = {"none": "uncompressed"}.get(codec, codec)
     topic = make_topic(broker, compression__type=name)
     sent = [b"value %d " % n * 20 for n in range(100)]
@@ -57,14 +57,14 @@ def test_a_topic_with_a_codec_of_its_own_compresses_what_comes_otherwise(broker,
     assert {int(header.compression_type) for header in stored_headers(broker, topic)} == {CODECS[codec]}
 
 
-def test_null_and_empty_keys_and_values_are_told_apart(broker):
+def test_null_and_empty_keys_and_values_differ(broker):
     topic = make_topic(broker)
     sent = [(None, None), (b"", b""), (None, b"v"), (b"k", None), (b"", None), (None, b""), (b"k", b"")]
     send(a_producer(broker), topic, [{"key": key, "value": value} for key, value in sent])
     assert [(message.key(), message.value()) for message in read_all(broker, topic)] == sent
 
 
-def test_headers_keep_their_order_their_repetitions_and_their_nulls(broker):
+def test_headers_keep_their_order_duplicates_and_nulls(broker):
     topic = make_topic(broker)
     headers = [("b", b"1"), ("a", None), ("b", b""), ("", b"nameless"), ("ünïcödé", bytes(range(256)))]
     send(a_producer(broker), topic, [{"value": b"v", "headers": headers}, {"value": b"w"}])
@@ -73,7 +73,7 @@ def test_headers_keep_their_order_their_repetitions_and_their_nulls(broker):
     assert second.headers() is None
 
 
-def test_a_topic_says_whose_timestamps_it_keeps(broker):
+def test_a_topic_has_create_time_or_log_append_time(broker):
     created, appended = make_topic(broker), make_topic(broker, message__timestamp__type="LogAppendTime")
     before = int(time.time() * 1000)
     for topic in (created, appended):
@@ -96,7 +96,7 @@ def test_many_records_in_large_batches_keep_their_order(broker):
     assert max(header.record_count for header in stored_headers(broker, topic)) > 1000
 
 
-def test_a_record_of_almost_the_longest_size_passes_and_a_longer_one_is_refused(broker):
+def test_a_record_just_below_the_limit_is_accepted_and_a_larger_one_is_refused(broker):
     topic = make_topic(broker)
     producer = a_producer(broker, message__max__bytes=3_000_000)
     large = bytes(1_000_000)
@@ -137,7 +137,7 @@ def test_an_idempotent_producer_keeps_order_over_many_requests_in_flight(broker)
         ("murmur2", lambda key: partition_for_key(key, 7)),
     ],
 )
-def test_keys_go_to_the_partitions_that_their_hash_names(broker, partitioner, expected):
+def test_keys_choose_partitions_by_their_hash(broker, partitioner, expected):
     topic = make_topic(broker, partition_count=7)
     keys = [b"%d" % n for n in range(200)] + [b"k" * n for n in range(1, 20)]
     send(a_producer(broker, partitioner=partitioner), topic, [{"key": key, "value": key} for key in keys])
@@ -146,13 +146,13 @@ def test_keys_go_to_the_partitions_that_their_hash_names(broker, partitioner, ex
     assert set(found.values()) == set(range(7))
 
 
-def test_a_topic_that_is_written_to_comes_into_being(broker):
+def test_producing_creates_the_topic(broker):
     topic = broker.name()
     send(a_producer(broker), topic, [b"first"])
     assert values_of(broker, topic) == [b"first"]
 
 
-def test_a_reader_of_a_missing_topic_hears_of_it_and_makes_none(broker):
+def test_a_consumer_of_a_missing_topic_gets_an_error_and_creates_no_topic(broker):
     topic = broker.name()
     reader = a_consumer(broker, broker.name("g"))
     reader.subscribe([topic])
@@ -166,7 +166,7 @@ def test_a_reader_of_a_missing_topic_hears_of_it_and_makes_none(broker):
     reader.close()
 
 
-def test_a_reader_seeks_by_offset_and_by_time(broker):
+def test_a_consumer_seeks_by_offset_and_by_time(broker):
     topic = make_topic(broker, partition_count=2)
     base = 1_700_000_000_000
     records = [{"value": b"%d" % n, "partition": 0, "timestamp": base + 1000 * n} for n in range(10)]
@@ -191,7 +191,7 @@ def test_a_reader_seeks_by_offset_and_by_time(broker):
     reader.close()
 
 
-def test_an_offset_out_of_range_resets_as_the_reader_wishes(broker):
+def test_an_offset_out_of_range_is_reset_as_the_consumer_configures(broker):
     topic = make_topic(broker)
     send(a_producer(broker), topic, [b"a", b"b"])
     earliest, strict = a_consumer(broker), a_consumer(broker, auto__offset__reset="error")
@@ -205,7 +205,7 @@ def test_an_offset_out_of_range_resets_as_the_reader_wishes(broker):
     strict.close()
 
 
-def test_a_paused_partition_stays_silent_until_it_is_resumed(broker):
+def test_a_paused_partition_returns_no_records_until_it_is_resumed(broker):
     topic = make_topic(broker, partition_count=2)
     reader = a_consumer(broker)
     partitions = [TopicPartition(topic, number, OFFSET_BEGINNING) for number in (0, 1)]
@@ -219,7 +219,7 @@ def test_a_paused_partition_stays_silent_until_it_is_resumed(broker):
     reader.close()
 
 
-def test_a_reader_with_a_small_limit_gets_batches_that_are_larger(broker):
+def test_a_consumer_with_a_small_limit_still_gets_larger_batches(broker):
     topic = make_topic(broker)
     sent = [b"%d" % n * 3000 for n in range(10)]
     send(a_producer(broker, linger__ms=100), topic, sent)
@@ -227,7 +227,7 @@ def test_a_reader_with_a_small_limit_gets_batches_that_are_larger(broker):
     assert values_of(broker, topic, **limits) == sent
 
 
-def test_a_waiting_reader_is_answered_when_something_comes(broker):
+def test_a_waiting_fetch_is_answered_when_a_record_arrives(broker):
     topic = make_topic(broker)
     reader, producer = a_consumer(broker, fetch__wait__max__ms=20_000), a_producer(broker)
     reader.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
@@ -254,7 +254,7 @@ def test_a_partition_that_does_not_exist_is_refused(broker):
     assert values_of(broker, topic) == []
 
 
-def test_a_compacted_topic_wants_keys(broker):
+def test_a_compacted_topic_requires_keys(broker):
     topic = make_topic(broker, cleanup__policy="compact")
     producer = a_producer(broker)
     assert refusals_of(producer, topic, value=b"keyless") == [KafkaError.INVALID_RECORD]
@@ -262,7 +262,7 @@ def test_a_compacted_topic_wants_keys(broker):
     assert values_of(broker, topic) == [b"v"]
 
 
-def test_of_a_batch_with_ten_bad_records_those_ten_are_named_and_the_others_can_be_sent_again(broker):
+def test_ten_bad_records_of_a_batch_are_named_and_the_others_can_be_sent_again(broker):
     topic = make_topic(broker, cleanup__policy="compact")
     producer = a_producer(broker, linger__ms=200, batch__num__messages=100)
     outcomes = {}

@@ -1,4 +1,4 @@
-"""confluent-kafka: a broker that is stopped or killed, and comes back, under clients that go on."""
+"""confluent-kafka: clients keep running while the broker is stopped or killed and restarted."""
 
 import threading
 import time
@@ -24,13 +24,13 @@ from support.clients.confluent_clients import (
 )
 
 LONGER = 60
-# A real Kafka may take its time to come back on a busy machine, and nothing must end meanwhile.
+# On a busy machine a real Kafka restarts slowly, and no client may give up before that.
 PATIENT = {"transaction.timeout.ms": 600_000}
 WAYS = ["kill", pytest.param("stop", marks=pytest.mark.long)]
 
 
 class ConfluentWriter:
-    """Writes numbers until it is told to end; `written` are those that were acknowledged, in that order."""
+    """Writes numbers until it is stopped; `written` are the acknowledged ones, in order of acknowledgement."""
 
     def __init__(self, producer, topic):
         self.written, self.errors = [], []
@@ -39,7 +39,7 @@ class ConfluentWriter:
         self._thread.start()
 
     def wait_for(self, count):
-        """Until so many more are acknowledged."""
+        """Waits until this many more are acknowledged."""
         enough, deadline = len(self.written) + count, time.monotonic() + LONGER
         while len(self.written) < enough:
             assert time.monotonic() < deadline, f"{len(self.written)} of {enough} written after {LONGER} s"
@@ -95,14 +95,14 @@ def test_an_idempotent_producer_writes_each_record_once_and_in_order(broker, how
     assert values_of(broker, topic) == writer.written
 
 
-def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_it(broker):
+def test_no_acknowledged_record_is_lost_and_a_consumer_group_reads_all(broker):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
     writer = ConfluentWriter(a_producer(broker, enable__idempotence=False, acks="all", log_level=0), topic)
     reader = a_consumer(broker, group, session__timeout__ms=6000, log_level=0)
     reader.subscribe([topic])
 
     def read_until(values):
-        """Where the messages lie that it reads until all these values are among them."""
+        """The positions of the messages that it reads until all these values were read."""
         found, missing, deadline = [], set(values), time.monotonic() + LONGER
         while missing:
             assert time.monotonic() < deadline, f"{len(missing)} not seen after {LONGER} s"
@@ -121,7 +121,7 @@ def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_it(bro
     stored = read_all(broker, topic)
     assert {message.value() for message in stored} == set(writer.written)
     places = [(message.partition(), message.offset()) for message in stored]
-    # What was committed before the kill is not read again, and nothing is left out.
+    # Offsets committed before the kill are not read again, and none is missing.
     rest = [place for place in places if place not in before]
     after = read_until([message.value() for message in stored if (message.partition(), message.offset()) in rest])
     assert sorted(set(after)) == rest
@@ -129,7 +129,7 @@ def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_it(bro
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_a_transaction_goes_on_over_a_restart(broker, how):
+def test_a_transaction_survives_a_restart(broker, how):
     topic, group = make_topic(broker), broker.name("g")
     producer = a_producer(broker, transactional__id=broker.name("x"), log_level=0, **PATIENT)
     producer.init_transactions(SECONDS)
@@ -147,7 +147,7 @@ def test_a_transaction_goes_on_over_a_restart(broker, how):
 
 
 @pytest.mark.long
-def test_what_was_aborted_stays_aborted_and_what_was_open_stays_open(broker):
+def test_aborted_transactions_stay_aborted_and_open_ones_stay_open(broker):
     topic, name = make_topic(broker), broker.name("x")
     first = a_producer(broker, transactional__id=broker.name("x"), log_level=0, **PATIENT)
     left = a_producer(broker, transactional__id=name, log_level=0, **PATIENT)
@@ -164,7 +164,7 @@ def test_what_was_aborted_stays_aborted_and_what_was_open_stays_open(broker):
 
 
 @pytest.mark.parametrize("how", ["stop", pytest.param("kill", marks=pytest.mark.long)])
-def test_topics_settings_offsets_and_records_are_there_afterwards(broker, how):
+def test_topics_settings_offsets_and_records_survive_a_restart(broker, how):
     topic, group = make_topic(broker, partition_count=2, segment__bytes=2_000_000), broker.name("g")
     sent = [{"key": b"k%d" % n, "value": b"%d" % n, "partition": n % 2} for n in range(100)]
     send(a_producer(broker, compression__type="zstd"), topic, sent)
@@ -180,7 +180,7 @@ def test_topics_settings_offsets_and_records_are_there_afterwards(broker, how):
 
 
 @pytest.mark.parametrize("protocol", ["classic", pytest.param("consumer", marks=pytest.mark.long)])
-def test_members_of_a_group_keep_their_partitions_over_a_restart(broker, protocol):
+def test_group_members_keep_their_partitions_over_a_restart(broker, protocol):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
     # In the new protocol the broker's setting counts, and a session restarts with the broker.
     patient = {"session.timeout.ms": 300_000} if protocol == "classic" else {}

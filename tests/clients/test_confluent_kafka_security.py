@@ -1,4 +1,4 @@
-"""confluent-kafka: TLS, logins, and what who may do."""
+"""confluent-kafka: TLS, logins and access rules."""
 
 import time
 
@@ -24,7 +24,7 @@ QUIET = {"log_level": 0}
 
 
 def first_error(broker, listener, **given):
-    """The reason that this client gives for not getting in."""
+    """The reason that this client reports for a failed login."""
     errors = []
     admin = an_admin(broker, listener, error_cb=errors.append, **QUIET, **given)
     deadline = time.monotonic() + SECONDS
@@ -50,7 +50,7 @@ def test_a_wrong_login_is_refused(broker, mechanism, wrong):
     assert "uthentication failed" in error.str()
 
 
-def test_a_mechanism_that_is_not_offered_is_refused(broker):
+def test_a_mechanism_that_is_not_enabled_is_refused(broker):
     error = first_error(
         broker, "SASL_PLAINTEXT", sasl__mechanism="OAUTHBEARER", oauth_cb=lambda _: ("t", time.time() + 99)
     )
@@ -59,12 +59,12 @@ def test_a_mechanism_that_is_not_offered_is_refused(broker):
 
 
 @pytest.mark.parametrize("listener", ["SSL", "SASL_SSL"])
-def test_the_brokers_certificate_is_looked_at(broker, listener):
+def test_the_brokers_certificate_is_verified(broker, listener):
     topic = make_topic(broker)
     send(a_producer(broker, listener), topic, [b"v"])
     assert values_of(broker, topic, listener=listener) == [b"v"]
     error = first_error(broker, listener, ssl__ca__location=str(PEMS / "stranger.pem"))
-    # Which of the two depends on whether librdkafka tells of the handshake or of the connection's end first.
+    # librdkafka reports either the failed handshake or the closed connection first.
     assert error.code() in (KafkaError._SSL, KafkaError._TRANSPORT)
     assert "certificate verify failed" in error.str()
 
@@ -76,7 +76,7 @@ def test_large_requests_and_answers_pass_through_tls(broker):
     assert values_of(broker, topic, listener="SASL_SSL") == sent
 
 
-def test_a_plain_client_at_a_tls_port_fails(broker):
+def test_a_plaintext_client_at_a_tls_port_fails(broker):
     given = {"bootstrap.servers": broker.bootstrap("SSL")}
     assert first_error(broker, "PLAINTEXT", **given).code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
     with pytest.raises(KafkaException):
@@ -85,7 +85,7 @@ def test_a_plain_client_at_a_tls_port_fails(broker):
 
 @pytest.fixture
 def bob(broker):
-    """A user whom no rule names yet; his login."""
+    """The login of a user without access rules."""
     name, admin = broker.name("bob"), an_admin(broker)
     credential = UserScramCredentialUpsertion(name, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"sesame")
     admin.alter_user_scram_credentials([credential])[name].result(SECONDS)
@@ -110,7 +110,7 @@ def code_of_write(broker, topic, login):
     return codes[0]
 
 
-def test_who_may_not_write_is_refused_until_a_rule_allows_it(broker, bob):
+def test_producing_is_refused_until_a_rule_allows_it(broker, bob):
     topic = make_topic(broker)
     assert code_of_write(broker, topic, bob) == KafkaError.TOPIC_AUTHORIZATION_FAILED
     allow(broker, a_rule(bob, ResourceType.TOPIC, topic, AclOperation.WRITE))
@@ -121,7 +121,7 @@ def test_who_may_not_write_is_refused_until_a_rule_allows_it(broker, bob):
     assert values_of(broker, topic) == [b"v"]
 
 
-def test_who_reads_in_a_group_needs_a_rule_for_the_topic_and_one_for_the_group(broker, bob):
+def test_consuming_in_a_group_needs_a_rule_for_the_topic_and_one_for_the_group(broker, bob):
     topic, group = make_topic(broker), broker.name("g")
     send(a_producer(broker), topic, [b"v"])
 
@@ -140,7 +140,7 @@ def test_who_reads_in_a_group_needs_a_rule_for_the_topic_and_one_for_the_group(b
     assert read() == b"v"
 
 
-def test_a_topic_is_neither_shown_to_nor_made_by_who_may_not(broker, bob):
+def test_a_user_without_a_rule_neither_sees_nor_creates_a_topic(broker, bob):
     topic, name = make_topic(broker), broker.name()
     admin = an_admin(broker, "SASL_PLAINTEXT", **bob)
     new = [NewTopic(name, num_partitions=1, replication_factor=1)]
@@ -157,7 +157,7 @@ def test_a_topic_is_neither_shown_to_nor_made_by_who_may_not(broker, bob):
     assert topic not in found
 
 
-def test_rules_and_users_are_the_business_of_who_may_alter_the_cluster(broker, bob):
+def test_only_users_who_may_alter_the_cluster_change_rules_and_users(broker, bob):
     admin = an_admin(broker, "SASL_PLAINTEXT", **bob)
     rule = a_rule(bob, ResourceType.TOPIC, "mine", AclOperation.ALL)
     with pytest.raises(KafkaException) as caught:
@@ -170,8 +170,8 @@ def test_rules_and_users_are_the_business_of_who_may_alter_the_cluster(broker, b
     assert an_admin(broker, "SASL_PLAINTEXT").list_topics(timeout=SECONDS).cluster_id
 
 
-def test_a_certificate_is_a_login_of_its_own(broker):
-    """Mutual TLS: who shows a certificate is User:CN=ann, no super user; who shows none is anonymous."""
+def test_a_client_certificate_is_a_login(broker):
+    """Mutual TLS: a client with a certificate is User:CN=ann, who is no super user; one without is anonymous."""
     topic = make_topic(broker)
     shown = {
         "ssl.certificate.location": str(PEMS / "client.pem"),

@@ -1,4 +1,4 @@
-"""confluent-kafka: transactions, and who may go on with them."""
+"""confluent-kafka: transactions and their fencing."""
 
 import time
 
@@ -22,13 +22,13 @@ UNCOMMITTED = {"isolation.level": "read_uncommitted"}
 
 
 def a_transactional_producer(broker, name=None, **given):
-    """Initialised."""
+    """An initialised producer."""
     producer = a_producer(broker, transactional__id=name or broker.name("x"), **given)
     producer.init_transactions(SECONDS)
     return producer
 
 
-def test_readers_see_what_is_committed_and_not_what_is_aborted(broker):
+def test_read_committed_consumers_see_committed_records_only(broker):
     topic = make_topic(broker, partition_count=2)
     producer = a_transactional_producer(broker)
     for round_number in range(4):
@@ -40,11 +40,11 @@ def test_readers_see_what_is_committed_and_not_what_is_aborted(broker):
             producer.commit_transaction(SECONDS)
     assert committed_values(broker, topic) == [b"0", b"2"] * 2
     assert values_of(broker, topic, **UNCOMMITTED) == [b"0", b"1", b"2", b"3"] * 2
-    # A marker behind each transaction takes an offset of its own.
+    # The marker after each transaction takes an offset too.
     assert [message.offset() for message in read_all(broker, topic, **UNCOMMITTED)] == [0, 2, 4, 6] * 2
 
 
-def test_an_open_transaction_holds_back_what_lies_behind_it(broker):
+def test_an_open_transaction_blocks_later_records(broker):
     topic = make_topic(broker)
     producer = a_transactional_producer(broker)
     reader = a_consumer(broker)
@@ -61,7 +61,7 @@ def test_an_open_transaction_holds_back_what_lies_behind_it(broker):
     reader.close()
 
 
-def test_transactions_of_two_producers_that_interleave_end_each_on_its_own(broker):
+def test_interleaved_transactions_of_two_producers_end_independently(broker):
     topic = make_topic(broker)
     one, two = a_transactional_producer(broker), a_transactional_producer(broker)
     for producer in (one, two):
@@ -89,7 +89,7 @@ def test_many_transactions_one_after_the_other_keep_their_order(broker):
     assert committed_values(broker, topic) == expected
 
 
-def test_an_empty_transaction_leaves_nothing(broker):
+def test_an_empty_transaction_writes_nothing(broker):
     topic = make_topic(broker)
     producer = a_transactional_producer(broker)
     for end in (producer.commit_transaction, producer.abort_transaction):
@@ -98,7 +98,7 @@ def test_an_empty_transaction_leaves_nothing(broker):
     assert values_of(broker, topic, **UNCOMMITTED) == []
 
 
-def test_offsets_are_committed_with_the_records_that_come_of_them_or_not_at_all(broker):
+def test_offsets_are_committed_with_the_records_of_the_transaction_or_not_at_all(broker):
     source, target, group = make_topic(broker), make_topic(broker), broker.name("g")
     send(a_producer(broker), source, [b"%d" % n for n in range(6)])
     producer = a_transactional_producer(broker)
@@ -129,7 +129,7 @@ def test_offsets_are_committed_with_the_records_that_come_of_them_or_not_at_all(
     assert (committed(), committed_values(broker, target)) == (6, [b"x%d" % n for n in range(6)])
 
 
-def test_offsets_of_a_member_that_is_none_any_more_are_refused(broker):
+def test_offsets_of_a_former_member_are_refused(broker):
     source, group = make_topic(broker), broker.name("g")
     member = a_consumer(broker, group)
     member.subscribe([source])
@@ -148,7 +148,7 @@ def test_offsets_of_a_member_that_is_none_any_more_are_refused(broker):
     assert committed_values(broker, source) == []
 
 
-def test_a_second_producer_of_the_same_name_fences_the_first_and_aborts_what_it_left(broker):
+def test_a_second_producer_with_the_same_id_fences_the_first_and_aborts_its_transaction(broker):
     topic, name = make_topic(broker), broker.name("x")
     first = a_transactional_producer(broker, name)
     first.begin_transaction()
@@ -166,7 +166,7 @@ def test_a_second_producer_of_the_same_name_fences_the_first_and_aborts_what_it_
     assert values_of(broker, topic, **UNCOMMITTED) == [b"left", b"kept"]
 
 
-def test_a_transaction_that_takes_too_long_is_aborted(broker):
+def test_a_transaction_that_times_out_is_aborted(broker):
     topic = make_topic(broker)
     producer = a_transactional_producer(broker, transaction__timeout__ms=1000)
     producer.begin_transaction()

@@ -60,7 +60,7 @@ def config_of(admin, name, resource_type=ConfigResourceType.TOPIC, **given):
     return found[resource_type.name.lower()][name]
 
 
-def test_topics_are_made_described_and_deleted(broker, admin):
+def test_topics_are_created_described_and_deleted(broker, admin):
     names = [broker.name() for _ in range(2)]
     made = admin.create_topics({name: {"num_partitions": 3, "replication_factor": 1} for name in names})
     assert [(t["name"], t["error_code"], t["num_partitions"], t["replication_factor"]) for t in made["topics"]] == [
@@ -86,20 +86,20 @@ def test_topics_are_made_described_and_deleted(broker, admin):
         ("two-copies", {"num_partitions": 1, "replication_factor": 2}, InvalidReplicationFactorError),
     ],
 )
-def test_a_topic_that_cannot_be_is_refused(admin, name, given, error):
+def test_an_invalid_topic_is_refused(admin, name, given, error):
     with pytest.raises(error):
         admin.create_topics({name: {"replication_factor": 1, **given}})
     assert name not in admin.list_topics()
 
 
-def test_a_topic_is_only_tried_out(broker, admin):
+def test_validate_only_creates_no_topic(broker, admin):
     name = broker.name()
     tried = admin.create_topics({name: {"num_partitions": 2, "replication_factor": 1}}, validate_only=True)
     assert [(topic["name"], topic["num_partitions"]) for topic in tried["topics"]] == [(name, 2)]
     assert name not in admin.list_topics()
 
 
-def test_partitions_are_added_and_never_taken_away(broker, admin):
+def test_partitions_can_be_added_but_not_removed(broker, admin):
     topic = make_topic(broker)
     admin.create_partitions({topic: 3})
     write(broker, topic, [{"value": b"added", "partition": 2}])
@@ -109,7 +109,7 @@ def test_partitions_are_added_and_never_taken_away(broker, admin):
             admin.create_partitions({topic: count})
 
 
-def test_a_topics_settings_are_described_with_where_they_come_from(broker, admin):
+def test_a_topics_settings_are_described_with_their_sources(broker, admin):
     found = config_of(admin, make_topic(broker, segment__bytes=1048576), include_synonyms=True)
     assert found["segment.bytes"]["value"] == "1048576"
     assert found["segment.bytes"]["config_source"] == "DYNAMIC_TOPIC_CONFIG"
@@ -119,7 +119,7 @@ def test_a_topics_settings_are_described_with_where_they_come_from(broker, admin
     assert names == ["segment.bytes", "log.segment.bytes"]
 
 
-def test_settings_are_changed_one_by_one_and_set_back(broker, admin):
+def test_settings_are_changed_one_by_one_and_reset(broker, admin):
     topic = make_topic(broker, segment__bytes=1048576)
     changes = {"max.message.bytes": (AlterConfigOp.SET, "2000"), "segment.bytes": (AlterConfigOp.DELETE, None)}
     admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, changes)])
@@ -140,7 +140,7 @@ def test_the_old_way_of_changing_settings_replaces_all_of_them(broker, admin):
 def test_the_cluster_is_described(broker, admin):
     found = admin.describe_cluster()
     port = int(broker.bootstrap().split(":")[1])
-    # Kafka names its brokers' hosts as they are advertised.
+    # Kafka returns the advertised host names.
     [node] = found["brokers"]
     assert (node["host"], node["port"]) == ("127.0.0.1", port)
     assert found["controller_id"] == 1
@@ -199,12 +199,12 @@ def test_a_groups_offsets_are_altered_listed_reset_and_deleted(broker, admin):
     assert list(admin.list_group_offsets({group: None})[group]) == [one]
 
 
-def test_a_static_member_is_removed_by_its_name(broker, admin):
+def test_a_static_member_is_removed_by_its_instance_id(broker, admin):
     topic, group = make_topic(broker), broker.name("g")
     with a_consumer(broker, group, group_instance_id="one") as member:
         subscribe(member, topic)
         poll_until(lambda: numbers_of(member) == [0], member)
-        # A broker lets go of a member, never of the client, which stays subscribed.
+        # The broker removes the member; the client stays subscribed.
         assert list(admin.remove_group_members(group, [MemberToRemove(group_instance_id="one")]).values()) == [NoError]
         assert admin.describe_groups([group])[group]["members"] == []
 
@@ -221,7 +221,7 @@ def test_records_are_deleted_up_to_an_offset(broker, admin):
     assert [record.offset for record in write(broker, topic, [b"next"])] == [10]
 
 
-def test_offsets_are_listed_by_what_is_asked_for(broker, admin):
+def test_offsets_are_listed_by_timestamp_and_by_special_values(broker, admin):
     topic = make_topic(broker)
     partition = TopicPartition(topic, 0)
     write(broker, topic, [{"value": b"v", "timestamp_ms": 1000 * n} for n in (1, 5, 3)])
@@ -265,12 +265,12 @@ def test_transactions_and_their_producers_are_listed_and_described(broker, admin
         assert values_of(broker, topic, isolation_level="read_committed") == []
         assert [s.current_transaction_start_offset for s in admin.describe_producers([partition])[partition][0]] == [-1]
         producer.abort_transaction()
-    # The end is answered before its markers are written.
+    # EndTxn is answered before the markers are written.
     poll_until(lambda: admin.describe_transactions([name])[name].state != TransactionState.PREPARE_ABORT)
     assert admin.describe_transactions([name])[name].state == TransactionState.COMPLETE_ABORT
 
 
-def test_access_rules_are_made_found_and_deleted(broker, admin):
+def test_access_rules_are_created_found_and_deleted(broker, admin):
     topic = broker.name()
     pattern = ResourcePattern(ResourceType.TOPIC, topic, ACLResourcePatternType.LITERAL)
     rules = [
@@ -288,7 +288,7 @@ def test_access_rules_are_made_found_and_deleted(broker, admin):
     assert admin.describe_acls(asked)[0] == []
 
 
-def test_scram_users_are_made_described_and_deleted(broker, admin):
+def test_scram_users_are_created_described_and_deleted(broker, admin):
     user, mechanism = broker.name("user"), ScramMechanism.SCRAM_SHA_256
 
     def described():
@@ -299,7 +299,7 @@ def test_scram_users_are_made_described_and_deleted(broker, admin):
     )
     assert made == {user: None}
     infos = [{"mechanism": mechanism, "iterations": 8192}]
-    # A broker of Kafka hears of what its controller has changed a little later.
+    # A Kafka broker applies its controller's changes a little later.
     poll_until(lambda: described() == infos)
     login = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_plain_username": user, "sasl_plain_password": "sesame"}
     with an_admin(broker, "SASL_PLAINTEXT", **login) as bob:

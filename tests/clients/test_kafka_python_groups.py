@@ -1,4 +1,4 @@
-"""kafka-python: groups whose members come and go."""
+"""kafka-python: groups whose members join and leave."""
 
 import threading
 import time
@@ -38,8 +38,8 @@ QUICK = {"heartbeat_interval_ms": 100, "session_timeout_ms": 6000}
 
 
 class KafkaPythonMember(ConsumerRebalanceListener):
-    """A consumer on a thread of its own, since a poll of this client waits for the others of its group; it keeps what
-    it reads, what it is given and what is taken from it."""
+    """A consumer in a thread of its own, because a poll of this client waits for the other members. It keeps what it
+    reads and which partitions are assigned to it and revoked."""
 
     def __init__(self, broker, topic, group, **given):
         self.given, self.taken, self.values, self.error = [], [], [], None
@@ -60,7 +60,7 @@ class KafkaPythonMember(ConsumerRebalanceListener):
         self.taken.append(sorted(p.partition for p in revoked))
 
     def stop(self):
-        """Ends the polling; the consumer can be asked from here on."""
+        """Ends the polling; from then on the test may call the consumer."""
         self._may_end.set()
         self._thread.join()
 
@@ -74,7 +74,7 @@ class KafkaPythonMember(ConsumerRebalanceListener):
                 for records in self.consumer.poll(300).values():
                     self.values += [record.value for record in records]
                     self.consumer.commit()
-        except Exception as error:  # the test looks at it
+        except Exception as error:  # the test checks it
             self.error = error
 
 
@@ -91,7 +91,7 @@ def settle(*members, until):
 
 
 def share(partition_count):
-    """All partitions given out, none twice, in shares that differ by at most one."""
+    """All partitions are assigned, each once, in shares that differ by at most one."""
 
     def is_settled(*shares):
         sizes = [len(numbers) for numbers in shares]
@@ -102,7 +102,7 @@ def share(partition_count):
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS, ids=["range", "roundrobin", "cooperative-sticky"])
-def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(broker, assignor):
+def test_members_share_the_partitions_and_the_rest_take_over_when_one_leaves(broker, assignor):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
     given = {"partition_assignment_strategy": (assignor,)}
     first, second = KafkaPythonMember(broker, topic, group, **given), KafkaPythonMember(broker, topic, group, **given)
@@ -112,7 +112,7 @@ def test_members_share_the_partitions_and_who_stays_takes_those_of_who_leaves(br
     first.close()
 
 
-def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
+def test_a_crashed_member_loses_its_partitions_when_its_session_times_out(broker):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
     with consuming_process("kafka-python", broker, topic, group, 900, partitions=[0, 1]) as process:
         survivor = KafkaPythonMember(broker, topic, group)
@@ -124,7 +124,7 @@ def test_who_crashes_loses_its_partitions_when_its_session_ends(broker):
     survivor.close()
 
 
-def test_idle_extra_members_wait_and_take_over(broker):
+def test_members_without_partitions_wait_and_take_over(broker):
     topic, group = make_topic(broker), broker.name("g")
     members = [KafkaPythonMember(broker, topic, group) for _ in range(3)]
     settle(*members, until=lambda *shares: share(1)(*shares) and all(member.given for member in members))
@@ -136,7 +136,7 @@ def test_idle_extra_members_wait_and_take_over(broker):
         member.close()
 
 
-def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(broker):
+def test_a_static_member_that_restarts_keeps_its_partitions_without_a_rebalance(broker):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
     first, second = (KafkaPythonMember(broker, topic, group, group_instance_id=name) for name in ("one", "two"))
     settle(first, second, until=share(4))
@@ -151,7 +151,7 @@ def test_a_static_member_that_restarts_keeps_its_partitions_and_disturbs_nobody(
     second.close()
 
 
-def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
+def test_a_second_static_member_with_the_same_id_fences_the_first(broker):
     topic, group = make_topic(broker), broker.name("g")
     first = KafkaPythonMember(broker, topic, group, group_instance_id="one")
     settle(first, until=share(1))
@@ -161,7 +161,7 @@ def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
     second.stop()
     partition = TopicPartition(topic, 0)
     second.consumer.commit({partition: OffsetAndMetadata(2, "", -1)})
-    # Whether it has heard of it in a heartbeat, which it keeps to itself, or hears of it now.
+    # It learned of this in a heartbeat, without an error to the caller, or learns of it now.
     with pytest.raises((FencedInstanceIdError, RebalanceInProgressError)):
         first.consumer.commit({partition: OffsetAndMetadata(1, "", -1)})
     assert second.consumer.committed(partition) == 2
@@ -169,7 +169,7 @@ def test_a_second_static_member_of_the_same_name_fences_the_first(broker):
         member.close()
 
 
-def test_cooperative_members_keep_what_does_not_move(broker):
+def test_cooperative_members_keep_partitions_that_do_not_move(broker):
     topic, group = make_topic(broker, partition_count=4), broker.name("g")
     given = {"partition_assignment_strategy": (CooperativeStickyAssignor,)}
     first = KafkaPythonMember(broker, topic, group, **given)
@@ -182,7 +182,7 @@ def test_cooperative_members_keep_what_does_not_move(broker):
     second.close()
 
 
-def test_a_group_reads_every_record_once_while_members_come_and_go(broker):
+def test_a_group_reads_every_record_once_while_members_join_and_leave(broker):
     topic, group = make_topic(broker, partition_count=3), broker.name("g")
     sent = [b"%d" % n for n in range(90)]
 
@@ -202,11 +202,11 @@ def test_a_group_reads_every_record_once_while_members_come_and_go(broker):
     write_and_wait(sent[60:], second, third)
     for member in (second, third):
         member.close()
-    # Between rebalances: across one a group promises each record at least once, and no more.
+    # Between rebalances only: across a rebalance a group promises at-least-once.
     assert sorted(first.values + second.values + third.values, key=int) == sent
 
 
-def test_committed_offsets_come_back_with_their_metadata(broker):
+def test_committed_offsets_are_fetched_with_their_metadata(broker):
     topic, group = make_topic(broker, partition_count=3), broker.name("g")
     write(broker, topic, [{"value": b"%d" % n, "partition": 0} for n in range(5)])
     zero, one, two = (TopicPartition(topic, number) for number in range(3))
@@ -230,7 +230,7 @@ def test_metadata_is_measured_as_java_measures_a_string(broker):
             assert committer.committed(partition, metadata=True).metadata == character * longest
 
 
-def test_who_is_no_member_may_not_commit_for_a_group_that_has_some(broker):
+def test_a_client_that_is_not_a_member_may_not_commit_for_a_group_with_members(broker):
     topic, group = make_topic(broker), broker.name("g")
     partition = TopicPartition(topic, 0)
     member = KafkaPythonMember(broker, topic, group)

@@ -1,4 +1,4 @@
-"""kafka-python: what is written is what is read."""
+"""kafka-python: records are read as they were written."""
 
 import time
 
@@ -28,7 +28,7 @@ CREATE_TIME, LOG_APPEND_TIME = 0, 1
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_records_of_every_codec_come_back_as_they_were_sent(broker, codec):
+def test_records_of_every_codec_are_read_as_they_were_sent(broker, codec):
     topic = make_topic(broker)
     sent = [
         {"key": b"k%d" % n, "value": b"value %d " % n * 20, "headers": [("n", b"%d" % n)], "timestamp_ms": 10**12 + n}
@@ -43,22 +43,22 @@ def test_records_of_every_codec_come_back_as_they_were_sent(broker, codec):
     assert {int(header.compression_type) for header in stored_headers(broker, topic)} == {CODECS[codec]}
 
 
-def test_null_and_empty_keys_and_values_are_told_apart(broker):
+def test_null_and_empty_keys_and_values_differ(broker):
     topic = make_topic(broker)
-    # A record without key and value is one that this client refuses to send.
+    # This client refuses to send a record without key and value.
     sent = [(b"", b""), (None, b"v"), (b"k", None), (b"", None), (None, b""), (b"k", b"")]
     write(broker, topic, [{"key": key, "value": value} for key, value in sent])
     assert [(record.key, record.value) for record in read_all(broker, topic)] == sent
 
 
-def test_headers_keep_their_order_and_their_repetitions(broker):
+def test_headers_keep_their_order_and_duplicates(broker):
     topic = make_topic(broker)
     headers = [("b", b"1"), ("a", b"2"), ("b", b""), ("", b"nameless"), ("ünïcödé", bytes(range(256)))]
     write(broker, topic, [{"value": b"v", "headers": headers}, {"value": b"w"}])
     assert [list(record.headers) for record in read_all(broker, topic)] == [headers, []]
 
 
-def test_a_topic_says_whose_timestamps_it_keeps(broker):
+def test_a_topic_has_create_time_or_log_append_time(broker):
     created, appended = make_topic(broker), make_topic(broker, message__timestamp__type="LogAppendTime")
     before = int(time.time() * 1000)
     for topic in (created, appended):
@@ -80,7 +80,7 @@ def test_many_records_in_large_batches_keep_their_order(broker):
     assert max(header.record_count for header in stored_headers(broker, topic)) > 1000
 
 
-def test_a_record_of_almost_the_longest_size_passes_and_a_longer_one_is_refused(broker):
+def test_a_record_just_below_the_limit_is_accepted_and_a_larger_one_is_refused(broker):
     topic = make_topic(broker)
     large = bytes(1_000_000)
     with a_producer(broker, max_request_size=3_000_000) as producer:
@@ -115,7 +115,7 @@ def test_an_idempotent_producer_keeps_order_over_many_requests_in_flight(broker)
     assert [header.base_sequence for header in headers] == [header.base_offset for header in headers]
 
 
-def test_keys_go_to_the_partitions_that_their_hash_names(broker):
+def test_keys_choose_partitions_by_their_hash(broker):
     topic = make_topic(broker, partition_count=7)
     keys = [b"%d" % n for n in range(200)] + [b"k" * n for n in range(20)]
     write(broker, topic, [{"key": key, "value": key} for key in keys])
@@ -125,15 +125,15 @@ def test_keys_go_to_the_partitions_that_their_hash_names(broker):
     assert set(found.values()) == set(range(7))
 
 
-def test_a_topic_that_is_written_to_comes_into_being(broker):
+def test_producing_creates_the_topic(broker):
     topic = broker.name()
     write(broker, topic, [b"first"])
     assert values_of(broker, topic) == [b"first"]
 
 
-def test_a_topic_that_is_subscribed_to_comes_into_being(broker):
+def test_subscribing_creates_the_topic(broker):
     topic = broker.name()
-    # The client (3.0) does not hand allow_auto_create_topics=False on to its requests, so there is only this way.
+    # This client (3.0) does not pass allow_auto_create_topics=False to its requests, so only this case is tested.
     with a_consumer(broker, broker.name("g")) as reader, an_admin(broker) as admin:
         assert topic not in admin.list_topics()
         reader.subscribe([topic])
@@ -141,7 +141,7 @@ def test_a_topic_that_is_subscribed_to_comes_into_being(broker):
         assert [len(found["partitions"]) for found in admin.describe_topics([topic])] == [1]
 
 
-def test_a_reader_seeks_by_offset_and_by_time(broker):
+def test_a_consumer_seeks_by_offset_and_by_time(broker):
     topic = make_topic(broker, partition_count=2)
     base, zero, one = 1_700_000_000_000, TopicPartition(topic, 0), TopicPartition(topic, 1)
     write(broker, topic, [{"value": b"%d" % n, "partition": 0, "timestamp_ms": base + 1000 * n} for n in range(10)])
@@ -165,7 +165,7 @@ def test_a_reader_seeks_by_offset_and_by_time(broker):
         assert reader.position(zero) == 10
 
 
-def test_an_offset_out_of_range_resets_as_the_reader_wishes(broker):
+def test_an_offset_out_of_range_is_reset_as_the_consumer_configures(broker):
     topic = make_topic(broker)
     write(broker, topic, [b"a", b"b"])
     partition = TopicPartition(topic, 0)
@@ -178,7 +178,7 @@ def test_an_offset_out_of_range_resets_as_the_reader_wishes(broker):
             take(strict, 1)
 
 
-def test_a_paused_partition_stays_silent_until_it_is_resumed(broker):
+def test_a_paused_partition_returns_no_records_until_it_is_resumed(broker):
     topic = make_topic(broker, partition_count=2)
     partitions = [TopicPartition(topic, number) for number in (0, 1)]
     with a_consumer(broker) as reader:
@@ -192,7 +192,7 @@ def test_a_paused_partition_stays_silent_until_it_is_resumed(broker):
 
 
 @pytest.mark.parametrize("sessions", [True, False])
-def test_a_reader_with_a_small_limit_gets_batches_that_are_larger(broker, sessions):
+def test_a_consumer_with_a_small_limit_still_gets_larger_batches(broker, sessions):
     topic = make_topic(broker)
     sent = [b"%d" % n * 3000 for n in range(10)]
     write(broker, topic, sent, linger_ms=50, batch_size=20_000)
@@ -200,7 +200,7 @@ def test_a_reader_with_a_small_limit_gets_batches_that_are_larger(broker, sessio
     assert values_of(broker, topic, enable_incremental_fetch_sessions=sessions, **limits) == sent
 
 
-def test_a_waiting_reader_is_answered_when_something_comes(broker):
+def test_a_waiting_fetch_is_answered_when_a_record_arrives(broker):
     topic = make_topic(broker)
     with a_consumer(broker, fetch_max_wait_ms=20_000, request_timeout_ms=40_000) as reader:
         reader.assign([TopicPartition(topic, 0)])
@@ -212,7 +212,7 @@ def test_a_waiting_reader_is_answered_when_something_comes(broker):
         assert time.monotonic() - begun < 5
 
 
-def test_of_a_batch_with_ten_bad_records_those_ten_are_told_apart_from_the_others(broker):
+def test_ten_bad_records_of_a_batch_are_told_apart_from_the_others(broker):
     topic = make_topic(broker, **{"cleanup.policy": "compact"})
     with a_producer(broker, linger_ms=200, retries=0) as producer:
         sent = [producer.send(topic, b"v", None if n % 10 == 3 else b"%d" % n) for n in range(100)]

@@ -1,4 +1,4 @@
-"""kafka-python: a broker that is stopped or killed, and comes back, under clients that go on."""
+"""kafka-python: clients keep running while the broker is stopped or killed and restarted."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ from support.clients.kafka_python_clients import (
 )
 
 LONGER = 60
-# A real Kafka may take its time to come back on a busy machine, and nothing must end meanwhile.
+# On a busy machine a real Kafka restarts slowly, and no client may give up before that.
 PATIENT = {"transaction_timeout_ms": 600_000, "request_timeout_ms": 120_000}
 WAYS = ["kill", pytest.param("stop", marks=pytest.mark.long)]
 
@@ -31,7 +31,7 @@ def come_back(broker, how):
 
 
 class KafkaPythonWriter:
-    """Writes numbers on a thread until it is told to end; `written` are the acknowledged ones."""
+    """Writes numbers in a thread until it is stopped; `written` are the acknowledged ones."""
 
     def __init__(self, producer, topic):
         self.written, self.errors = [], []
@@ -62,7 +62,7 @@ class KafkaPythonWriter:
             try:
                 future.get(LONGER)
                 self.written.append(value)
-            except Exception as error:  # the test looks at it
+            except Exception as error:  # the test checks it
                 self.errors.append(error)
 
 
@@ -79,7 +79,7 @@ def test_an_idempotent_producer_writes_each_record_once_and_in_order(broker, how
     assert values_of(broker, topic) == writer.written
 
 
-def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_it(broker):
+def test_no_acknowledged_record_is_lost_and_a_consumer_group_reads_all(broker):
     topic, group = make_topic(broker), broker.name("g")
     with (
         a_producer(broker, enable_idempotence=False, acks="all") as producer,
@@ -105,14 +105,14 @@ def test_everything_acknowledged_is_there_and_a_reading_group_sees_all_of_it(bro
         stored = values_of(broker, topic)
         assert set(stored) == set(writer.written)
         read_until(len(stored) - 1)
-    # Each offset before the kill once, and none of them again; behind it none left out.
+    # Offsets before the kill come once and are not repeated; after it none is missing.
     assert seen[:before] == list(range(before))
     assert min(seen[before:]) == before
     assert set(seen) == set(range(len(stored)))
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_a_transaction_goes_on_over_a_restart(broker, how):
+def test_a_transaction_survives_a_restart(broker, how):
     topic, group = make_topic(broker), broker.name("g")
     partition = TopicPartition(topic, 0)
     with (
@@ -132,13 +132,13 @@ def test_a_transaction_goes_on_over_a_restart(broker, how):
         assert reader.committed(partition) == 2
 
 
-def test_offsets_and_records_are_there_after_a_kill(broker):
+def test_offsets_and_records_survive_a_kill(broker):
     topic, group = make_topic(broker, partition_count=2), broker.name("g")
     partition = TopicPartition(topic, 1)
     write(broker, topic, [{"value": b"%d" % n, "partition": n % 2} for n in range(50)], compression_type="lz4")
     with a_consumer(broker, group) as committer:
         committer.commit({partition: OffsetAndMetadata(7, "here", -1)})
         broker.restart()
-        # The same client finds its way back.
+        # The same client reconnects.
         assert committer.committed(partition, metadata=True) == OffsetAndMetadata(7, "here", -1)
     assert values_of(broker, topic) == [b"%d" % n for parity in (0, 1) for n in range(parity, 50, 2)]

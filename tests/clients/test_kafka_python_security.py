@@ -21,13 +21,13 @@ def test_a_user_logs_in_writes_and_reads(broker, listener, mechanism):
     "wrong", [{"sasl_plain_password": "guess"}, pytest.param({"sasl_plain_username": "nobody"}, marks=pytest.mark.long)]
 )
 def test_a_wrong_login_is_refused(broker, mechanism, wrong):
-    # This client (3.0) tries again until its time is over, and then does not say what the broker had against it.
+    # This client (3.0) retries until its timeout and then does not report why the broker refused.
     with pytest.raises((KafkaTimeoutError, SaslAuthenticationFailedError)):
         an_admin(broker, "SASL_PLAINTEXT", sasl_mechanism=mechanism, bootstrap_timeout_ms=500, **wrong).__enter__()
 
 
 @pytest.mark.parametrize("listener", ["SSL", "SASL_SSL"])
-def test_the_brokers_certificate_is_looked_at(broker, listener):
+def test_the_brokers_certificate_is_verified(broker, listener):
     topic = make_topic(broker)
     write(broker, topic, [b"v"], listener=listener)
     assert values_of(broker, topic, listener=listener) == [b"v"]
@@ -43,8 +43,8 @@ def test_large_requests_and_answers_pass_through_tls(broker):
     assert values_of(broker, topic, listener="SASL_SSL") == sent
 
 
-def test_a_certificate_is_a_login_of_its_own(broker):
-    """Mutual TLS: who shows a certificate is User:CN=ann, whom no rule names; who shows none is anonymous."""
+def test_a_client_certificate_is_a_login(broker):
+    """Mutual TLS: a client with a certificate is User:CN=ann, who has no access rule; one without is anonymous."""
     topic = make_topic(broker)
     shown = {"ssl_certfile": str(PEMS / "client.pem"), "ssl_keyfile": str(PEMS / "client.pem")}
     with (

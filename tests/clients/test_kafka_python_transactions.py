@@ -1,4 +1,4 @@
-"""kafka-python: transactions, and who may go on with them."""
+"""kafka-python: transactions and their fencing."""
 
 import time
 
@@ -23,7 +23,7 @@ COMMITTED = {"isolation_level": "read_committed"}
 
 @pytest.fixture
 def transactional(broker):
-    """Makes initialised producers, which are closed at the end."""
+    """A function that creates initialised producers, which are closed at the end."""
     opened = []
 
     def make(name=None, **given):
@@ -38,7 +38,7 @@ def transactional(broker):
         producer.__exit__(None, None, None)
 
 
-def test_readers_see_what_is_committed_and_not_what_is_aborted(broker, transactional):
+def test_read_committed_consumers_see_committed_records_only(broker, transactional):
     topic, producer = make_topic(broker, partition_count=2), transactional()
     for round_number in range(4):
         producer.begin_transaction()
@@ -51,7 +51,7 @@ def test_readers_see_what_is_committed_and_not_what_is_aborted(broker, transacti
     assert values_of(broker, topic) == [b"0", b"1", b"2", b"3"] * 2
 
 
-def test_an_open_transaction_holds_back_what_lies_behind_it(broker, transactional):
+def test_an_open_transaction_blocks_later_records(broker, transactional):
     topic, producer = make_topic(broker), transactional()
     with a_consumer(broker, **COMMITTED) as reader:
         reader.assign([TopicPartition(topic, 0)])
@@ -81,7 +81,7 @@ def test_many_transactions_one_after_the_other_keep_their_order(broker, transact
     assert committed_values(broker, topic) == expected
 
 
-def test_offsets_are_committed_with_the_records_that_come_of_them_or_not_at_all(broker, transactional):
+def test_offsets_are_committed_with_the_records_of_the_transaction_or_not_at_all(broker, transactional):
     source, target, group, producer = make_topic(broker), make_topic(broker), broker.name("g"), transactional()
     partition = TopicPartition(source, 0)
     write(broker, source, [b"%d" % n for n in range(6)])
@@ -104,7 +104,7 @@ def test_offsets_are_committed_with_the_records_that_come_of_them_or_not_at_all(
     assert transform(4, producer.commit_transaction) == ([b"x%d" % n for n in range(6)], 6)
 
 
-def test_a_second_producer_of_the_same_name_fences_the_first_and_aborts_what_it_left(broker, transactional):
+def test_a_second_producer_with_the_same_id_fences_the_first_and_aborts_its_transaction(broker, transactional):
     topic, name = make_topic(broker), broker.name("x")
     first = transactional(name)
     first.begin_transaction()
@@ -120,7 +120,7 @@ def test_a_second_producer_of_the_same_name_fences_the_first_and_aborts_what_it_
     assert values_of(broker, topic) == [b"left", b"kept"]
 
 
-def test_a_transaction_that_takes_too_long_is_aborted(broker, transactional):
+def test_a_transaction_that_times_out_is_aborted(broker, transactional):
     topic, producer = make_topic(broker), transactional(transaction_timeout_ms=300)
     producer.begin_transaction()
     send(producer, topic, [b"late"])
