@@ -1,4 +1,4 @@
-"""What Kafka's DumpLogSegments prints about files, taken apart file by file."""
+"""The output of Kafka's DumpLogSegments, split by file."""
 
 from __future__ import annotations
 

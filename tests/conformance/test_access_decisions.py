@@ -1,4 +1,4 @@
-"""The recording of Kafka's decisions about access is what that class still says."""
+"""The recorded access decisions are still those of Kafka's class."""
 
 import pytest
 from support.brokers.access_decisions import kafkas_answers, recorded_worlds

@@ -47,7 +47,7 @@ def copy_topic(source, target, topic, **how):
 
 
 def consumed(kafka, topic):
-    """(partition, offset, time, key, value, headers) of what a read-committed consumer gets from the Kafka."""
+    """(partition, offset, time, key, value, headers) of each record that a read-committed consumer gets from Kafka."""
     return sorted(
         (
             message.partition(),
@@ -62,7 +62,7 @@ def consumed(kafka, topic):
 
 
 def shown(rows):
-    """Rows of ours in the same form."""
+    """Our rows in the same form."""
     return sorted(
         (
             row["partition"],
@@ -76,7 +76,7 @@ def shown(rows):
     )
 
 
-def test_a_kafkas_topic_goes_to_a_directory_to_objects_and_back_with_every_gap(kafka, client, directory, tmp_path):
+def test_a_kafka_topic_is_copied_to_a_directory_to_objects_and_back_with_every_gap(kafka, client, directory, tmp_path):
     topic = kafka.name()
     fill_with_gaps(client, topic)
     client.commit_offsets("moved", {TopicPartition(topic, 0): GroupOffset(offset=7)})
@@ -115,7 +115,7 @@ def test_a_consumer_sees_the_records_of_a_directory_at_their_offsets(kafka, clie
     copy_topic(directory, client, topic)
     assert consumed(kafka, topic) == shown(committed_rows(directory, topic))
     directory.append(TopicPartition(topic, 1), a_batch(3))
-    # As when the group has expired: the records themselves tell how far the copy is.
+    # As when the group has expired: the records themselves show how far the copy got.
     client.delete_group(COPY_GROUP)
     assert [one.record_count for one in copy_topic(directory, client, topic)] == [0, 3]
     assert consumed(kafka, topic) == shown(committed_rows(directory, topic))
@@ -138,7 +138,7 @@ def test_a_gap_is_refused_and_renumbered_records_come_once(kafka, client, direct
     assert consumed(kafka, topic) == [(0, offset, *rest) for offset, (_, _, *rest) in enumerate(rows)]
 
 
-def test_log_append_times_stay_and_the_setting_comes_at_the_end(kafka, client, directory):
+def test_log_append_times_are_kept_and_the_setting_is_copied_last(kafka, client, directory):
     topic = kafka.name()
     settings = {**KEEPS, "message.timestamp.type": "LogAppendTime", "flush.policy": "os"}
     directory.create_topic(topic, configs=settings)

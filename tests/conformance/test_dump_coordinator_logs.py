@@ -1,5 +1,5 @@
-"""Kafka's own DumpLogSegments takes the records of our internal topics apart, and finds in them what our coordinators
-say; of a real Kafka's directory our coordinators say what the tool finds in it."""
+"""Kafka's own DumpLogSegments decodes the records of our internal topics to what our coordinators say. For a real
+Kafka's directory our coordinators say what the tool decodes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def folder(tmp_path_factory):
         cluster.commit_offsets("group", {T0: GroupOffset(offset=7, leader_epoch=0), T1: GroupOffset(offset=2**40)})
         cluster.commit_offsets("deleted", {T0: GroupOffset(offset=1)})
         cluster.delete_group("deleted")
-        # One batch so large that it is deflated, and a compaction over all of it.
+        # One batch large enough to be compressed, and a compaction of everything.
         many = {TopicPartition("wide", number): GroupOffset(offset=1, metadata="m" * 3000) for number in range(100)}
         cluster.create_topic("wide", partition_count=100)
         cluster.commit_offsets("wide", many)
@@ -65,7 +65,7 @@ def golden(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def newest(folder, golden):
-    """A function of directory, topic and decoder. A start of Java costs more than a dump, so both go together."""
+    """A function of directory, topic and decoder. Starting Java costs more than a dump, so one process makes both."""
 
     @cache
     def dumped(topic: str, decoder: str) -> Dumped:
@@ -73,7 +73,7 @@ def newest(folder, golden):
         return dump([path for path in places if path.stat().st_size], decoder)
 
     def find(directory: Path, topic: str, decoder: str) -> dict[str, dict[str, object] | None]:
-        """Of each key, as JSON, the last value in the log that the tool shows; markers and aborted ones left out."""
+        """The last value of each key, as JSON, that the tool shows, without markers and aborted records."""
         sections = [body for path, body in dumped(topic, decoder).sections.items() if path.is_relative_to(directory)]
         assert sections
         found: dict[str, dict[str, object] | None] = {}
@@ -124,7 +124,7 @@ def test_kafka_and_our_coordinator_agree_on_committed_offsets(whose, newest, req
             for group in cluster.list_groups()
             for partition, each in cluster.fetch_offsets(group).items()
         }
-    # The tool shows what was aborted like everything else: the last decision that was committed is number 38.
+    # The tool shows aborted records too: the last committed decision is number 38.
     last_dumped = dumped.pop(("decisions", DECISION), None)
     last_ours = ours.pop(("decisions", DECISION), None)
     assert ours == dumped
@@ -134,7 +134,7 @@ def test_kafka_and_our_coordinator_agree_on_committed_offsets(whose, newest, req
         assert len(ours) == 102
 
 
-def test_kafka_finds_a_marker_for_each_end_and_no_fault_in_any_file(folder):
+def test_kafka_finds_a_marker_for_each_end_and_no_error_in_any_file(folder):
     dumped = dump(data_files(folder), "--print-data-log")
     ends = {"COMMIT": 32, "ABORT": 8}
     for partition in (T0, T1):

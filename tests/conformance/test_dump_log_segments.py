@@ -1,4 +1,4 @@
-"""Kafka's own DumpLogSegments accepts every file that each of our writers writes, and finds in it what was written.
+"""Kafka's own DumpLogSegments accepts every file that our writers write, and decodes it to what was written.
 
 All files go through two runs of the tool (data, metadata), since a start of Java costs more than the dumps.
 """
@@ -50,7 +50,7 @@ def rows(count: int, first: int = 0) -> pa.RecordBatch:
 
 
 def written_by_embedded_cluster(folder: Path) -> None:
-    """A topic a codec; a producer with sequences and one without; segments that roll, with all their indexes."""
+    """One topic for each codec; a producer with sequences and one without; several segments with their indexes."""
     cluster = open_embedded(str(folder), create=True)
     for codec in CODECS:
         name = f"codec-{codec.name.lower()}"
@@ -86,7 +86,7 @@ def written_by_the_command_line(folder: Path) -> None:
 
 
 def written_by_the_scenario(folder: Path) -> int:
-    """Transactions, an aborted one among them, compaction, retention, delete-records: on disk as they left it."""
+    """The files after transactions (one aborted), compaction, retention and delete-records."""
     fs = prepared(FaultyFileSystem())
     create(fs)
     log = StoreLog(fs, CONFIGS)
@@ -189,7 +189,7 @@ def test_kafka_reads_the_metadata_log(folder, dumped):
     assert '"name":"codec-zstd"' in text
 
 
-def test_kafka_agrees_with_our_reader_on_what_is_there(folder, dumped):
+def test_kafka_and_our_reader_agree_on_the_records(folder, dumped):
     cluster = open_embedded(str(folder / "embedded"))
     for name, topic in cluster.describe_topics().items():
         if topic.is_internal:

@@ -1,4 +1,4 @@
-"""Our observer at a real Kafka's quorum of three: equal log, equal image at equal offset, through failover and restart.
+"""Our observer of a real Kafka's quorum of three: equal logs and images at each offset, through failover and restart.
 
 One cluster serves the module; `pytest -m kafka tests/conformance/test_quorum_observer.py` takes some minutes.
 """
@@ -95,7 +95,7 @@ def batches_of(folder):
 
 
 def require_equal_logs(observed, cluster, node_id):
-    """Every batch that both have is the same bytes; returns how many there are."""
+    """Asserts that every batch in both logs has the same bytes; returns their number."""
     ours, theirs = batches_of(observed), batches_of(cluster.metadata_folder(node_id))
     both = ours.keys() & theirs.keys()
     assert {offset for offset in both if ours[offset] != theirs[offset]} == set()
@@ -148,14 +148,14 @@ def test_it_follows_live_through_a_dead_leader_and_its_own_restart(cluster, tmp_
         assert require_kafkas_image_at_every_offset(folder) > 50
 
 
-def test_a_log_that_was_truncated_behind_a_snapshot_is_begun_anew_at_its_end(cluster, tmp_path):
+def test_a_log_that_was_truncated_after_a_snapshot_restarts_at_its_end(cluster, tmp_path):
     folder = tmp_path / "__cluster_metadata-0"
     observed = FollowedQuorum(cluster, folder, node_id=97)
     observed.wait_until(lambda follower: follower.image_offset > 0)
     stopped_at = observed.stop().observer.log_end_offset
 
     leader_id = describe_leader(cluster)
-    deadline = time.monotonic() + 4 * SECONDS  # Kafka looks once a minute whether to delete
+    deadline = time.monotonic() + 4 * SECONDS  # Kafka checks once a minute what to delete
     number = 0
     while first_offset(cluster, leader_id) <= stopped_at:
         assert time.monotonic() < deadline, "the leader deletes nothing"

@@ -1,4 +1,4 @@
-"""What a broker says of itself: versions, cluster, settings, access rules, users, logins where there are none."""
+"""The broker itself: versions, cluster, settings, access rules, users, logins on a listener without them."""
 
 import struct
 
@@ -15,7 +15,7 @@ SOME_KEYS = ["retention.ms", "cleanup.policy", "min.insync.replicas", "no.such.k
 
 @for_versions(ApiKey.API_VERSIONS)
 def versions(play, version):
-    """Of what we serve: other keys are not compared."""
+    """Only APIs that we serve are compared."""
     served = {int(key) for key in SERVED_VERSIONS}
 
     def ours(answer):
@@ -110,13 +110,13 @@ TYPED = {
     "message.timestamp.type": "LogAppendTime ",
     "follower.replication.throttled.replicas": " 1:1 , 2:1,1:1",
 }
-"""One of each type, as nobody should type them."""
+"""One of each type, in unusual spellings."""
 RATIOS = ("1", "0.5d", "5e-1", " .5", "1.", "0.00001", "1e-3", "0.123456789012345678", "+0.1", "0f", "1e-400")
 
 
 @once()
 def tells_parsed_values(play):
-    """By every way of setting them, and of every type."""
+    """Every type of setting, changed in every way."""
     name = play.name("made")
     configs = [{"name": key, "value": value} for key, value in TYPED.items()]
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}]
@@ -172,12 +172,12 @@ def tells_parsed_values_of_its_file(play):
 
 
 STEADY, ANOTHER = "log.cleaner.delete.retention.ms", "log.index.interval.bytes"
-"""Settings of a broker that no other scenario minds, nor looks at."""
+"""Settings of a broker that no other scenario depends on."""
 
 
 @once()
 def settings_changed_while_the_broker_runs(play):
-    """Of this broker, and of all brokers. In the end everything is as it was."""
+    """Of this broker, and of all brokers. At the end all are reset."""
     topic = play.topic()
 
     def alter(note, name, *changes, check=False):
@@ -431,7 +431,7 @@ def access_rules(play, version):
         note="whose",
         filters=[rule_filter(resource_name_filter=play.name("x")) for _ in range(2)],
     )
-    # What is left of the others goes, too.
+    # Deletes what other scenarios left.
     play.quietly(ApiKey.DELETE_ACLS, 3, filters=[rule_filter()])
     play.settle()
 

@@ -1,4 +1,4 @@
-"""Two transcripts of a scenario, held against each other."""
+"""Compares two transcripts of a scenario."""
 
 from __future__ import annotations
 

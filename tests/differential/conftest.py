@@ -1,5 +1,5 @@
-"""Two brokers that are asked the same. With `--kafka real` the second is a real Kafka too: then every difference that
-is found is one that the harness makes.
+"""Two brokers that get the same requests. With `--kafka real` the second is a real Kafka too: then every difference
+comes from the harness.
 """
 
 import pytest
@@ -11,7 +11,7 @@ from support.brokers.served_broker import ServedBroker
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory):
-    """A real one, with nothing in it."""
+    """A real Kafka with an empty log."""
     reason = why_unavailable()
     if reason:
         pytest.skip(reason)

@@ -15,7 +15,7 @@ from differential.plain_values import CUT_OFF
 
 
 class Rule(enum.Enum):
-    """What is left of a value before it is compared."""
+    """Reduces a value before it is compared."""
 
     ANY = "whatever it is"
     TEXT = "there is one, or there is none"
@@ -35,7 +35,7 @@ class Excuse:
 
 @dataclass(frozen=True, kw_only=True)
 class StepExcuse:
-    """Whole answers that are not compared: those to requests of this API whose label fits the pattern."""
+    """Answers that are not compared at all: those to requests of this API whose label matches the pattern."""
 
     api: str
     label: str
@@ -126,7 +126,7 @@ OPEN = (
         api="ConsumerGroupHeartbeat", label="*a new one in a classic group", reason="who gets which is a hash's"
     ),
 )
-"""Differences that are known and not reasoned away: they wait for being repaired."""
+"""Known differences without a reason: they must be repaired."""
 
 
 def is_excused(api, label):
@@ -134,7 +134,7 @@ def is_excused(api, label):
 
 
 def forgiven(expected, found):
-    """`expected` with `found` in the place of every structure in which Kafka failed, and ours gave another error.
+    """`expected`, where each structure in which Kafka failed and ours returned another error is replaced by `found`.
 
     UNKNOWN_SERVER_ERROR is an exception that nobody thought of: ours names the mistake. And where Kafka has an error
     without a message, ours may have one.
@@ -151,7 +151,7 @@ def forgiven(expected, found):
 
 
 def without_excused(api, answer, excuses=EXCUSES):
-    """The answer with every excused value reduced to what its rule leaves."""
+    """The answer with every excused value reduced by its rule."""
     return _reduced(answer, "", [excuse for excuse in excuses if fnmatchcase(api, excuse.api)])
 
 

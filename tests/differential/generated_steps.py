@@ -1,4 +1,4 @@
-"""Steps that can follow one another in any order. Each draws its numbers from the dice, the same ones on both sides."""
+"""Steps that can follow one another in any order. Each draws random numbers, the same on both sides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from broker_core.protocol.api_table import ApiKey
 
 STEPS = {}
 PARTITIONS = (0, 1, 2)
-"""The last one is not there."""
+"""The last one does not exist."""
 
 
 class GeneratedPlay(Play):

@@ -41,7 +41,7 @@ def coordinators(play, version):
 
 
 class ScenarioMember:
-    """Of a classic group; every request may be given other values."""
+    """A member of a classic group; every request may override values."""
 
     def __init__(self, play, group, version=9, instance=None):
         self.play, self.group, self.instance = play, group, instance
@@ -64,7 +64,7 @@ class ScenarioMember:
         return self._take(answer)
 
     def enter(self):
-        """Both rounds of a first join, where the version has two."""
+        """A first join: two rounds in versions that require a member id."""
         answer = self.join("first round")
         if answer is not None and getattr(answer, "error_code", 0).name == "member_id_required":
             answer = self.join("second round")
@@ -214,7 +214,7 @@ def two_members(play, version):
 
 
 def _until_rebalance(member):
-    """Without notes: the other's join may be on its way yet."""
+    """Without notes, because the other member's join may not have arrived yet."""
     for _ in range(200):
         fields = {"group_id": member.group, "generation_id": member.generation, "member_id": member.id}
         if member.play.quietly(ApiKey.HEARTBEAT, 0, **fields).error_code.name == "rebalance_in_progress":
@@ -272,7 +272,7 @@ def group_names_that_are_none(play):
 
 @for_versions(ApiKey.HEARTBEAT)
 def beats_for_no_group(play, version):
-    """Whatever the member says of itself."""
+    """The member's own values are ignored."""
     for group in ("", " "):
         for member_id in ("", "m"):
             for generation in (-1, 0, 1):
@@ -291,7 +291,7 @@ def beats_for_no_group(play, version):
 
 @once()
 def requests_for_no_group(play):
-    """After somebody committed for it, which Kafka takes for old clients' sake."""
+    """After a simple commit, which Kafka accepts for old clients."""
     topic = play.topic()
     asked = {"name": topic.name, "partition_indexes": [0]}
     play.ask(
@@ -582,7 +582,7 @@ def deletions(play, version):
 
 
 class NewMember:
-    """Of a group of the new protocol."""
+    """A member of a group of the new protocol."""
 
     def __init__(self, play, group, version, name="m1"):
         self.play, self.group, self.version = play, group, version
@@ -799,7 +799,7 @@ def settings_of_a_group(play):
     alter("two", (GROUP_SESSION, 0, "46000"), (GROUP_BEAT, 0, "7000"))
     see("two set")
     member.beat("is told the interval", topic_partitions=None)
-    # Kafka keeps and tells such a value, and goes by none of the group's from then on.
+    # Kafka stores and returns such a value, and then ignores all settings of the group.
     alter("as nobody should type it", (GROUP_SESSION, 0, " 046000 "))
     see("typed")
     for key, value in (

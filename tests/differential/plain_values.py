@@ -1,4 +1,4 @@
-"""Answers as plain values that two brokers can agree in: what a broker makes up itself is given a name by its first
+"""Answers as plain values that two brokers can agree on: a value that the broker generates is named by its first
 appearance in the scenario, what is read from a clock becomes <now>, batches become their headers and content.
 """
 
@@ -19,7 +19,7 @@ from broker_core.record.batch_reader import batch_payload, iter_headers
 
 CUT_OFF = "a batch that is cut off"
 NOW_MS = 24 * 3600 * 1000
-"""A time that is no further away than this is that of the run."""
+"""A time that is closer than this belongs to the run."""
 MADE_UP = {
     "producer_id": "producer",
     "session_id": "session",
@@ -33,7 +33,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Names:
-    """Names for values that the broker made up, in the order in which they appear. `hidden` is left out of all text."""
+    """Names for values that the broker generated, in order of appearance. `hidden` is removed from all text."""
 
     def __init__(self, hidden=""):
         self.hidden = hidden
@@ -88,8 +88,8 @@ def instant(ms):
 
 
 def batches(data, names):
-    """Headers and content, inflated: two libraries that compress the same make other bytes of it. The CRC is left out,
-    as it covers the time and the producer id."""
+    """Headers and decompressed content: two compression libraries give different bytes. The CRC is left out, because it
+    covers the time and the producer id."""
     found, end = [], 0
     try:
         for position, header in iter_headers(data):

@@ -1,4 +1,4 @@
-"""Produce: what is taken, what is refused, and that the log shows it."""
+"""Produce: what is accepted, what is refused, and what the log then holds."""
 
 import struct
 
@@ -37,7 +37,7 @@ NAMES = (
 
 
 def forged(batch=None, *, crc=True, **given):
-    """A batch with other numbers in its header, and a CRC that is right again."""
+    """A batch with other values in its header and a correct CRC."""
     batch = bytearray(a_batch() if batch is None else batch)
     values = dict(zip(NAMES, FIXED.unpack_from(batch, 21), strict=True)) | given
     FIXED.pack_into(batch, 21, *(values[name] for name in NAMES))
@@ -53,7 +53,7 @@ def with_bytes(position, data, batch=None):
 
 
 def odd_batches():
-    """By name: what a broker has to judge."""
+    """By name: batches that a broker must validate."""
     good = bytes(a_batch())
     zipped = a_batch(compression=CompressionType.GZIP)
     return {
@@ -110,10 +110,10 @@ def odd_batches():
 def takes_what_is_good(play, version):
     topic = play.topic(partitions=2)
     for acks in (-1, 1, 0):
-        # What is refused with acks=0 costs the connection: that is another scenario.
+        # A refused produce with acks=0 closes the connection: that is another scenario.
         for codec in tuple(CompressionType)[: 4 if version < 7 and acks == 0 else 5]:
             produce(play, topic, a_batch(compression=codec), version=version, acks=acks, note=f"{codec.name} {acks=}")
-    # Behind those that nobody answers.
+    # After the requests that get no answer.
     write(play, topic, a_batch(1))
     play.ask(
         ApiKey.PRODUCE,
@@ -200,14 +200,14 @@ def judges_batches(play, version):
 
 @for_versions(ApiKey.PRODUCE)
 def acks_0_that_is_refused(play, version):
-    """Without an answer, an error can only be told by closing the connection."""
+    """Without an answer, an error can only be reported by closing the connection."""
     topic = play.topic()
     produce(play, topic, with_bytes(17, b"\1\2\3\4"), version=version, acks=0, note="wrong crc")
     play.listen("what comes of it")
     produce(play, topic, a_batch(), version=version, acks=0, partition=9, note="partition 9")
     play.listen("what comes of it")
     produce(play, topic, a_batch(), version=version, acks=0, note="good again")
-    # Behind that one, which nobody answers.
+    # After the request that gets no answer.
     write(play, topic, a_batch(1))
     latest(play, topic)
 
@@ -247,7 +247,7 @@ def idempotent_producers(play, version):
 
 @once()
 def cleaning_forgets_no_producer(play):
-    """What is compacted, and deleted, is still known to be there when it comes once more."""
+    """A compacted or deleted batch is still recognised when it is sent again."""
     seconds = {"segment__ms": 200, "min__cleanable__dirty__ratio": "0.01", "max__compaction__lag__ms": 200}
     topic = play.topic(cleanup__policy="compact,delete", **seconds)
     plain, mine = new_producer(play), play.name("tid")
@@ -296,7 +296,7 @@ def cleaning_forgets_no_producer(play):
 
 
 def first_offset(play, topic):
-    """Of the first batch that a consumer gets."""
+    """The first batch that a consumer gets."""
     answer = play.quietly(ApiKey.FETCH, 12, **fetch_fields(fetch_place(topic)))
     return read_header(answer.responses[0].partitions[0].records).base_offset
 
@@ -378,7 +378,7 @@ def transactional_rules(play, version):
     send(mine, a_batch(1, producer=(*producer, 1), is_transactional=True), "and the next one")
     latest(play, topic)
     play.ask(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=[mine])
-    # Ended, so that nothing is left open.
+    # Ended, so that no transaction stays open.
     play.ask(
         ApiKey.END_TXN, 4, transactional_id=mine, producer_id=producer[0], producer_epoch=producer[1], committed=True
     )

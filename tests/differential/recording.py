@@ -1,4 +1,4 @@
-"""The answers of a real Kafka 4.3.1, kept: so that a part of the comparison needs none.
+"""Recorded answers of a real Kafka 4.3.1, so that a part of the comparison runs without one.
 
 `python tests/differential/recording.py` plays the scenarios on a real one and writes the file again; with slugs behind
 it, those alone, and keeps what is there of the others.
@@ -31,7 +31,7 @@ def write_recording(transcripts):
 
 
 def record(slugs=()):
-    """Has a real Kafka answer all scenarios that are kept, or these."""
+    """Records a real Kafka's answers to all recorded scenarios, or to these."""
     wanted = {slug: one for slug, one in all_scenarios().items() if one.is_recorded and (not slugs or slug in slugs)}
     kept = {slug: notes for slug, notes in read_recording().items() if slugs and slug in all_scenarios()}
     with tempfile.TemporaryDirectory() as folder:

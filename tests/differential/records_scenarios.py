@@ -1,4 +1,4 @@
-"""What is in produced batches: records that are refused one by one (KIP-467), contents that are not what they say."""
+"""Contents of produced batches: records that are refused one by one (KIP-467), and wrong lengths and counts."""
 
 import zlib
 
@@ -84,7 +84,7 @@ def varint(value):
 def a_raw_record(
     *, attributes=0, timestamp_delta=0, offset_delta=0, key=b"k", value=b"v", headers=(), length=None, rest=b""
 ):
-    """`key` and the like as bytes or None, or as the varint of a length that is a lie."""
+    """`key` and the like as bytes or None, or as the varint of a wrong length."""
 
     def field(data):
         if isinstance(data, int):
@@ -126,13 +126,13 @@ CUT = {
     "length too short": a_raw_record(length=4),
     "length too long": a_raw_record(length=100),
 }
-"""Compressed, Kafka stores these, and no consumer can read them."""
+"""Kafka stores these if they are compressed, and no consumer can read them."""
 GAPS = {
     "offset delta 1": (a_raw_record(offset_delta=1), 1),
     "gap": (a_raw_record() + a_raw_record(offset_delta=2), 2),
     "twice the same": (a_raw_record() + a_raw_record(), 2),
 }
-"""Uncompressed, Kafka stores these, and its log has offsets that its index has not."""
+"""Kafka stores these if they are not compressed, and its log has offsets that its index does not have."""
 
 
 @for_versions(ApiKey.PRODUCE, first=9)
@@ -163,7 +163,7 @@ CODECS = (CompressionType.GZIP, CompressionType.SNAPPY, CompressionType.LZ4, Com
 
 
 def tails():
-    """By name, what lies behind the compressed content."""
+    """By name, bytes after the compressed content."""
     return {
         "nothing": b"",
         "zeros": bytes(7),

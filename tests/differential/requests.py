@@ -1,4 +1,4 @@
-"""Requests that many scenarios make, in whatever form a version wants them: topics by name and by id at once."""
+"""Requests that many scenarios send, in the form of each version: topics by name and by id at once."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def latest(play, topic, partition=0):
 
 
 def new_producer(play, transactional_id=None, *, version=5, timeout=60_000, producer=(-1, -1)):
-    """(id, epoch), not noted; an internal topic may have to be made first."""
+    """(id, epoch), without a note; an internal topic may have to be created first."""
     answer = play.quietly(
         ApiKey.INIT_PRODUCER_ID,
         version,

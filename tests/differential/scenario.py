@@ -1,4 +1,4 @@
-"""Scenarios, gathered by decorators: one for each version of an API, or one alone."""
+"""Scenarios, collected by decorators: one for each version of an API, or a single one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from broker_core.protocol.api_table import versions_with_schemas
 from broker_core.protocol.served_versions import SERVED_VERSIONS
 
 SCENARIOS = {}
-"""By slug, in the order of the modules that are imported."""
+"""By slug, in import order."""
 
 
 @dataclass(frozen=True)
@@ -17,11 +17,11 @@ class Scenario:
     slug: str
     act: Callable
     is_recorded: bool
-    """Whether its answers are kept, for runs without a Kafka: lowest, newest and named versions, no long waits."""
+    """Whether its answers are recorded: those of lowest, newest and named versions, without long waits."""
 
 
 def versions_of(api):
-    """Those that are served, and that a request can be made of."""
+    """Versions that are served and that kio can encode."""
     return [version for version in SERVED_VERSIONS[api] if version in versions_with_schemas(api)]
 
 

@@ -1,4 +1,4 @@
-"""One of the two brokers that are asked the same: connections, requests by field names, the transcript of a scenario.
+"""One of the two brokers that get the same requests: connections, requests by field names, transcripts.
 
 A scenario is a function over a `Play`: it asks, and what it asked and was answered is noted in plain values.
 Nothing in it looks at who answers, so that the transcripts of two brokers can be held against each other, now or later.
@@ -26,7 +26,7 @@ ANSWER_SECONDS = 20
 READY_SECONDS = 30
 PAUSE_SECONDS = 0.3
 WARM_UP_NAMES = 24
-"""So many that each partition of an internal topic has one."""
+"""Enough for each partition of an internal topic to have one."""
 CLIENT_ID = "differential"
 LATER = {
     ErrorCode.coordinator_load_in_progress,
@@ -44,7 +44,7 @@ class Closed(Exception):
 
 
 class Wire:
-    """One connection: requests out, answers in, in their order."""
+    """One connection: requests and answers in order."""
 
     def __init__(self, address):
         self._socket = socket.create_connection(address, timeout=ANSWER_SECONDS)
@@ -97,7 +97,7 @@ class Wire:
 
 
 class Side:
-    """A broker under its address. `settle_seconds` is how long its changes of metadata may take to be seen everywhere.
+    """A broker at its address. `settle_seconds` is how long changes of metadata may take to become visible.
 
     With `round`, all names get this beginning, which no transcript shows: a scenario can be played more than once.
     """
@@ -109,7 +109,7 @@ class Side:
         self.round = round
 
     def warm_up(self):
-        """Has the internal topics made, and their coordinators ready."""
+        """Creates the internal topics and waits for their coordinators."""
         play = Play(self, f"{self.round}warm-up")
         names = [play.name(str(number)) for number in range(WARM_UP_NAMES)]
         for kind in (0, 1):
@@ -145,7 +145,7 @@ class Side:
             MalformedMessageError,
             NotReady,
         ) as error:
-            # What an unexpected answer leads to: the comparison stops at that answer, or here.
+            # A consequence of an unexpected answer: the comparison stops at that answer, or here.
             play.transcript.append(Note(label="the scenario could not go on", answer=f"{error!r}"))
         finally:
             play.close()
@@ -153,12 +153,12 @@ class Side:
 
 
 class NotReady(Exception):
-    """A broker did not get to where a scenario can begin."""
+    """A broker was not ready for a scenario."""
 
 
 @dataclass(frozen=True)
 class Note:
-    """What was asked, and the answer in plain values."""
+    """A request, and the answer in plain values."""
 
     label: str
     answer: object
@@ -186,7 +186,7 @@ class Play:
     # -- asking --
 
     def ask(self, api, version, *, note="", waits_out=False, listing=None, **fields):
-        """Asks, notes, and gives the answer as it came (None without one).
+        """Sends a request, notes the answer and returns it (None without an answer).
 
         `waits_out`: errors that pass by themselves are waited out. `listing(plain answer)` may leave out what others
         made.
@@ -195,11 +195,11 @@ class Play:
         return self._note(label, lambda: self._exchange(api, version, waits_out, fields), listing)
 
     def quietly(self, api, version, **fields):
-        """The same without a note, with passing errors waited out."""
+        """The same without a note; retries while the error is retriable."""
         return self._exchange(api, version, True, fields)
 
     def raw(self, frame, label):
-        """Sends bytes behind their size, and notes the bytes of the answer."""
+        """Sends bytes after their size, and notes the bytes of the answer."""
 
         def exchange():
             self._connect().send_raw(struct.pack(">i", len(frame)) + frame)
@@ -208,11 +208,11 @@ class Play:
         return self._note(label, exchange, None)
 
     def listen(self, label):
-        """Notes what comes without being asked for."""
+        """Notes what arrives without a request."""
         return self._note(label, self._connect().receive, None)
 
     def begin(self, api, version, **fields):
-        """Asks on a connection of its own; the answer is fetched, and noted, by `answer()` later."""
+        """Sends a request on its own connection; `answer()` later receives and notes the answer."""
         pending = Pending(self, api, version, self._message(api, version, fields))
         self._others.append(pending.wire)
         return pending
@@ -225,7 +225,7 @@ class Play:
     def note_answer(self, label, receive):
         return self._note(label, receive, None)
 
-    # -- ready-made beginnings --
+    # -- common preparations --
 
     def name(self, suffix):
         return f"{self.slug}-{suffix}"
@@ -243,7 +243,7 @@ class Play:
         return Topic(name=name, id=answer.topics[0].topic_id)
 
     def until_there(self, name, partitions=1):
-        """Until each of a topic's partitions can be asked."""
+        """Waits until each partition of a topic accepts requests."""
         asked = [{"partition_index": p, "timestamp": -1, "current_leader_epoch": -1} for p in range(partitions)]
         topics = [{"name": name, "partitions": asked}]
         self.until(
@@ -254,7 +254,7 @@ class Play:
         )
 
     def until_ended(self, transactional_id):
-        """Markers are written behind the answer to EndTxn."""
+        """Markers are written after the answer to EndTxn."""
         asked = {"transactional_ids": [transactional_id]}
         self.until(
             lambda: (
@@ -266,11 +266,11 @@ class Play:
         )
 
     def settle(self):
-        """After a change of metadata: a broker may hear of it a little later than its client."""
+        """After a change of metadata: a broker may apply it a little later than its client learns of it."""
         time.sleep(self.side.settle_seconds)
 
     def pause(self):
-        """Until a request on another connection has surely come to where it waits."""
+        """Waits until a request on another connection is surely parked."""
         time.sleep(PAUSE_SECONDS)
 
     def close(self):
@@ -315,7 +315,7 @@ class Play:
             self.reconnect()
             answer = noted = SILENT
         else:
-            # Of a list, names are not given to what others made.
+            # Entries of a list that other scenarios created are not named.
             noted = plain(answer, self.names) if listing is None else listing(plain(answer, deepcopy(self.names)))
         self.transcript.append(Note(label=numbered, answer=noted))
         return answer
@@ -329,7 +329,7 @@ class Play:
 
 
 class Pending:
-    """A request whose answer may come later."""
+    """A request whose answer is received later."""
 
     def __init__(self, play, api, version, message):
         self.wire = play.connect()

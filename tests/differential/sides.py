@@ -1,4 +1,4 @@
-"""Brokers to ask, with the settings that the scenarios count on."""
+"""The two brokers, with the settings that the scenarios depend on."""
 
 import importlib
 from pathlib import Path
@@ -16,7 +16,7 @@ TYPED_IN_THE_FILE = (
     "sasl.login.refresh.min.period.seconds=060",
     "group.consumer.assignors= uniform, range,uniform",
 )
-"""One of each type, written as nobody should write them."""
+"""One of each type, in unusual spellings."""
 SETTINGS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users=User:ANONYMOUS",
@@ -32,11 +32,11 @@ SETTINGS = (
     "log.cleaner.backoff.ms=100",
 )
 SETTLE_SECONDS = 0.2
-"""A real Kafka's controller and broker are two."""
+"""A real Kafka's controller and broker are two nodes."""
 
 
 def all_scenarios():
-    """Every module of them has been imported then."""
+    """Imports every module with scenarios first."""
     for module in sorted(Path(__file__).parent.glob("*_scenarios.py")):
         importlib.import_module(f"differential.{module.stem}")
     return SCENARIOS

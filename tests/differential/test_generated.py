@@ -1,4 +1,4 @@
-"""Requests in any order, drawn by a die: a real Kafka and ours go the same way, answer by answer.
+"""Requests in random order: a real Kafka and ours give the same answers.
 
 A sequence is a list of steps over two topics, two groups and two transactional ids; both sides take each step before
 the next. Where they part, steps are left out one by one as long as they still part, and the rest is shown.
@@ -15,7 +15,7 @@ STEP_COUNT = 30
 
 
 def played(numbers, name, *sides):
-    """The differences up to the first answer in which there is one."""
+    """The differences of the first answer that differs."""
     plays = [GeneratedPlay(side, name) for side in sides]
     try:
         for number in numbers:
@@ -32,7 +32,7 @@ def played(numbers, name, *sides):
 
 
 def shrunk(numbers, name, *sides):
-    """The fewest steps that still part them."""
+    """The fewest steps that still show a difference."""
     kept = list(numbers)
     for slot in reversed(range(len(numbers))):
         fewer = kept[:slot] + kept[slot + 1 :]
@@ -42,7 +42,7 @@ def shrunk(numbers, name, *sides):
 
 
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(12, 400))])
-def test_any_order_of_requests_is_answered_alike(seed, kafka, ours):
+def test_any_order_of_requests_gets_the_same_answers(seed, kafka, ours):
     dice = random.Random(seed)
     numbers = [(dice.random(), dice.choice(sorted(STEPS))) for _ in range(STEP_COUNT)]
     found = played(numbers, f"generated-{seed}", kafka, ours)

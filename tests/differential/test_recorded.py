@@ -1,4 +1,4 @@
-"""What a real Kafka 4.3.1 answered once, ours answers too: the part of the comparison that needs no Kafka.
+"""Ours gives the recorded answers of a real Kafka 4.3.1: the part of the comparison that needs no Kafka.
 
 Lowest and newest versions; `test_scenarios` asks in all of them, and a real one beside.
 """
@@ -26,5 +26,5 @@ def test_ours_answers_as_kafka_did(slug, ours):
     assert not unlike, "\n".join(map(str, unlike))
 
 
-def test_everything_that_should_be_is_recorded():
+def test_every_scenario_to_record_is_recorded():
     assert set(RECORDED) == {slug for slug, scenario in SCENARIOS.items() if scenario.is_recorded}

@@ -1,4 +1,4 @@
-"""Every API in every version, what is taken and what is refused: a real Kafka and ours answer alike, field by field.
+"""Every API in every version, accepted and refused: a real Kafka and ours give the same answers, field by field.
 
 What may differ stands in `excuses`, each with its reason. `--kafka real` compares two real ones.
 """
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.kafka
 
 
 def played_on_both(scenario, *sides):
-    """Both at the same time: a scenario looks at no answer to decide what it asks."""
+    """Runs on both at the same time: no request of a scenario depends on an answer."""
     transcripts = {}
 
     def play(side):
@@ -30,7 +30,7 @@ def played_on_both(scenario, *sides):
 
 
 @pytest.mark.parametrize("slug", SCENARIOS)
-def test_both_answer_alike(slug, kafka, ours):
+def test_both_give_the_same_answers(slug, kafka, ours):
     expected, found = played_on_both(SCENARIOS[slug], kafka, ours)
     assert expected, "nothing was asked"
     unlike = differences(slug, expected, found)

@@ -1,4 +1,4 @@
-"""Topics: made, listed, grown, deleted; their records deleted; where their offsets are."""
+"""Topics: created, listed, extended, deleted; their records deleted; their offsets listed."""
 
 from differential.requests import (
     NO_SUCH,
@@ -31,7 +31,7 @@ def wanted(name, partitions=1, factor=1, assignments=(), configs=()):
 
 
 def odd_topics(name):
-    """By what is odd about each."""
+    """By what is unusual about each."""
     return {
         "plain": [wanted(f"{name}-a")],
         "exists": [wanted(f"{name}-a")],
@@ -94,7 +94,7 @@ def creates(play, version):
 
 
 def _without_ids(answer):
-    """Which of Kafka's comes first nobody knows, and ids have their names by that."""
+    """Kafka returns them in any order, and ids are named in order of appearance."""
     return answer | {"topics": [topic | {"topic_id": None} for topic in answer["topics"]]}
 
 

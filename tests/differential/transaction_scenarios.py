@@ -1,4 +1,4 @@
-"""Transactions: producers' ids and epochs, what is added, ended, aborted, listed, described; both versions of it."""
+"""Transactions: producers' ids and epochs; transactions ended, aborted, listed, described; both versions."""
 
 from collections import Counter
 
@@ -12,7 +12,7 @@ from broker_core.protocol.api_table import ApiKey
 
 
 class ScenarioProducer:
-    """With a transactional id; every request may be given other values."""
+    """A producer with a transactional id; every request may override values."""
 
     def __init__(self, play, suffix="tid"):
         self.play, self.transactional_id = play, play.name(suffix)
@@ -146,7 +146,7 @@ def added_partitions(play, version):
 
 @once()
 def verified_partitions(play):
-    """Versions 4 and 5 are for brokers among themselves."""
+    """Versions 4 and 5 are for requests between brokers."""
     topic, producer = play.topic("t", 2), ScenarioProducer(play)
     producer.begin()
     for version in (4, 5):
@@ -341,7 +341,7 @@ def a_transaction_that_takes_too_long(play):
     producer.begin(transaction_timeout=300)
     producer.add(topic, 0)
     producer.write(topic)
-    # Until its end is seen, and longer than the round in which a broker looks for such ones.
+    # Waits until it has ended: longer than the interval at which a broker looks for timed out transactions.
     for _ in range(400):
         asked = {"replica_id": -1, "isolation_level": 1, "topics": [list_place(topic.name, 0, -1)]}
         if play.quietly(ApiKey.LIST_OFFSETS, 4, **asked).topics[0].partitions[0].offset == 3:
@@ -417,7 +417,7 @@ def _mine(answer, play):
 
 @for_versions(ApiKey.WRITE_TXN_MARKERS)
 def markers(play, version):
-    """What an administrator sends against a transaction that its coordinator has forgotten."""
+    """What an administrator sends to abort a transaction that its coordinator does not know."""
     topic = play.topic("t", 2)
     producer = new_producer(play, play.name("tid"))
     play.quietly(

@@ -1,5 +1,6 @@
-"""Kafka's own command line tools at our broker or, with `--kafka real`, at Apache Kafka itself, which shows that the
-tests are right. One JVM and one broker serve the whole suite; topics, groups and ids are told apart by names.
+"""Kafka's own command line tools against our broker or, with `--kafka real`, against Apache Kafka, which shows that
+the tests are right. One JVM and one broker serve the whole suite; each test has its own names for topics, groups and
+ids.
 """
 
 from pathlib import Path
@@ -15,7 +16,7 @@ from support.brokers.served_broker import ServedBroker
 HERE = Path(__file__).parent
 SETTINGS = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    # Whoever comes without a login may do everything, so that only the tests of access see refusals.
+    # Clients without a login may do everything, so that only the tests of access rules see refusals.
     f"super.users=User:ANONYMOUS;User:{USER}",
     "group.min.session.timeout.ms=500",
     "group.consumer.min.heartbeat.interval.ms=100",

@@ -1,4 +1,4 @@
-"""kafka-acls.sh, and what its rules do to others of Kafka's tools."""
+"""kafka-acls.sh, and how its rules affect Kafka's other tools."""
 
 import re
 
@@ -30,7 +30,7 @@ def listed(tools, *arguments):
 
 @pytest.fixture
 def user(host, tools, broker, tmp_path):
-    """Somebody new: the name, and Kafka's tools in that name."""
+    """A new user: the name, and Kafka's tools with that login."""
     name = broker.name("user")
     tools.run("ConfigCommand", "--alter", "--user", name, "--add-config", f"SCRAM-SHA-256=[password={PASSWORD}]")
     file = tmp_path / "login"

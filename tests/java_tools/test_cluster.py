@@ -1,4 +1,4 @@
-"""kafka-cluster.sh, kafka-broker-api-versions.sh, kafka-features.sh; and tools for which a node alone has no use."""
+"""kafka-cluster.sh, kafka-broker-api-versions.sh, kafka-features.sh; and tools that do nothing on a single node."""
 
 import json
 import re
@@ -17,7 +17,7 @@ def test_the_cluster_has_an_id_and_one_broker(tools, broker):
     assert (row["ID"], row["HOST"], row["PORT"]) == ("1", "127.0.0.1", str(broker.ports["PLAINTEXT"]))
 
 
-def test_every_api_that_is_served_is_announced_in_its_range(tools, is_real):
+def test_every_served_api_is_announced_with_its_versions(tools, is_real):
     said = tools.run("BrokerApiVersionsCommand").out
     announced = {
         int(key): (int(first), int(last or first))
@@ -51,12 +51,12 @@ def only_ours(is_real):
         (("ConfigCommand", "--alter", "--user", "x", "--add-config", "consumer_byte_rate=1"), "ALTER_CLIENT_QUOTAS"),
     ],
 )
-def test_what_a_node_alone_does_not_do_is_refused_by_name(only_ours, tools, words, sentence):
+def test_what_needs_a_cluster_is_refused_by_name(only_ours, tools, words, sentence):
     said = tools.refused(*words)
     assert f"The node does not support {sentence}" in said
 
 
-def test_a_move_of_a_partition_is_refused(only_ours, tools, tmp_path):
+def test_a_reassignment_is_refused(only_ours, tools, tmp_path):
     file: Path = tmp_path / "moves.json"
     file.write_text(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "replicas": [1]}]}))
     for action in ("--execute", "--verify"):
@@ -64,11 +64,11 @@ def test_a_move_of_a_partition_is_refused(only_ours, tools, tmp_path):
         assert "The node does not support LIST_PARTITION_REASSIGNMENTS" in said
 
 
-def test_settings_of_a_running_broker_are_not_changed(only_ours, tools):
+def test_settings_that_need_a_restart_are_not_changed(only_ours, tools):
     words = ("ConfigCommand", "--alter", "--broker-defaults", "--add-config", "log.retention.ms=1")
     assert "set them in its properties file" in tools.refused(*words)
 
 
-def test_a_broker_that_is_here_is_not_unregistered(only_ours, tools):
+def test_a_running_broker_is_not_unregistered(only_ours, tools):
     said = tools.run("ClusterTool", "unregister", "--id", 1).out
     assert "does not support the broker unregistration API" in said

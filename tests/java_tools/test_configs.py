@@ -44,7 +44,7 @@ def test_settings_of_a_topic_are_described_set_and_removed(tools, topic):
     assert "RecordTooLargeException" in tools.run(*keyed, given=f"k\t{'v' * 3000}\n").err
 
 
-def test_a_setting_that_is_wrong_changes_nothing(tools, topic):
+def test_an_invalid_setting_changes_nothing(tools, topic):
     before = settings(tools, "--topic", topic)
     for given, sentence in (
         ("max.message.bytes=-2", "Invalid value -2 for configuration max.message.bytes: Value must be at least 0"),
@@ -60,7 +60,7 @@ def test_all_topics_with_settings_of_their_own_are_listed(tools, topic):
     assert f"Dynamic configs for topic {topic} are:\n" in out
 
 
-def test_settings_of_a_broker_say_where_they_come_from(tools):
+def test_settings_of_a_broker_have_their_sources(tools):
     out = tools.run("ConfigCommand", "--describe", "--broker", 1, "--all").out
     assert re.search(r"^  num.partitions=1 .*STATIC_BROKER_CONFIG:num.partitions=1", out, re.MULTILINE)
     assert re.search(r"^  message.max.bytes=1048588 .*\{DEFAULT_CONFIG:message.max.bytes=1048588\}", out, re.MULTILINE)

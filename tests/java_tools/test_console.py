@@ -12,7 +12,7 @@ COMPLETE = "Processed a total of {} messages"
 
 
 def consume(tools, topic, count, *arguments):
-    """The lines of `count` records, which have to come; no more are waited for."""
+    """The lines of `count` records. Waits for these and no more."""
     words = ("--max-messages", count, "--timeout-ms", 30_000, *arguments)
     ended = tools.run("ConsoleConsumer", "--topic", topic, *words)
     assert COMPLETE.format(count) in ended.err, ended
@@ -28,7 +28,7 @@ def produce(tools, topic, text, *arguments):
     assert "ERROR" not in ended.err
 
 
-def test_keys_headers_nulls_and_partitions_go_through(tools, broker):
+def test_keys_headers_nulls_and_partitions_are_kept(tools, broker):
     topic = make_topic(broker, 3)
     lines = [f"one:1,two:{n}\tk{n}\tvalue ü {n}" for n in range(12)]
     words = ("parse.key=true", "parse.headers=true", "null.marker=NIL")
@@ -52,7 +52,7 @@ def _as_shown(message):
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_each_codec_goes_in_and_out(tools, broker, codec):
+def test_each_codec_is_written_and_read(tools, broker, codec):
     topic = make_topic(broker)
     lines = [f"{codec} {n} {'x' * n}" for n in range(200)]
     produce(tools, topic, "\n".join(lines), "--command-property", f"compression.type={codec}")
@@ -61,7 +61,7 @@ def test_each_codec_goes_in_and_out(tools, broker, codec):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_goes_on_where_it_was(tools, broker, protocol):
+def test_a_group_continues_at_its_committed_offsets(tools, broker, protocol):
     topic, group = make_topic(broker), broker.name("g")
     words = ("--group", group, "--command-property", f"group.protocol={protocol}")
     produce(tools, topic, "a\nb\nc\nd\n")
@@ -70,7 +70,7 @@ def test_a_group_goes_on_where_it_was(tools, broker, protocol):
     assert consume(tools, topic, 2, *words) == ["d", "e"]
 
 
-def test_a_reader_begins_where_it_is_told_to(tools, broker):
+def test_a_consumer_starts_at_the_given_offset(tools, broker):
     topic = make_topic(broker, 2)
     send(a_producer(broker), topic, [{"value": f"{n}".encode(), "partition": 1} for n in range(10)])
     there = ("--partition", 1)
@@ -81,7 +81,7 @@ def test_a_reader_begins_where_it_is_told_to(tools, broker):
     assert sorted(tools.run(*pattern).lines) == [str(n) for n in range(10)]
 
 
-def test_who_reads_committed_sees_no_aborted_and_no_open_transaction(tools, broker):
+def test_a_read_committed_consumer_sees_neither_aborted_nor_open_transactions(tools, broker):
     topic = make_topic(broker)
     producer = a_producer(broker, transactional__id=broker.name("x"))
     producer.init_transactions(30)
@@ -97,7 +97,7 @@ def test_who_reads_committed_sees_no_aborted_and_no_open_transaction(tools, brok
     assert consume(tools, topic, 6, *committed) == [*"abcghi"]
 
 
-def test_a_topic_is_made_by_who_first_writes_to_it(tools, broker):
+def test_the_first_write_creates_the_topic(tools, broker):
     topic = broker.name("new")
     produce(tools, topic, "first\n")
     assert consume(tools, topic, 1, "--from-beginning") == ["first"]

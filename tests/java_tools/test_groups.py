@@ -24,7 +24,7 @@ def progress(tools, group):
 
 
 def reset(tools, group, *arguments, scope="--all-topics"):
-    """Partition to the offset that the tool names."""
+    """Partition to the offset that the tool prints."""
     scope = (scope,) if isinstance(scope, str) else scope
     words = ("ConsumerGroupCommand", "--reset-offsets", "--group", group, *scope, *arguments)
     return {int(row["PARTITION"]): int(row["NEW-OFFSET"]) for row in tools.table(*words)}
@@ -32,7 +32,7 @@ def reset(tools, group, *arguments, scope="--all-topics"):
 
 @pytest.fixture
 def stale(broker):
-    """A group without members that has committed 5 and 3 of two partitions with ten records, an hour between each."""
+    """A group without members that has committed offsets 5 and 3 of two partitions with ten records, an hour apart."""
     topic, group = make_topic(broker, 2, message__timestamp__type="CreateTime"), broker.name("g")
     now_ms = int(time.time() * 1000)
     producer = a_producer(broker)
@@ -50,7 +50,7 @@ def commit(broker, topic, group, offsets):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_members_and_what_they_have_are_described_while_they_are_there(tools, broker, protocol):
+def test_members_and_their_partitions_are_described(tools, broker, protocol):
     topic, group = make_topic(broker, 2), broker.name("g")
     send(a_producer(broker), topic, [{"value": b"v", "partition": n % 2} for n in range(6)])
     words = ["--topic", topic, "--group", group, "--command-property", f"group.protocol={protocol}"]
@@ -70,7 +70,7 @@ def test_members_and_what_they_have_are_described_while_they_are_there(tools, br
     assert {"GROUP": group, "TYPE": protocol.capitalize(), "STATE": "Stable"} in listed
     _until(lambda: progress(tools, group) == {0: (3, 3, 0), 1: (3, 3, 0)})
     _refuses_while_active(tools, topic, group)
-    # Who was first may have read all before the other one came: offsets are committed before partitions change hands.
+    # The first member may have read everything before the second joined: it commits before its partitions are revoked.
     assert sum(len(member.stop().out.split()) for member in members) == 6
     (state,) = of_group(tools, group, "--state")
     assert (state["STATE"], state["#MEMBERS"]) == ("Empty", "0")
@@ -115,7 +115,7 @@ def test_offsets_are_reset_in_every_way(tools, stale):
         (("--to-offset", 40), {0: 10, 1: 10}),
         (("--shift-by", -3), {0: 7, 1: 7}),
         (("--shift-by", -30), {0: 0, 1: 0}),
-        # Between the records of 5 and of 4 hours ago: the next one counts.
+        # Between the records of 5 and of 4 hours ago: the later record is chosen.
         (("--to-datetime", in_between), {0: 6, 1: 6}),
         (("--by-duration", "PT2H30M"), {0: 8, 1: 8}),
         (("--to-datetime", "2010-01-01T00:00:00.000"), {0: 0, 1: 0}),
@@ -125,7 +125,7 @@ def test_offsets_are_reset_in_every_way(tools, stale):
         assert {number: row[0] for number, row in progress(tools, group).items()} == expected, words
 
 
-def test_offsets_are_reset_of_some_partitions_or_from_a_file_or_only_for_show(tools, stale, tmp_path):
+def test_offsets_are_reset_of_some_partitions_or_from_a_file_or_only_shown(tools, stale, tmp_path):
     topic, group = stale
     assert reset(tools, group, "--to-latest", "--dry-run") == {0: 10, 1: 10}
     assert progress(tools, group) == {0: (5, 10, 5), 1: (3, 10, 7)}
@@ -140,7 +140,7 @@ def test_offsets_are_reset_of_some_partitions_or_from_a_file_or_only_for_show(to
     assert progress(tools, group) == {0: (1, 10, 9), 1: (2, 10, 8)}
 
 
-def test_a_group_that_was_never_there_can_be_given_offsets(tools, broker):
+def test_offsets_can_be_set_for_a_new_group(tools, broker):
     topic, group = make_topic(broker), broker.name("g")
     send(a_producer(broker), topic, [b"a", b"b", b"c"])
     assert reset(tools, group, "--to-offset", 2, "--execute", scope=("--topic", topic)) == {0: 2}

@@ -1,6 +1,6 @@
-"""kafka-transactions.sh finds transactions that their coordinator has forgotten, and ends them.
+"""kafka-transactions.sh finds transactions that their coordinator does not know any more, and aborts them.
 
-Forgotten are they here by a broker that lost the log of its coordinator: nobody else can end them.
+Here the broker lost the log of its coordinator, so only this tool can end them.
 """
 
 import shutil
@@ -22,7 +22,7 @@ def forgetful(host, is_real, tmp_path):
     running.stop()
 
 
-def test_a_forgotten_transaction_is_found_and_aborted(host, forgetful):
+def test_a_hanging_transaction_is_found_and_aborted(host, forgetful):
     topic = make_topic(forgetful)
     producer = a_producer(forgetful, transactional__id="forgotten", transaction__timeout__ms=900_000)
     producer.init_transactions(30)

@@ -11,7 +11,7 @@ BEGIN_MS = 1_700_000_000_000
 
 @pytest.fixture
 def topic(broker):
-    """Two partitions of three batches, a record a day apart each, the newest one in the middle."""
+    """Two partitions with three batches of one record, a day apart, the newest in the middle."""
     name = make_topic(broker, 2)
     producer = a_producer(broker)
     for number, days in ((0, (1, 3, 2)), (1, (10, 11, 12, 13))):
@@ -34,7 +34,7 @@ def delete(tools, tmp_path, topic, before, **given):
     return tools.run("DeleteRecordsCommand", "--offset-json-file", file, **given)
 
 
-def test_offsets_are_told_at_every_time(tools, topic):
+def test_offsets_are_listed_by_time(tools, topic):
     for time, expected in (
         ("latest", {0: 3, 1: 4}),
         (-1, {0: 3, 1: 4}),
@@ -50,7 +50,7 @@ def test_offsets_are_told_at_every_time(tools, topic):
         (BEGIN_MS + DAY_MS, {0: 0, 1: 0}),
         (BEGIN_MS + DAY_MS + 1, {0: 1, 1: 0}),
         (BEGIN_MS + 3 * DAY_MS, {0: 1, 1: 0}),
-        # Of one partition there is nothing so new.
+        # One partition has no record that late.
         (BEGIN_MS + 12 * DAY_MS, {1: 2}),
         (BEGIN_MS + 14 * DAY_MS, {}),
     ):
@@ -60,13 +60,13 @@ def test_offsets_are_told_at_every_time(tools, topic):
     assert "Could not match any topic-partitions" in tools.refused("GetOffsetShell", "--topic", "no-such")
 
 
-def test_deleted_records_are_gone(tools, broker, topic, tmp_path):
+def test_deleted_records_are_not_readable(tools, broker, topic, tmp_path):
     said = delete(tools, tmp_path, topic, {0: 2, 1: -1}).lines
     assert sorted(said[2:]) == [f"partition: {topic}-0\tlow_watermark: 2", f"partition: {topic}-1\tlow_watermark: 4"]
     assert offsets(tools, "--topic", topic, "--time", "earliest") == {0: 2, 1: 4}
     assert offsets(tools, "--topic", topic, "--time", "latest") == {0: 3, 1: 4}
     assert values_of(broker, topic) == [b"0/2"]
-    # Less than that is nothing to do, more than there is is refused.
+    # A lower offset changes nothing; one above the end is refused.
     assert f"partition: {topic}-0\tlow_watermark: 2" in delete(tools, tmp_path, topic, {0: 1}).out
     beyond = delete(tools, tmp_path, topic, {0: 4}, status=None)
     assert "OFFSET_OUT_OF_RANGE" in beyond.out + beyond.err

@@ -35,7 +35,7 @@ def test_records_are_produced_in_transactions(tools, broker, topic):
     assert len(read_all(broker, topic, isolation__level="read_committed")) == 500
 
 
-def test_records_go_from_end_to_end_one_by_one(tools, topic):
+def test_records_are_sent_and_received_one_by_one(tools, topic):
     words = ("--topic", topic, "--num-records", 40, "--producer-acks", "all", "--record-size", 50)
     said = tools.run("EndToEndLatency", *words).out
     assert "Avg latency: " in said
@@ -51,7 +51,7 @@ def events(text):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_what_a_verifiable_producer_has_had_acknowledged_a_verifiable_consumer_reads(tools, broker, topic, protocol):
+def test_a_verifiable_consumer_reads_what_a_verifiable_producer_wrote(tools, broker, topic, protocol):
     words = ("--topic", topic, "--max-messages", 200, "--acks", -1, "--value-prefix", 7, "--repeating-keys", 5)
     sent = events(tools.run("VerifiableProducer", *words).out)
     acknowledged = [(e["key"], e["value"], e["partition"], e["offset"]) for e in sent["producer_send_success"]]
@@ -73,7 +73,7 @@ def test_what_a_verifiable_producer_has_had_acknowledged_a_verifiable_consumer_r
 
 
 def _committed(said):
-    """Where the newest commits of all partitions end, together."""
+    """The sum of the latest committed offsets of all partitions."""
     ends = {}
     for event in events(said[: said.rfind("\n") + 1]).get("offsets_committed", []):
         assert event["success"], event

@@ -1,4 +1,4 @@
-"""The same commands at our broker and at a real Kafka: both say the same, but for what is named here.
+"""The same commands against our broker and a real Kafka: both print the same, except what is listed here.
 
 Ports, topic ids, folders and the like are taken out, lines are compared in any order: Kafka's maps have none.
 """
@@ -16,7 +16,7 @@ SETTINGS = (
 )
 
 CONFIG_LINE = re.compile(r"^ +([a-z.]+)=(.*?) sensitive=(\w+) synonyms=\{(.*)\}$", re.MULTILINE)
-# Ours alone, or of a feature (KIP-966) that keeps this one setting as the cluster's.
+# Settings of ours, or of a feature (KIP-966) that stores this setting for the cluster.
 NOT_THEIRS = {"flush.policy", "min.insync.replicas"}
 COMMANDS = """
 TopicCommand --create --topic same --partitions 3 --config retention.ms=100000 --config cleanup.policy=compact
@@ -69,7 +69,7 @@ GroupsCommand --list
 
 @pytest.fixture(scope="module")
 def both(host, tmp_path_factory):
-    """Nobody else has left anything at these two."""
+    """Two brokers that no other test uses."""
     folder = tmp_path_factory.mktemp("both")
     brokers = [ServedBroker(folder / "ours", SETTINGS), RealKafka(folder / "theirs", SETTINGS)]
     yield [BrokerTools(host, broker.bootstrap()) for broker in brokers]
@@ -88,7 +88,7 @@ def said(tools, words):
         (r"\[[-\w ]+?(\d+)?\]", "[THREAD]"),
         (r"adminclient-\d+", "CLIENT"),
         (r"Epoch: \d+", "Epoch: N"),
-        # KIP-1066, of which there is nothing here.
+        # KIP-1066, which is not supported here.
         (r" or some brokers have all their log directories cordoned", ""),
         (r"min.insync.replicas=1,?", ""),
     ):
@@ -97,7 +97,7 @@ def said(tools, words):
 
 
 @pytest.mark.timeout(600)
-def test_both_say_the_same(both):
+def test_both_print_the_same(both):
     apart = []
     for command in COMMANDS:
         ours, theirs = (said(tools, command.split()) for tools in both)

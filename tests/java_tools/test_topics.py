@@ -19,7 +19,7 @@ def described(tools, *arguments):
 
 
 def described_once_there(tools, pattern, names):
-    """A broker may hear of a topic a little later than whoever made it."""
+    """A broker may learn of a new topic a little later than its creator."""
     deadline = time.monotonic() + 20
     while not names <= (found := described(tools, "--topic", pattern)).keys():
         assert time.monotonic() < deadline, found
@@ -52,7 +52,7 @@ def test_a_topic_from_its_creation_to_its_deletion(tools, broker):
     assert name not in tools.run("TopicCommand", "--list").lines
 
 
-def test_topics_are_found_by_pattern_and_by_what_sets_them_apart(tools, broker):
+def test_topics_are_found_by_pattern_and_by_state(tools, broker):
     plain, set_apart = broker.name("one"), broker.name("one")
     tools.run("TopicCommand", "--create", "--topic", plain, "--replica-assignment", "1,1")
     tools.run("TopicCommand", "--create", "--topic", set_apart, "--config", "min.insync.replicas=2")
@@ -61,14 +61,14 @@ def test_topics_are_found_by_pattern_and_by_what_sets_them_apart(tools, broker):
     assert set_apart in tools.run("TopicCommand", "--describe", "--topics-with-overrides").out
     for complaint in ("--under-replicated-partitions", "--unavailable-partitions"):
         assert tools.run("TopicCommand", "--describe", complaint).out == ""
-    # One replica, where two have to be in sync: told apart from those at the limit.
+    # One replica where two must be in sync: listed apart from partitions that are at the minimum.
     assert f"Topic: {set_apart}\t" in tools.run("TopicCommand", "--describe", "--under-min-isr-partitions").out
     assert plain in tools.run("TopicCommand", "--describe", "--at-min-isr-partitions").out
     tools.run("TopicCommand", "--delete", "--topic", "one-.*")
     assert not [name for name in tools.run("TopicCommand", "--list").lines if name.startswith("one-")]
 
 
-def test_what_cannot_be_done_is_refused_in_kafkas_words(tools, broker):
+def test_invalid_requests_are_refused_with_kafkas_messages(tools, broker):
     name = broker.name()
     tools.run("TopicCommand", "--create", "--topic", name, "--partitions", 2)
     assert tools.run("TopicCommand", "--create", "--topic", name, "--if-not-exists").out == ""

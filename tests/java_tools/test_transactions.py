@@ -42,7 +42,7 @@ def test_an_open_transaction_is_listed_and_described(tools, topic, opened):
     pattern = tools.table("TransactionsCommand", "list", "--transactional-id-pattern", f"{opened}|no-such")
     assert [row["TransactionalId"] for row in pattern] == [opened]
     assert tools.table("TransactionsCommand", "list", "--transactional-id-pattern", "no-such.*") == []
-    # Kafka lets those through that never had a transaction: they have run since ever.
+    # Kafka includes ids that never had a transaction: their start time counts as infinitely long ago.
     long_ones = tools.table("TransactionsCommand", "list", "--duration-filter", 3_600_000)
     assert opened not in {row["TransactionalId"] for row in long_ones}
 
@@ -86,6 +86,6 @@ def test_a_transactional_id_is_terminated_by_force(tools, broker, topic, opened)
     assert committed_values(broker, topic) == [b"committed"]
 
 
-def test_a_transaction_that_its_coordinator_knows_does_not_hang(tools, topic, opened):
+def test_a_transaction_that_its_coordinator_knows_is_not_reported_as_hanging(tools, topic, opened):
     for place in (("--broker-id", 1), ("--topic", topic, "--partition", 0)):
         assert tools.table("TransactionsCommand", "find-hanging", *place, "--max-transaction-timeout", 0) == []

@@ -1,6 +1,6 @@
-"""The client at either broker; some need Spark too.
+"""Our client against either broker; some tests need Spark too.
 
-A run shares one of each. Topics, groups and transactional ids are told apart by names.
+A run shares one of each. Each test has its own names for topics, groups and transactional ids.
 """
 
 import pytest
@@ -18,7 +18,7 @@ def broker(request, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def client(broker):
-    """A client for everybody."""
+    """A client that all tests share."""
     with broker.client() as shared:
         yield shared
 

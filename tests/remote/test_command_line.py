@@ -110,14 +110,14 @@ def test_a_group_is_described_with_its_state_and_members(broker, streamlog, topi
     assert streamlog("group", "describe", group)[1].decode().startswith(f"group {group}: Empty, no members\n")
 
 
-def test_a_group_that_is_not_there_is_refused_by_name(broker, streamlog):
+def test_a_missing_group_is_refused_by_name(broker, streamlog):
     name = broker.name("nobody")
     refused = f"streamlog: Group {name!r} has no committed offsets.\n"
     assert streamlog("group", "describe", name) == (1, b"", refused)
 
 
-def test_a_group_whose_leader_assigns_what_no_topic_is_called_is_shown_with_all_the_rest(broker, streamlog, topic):
-    # The whole command failed with INVALID_TOPIC_EXCEPTION, and the client's id broke the table.
+def test_a_group_with_an_invalid_topic_name_in_its_assignment_is_described(broker, streamlog, topic):
+    # The whole command failed with INVALID_TOPIC_EXCEPTION, and the client id broke the table.
     group, foreign = broker.name("g"), ("a/b", "", "x" * 300, "two\nlines")
     with broker.client(client__id="rude\x1b[2J\nclient") as client:
         assign_to_oneself(client, group, [topic, *foreign])

@@ -1,4 +1,4 @@
-"""Exactly-once delivery through Spark to brokers: batches are readable whole or not at all, and never twice."""
+"""Exactly-once delivery through Spark to brokers: a batch is readable as a whole or not at all, and never twice."""
 
 import json
 
@@ -86,7 +86,7 @@ def test_a_repeated_micro_batch_is_not_written_again(spark, client, topic, optio
 
 
 @pytest.mark.long
-def test_a_failed_micro_batch_shows_nothing_and_the_next_start_ends_what_it_left(
+def test_a_failed_micro_batch_is_not_readable_and_the_next_start_ends_its_transactions(
     spark, client, topic, options, checkpoint, source
 ):
     source((1, topic), (2, None))
@@ -101,7 +101,7 @@ def test_a_failed_micro_batch_shows_nothing_and_the_next_start_ends_what_it_left
 
 
 @pytest.mark.long
-def test_the_next_start_ends_what_a_killed_run_left_open(spark, client, topic, options, checkpoint, source):
+def test_the_next_start_ends_the_transactions_of_a_killed_run(spark, client, topic, options, checkpoint, source):
     source((1, "a"))
     run(values_of(spark, source), checkpoint, topic=topic, **options)
     query_id = query_id_of(checkpoint)
@@ -114,7 +114,7 @@ def test_the_next_start_ends_what_a_killed_run_left_open(spark, client, topic, o
 
 
 @pytest.mark.long
-def test_a_job_that_fails_shows_nothing_and_holds_nobody_back(spark, client, topic, options):
+def test_a_failed_job_is_not_readable_and_blocks_no_reader(spark, client, topic, options):
     rows = spark.range(0, 1000, 1, 2).selectExpr(
         f"if(id = 999, null, '{topic}') as topic", "cast(id as string) as value"
     )
@@ -125,7 +125,7 @@ def test_a_job_that_fails_shows_nothing_and_holds_nobody_back(spark, client, top
 
 
 @pytest.mark.long
-def test_a_version_is_written_once_and_an_older_one_not_at_all(spark, broker, client, topic, options):
+def test_a_version_is_written_once_and_an_older_version_is_not_written(spark, broker, client, topic, options):
     app = broker.name("orders")
     for version, value in ((3, "three"), (3, "again"), (2, "two"), (5, "five")):
         save(a_frame(spark, value), topic=topic, txnAppId=app, txnVersion=version, **options)

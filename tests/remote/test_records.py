@@ -1,4 +1,4 @@
-"""Records written to a broker and read from it, byte by byte."""
+"""Records are written to a broker and read back, byte by byte."""
 
 import os
 
@@ -55,7 +55,7 @@ def read_all(client, partition, from_offset=0, *, max_bytes=2**20, isolation=Iso
 
 
 @pytest.mark.parametrize("codec", list(CompressionType))
-def test_records_come_back_as_they_were_in_every_codec(client, topic, codec):
+def test_records_are_read_as_they_were_written_in_every_codec(client, topic, codec):
     partition = TopicPartition(topic, 0)
     result = client.append(partition, build_batch(RECORDS, compression=codec))
     assert (result.base_offset, result.last_offset) == (0, 3)
@@ -65,7 +65,7 @@ def test_records_come_back_as_they_were_in_every_codec(client, topic, codec):
     ]
 
 
-def test_several_batches_of_one_append_land_in_order(client, topic):
+def test_batches_of_one_append_are_written_in_order(client, topic):
     partition, producer = TopicPartition(topic, 0), client.init_producer()
     data = batches(*[2] * 12, producer=producer)
     result = client.append(partition, data)
@@ -95,13 +95,13 @@ def test_a_fetch_begins_with_the_batch_that_holds_the_offset_and_stays_within_by
     assert decode(fetched.buffer, from_offset=0).record_batch.num_rows == 8
 
 
-def test_a_batch_above_the_fetchs_bytes_comes_whole(client, topic):
+def test_a_batch_above_the_fetch_limit_is_returned_whole(client, topic):
     partition = TopicPartition(topic, 0)
     client.append(partition, build_batch([Record(value=os.urandom(900_000), timestamp_ms=1)]))
     assert len(client.fetch(partition, 0, max_bytes=1000).buffer) > 900_000
 
 
-def test_the_ends_of_a_log(client, topic):
+def test_the_bounds_of_a_log(client, topic):
     partition = TopicPartition(topic, 0)
     client.append(partition, batches(5))
     assert len(client.fetch(partition, 5, max_bytes=1000).buffer) == 0
@@ -144,7 +144,7 @@ def test_what_a_topic_refuses(broker, client):
         client.append(TopicPartition(small, 0), build_batch([Record(value=b"v", timestamp_ms=2**50)]))
 
 
-def test_log_append_time_is_told(broker, client):
+def test_log_append_time_is_returned(broker, client):
     name = broker.name()
     client.create_topic(name, configs={"message.timestamp.type": "LogAppendTime"})
     result = client.append(TopicPartition(name, 0), batches(1))
@@ -152,7 +152,7 @@ def test_log_append_time_is_told(broker, client):
     assert client.append(TopicPartition(name, 0), batches(1)).base_offset == 1
 
 
-def test_a_gap_that_compaction_left_is_read_over(broker, client):
+def test_a_gap_after_compaction_is_skipped(broker, client):
     name = broker.name()
     client.create_topic(
         name,
@@ -167,7 +167,7 @@ def test_a_gap_that_compaction_left_is_read_over(broker, client):
     assert [one.value for one in read_all(client, partition)][-1] == b"3"
 
 
-def test_samples_of_a_real_log_are_close(client, topic):
+def test_estimates_from_samples_of_a_real_log_are_close(client, topic):
     partition, producer = TopicPartition(topic, 0), client.init_producer()
     data = batches(*[20] * 300, producer=producer)
     client.append(partition, data)
@@ -178,7 +178,7 @@ def test_samples_of_a_real_log_are_close(client, topic):
 
 
 def test_the_same_log_is_read_as_from_the_twin(client, topic):
-    """What a fetch promises, against the small cluster that the planners are tested with."""
+    """Compares a fetch with the in-memory cluster that the tests of the planners use."""
     twin, partition = InMemoryCluster(), TopicPartition(topic, 0)
     twin.create_topic(topic)
     for sizes in ((1,), (3, 2), (5,)):

@@ -1,4 +1,4 @@
-"""A broker that is stopped or killed under a client that goes on."""
+"""A client keeps running while the broker is stopped or killed."""
 
 import threading
 import time
@@ -13,8 +13,8 @@ from broker_core.record.batch_reader import Record, iter_headers, records_of
 
 
 def a_batch(value, producer, sequence, **given):
-    """A record of now: a leader that starts anew forgets a producer whose newest record is older than a day
-    (producer.id.expiration.ms), and takes a repeated batch of it for a new one."""
+    """A record with the current time: a restarted leader forgets a producer whose newest record is older than a day
+    (producer.id.expiration.ms) and would take a repeated batch for a new one."""
     return build_batch(
         [Record(value=value.encode(), timestamp_ms=int(time.time() * 1000))],
         producer_id=producer.producer_id,
@@ -37,7 +37,7 @@ def values_of(client, partition):
 
 
 @pytest.mark.parametrize("how", ["stop", "kill"])
-def test_appends_go_on_over_a_restart_and_each_is_written_once(broker, client, topic, how):
+def test_appends_continue_over_a_restart_and_each_is_written_once(broker, client, topic, how):
     partition, producer, written = TopicPartition(topic, 0), client.init_producer(), []
     may_end, errors = threading.Event(), []
 
@@ -68,7 +68,7 @@ def test_appends_go_on_over_a_restart_and_each_is_written_once(broker, client, t
     assert values_of(client, partition) == written
 
 
-def test_a_transaction_outlives_its_coordinator(broker, client, topic):
+def test_a_transaction_survives_a_restart_of_its_coordinator(broker, client, topic):
     partition, name, group = TopicPartition(topic, 0), broker.name("x"), broker.name("g")
     made = client.init_producer(name, timeout_ms=600_000)
     producer = TransactionalProducer(
@@ -88,7 +88,7 @@ def test_a_transaction_outlives_its_coordinator(broker, client, topic):
     assert client.bounds(partition).last_stable_offset == client.bounds(partition).high_watermark
 
 
-def test_a_cluster_that_stays_away_is_told(broker, client, topic):
+def test_a_cluster_that_stays_down_is_reported(broker, client, topic):
     client.bounds(TopicPartition(topic, 0))
     with broker.client(default__api__timeout__ms=1500) as impatient:
         impatient.bounds(TopicPartition(topic, 0))
@@ -103,7 +103,7 @@ def test_a_cluster_that_stays_away_is_told(broker, client, topic):
         assert client.bounds(TopicPartition(topic, 0)).high_watermark == 0
 
 
-def test_a_reader_goes_on_where_it_was_when_the_broker_was_killed(broker, client, topic):
+def test_a_reader_continues_after_the_broker_was_killed(broker, client, topic):
     partition, producer = TopicPartition(topic, 0), client.init_producer()
     for number in range(20):
         client.append(partition, a_batch(str(number), producer, number))
@@ -117,13 +117,13 @@ def test_a_reader_goes_on_where_it_was_when_the_broker_was_killed(broker, client
     assert found == [str(number) for number in range(20)]
 
 
-def test_a_broker_that_stands_still_is_given_up_and_found_again(broker, client, topic):
+def test_a_hanging_broker_times_out_and_is_used_again_later(broker, client, topic):
     partition = TopicPartition(topic, 0)
     with broker.client(request__timeout__ms=300, default__api__timeout__ms=1000) as impatient:
         impatient.bounds(partition)
         broker.pause()
         try:
-            # The one or the other, as the time runs out on the old connection or on a new one.
+            # Which error depends on whether the old connection times out or a new one.
             given_up = (RequestTimedOutError, BrokerUnavailableError)
             with pytest.raises(
                 given_up, match=r"1000 ms \(default\.api\.timeout\.ms\).*did not answer|did not answer.*1000 ms"

@@ -16,7 +16,7 @@ def test_a_user_logs_in(broker, topic, listener, mechanism):
         assert topic in client.describe_topics([topic])
 
 
-def test_a_login_as_kafkas_own_clients_write_it(broker, topic):
+def test_a_login_in_the_form_of_kafkas_own_clients(broker, topic):
     settings = broker.settings("SASL_SSL")
     user, password = settings.pop("sasl.username"), settings.pop("sasl.password")
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -37,7 +37,7 @@ def test_a_wrong_password_is_refused(broker, mechanism):
 
 
 @pytest.mark.parametrize("listener", ["SSL", "SASL_SSL"])
-def test_the_brokers_certificate_is_looked_at(broker, topic, listener):
+def test_the_brokers_certificate_is_verified(broker, topic, listener):
     with broker.client(listener) as client:
         assert topic in client.describe_topics([topic])
     client = broker.client(listener, ssl__truststore__location=PEMS / "stranger.pem")
@@ -45,7 +45,7 @@ def test_the_brokers_certificate_is_looked_at(broker, topic, listener):
         client.describe_topics()
 
 
-def test_a_certificate_of_ours_is_shown(broker, topic):
+def test_the_client_presents_its_certificate(broker, topic):
     with broker.client("SSL", ssl__keystore__location=PEMS / "client.pem") as client:
         assert topic in client.describe_topics([topic])
     encrypted = {"ssl__keystore__location": PEMS / "client-encrypted.pem", "ssl__key__password": "opensesame"}
@@ -57,7 +57,7 @@ def test_a_certificate_of_ours_is_shown(broker, topic):
     ("listener", "spoken"),
     [("SSL", "PLAINTEXT"), ("SASL_PLAINTEXT", "PLAINTEXT"), ("PLAINTEXT", "SSL"), ("PLAINTEXT", "SASL_PLAINTEXT")],
 )
-def test_a_listener_that_is_spoken_to_in_another_way_fails_with_a_reason(broker, listener, spoken):
+def test_a_client_with_the_wrong_security_protocol_fails_with_a_reason(broker, listener, spoken):
     settings = broker.settings(spoken, bootstrap__servers=broker.bootstrap(listener), default__api__timeout__ms=700)
     client = broker.client(spoken, **{name.replace(".", "__"): value for name, value in settings.items()})
     with client, pytest.raises(RemoteError) as caught:

@@ -1,4 +1,4 @@
-"""What the source plans and reads at a broker, without Spark: every way to begin and to end, limits, progress, loss."""
+"""What the source plans and reads at a broker, without Spark: starts and ends, limits, progress, data loss."""
 
 import json
 import time
@@ -54,7 +54,7 @@ def rows_of(client, table, **which):
 # -- batch queries --
 
 
-def test_topics_are_named_matched_or_assigned(client, topic, first, second):
+def test_topics_are_subscribed_by_name_by_pattern_or_by_assignment(client, topic, first, second):
     add(client, first, "a")
     add(client, second, "b")
     assert batch_values(client, subscribe=topic) == ["a", "b"]
@@ -64,7 +64,7 @@ def test_topics_are_named_matched_or_assigned(client, topic, first, second):
         batch_values(client, assign=f'{{"{topic}":[0,7]}}')
 
 
-def test_a_start_that_counts_from_now_from_the_end_or_from_a_group(broker, client, topic, first):
+def test_a_start_relative_to_now_to_the_end_or_at_a_groups_offsets(broker, client, topic, first):
     group, now_ms = broker.name("g"), int(time.time() * 1000)
     add(client, first, "old", timestamp_ms=now_ms - 20 * MINUTE_MS)
     add(client, first, "new", "newest", timestamp_ms=now_ms - MINUTE_MS)
@@ -81,7 +81,7 @@ def test_a_start_that_counts_from_now_from_the_end_or_from_a_group(broker, clien
         batch_values(client, subscribe=topic, startingOffsets="group:nobody")
 
 
-def test_timestamps_of_both_ends_and_one_that_nothing_matches(client, topic, first):
+def test_start_and_end_timestamps_and_a_timestamp_after_every_record(client, topic, first):
     add(client, first, "a", "b", "c", "d")
     between = {"startingTimestamp": 1001, "endingTimestamp": 1003}
     assert batch_values(client, subscribe=topic, startingOffsetsByTimestampStrategy="latest", **between) == ["b", "c"]
@@ -106,7 +106,7 @@ def test_ranges_are_split_and_no_offset_is_lost(client, topic, first):
 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
-def test_what_is_open_or_aborted_is_seen_as_the_isolation_level_says(broker, client, topic, first, isolation):
+def test_open_and_aborted_records_are_read_according_to_the_isolation_level(broker, client, topic, first, isolation):
     for value, end in (("aborted", False), ("committed", True)):
         producer = begin(client, broker.name("x"), first)
         write(client, producer, first, value)
@@ -121,7 +121,7 @@ def test_what_is_open_or_aborted_is_seen_as_the_isolation_level_says(broker, cli
     assert committed_values(client, topic) == [b"committed", b"behind it"]
 
 
-def test_records_removed_before_they_were_read_are_told_or_passed_over(client, topic, first):
+def test_records_deleted_before_they_were_read_are_reported_or_skipped(client, topic, first):
     add(client, first, "a", "b", "c")
     strict, lenient = (
         read_options(assign=f'{{"{topic}":[0]}}', startingOffsets=f'{{"{topic}":{{"0":0}}}}', failOnDataLoss=is_fatal)
@@ -141,7 +141,7 @@ def a_stream(client, topic, checkpoint=None, **given):
     return StreamRun(client, checkpoint, **({"subscribe": topic, "startingOffsets": "earliest"} | given))
 
 
-def test_a_stream_takes_so_many_records_and_goes_on_from_its_checkpoint(client, topic, first, second):
+def test_a_stream_reads_up_to_its_limit_and_continues_from_its_checkpoint(client, topic, first, second):
     add(client, first, "a", "b", "c")
     add(client, second, "d", "e", "f")
     stream = a_stream(client, topic, maxOffsetsPerTrigger=4)
@@ -150,7 +150,7 @@ def test_a_stream_takes_so_many_records_and_goes_on_from_its_checkpoint(client, 
     assert a_stream(client, topic, stream.committed).run_all() == ["g"]
 
 
-def test_bytes_per_trigger_are_kept_to_the_batch(client, topic, first):
+def test_bytes_per_trigger_are_limited_to_whole_batches(client, topic, first):
     size = len(a_batch())
     for _ in range(10):
         client.append(first, a_batch())
@@ -159,7 +159,7 @@ def test_bytes_per_trigger_are_kept_to_the_batch(client, topic, first):
     assert len(stream.batches) in (4, 5), "sampled, so a little more or less than three batches each"
 
 
-def test_progress_is_the_offsets_of_a_consumer_group(broker, client, topic, first):
+def test_progress_is_committed_to_a_consumer_group(broker, client, topic, first):
     group = broker.name("g")
     add(client, first, "a", "b", "c")
     stream = a_stream(client, topic, groupId=group, maxOffsetsPerTrigger=2)
@@ -168,7 +168,7 @@ def test_progress_is_the_offsets_of_a_consumer_group(broker, client, topic, firs
     assert group in client.list_groups()
 
 
-def test_a_partition_that_comes_later_is_read_from_its_start(client, topic, first):
+def test_a_partition_that_is_added_later_is_read_from_its_start(client, topic, first):
     add(client, first, "a")
     stream = a_stream(client, topic)
     assert stream.run_all() == ["a"]
@@ -178,7 +178,7 @@ def test_a_partition_that_comes_later_is_read_from_its_start(client, topic, firs
 
 
 @pytest.mark.parametrize("is_fatal", [True, False])
-def test_a_topic_that_was_deleted_and_made_again_is_another_one(client, topic, first, is_fatal):
+def test_a_recreated_topic_is_another_topic(client, topic, first, is_fatal):
     add(client, first, "a", "b")
     stream = a_stream(client, topic, failOnDataLoss=is_fatal)
     stream.run_all()
@@ -208,7 +208,7 @@ def test_a_stream_reads_up_to_the_first_open_transaction(broker, client, topic, 
 # -- metadata tables --
 
 
-def test_the_metadata_tables_but_for_segments(broker, client, topic, first):
+def test_the_metadata_tables_except_segments(broker, client, topic, first):
     group, name = broker.name("g"), broker.name("x")
     add(client, first, "a", "b", "c")
     client.commit_offsets(group, {first: GroupOffset(offset=1)})
@@ -229,7 +229,7 @@ def test_the_metadata_tables_but_for_segments(broker, client, topic, first):
         rows_of(client, MetadataTable.SEGMENTS, topics=frozenset({topic}))
 
 
-# -- a topic deleted and made again while a stream is down --
+# -- a topic recreated while a stream is down --
 
 
 def recreate(client, name):
@@ -243,7 +243,7 @@ def recreate(client, name):
             time.sleep(0.05)
 
 
-def test_a_topic_recreated_behind_a_stopped_stream_is_found_by_its_id(client, topic, first, tmp_path):
+def test_a_topic_recreated_while_a_stream_was_down_is_detected_by_its_id(client, topic, first, tmp_path):
     (tmp_path / "metadata").write_text(json.dumps({"id": str(uuid4())}))
     given = {"subscribe": topic, "startingOffsets": "earliest", "checkpointLocation": tmp_path}
     memory = memory_of(read_options(QueryKind.STREAM, **given))
@@ -259,7 +259,7 @@ def test_a_topic_recreated_behind_a_stopped_stream_is_found_by_its_id(client, to
 
 
 @pytest.mark.parametrize("topic_count", [1, 2])
-def test_the_group_of_a_stream_tells_which_topic_was_recreated(broker, client, topic, first, topic_count):
+def test_the_group_of_a_stream_shows_which_topic_was_recreated(broker, client, topic, first, topic_count):
     others = [broker.name() for _ in range(topic_count - 1)]
     for other in others:
         client.create_topic(other)
@@ -274,7 +274,7 @@ def test_the_group_of_a_stream_tells_which_topic_was_recreated(broker, client, t
     assert StreamRun(client, stream.committed, failOnDataLoss=False, **given).run_all() == ["x", "y", "z"]
 
 
-def test_a_broker_forgets_what_a_group_has_committed_in_a_topic_that_is_deleted(broker, client, topic, first):
+def test_a_broker_deletes_committed_offsets_with_their_topic(broker, client, topic, first):
     group = broker.name("g")
     client.commit_offsets(group, {first: GroupOffset(offset=2, metadata="told by the group")})
     recreate(client, topic)
@@ -287,7 +287,7 @@ def test_a_broker_forgets_what_a_group_has_committed_in_a_topic_that_is_deleted(
 # -- several partitions with one request --
 
 
-def test_one_request_brings_the_beginnings_of_several_partitions(broker, client, topic, first, second):
+def test_one_request_fetches_the_first_batches_of_several_partitions(broker, client, topic, first, second):
     add(client, first, "a", "b")
     add(client, second, "c")
     topic_id = client.describe_topics([topic])[topic].topic_id
@@ -299,7 +299,7 @@ def test_one_request_brings_the_beginnings_of_several_partitions(broker, client,
         assert (found[partition].next_offset, found[partition].bounds) == (alone.next_offset, alone.bounds)
 
 
-def test_what_cannot_be_fetched_with_the_others_is_missing_and_the_others_are_not(client, topic, first, second):
+def test_a_partition_that_cannot_be_fetched_does_not_affect_the_others(client, topic, first, second):
     add(client, first, "a")
     topic_id = client.describe_topics([topic])[topic].topic_id
     beyond = FetchStart(from_offset=7, topic_id=topic_id)
@@ -312,7 +312,7 @@ def test_what_cannot_be_fetched_with_the_others_is_missing_and_the_others_are_no
     assert client.fetch_several({nowhere: another}, max_bytes=1 << 20) == {}
 
 
-def test_a_batch_above_its_share_is_left_to_a_fetch_of_its_own_and_every_row_comes_once(client, topic, first, second):
+def test_a_batch_above_its_share_gets_its_own_fetch_and_every_row_is_read_once(client, topic, first, second):
     large = "x" * 600_000
     for partition, name in ((first, "a"), (second, "b")):
         for number in range(3):

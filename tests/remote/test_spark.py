@@ -77,7 +77,7 @@ def test_a_batch_is_written_and_read_again(spark, broker, topic, options):
 
 
 @pytest.mark.long
-def test_a_write_makes_the_topic(spark, broker, client):
+def test_a_write_creates_the_topic(spark, broker, client):
     name = broker.name("made")
     save(spark.range(10).select(F.col("id").cast("string").alias("value")), broker, name, **{"topic.partitions": "3"})
     assert client.describe_topics([name])[name].partition_count == 3
@@ -92,7 +92,7 @@ def test_a_record_that_is_too_large_is_refused(spark, broker, client, topic):
 
 
 @pytest.mark.long
-def test_a_topic_that_is_not_there_and_a_broker_that_is_not_there(spark, options):
+def test_a_missing_topic_and_an_unreachable_broker(spark, options):
     with pytest.raises(Exception, match="STREAMLOG_UNKNOWN_TOPICS"):
         spark.read.format("streamlog").options(**options | {"subscribe": "nope"}).load().count()
     gone = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.default.api.timeout.ms": "500", "subscribe": "t"}
@@ -100,7 +100,7 @@ def test_a_topic_that_is_not_there_and_a_broker_that_is_not_there(spark, options
         spark.read.format("streamlog").options(**gone).load().count()
 
 
-def test_a_stream_copies_a_topic_and_goes_on_from_its_checkpoint(spark, broker, client, topic, options, tmp_path):
+def test_a_stream_copies_a_topic_and_continues_from_its_checkpoint(spark, broker, client, topic, options, tmp_path):
     target = broker.name("copy")
     client.create_topic(target, partition_count=2, configs={"retention.ms": "-1"})
 
@@ -124,7 +124,7 @@ def test_a_stream_copies_a_topic_and_goes_on_from_its_checkpoint(spark, broker, 
 
 
 @pytest.mark.long
-def test_aborted_records_are_hidden_unless_they_are_asked_for(spark, broker, client, topic, options):
+def test_aborted_records_are_read_only_with_read_uncommitted(spark, broker, client, topic, options):
     partition = TopicPartition(topic, 0)
     for value, is_commit in (("0", False), ("1", True)):
         producer = begin(client, broker.name("x"), partition)

@@ -1,4 +1,4 @@
-"""Topics of a broker: made, described, changed and deleted."""
+"""Topics of a broker: created, described, changed and deleted."""
 
 import pytest
 from support.brokers.either_broker import EITHER_BROKER, running_broker
@@ -32,7 +32,7 @@ def test_the_brokers_default_number_of_partitions(broker, client):
     assert client.create_topic(broker.name()).partition_count == 1
 
 
-def test_what_kafka_refuses_is_refused_with_its_words(broker, client, topic):
+def test_what_kafka_refuses_is_refused_with_its_message(broker, client, topic):
     with pytest.raises(TopicExistsError, match=topic):
         client.create_topic(topic)
     with pytest.raises(InvalidTopicNameError, match=r"illegal|invalid"):
@@ -47,7 +47,7 @@ def test_what_kafka_refuses_is_refused_with_its_words(broker, client, topic):
         client.alter_topic_configs(topic, {"no.such.setting": "1"})
 
 
-def test_settings_are_changed_and_put_back(client, topic):
+def test_settings_are_changed_and_reset(client, topic):
     changed = client.alter_topic_configs(topic, {"max.message.bytes": "5000", "retention.ms": "99999"})
     assert changed.configs == {"max.message.bytes": "5000", "retention.ms": "99999"}
     assert client.alter_topic_configs(topic, {"retention.ms": None}).configs == {"max.message.bytes": "5000"}
@@ -61,7 +61,7 @@ def test_partitions_only_grow(client, topic):
             client.create_partitions(topic, count)
 
 
-def test_a_deleted_topic_is_gone_and_can_be_made_again(client, topic):
+def test_a_deleted_topic_can_be_created_again(client, topic):
     before = client.describe_topics([topic])[topic]
     client.delete_topic(topic)
     assert client.describe_topics([topic]) == {}
@@ -76,7 +76,7 @@ def test_a_deleted_topic_is_gone_and_can_be_made_again(client, topic):
     assert client.create_topic(topic).topic_id != before.topic_id
 
 
-def test_asking_for_a_topic_does_not_make_it(client, broker):
+def test_describing_a_topic_does_not_create_it(client, broker):
     name = broker.name("never-made")
     with pytest.raises(UnknownTopicError):
         client.bounds(TopicPartition(name, 0))
@@ -84,7 +84,7 @@ def test_asking_for_a_topic_does_not_make_it(client, broker):
 
 
 @pytest.mark.parametrize("kind", EITHER_BROKER)
-def test_a_write_makes_no_topic_where_the_brokers_do_not(kind, tmp_path):
+def test_a_write_creates_no_topic_if_the_brokers_do_not(kind, tmp_path):
     with (
         running_broker(kind, tmp_path / "node", settings=["auto.create.topics.enable=false"]) as broker,
         broker.client() as client,
@@ -96,7 +96,7 @@ def test_a_write_makes_no_topic_where_the_brokers_do_not(kind, tmp_path):
         assert describe_or_create(client, "asked-for", creation=TopicCreation.ALWAYS).name == "asked-for"
 
 
-def test_a_write_makes_a_topic_where_the_brokers_do(broker, client):
+def test_a_write_creates_a_topic_if_the_brokers_do(broker, client):
     assert client.auto_creates_topics() is True
     name = broker.name()
     assert describe_or_create(client, name, configs={"retention.ms": "-1"}).configs == {"retention.ms": "-1"}

@@ -76,7 +76,7 @@ def test_a_committed_transaction_is_readable_when_its_end_returns(broker, client
     assert (bounds.last_stable_offset, bounds.high_watermark) == (3, 3)
 
 
-def test_an_aborted_transaction_is_hidden_and_a_later_one_is_not(broker, client, topic):
+def test_an_aborted_transaction_is_not_readable_and_a_later_one_is(broker, client, topic):
     partition = TopicPartition(topic, 0)
     producer = begin(client, broker.name("x"), partition, values=("a", "b"))
     client.end_transaction(producer, commit=False)
@@ -125,7 +125,7 @@ def test_transactions_of_tasks_are_ended_by_another_client(broker, client, topic
     client.end_transaction(driver, commit=True, together_with=tasks)
 
 
-def test_nothing_is_decided_when_a_task_is_gone(broker, client, topic):
+def test_nothing_is_decided_when_a_tasks_transaction_is_gone(broker, client, topic):
     partition, group = TopicPartition(topic, 0), broker.name("decisions")
     task = begin(client, broker.name("task"), partition)
     assert client.abort_transaction(task.transactional_id)
@@ -224,7 +224,7 @@ def test_a_partition_that_was_not_added_is_refused(broker, client, topic):
     assert client.bounds(TopicPartition(topic, 1)).log_end_offset == 0
 
 
-def test_a_group_keeps_its_offsets_until_it_is_deleted(broker, client, topic):
+def test_a_group_keeps_its_offsets_until_its_deletion(broker, client, topic):
     group = broker.name("g")
     first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
     client.commit_offsets(group, {first: GroupOffset(offset=5, metadata="ü"), second: GroupOffset(offset=0)})
