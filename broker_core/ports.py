@@ -221,7 +221,7 @@ class ObjectStore(Protocol):
         ...
 
     def upload(self, path: str) -> ObjectUpload:
-        """Begins an object that is written in parts. The path must be one that nobody else writes."""
+        """Begins an object that is written in parts. No other writer may use the path."""
         ...
 
     def list_after(self, prefix: str, after: str = "") -> Iterator[ObjectEntry]:

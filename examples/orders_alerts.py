@@ -146,7 +146,7 @@ def check(spark: SparkSession, orders: list[tuple[int, str, int, int, str]], log
         spent[customer, hour] += cents * count
     should = {key: cents for key, cents in spent.items() if cents > ALERT_ABOVE_CENTS}
     alerts = read_topic(spark, "alerts", "customer string, hour int, euro_cents long", log)
-    # An hour that is spread over several batches is alerted anew whenever its sum has grown; no alert stands twice.
+    # An hour in several batches is alerted again whenever its sum has grown; no alert is written twice.
     if len({tuple(a) for a in alerts}) != len(alerts):
         complaints.append(f"alerts: {len(alerts)} rows, but only {len({tuple(a) for a in alerts})} different ones")
     if {(a.customer, a.hour): a.euro_cents for a in alerts} != should:

@@ -23,7 +23,7 @@ class GroupState(enum.StrEnum):
     DEAD = "Dead"
     """The group does not exist."""
     UNKNOWN = "Unknown"
-    """Nobody tells."""
+    """A state that this version does not know."""
 
     @classmethod
     def named(cls, name: str) -> GroupState:

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Syncs files on orders from a pipe, in a thread that needs the interpreter for nothing until it is told to end.
+"""Syncs files on orders from a pipe, in a thread that does not need the interpreter until it ends.
 
     order   int32 number, int32 descriptor        8 bytes in the machine's order, written whole; descriptor -1: end
     answer  int32 number, int32 errno or 0        8 bytes
@@ -27,7 +27,7 @@ cdef struct Answer:
 
 def serve(int orders, int answers):
     """Returns when an order says so (the end of the pipe may be open in a forked process, too), when the other end of
-    `orders` was closed, or nobody reads `answers` any more."""
+    `orders` was closed, or the reader of `answers` is gone."""
     cdef Order order
     cdef Answer answer
     cdef ssize_t size

@@ -150,7 +150,7 @@ def marker_at(file: File, position: int, header: BatchHeader) -> EndTransactionM
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidPrefix:
-    """How far a stretch of a segment has whole batches with a valid CRC, and what follows them (None: nothing)."""
+    """How far a part of a segment has whole batches with a valid CRC, and what follows them (None: nothing)."""
 
     end_position: int
     next_offset: int

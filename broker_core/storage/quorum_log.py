@@ -5,8 +5,8 @@
     leader-epoch-checkpoint, partition.metadata, quorum-state
 
 A snapshot counts from the rename of its file on. When a log is opened that does not reach the end of its newest
-snapshot, or has other records there, it begins anew at that end: so a crash while a snapshot is put in place leaves the
-state before it or after it. A torn batch at the end is cut off.
+snapshot, or has other records there, it starts again at that end: so a crash while a snapshot is put in place leaves
+the state before it or after it. A torn batch at the end is cut off.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class QuorumLog:
         return bytes(found)
 
     def write_snapshot_chunk(self, snapshot_id: SnapshotId, position: int, chunk: bytes) -> None:
-        """Position 0 begins the file anew."""
+        """Position 0 starts the file again."""
         if position == 0 or self._part is None:
             self._close_part()
             self._part = self._fs.open(self._part_path(snapshot_id), writable=True, create=True)

@@ -5,7 +5,7 @@
     those before the last step           a repeated request whose answer was lost: gets what was given then
     anything else                        ProducerFencedError
 
-What is given in answer to the last such request is not in the log, as it is not in Kafka's: whoever runs the
+What is given in answer to the last such request is not in the log, as it is not in Kafka's: the process that runs the
 coordinator remembers it (`Renewal`), and after a restart the repeated request is refused. An end by transactions
 version 2 is a step too, and stands in the log.
 """

@@ -146,7 +146,7 @@ class StreamPlanner:
 
     def plan(self, start: StreamOffset, end: StreamOffset) -> list[PlannedRange]:
         """Reports lost data according to failOnDataLoss; with Trigger.AvailableNow also raises as described above."""
-        # Also when an earlier run chose its end: then this one has none to hold back.
+        # Also when an earlier run chose its end: then this run has no first batch to keep empty.
         self._is_first_batch_open = False
         if start == end:
             return []

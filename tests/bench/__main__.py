@@ -127,7 +127,7 @@ def measure(options: argparse.Namespace, benches: Sequence[Bench]) -> Report:
 
 def compile_as_installed() -> None:
     """What pip does with what it installs, whatever PYTHONDONTWRITEBYTECODE says: brokers and Python workers of Spark
-    start anew all the time, and would compile a checkout each time."""
+    start all the time, and would compile a checkout each time."""
     for package in ("broker_core", "spark_streamlog", "tests/bench"):
         compileall.compile_dir(TESTS.parent / package, quiet=2)
 

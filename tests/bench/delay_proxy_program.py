@@ -38,7 +38,7 @@ class DelayProxy:
                 self._pass_requests(client, to_server, exchange), self._pass_answers(server, to_client, exchange)
             )
         except ConnectionError:
-            pass  # whoever hangs up has what it needs
+            pass  # a client that disconnects has what it needs
         finally:
             to_server.close()
             to_client.close()

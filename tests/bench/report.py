@@ -96,7 +96,7 @@ def _flatness(bench: Bench, cells: Sequence[Summary]) -> list[Summary]:
     if bench.flat_within is None:
         return []
     found = []
-    # Where a step could not be measured nobody knows whether it is flat.
+    # If a step could not be measured, it is unknown whether it is flat.
     most_steps = len({cell.case for cell in cells})
     for figure in bench.figures:
         for contender in bench.contenders:

@@ -53,7 +53,7 @@ class BenchRunner:
         running = [contender for contender in bench.contenders if contender in self._contenders]
         warm_ups = scale.warm_up_rounds if bench.is_warmed_up else 0
         for round_number in range(-warm_ups, scale.rounds):
-            # The order changes from round to round, so that nobody always runs behind the same other one.
+            # The order changes from round to round, so that no contender always runs after the same other one.
             turn = running if round_number % 2 == 0 else running[::-1]
             for contender in list(turn):
                 try:

@@ -95,7 +95,7 @@ async def test_a_crashed_member_loses_its_partitions_when_its_session_times_out(
         process.kill()
         killed = time.monotonic()
         await settle(2, survivor)
-        assert time.monotonic() - killed > 0.3, "nobody waited for the end of the session"
+        assert time.monotonic() - killed > 0.3, "it did not wait for the session timeout"
     await survivor.stop()
 
 

@@ -86,7 +86,7 @@ def test_a_crashed_member_loses_its_partitions_when_its_session_times_out(broker
         process.kill()
         killed = time.monotonic()
         wait_for([2], survivor)
-        assert time.monotonic() - killed > 0.5, "nobody waited for the end of the session"
+        assert time.monotonic() - killed > 0.5, "it did not wait for the session timeout"
     survivor.close()
 
 

@@ -120,7 +120,7 @@ def test_a_crashed_member_loses_its_partitions_when_its_session_times_out(broker
         process.kill()
         killed = time.monotonic()
         settle(survivor, until=lambda numbers: numbers == [0, 1])
-        assert time.monotonic() - killed > 0.3, "nobody waited for the end of the session"
+        assert time.monotonic() - killed > 0.3, "it did not wait for the session timeout"
     survivor.close()
 
 

@@ -136,7 +136,7 @@ def is_excused(api, label):
 def forgiven(expected, found):
     """`expected`, where each structure in which Kafka failed and ours returned another error is replaced by `found`.
 
-    UNKNOWN_SERVER_ERROR is an exception that nobody thought of: ours names the mistake. And where Kafka has an error
+    UNKNOWN_SERVER_ERROR is an unexpected exception in Kafka: ours names the mistake. And where Kafka has an error
     without a message, ours may have one.
     """
     if isinstance(expected, dict) and isinstance(found, dict):

@@ -1,6 +1,6 @@
 """A writer that is to be killed: appends numbered batches, and says before and after each of them where it is.
 
-A batch follows from (writer, partition, number) alone, so whoever comes after a kill can send the same batch again,
+A batch follows from (writer, partition, number) alone, so a process after a kill can send the same batch again,
 with the same sequence. Messages: `Trying`, then `Acknowledged`.
 """
 

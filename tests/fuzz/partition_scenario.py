@@ -158,7 +158,7 @@ def is_between(found: State, before: State, after: State) -> str | None:
     known = {row.offset: row for row in (*before.rows, *after.rows)}
     strangers = [row for row in found.rows if known.get(row.offset) != row]
     if strangers:
-        return f"rows that nobody wrote: {strangers}"
+        return f"rows that were never written: {strangers}"
     seen = {row.offset for row in found.rows}
     both = {row.offset for row in before.rows} & {row.offset for row in after.rows}
     lost = sorted(offset for offset in both - seen if offset >= found.start)

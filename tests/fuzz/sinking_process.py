@@ -1,6 +1,6 @@
 """A sink that is to be killed: tasks and a driver that write batch after batch, exactly once.
 
-What a batch writes follows from (query, batch) alone, so whoever looks afterwards knows what a whole one is. Messages:
+What a batch writes follows from (query, batch) alone, so a later check knows what a whole batch is. Messages:
 `("trying", batch)` before its end is asked for, `("committed", batch)` after it.
 """
 
@@ -59,7 +59,7 @@ def write_tasks(cluster: Cluster, query: str, batch: int, attempt: int = 0) -> l
 
 
 def decide(cluster: Cluster, query: str, batch: int, tasks: list[TransactionalProducer]) -> bool:
-    """First an older driver is fenced, then the decision is read: so nobody decides between the look and the end."""
+    """First an older driver is fenced, then the decision is read: so no driver decides between the look and the end."""
     driver = init(cluster, f"{query}-driver")
     if decided(cluster, query) >= batch:
         return False

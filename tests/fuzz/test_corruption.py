@@ -190,7 +190,7 @@ def _writer(fs: FaultyFileSystem, path: str, kind: str, at: int | None) -> str |
         return f"after a writer came there are {len(rows)} rows from {rows[0].offset if rows else None}"
     if kind != "log":
         return None
-    return None if store.verify() else "nobody noticed"
+    return None if store.verify() else "it was not detected"
 
 
 def _refused(refusal: StreamlogError, path: str, kind: str, at: int | None) -> str | None:

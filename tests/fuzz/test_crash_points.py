@@ -145,7 +145,7 @@ def _what_is_wrong(
     if findings:
         return f"verify: {findings}"
     if step is not None and step.name.startswith("append"):
-        # Nobody was told whether it landed, so the producer sends it again.
+        # No answer said whether it was written, so the producer sends it again.
         step.do(log)
         if state_of(log) != after:
             return f"sent again, the log is {state_of(log)}, not {after}"

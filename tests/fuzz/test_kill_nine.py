@@ -2,7 +2,7 @@
 
 One directory lives through all rounds. Its topics roll every few batches; one is cut by retention, one is compacted. In
 every round one or two processes write to all partitions until they are killed, while this process reads; then the next
-writers send again what nobody knows the fate of.
+writers send again what may or may not have been written.
 """
 
 from __future__ import annotations

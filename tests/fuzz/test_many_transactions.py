@@ -1,5 +1,5 @@
 """Processes with threads, all of them in transactions, while topics come and go under them and logs are compacted:
-nobody waits for ever, nothing is left open, and of every transaction all is seen or nothing.
+no process waits for ever, no transaction stays open, and every transaction is read as a whole or not at all.
 """
 
 from __future__ import annotations

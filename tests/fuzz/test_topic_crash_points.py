@@ -246,7 +246,7 @@ def _append_everywhere(cluster, key):
 
 
 def _written_by_the_dead(before, after):
-    """The record of the step that was cut off: nobody was told that it is there, or that it will never be."""
+    """The record of the interrupted step: no process learned whether it was written."""
     return {
         (name, number): keys[len(before[name][1][number]) :]
         for name, (_, partitions) in after.items()

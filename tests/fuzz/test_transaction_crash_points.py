@@ -1,8 +1,8 @@
 """A process dies, or the power fails, between any two file operations of transactions that are ended together.
 
 Two tasks and a driver, as a sink has them: tasks write to overlapping partitions, the driver records the decision as a
-group's offset, and all three are ended by one call. Whatever survives, all of it is committed or none, whoever looks at
-the coordinator first sees either and nothing in between, and the next driver goes on.
+group's offset, and all three are ended by one call. Whatever survives, all of it is committed or nothing, the
+next process sees either and nothing in between, and the next driver continues.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whatever bytes come, a node answers or ends that connection; nothing else happens, to nobody else."""
+"""Whatever bytes arrive, a node answers or closes that connection. No other client is affected."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def wire(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def nothing_unexpected(wire, caplog):
-    """No exception that nobody thought of; a good client finds its records, and only those."""
+    """No unexpected exception; a good client finds its records, and only those."""
     before = fetch(wire.node, "good").high_watermark
     with caplog.at_level(logging.WARNING):
         yield

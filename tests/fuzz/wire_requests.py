@@ -1,4 +1,4 @@
-"""Requests that nobody would send on purpose: valid by the schema, with values drawn by a die; and valid ones broken.
+"""Requests of fuzzing: valid by the schema with random values, and valid ones that are then damaged.
 
 `draw_request(dice, api_key, version)` fills every field of kio's request with something: names that are there and that
 are not, numbers at the edges, arrays of nothing to three, null wherever the schema allows it.

@@ -1,4 +1,4 @@
-"""Spares Spark's Python processes what costs each of them a second or more: to compile PySpark, and to import anew.
+"""Saves Spark's Python processes a second or more each: compiling PySpark, and importing it again.
 
 Spark puts PySpark as a zip before the installed one, and modules in a zip are compiled in each process that imports
 them. And a daemon forks processes that import all they need, one after the other.

@@ -57,7 +57,7 @@ def _nothing_is_known_of_uploads():
 
 
 def _version_is_not_looked_at():
-    """Whoever comes commits, whatever version was committed before."""
+    """Every writer commits, whatever version was committed before."""
 
     def plan(image, ranges, app=None):
         found = plan_append(image, ranges)
@@ -93,7 +93,7 @@ def _merge_forgets():
 
 
 def _garbage_without_horizon():
-    """What is old and not referenced is removed, and nobody who is about to commit it is told."""
+    """Old unreferenced objects are removed, although a writer may be about to commit them."""
 
     def remove(self, report, grace_ms):
         horizon_ms = self._means.clock.now_ms() - grace_ms

@@ -234,7 +234,7 @@ class ObserverSimulation:
         if self.is_calm or not records or self.dice.random() > 0.05:
             return answer
         self.faults += 1
-        # A batch's checksum covers what is behind it; nobody could see another epoch in the header.
+        # A batch's checksum does not cover the epoch in the header, so another epoch would not be detected.
         at = self.dice.choice([p + self.dice.randrange(17, h.size_bytes) for p, h in iter_headers(records)])
         damaged = records[:at] + bytes([records[at] ^ 1]) + records[at + 1 :]
         return replace(answer, records=self.dice.choice((damaged, records[:at])))

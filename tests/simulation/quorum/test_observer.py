@@ -83,7 +83,7 @@ class InstallingBeforeItIsWhole(QuorumObserver):
 
 
 class EpochOfAnswersUnchecked(QuorumObserver):
-    """Takes content of whoever answers without an error, also of a leader that was replaced."""
+    """Takes content from every node that answers without an error, also from a former leader."""
 
     def _on_answered(self, event, now_ms, effects):
         known, answer = self._election, event.answer

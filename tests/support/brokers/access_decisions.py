@@ -1,4 +1,4 @@
-"""What Kafka 4.3.1's StandardAuthorizer decides: rules and questions with its answers, and how to ask it anew.
+"""What Kafka 4.3.1's StandardAuthorizer decides: rules, questions and its answers, and how to record them again.
 
 `python tests/support/brokers/access_decisions.py` makes the recording: it runs that class itself by
 tests/conformance/StandardAuthorizerAnswers.java over the worlds below, some written by hand and some drawn by a seeded

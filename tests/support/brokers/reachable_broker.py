@@ -35,7 +35,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class ReachableBroker:
-    """What the brokers of tests have in common, whoever made them. `ports`: by the names of LISTENERS."""
+    """What all brokers of tests have in common. `ports`: by the names of LISTENERS."""
 
     _process: subprocess.Popen[bytes] | None
 
@@ -59,7 +59,7 @@ class ReachableBroker:
         return open_remote(parse_client_settings(self.settings(listener, **given)))
 
     def pause(self) -> None:
-        """SIGSTOP: connections stand, and nobody answers."""
+        """SIGSTOP: connections stay open, and nothing is answered."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGSTOP)
 
@@ -68,5 +68,5 @@ class ReachableBroker:
         os.kill(self._process.pid, signal.SIGCONT)
 
     def name(self, prefix: str = "t") -> str:
-        """One that nobody has used."""
+        """A name that no other test uses."""
         return f"{prefix}-{next(self._names)}"

@@ -333,7 +333,7 @@ class FaultyFileSystem:
 
 
 class Neighbour:
-    """What another process has of the disk: its files stay open whoever else dies."""
+    """The disk as another process sees it: its files stay open when others die."""
 
     life = -1
 

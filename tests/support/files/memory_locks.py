@@ -33,7 +33,7 @@ class MemoryLockFile:
     def lock(self, mode: LockMode, *, waits: bool) -> bool:
         others = [other for number, other in self._held.items() if number != self._number]
         if others and (mode is LockMode.EXCLUSIVE or LockMode.EXCLUSIVE in others):
-            assert not waits, "in one thread nobody could release it"
+            assert not waits, "in one thread nothing could release it"
             return False
         self._held[self._number] = mode
         return True

@@ -2,7 +2,7 @@
 
     refuse_from_now_on("fdatasync")      every thread of the process gets EIO for it; there is no way back
 
-A filter of seccomp(2), which any process may put on itself. It shows that a call is really made, whoever makes it:
+A filter of seccomp(2), which any process may put on itself. It shows that a call is really made, by any process:
 Python, or the native threads that sync without it.
 """
 

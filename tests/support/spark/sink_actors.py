@@ -100,7 +100,7 @@ def written(*opened: OpenTransaction | None) -> list[OpenTransaction]:
 
 
 class StepHandler(logging.Handler):
-    """Collects the steps that are logged, and kills whoever logs a certain one for the nth time."""
+    """Collects the steps that are logged, and kills the process that logs a certain one for the nth time."""
 
     def __init__(self, kill_at: Step | None, nth: int) -> None:
         super().__init__()

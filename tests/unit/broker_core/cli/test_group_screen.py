@@ -102,7 +102,7 @@ def test_an_assignment_of_an_unknown_topic_is_a_dash_with_an_explanation(capsys,
     by_name = {row[0]: row for row in rows if row[-1] == "c"}
     assert by_name["t-0"][1] == "2"
     assert by_name[printable(f"{topic}-0")][1:3] == ["-", "-"]
-    # Nor is "has committed nothing" said: it may have, and whoever may not see the topic is not told.
+    # Nor is "has committed nothing" said: it may have, and a user who may not see the topic must not learn it.
     assert said.startswith(f"current offset, log end offset - of {printable(str(foreign))}: topic")
     assert said.count("\n") == 1
     errors = [one["error"] for one in group_json(group, rows_of_group(cluster, group, [a_lag(T0)]))["partitions"]]

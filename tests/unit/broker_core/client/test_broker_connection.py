@@ -60,7 +60,7 @@ def sasl_answer(data=b"", error=ErrorCode.none, message=None, lifetime_ms=0):
 
 
 def play_scram(broker, password="s3cret", *, lifetime_ms=0):
-    """The broker logs in whoever knows the password, as Kafka does."""
+    """The broker accepts every client with the password, as Kafka does."""
     made = scramp.ScramMechanism("SCRAM-SHA-256")
     salt, stored_key, server_key, count = made.make_auth_info(password)
     state = {}

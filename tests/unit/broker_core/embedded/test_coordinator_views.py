@@ -82,7 +82,7 @@ def test_without_write_access_the_state_is_read_as_stored(tmp_path):
         cluster.commit_offsets("group", {T0: GroupOffset(offset=3)})
         write(cluster, begin(cluster, "id", T0, timeout_ms=1), T0, "x")
     with EmbeddedCluster(tmp_path / "log", file_system=ReadOnlyFileSystem()) as reader:
-        # It has timed out by now, and there is nobody who could end it.
+        # It has timed out by now, and no process could end it.
         assert reader.describe_transactions(["id"])["id"].state is TransactionState.ONGOING
         assert reader.fetch_offsets("group")[T0].offset == 3
         with pytest.raises(DirectoryReadOnlyError, match="No write access"):

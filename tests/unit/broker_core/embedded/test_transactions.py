@@ -241,7 +241,7 @@ def records_of_all(buffer):
     return b"".join(record.value for record in records_of(buffer, 0))
 
 
-# -- whoever comes next --
+# -- the next process --
 
 
 @pytest.mark.parametrize("commit", [True, False])

@@ -121,7 +121,7 @@ class ClassicCrowd:
         assert member.sync_ticket is None or group.state is ClassicState.COMPLETING_REBALANCE
         assert group.static_member_id(member.group_instance_id) in (None, member.member_id)
         session = f"classic-session:{len(group.group_id)}:{group.group_id}:{member.member_id}"
-        assert session in group.deadlines or member.is_excused, "nobody would notice that it is gone"
+        assert session in group.deadlines or member.is_excused, "nothing would detect that it is gone"
 
     def check_replay(self):
         """What is stored is what the log says; a rebalance is not stored."""

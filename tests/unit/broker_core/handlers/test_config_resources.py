@@ -46,6 +46,6 @@ def test_each_resource_type_has_its_required_access(tmp_path, kind, refused):
 
 
 def alter_loggers_as_a_whole(node, resources):
-    """AlterConfigs does not know loggers, whoever asks."""
+    """AlterConfigs does not support loggers, for any user."""
     asked = {"resources": resources, "validate_only": False, "principal": EVE}
     return ask(node, ApiKey.ALTER_CONFIGS, **asked).responses[0].error_code.name

@@ -146,7 +146,7 @@ def test_a_writer_that_waited_during_a_recreation_writes_to_the_new_topic(path):
     def refresh_late(**arguments):
         calls.append(1)
         if len(calls) == 1:
-            # The lock is held by now, on a folder that is about to be another topic's: nobody can rename it away, so
+            # The lock is held by now, on a folder that is about to be another topic's: no process can rename it, so
             # the other process only gets as far as the metadata log.
             two.log.change(lambda c: c.plan_delete_topic("t"))
             two.create()

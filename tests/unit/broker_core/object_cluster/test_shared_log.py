@@ -105,7 +105,7 @@ def test_a_write_that_arrives_late_is_not_committed_twice(memory, store, log):
 
 
 def test_a_number_is_sent_the_same_commit_again(memory, store, log):
-    """Else the first one, when it arrives, makes what nobody was told of."""
+    """Else the first one, when it arrives, commits what was reported as failed."""
     sent, planned = [], []
 
     def drop(path, data):

@@ -55,7 +55,7 @@ def test_every_flipped_bit_is_found_and_named():
             except CorruptBatchError as error:
                 assert "s3://b/l/data/x" in str(error)
             else:
-                # A length that grew: the batch is cut off, and whoever knows how long the range is finds that.
+                # A length that grew: the batch is cut off, which the length of the range shows.
                 assert result.size_bytes < len(good), (position, bit)
 
 

@@ -91,7 +91,7 @@ def test_who_commits_seldom_does_not_wait_for_the_busy_ones():
 
 
 def commits_alone(turns, count, *, pause_ms=ROUND_TRIP_MS, first_number=1):
-    """Whether a writer that commits so often, and sees nobody else, is told to listen before its next commit."""
+    """Whether a writer that commits so often, and sees no other writer, must look for others before its next commit."""
     turns.on_round_trip(ROUND_TRIP_MS)
     now_ms = 1000.0
     for number in range(first_number, first_number + count):

@@ -27,7 +27,7 @@ def test_every_key_and_version_of_a_real_broker_has_a_schema():
         (key, version) for key, span in advertised.items() for version in span
         if version not in versions_with_schemas(key)
     }  # fmt: skip
-    # Advertised for clients that look for them, and served by nobody.
+    # Advertised for clients that look for them, and not served.
     assert missing == {(ApiKey.PRODUCE, version) for version in (0, 1, 2)}
 
 

@@ -53,7 +53,7 @@ def test_a_client_that_disconnects_after_an_error_is_released_despite_a_parked_r
             until(lambda: any("-1 bytes" in record.getMessage() for record in caplog.records))
             assert connection_count(broker) == 1
         until(lambda: connection_count(broker) == 0)
-        assert len(broker.node.parked) == 1, "nobody answered meanwhile"
+        assert len(broker.node.parked) == 1, "it was answered meanwhile"
 
 
 def test_a_client_that_disconnects_before_its_login_is_refused_is_released(caplog):

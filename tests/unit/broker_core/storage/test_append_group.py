@@ -247,7 +247,7 @@ def test_a_crash_at_any_file_operation_of_a_group_loses_no_acknowledged_append(m
             return
         if mode in ("process", "torn"):
             fs.restart()
-            # Whoever reads first sees whole groups only: the one that was acknowledged, or both.
+            # The next reader sees whole groups only: the one that was acknowledged, or both.
             assert a_store(fs, writable=False, **SMALL_SEGMENTS).bounds().log_end_offset in (3, end)
         else:
             fs.power_loss(random.Random(call) if mode == "power, some sectors" else None)
@@ -264,7 +264,7 @@ def test_a_crash_at_any_file_operation_of_a_group_loses_no_acknowledged_append(m
 
 
 def test_an_append_that_begins_a_segment_is_visible_only_after_all_syncs():
-    """The failure was answered with an error, and what readers had seen was taken back."""
+    """The failure was answered with an error, and what readers had seen was rolled back."""
     fs = a_disk()
     store, reader = a_store(fs, **SMALL_SEGMENTS), a_store(fs, writable=False, **SMALL_SEGMENTS)
     append(store)

@@ -178,7 +178,7 @@ def recovered(fs, mode, survivors):
     """The offsets that the next writer finds, after a look at what was acknowledged and at the log's own rules."""
     if mode in ("process", "torn"):
         fs.restart()
-        # Whoever reads first sees the turn as a whole, or nothing of it.
+        # The next reader sees the turn as a whole, or nothing of it.
         assert a_store(fs, writable=False).bounds().log_end_offset in (3, 8)
     else:
         fs.power_loss(survivors if mode == "power, some sectors" else None)

@@ -176,7 +176,7 @@ def test_shortening_a_log_keeps_its_producer_state(shorten):
     store.refresh()
     assert store.producer_entries() == known
     assert store.open_transactions() == is_open == {3: 13}
-    # Who reads the folder anew knows the last batch of each, as after a restart of Kafka.
+    # A process that opens the folder knows the last batch of each, as after a restart of Kafka.
     fresh = a_store(store._fs, **SEGMENT_EACH)
     fresh.refresh()
     assert {entry.batches[-1] for entry in fresh.producer_entries().values()} == {

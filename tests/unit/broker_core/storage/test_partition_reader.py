@@ -254,7 +254,7 @@ def test_the_greatest_timestamp_is_not_that_of_a_deleted_record():
 
 def test_cached_read_positions_are_dropped_with_their_file():
     # While a compaction is put in place the bounds are still the old ones. A reader remembered that offset 6 is at the
-    # third batch, opened the file anew, compacted by then, and went on with its third batch: 6 to 8 were skipped.
+    # third batch, opened the compacted file, and continued with that file's third batch: 6 to 8 were skipped.
     fs = a_disk()
     store = a_store(fs, **SMALL_SEGMENTS)
     while len(store.segments()) < 4:
@@ -276,7 +276,7 @@ def test_cached_read_positions_are_dropped_with_their_file():
 
 
 def test_a_folder_without_bounds_is_scanned_once_and_not_at_every_read():
-    # Derived bounds were a new generation, whose files were looked at anew, for which bounds were derived anew: every
+    # Derived bounds were a new generation, whose files were looked at again, for which bounds were derived again: every
     # read of a real Kafka's directory read its whole active segment.
     fs = a_disk()
     store = a_store(fs)

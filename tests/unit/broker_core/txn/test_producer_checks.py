@@ -162,7 +162,7 @@ def end_options(what):
 
 
 def test_the_last_epoch_is_never_assigned(runner):
-    """32767 is what fencing leaves behind: whoever comes with it was not given it."""
+    """32767 is the epoch after fencing: no producer was given it."""
     runner.init()
     runner.add(runner.climb("t", 32_766), ORDERS[0])
     runner.run(runner.coordinator.plan_abort("t", now_ms=0))

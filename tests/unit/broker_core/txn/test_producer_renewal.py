@@ -10,7 +10,7 @@ from broker_core.txn.producer_renewal import Renewal, check_expected_id
 
 
 class RenewingRunner(TransactionRunner):
-    """Remembers the last renewal, as whoever runs the coordinator does."""
+    """Remembers the last renewal, as the owner of the coordinator does."""
 
     last = None
 

@@ -1,4 +1,4 @@
-"""Whoever dies, at whatever step: after the repeat every row is there once, and before it no part of a batch is."""
+"""A process dies at any step: after the repeat every row is there once, and before it no part of a batch."""
 
 from contextlib import suppress
 

@@ -1,9 +1,9 @@
 """Drivers, tasks and their zombies in any order, with kills and timeouts: what is decided is there once, nothing else.
 
 A drawn schedule runs a query of a few batches as Spark would: a driver plans, starts an attempt per task, repeats those
-that fail, starts speculative ones, decides, notes the commit in the checkpoint. At any call somebody else may go on: an
-attempt that nobody waits for any more, or a second driver of the same query. Anybody may be killed at any call, and
-time may pass beyond the timeout of what is open.
+that fail, starts speculative ones, decides, notes the commit in the checkpoint. At any call another actor may
+continue: an attempt that Spark does not wait for any more, or a second driver of the query. Any of them may be killed
+at any call, and time may pass beyond the timeout of what is open.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Simulation:
             opened = self.sink_of(attempt_actor).write(
                 rows_of_batch(batch)[task], batch=batch, driver=driver, task=task, attempt=number
             )
-            # The first to finish counts; what a later one did is nobody's.
+            # The first to finish counts; what a later one did is ignored.
             results.setdefault(task, [] if opened is None else [opened])
 
         started.append(self.start(f"batch {batch} task {task} attempt {number}", run))
@@ -195,7 +195,7 @@ class Simulation:
 
     def check(self):
         """No row of an undecided batch, no row twice, each task's rows in order; and all rows of decided batches,
-        unless a transaction that nobody has ended yet holds readers back.
+        unless a transaction that is still open blocks readers.
         """
         # The look at the transactions comes first: it ends what has timed out.
         is_blocked = bool(self.world.cluster.list_transactions(states=(TransactionState.ONGOING,)))

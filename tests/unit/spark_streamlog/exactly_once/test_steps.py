@@ -20,7 +20,7 @@ def test_a_step_is_a_log_line_with_its_ids_as_fields(caplog):
 def test_no_text_is_formatted_without_a_listener(caplog):
     class Unasked:
         def __str__(self):
-            raise AssertionError("nobody asked for this text")
+            raise AssertionError("this text was not needed")
 
     with caplog.at_level(logging.WARNING, logger=logger.name):
         log_step(Step.DECIDED, batch=Unasked())

@@ -1,4 +1,4 @@
-"""Avro values: what fastavro writes is read, and what nobody writes is corrupt and bounded."""
+"""Avro values: what fastavro writes is read; anything else is corrupt, and memory is bounded."""
 
 import json
 import resource

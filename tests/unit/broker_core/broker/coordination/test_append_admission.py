@@ -96,7 +96,7 @@ def test_the_wait_for_a_completion_is_bounded(node):
     node.timers.fire(node.clock.ms)
     assert [type(each) for each in node.told] == [ConcurrentTransactionsError]
     node.complete()
-    assert len(node.told) == 1, "nobody is answered twice"
+    assert len(node.told) == 1, "a request is answered twice"
 
 
 def test_a_lost_coordinator_answers_every_waiting_request_once(node):

@@ -178,7 +178,7 @@ def test_the_topic_is_made_by_the_first_record_and_nobody_waits_for_it_before(tm
     assert node.topics.image.topics["__consumer_offsets"].partition_count == 1
 
 
-def test_where_the_topic_cannot_be_made_whoever_waits_is_told_and_the_next_one_tries_again(tmp_path):
+def test_if_the_topic_cannot_be_created_waiting_requests_fail_and_the_next_one_retries(tmp_path):
     node = TallyNode(tmp_path / "log")
     node.fs.refuse("write", "__cluster_metadata-0/00000000000000000000.log")
     node.set("a", 1)
@@ -254,7 +254,7 @@ def test_records_have_the_clocks_time(node):
 
 
 def test_records_of_somebody_else_in_its_log_keep_nobody_waiting_for_ever(node):
-    """The offsets that it foresees are wrong then: it reads the log anew, and whoever asked asks again."""
+    """The offsets that it predicted are wrong then: it reads the log again, and clients retry."""
     strange = build_coordinator_batch([encode(Tallied("strange", 7), timestamp_ms=SOME_TIME_MS)])
     node.append(strange, replica=node.topic.replica(), origin=AppendOrigin.COORDINATOR)
     node.set("a", 1)

@@ -1,4 +1,4 @@
-"""Random plans, disks that refuse, deaths and restarts: what was acknowledged is in the log, and nobody has heard of
+"""Random plans, disks that refuse, deaths and restarts: what was acknowledged is in the log, and no client has seen
 anything that is then lost."""
 
 import shutil

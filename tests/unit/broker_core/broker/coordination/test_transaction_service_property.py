@@ -155,7 +155,7 @@ def run(versions, plan):
         for name in ("a", "b"):
             assert node.state(name)[0] in {"Empty", "CompleteCommit", "CompleteAbort"}
         for number in PARTITIONS:
-            assert node.open_producers(number) == set(), "nobody could end it any more"
+            assert node.open_producers(number) == set(), "nothing can end it any more"
             for producer_id in {entry[0] for entry in node.log(number)}:
                 epochs = [entry[1] for entry in node.log(number) if entry[0] == producer_id]
                 assert epochs == sorted(epochs), "a record of a fenced epoch lies behind its marker"

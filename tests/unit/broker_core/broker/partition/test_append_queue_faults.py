@@ -283,7 +283,7 @@ def test_after_an_abandon_during_a_sync_the_next_start_has_the_whole_tail(node, 
 
 def test_after_an_abandon_following_a_failed_sync_the_directory_can_be_closed(node, tmp_path):
     """The rolling back was a sync job of its own, and those that have not begun are dropped when the node goes down:
-    nobody was left who would have given the partition back, and the close waited for ever."""
+    nothing released the partition, and the close waited for ever."""
     node.fs.refuse("sync", LOG)
     answers = appends_in_one_turn(node, a_batch(2))
     node.writes.syncs.run_next()

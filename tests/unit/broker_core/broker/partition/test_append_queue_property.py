@@ -1,5 +1,5 @@
 """What the loop writes by itself is what jobs alone would have written: the same answers and the same bytes, whatever
-comes in one turn, whoever's sync comes back first, and whatever the disk refuses in between.
+comes in one turn, whichever sync completes first, and whatever the disk refuses in between.
 
 The loop's node is told of the batches' headers, as by a request that has read them; the jobs' node reads them itself.
 """

@@ -38,7 +38,7 @@ def test_offsets_retention_minutes_expires_offsets_of_empty_groups(tmp_path):
     commit(node)
     pass_time(node, 59_000)
     assert committed(node) == 5
-    node.clock.time_ms += 1000  # a minute is over, and nobody has looked
+    node.clock.time_ms += 1000  # a minute has passed without a check
     assert committed(node) == 5
     pass_time(node, 7000)
     assert committed(node) == -1

@@ -63,7 +63,7 @@ def test_a_member_with_a_parked_join_needs_no_heartbeat(runner):
 
 
 def test_a_new_members_parked_join_expires_after_five_minutes(runner):
-    """Nobody would hear of it if its client were gone."""
+    """It would go unnoticed if its client were gone."""
     leader, _ = runner.stable_group(2, rebalance_timeout_ms=1_800_000)
     _, ticket = runner.new_member(rebalance_timeout_ms=1_800_000)
     for _ in range(35):

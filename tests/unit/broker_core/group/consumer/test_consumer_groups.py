@@ -74,7 +74,7 @@ class ConsumerCrowd:
             self.clients.pop(self.dice.randrange(len(self.clients))).leave()
 
     def die(self):
-        """Without a word; whoever lives is heard of while the session of the dead runs out."""
+        """Dies without leaving the group; the others keep sending heartbeats until its session times out."""
         if len(self.clients) > 1:
             self.clients.pop(self.dice.randrange(len(self.clients)))
             for _ in range(10):

@@ -62,7 +62,7 @@ def test_a_static_member_that_was_replaced_is_fenced(runner):
 
 
 def test_a_commit_between_join_and_sync_is_refused(runner):
-    """It may have partitions by now that are another member's: but within a transaction nobody asks."""
+    """It may have partitions by now that belong to another member, but within a transaction this is not checked."""
     member_id, _ = runner.new_member()
     assert runner.commit("g") == "unknown_member_id"
     runner.pass_ms(3_000)
