@@ -10,12 +10,17 @@ type   2                3                 4                 5               6
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, Final
+
+from kio.schema.types import BrokerId
+from kio.static.primitive import i16, i32
 
 from broker_core.model.exceptions import CorruptBatchError, MalformedMessageError, UnsupportedFormatError
 from broker_core.protocol.message_reader import decode
 from broker_core.protocol.message_writer import encode
+from broker_core.record.batch_builder import build_batch
 from broker_core.record.batch_reader import Record
 from broker_core.record.control_records import ControlType, control_type
 
@@ -55,6 +60,22 @@ def control_record(kind: ControlType, message: Any, *, timestamp_ms: int) -> Rec
     """A record of that type, for a control batch."""
     value = b"".join(bytes(part) for part in encode(message))
     return Record(key=_KEY.pack(0, kind), value=value, timestamp_ms=timestamp_ms)
+
+
+def leader_change_batch(
+    *, leader_id: int, voters: Iterable[int], granting_voters: Iterable[int], timestamp_ms: int
+) -> bytearray:
+    """The first batch of an epoch, at offset 0 until it is placed. In version 0, as Kafka 4.3 writes it."""
+    from kio.schema.leader_change_message.v0.data import LeaderChangeMessage, Voter
+
+    message = LeaderChangeMessage(
+        version=i16(0),
+        leader_id=BrokerId(leader_id),
+        voters=tuple(Voter(voter_id=i32(node_id)) for node_id in voters),
+        granting_voters=tuple(Voter(voter_id=i32(node_id)) for node_id in granting_voters),
+    )
+    record = control_record(ControlType.LEADER_CHANGE, message, timestamp_ms=timestamp_ms)
+    return build_batch([record], is_control=True)
 
 
 def _message_type(kind: ControlType, version: int) -> Any:

@@ -36,6 +36,7 @@ from broker_core.log.leader_epochs import LeaderEpochs
 from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.limits import MAX_SNAPSHOT_BYTES
 from broker_core.raft.fetched_records import FollowingBatches, following_batches
+from broker_core.raft.log_comparison import common_end
 from broker_core.raft.observer_events import (
     AppendBatches,
     BatchesAppended,
@@ -271,12 +272,8 @@ class QuorumObserver:
             self._on_records(answer, now_ms, effects)
 
     def _truncate(self, diverging: tuple[int, int], now_ms: int, effects: list[ObserverEffect]) -> None:
-        epoch, end_offset = diverging
-        own = self._log.epochs.end_of(epoch, log_end_offset=self._log.log_end_offset)
-        if own.leader_epoch == epoch:
-            end_offset = min(end_offset, own.end_offset)
-        elif own.leader_epoch >= 0:
-            end_offset = own.end_offset
+        epoch = diverging[0]
+        end_offset = common_end(self._log, diverging)
         if end_offset < self._high_watermark:
             watermark = self._high_watermark
             self._stop(

@@ -23,10 +23,13 @@ class SnapshotId:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElectionState:
-    """What a node remembers of elections, in `quorum-state`. `leader_id` is -1 if the epoch has no known leader."""
+    """What a node remembers of elections, in `quorum-state`. `leader_id` is -1 if the epoch has no known leader,
+    `voted_id` if this node gave no vote in it. A static voter has no directory."""
 
     leader_epoch: int = 0
     leader_id: int = NO_NODE
+    voted_id: int = NO_NODE
+    voted_directory_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,12 +43,26 @@ class ReplicaIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumTimings:
-    """Kafka's settings of the same names, in ms."""
+    """Kafka's settings of the same names, in ms. An election's timeout is drawn from `election_timeout_ms` to twice
+    that."""
 
     request_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
     retry_backoff_max_ms: int = 1000
     fetch_max_wait_ms: int = 500
+    fetch_timeout_ms: int = 2000
+    election_timeout_ms: int = 1000
+    election_backoff_max_ms: int = 1000
+
+    @property
+    def check_quorum_timeout_ms(self) -> int:
+        """A leader that no majority fetched from for so long resigns."""
+        return self.fetch_timeout_ms * 3 // 2
+
+    @property
+    def begin_epoch_period_ms(self) -> int:
+        """A leader writes to voters that did not fetch for so long."""
+        return self.fetch_timeout_ms // 2
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,6 +14,7 @@ STATIC = (
     b'{"clusterId":"","leaderId":1,"leaderEpoch":3,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":1}],'
     b'"data_version":0}'
 )
+VOTED = b'{"leaderId":2,"leaderEpoch":6,"votedId":2,"votedDirectoryId":"U-CJSKBl35kNmKhl_8m3Bg","data_version":1}'
 DYNAMIC = b'{"leaderId":1,"leaderEpoch":1,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1}'
 
 
@@ -24,6 +25,17 @@ def test_kafkas_quorum_states_are_read():
 
 def test_a_quorum_state_is_written_as_kafka_writes_it():
     assert encode_quorum_state(ElectionState(leader_epoch=1, leader_id=1)) == DYNAMIC
+    assert encode_quorum_state(ElectionState(leader_epoch=3, leader_id=1), static_voters=(1,)) == STATIC
+
+
+def test_a_vote_is_kept_with_the_directory_that_it_was_given_to():
+    assert encode_quorum_state(decode_quorum_state(VOTED)) == VOTED
+    directory = decode_quorum_state(VOTED).voted_directory_id
+    election = ElectionState(leader_epoch=6, leader_id=2, voted_id=2, voted_directory_id=directory)
+    assert decode_quorum_state(VOTED) == election
+    static = encode_quorum_state(election, static_voters=(3, 2, 1))
+    assert b'"currentVoters":[{"voterId":1},{"voterId":2},{"voterId":3}]' in static
+    assert decode_quorum_state(static) == ElectionState(leader_epoch=6, leader_id=2, voted_id=2)
 
 
 @pytest.mark.parametrize(

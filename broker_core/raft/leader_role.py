@@ -1,0 +1,232 @@
+"""The leader of an epoch: serves fetches, which are its heartbeat and its acknowledgements, and commits.
+
+fetch from X                       everything below X is on the replica's device
+own flush                          the same for the leader's own log, and not before
+a majority past X                  X is the high watermark, if X is past the epoch's first record
+nothing to send                    the fetch is parked until records, a higher watermark, its time, or the end of
+                                   the leadership; then its replica asks anew
+no majority fetches for 1.5 times  the quorum is lost: somebody else may lead
+the fetch timeout
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.raft.leader_progress import LeaderProgress
+from broker_core.raft.log_comparison import Verdict, compare_replica
+from broker_core.raft.observer_events import FetchAnswer, SnapshotAnswer
+from broker_core.raft.quorum_control_records import leader_change_batch
+from broker_core.raft.quorum_values import UNKNOWN_HIGH_WATERMARK, ElectionState
+from broker_core.raft.voter_core import VoterCore
+from broker_core.raft.voter_events import (
+    BeginEpochRequest,
+    RecordsAccepted,
+    RecordsProposed,
+    ReplicaFetchRequest,
+    RequestReceived,
+    SendRecords,
+    SendSnapshotChunk,
+    SnapshotFetchRequest,
+)
+from broker_core.raft.voter_table import Role
+from broker_core.record.batch_header import placed_header, write_placement
+from broker_core.record.batch_reader import iter_headers
+
+MAX_PARKED_FETCHES: Final = 1000
+"""A fetch beyond is answered at once."""
+
+
+@dataclass(slots=True)
+class _Parked:
+    event: RequestReceived
+    fetch: ReplicaFetchRequest
+    deadline_ms: int
+
+
+class LeaderRole:
+    """`election` is on the device. `granting_voters` elected this node."""
+
+    role: Final = Role.LEADER
+
+    def __init__(self, core: VoterCore, election: ElectionState) -> None:
+        self._core = core
+        self.election = election
+        self.progress = LeaderProgress(
+            own_id=core.node_id,
+            voters=core.voters,
+            epoch_start=core.log.end,
+            timings=core.timings,
+            now_ms=core.now_ms,
+        )
+        self._parked: list[_Parked] = []
+        self._to_begin: set[int] = set()
+        self._next_begin_ms = core.now_ms
+
+    def begin(self, granting_voters: Collection[int]) -> None:
+        """The epoch's first record."""
+        core = self._core
+        batch = leader_change_batch(
+            leader_id=core.node_id,
+            voters=sorted(core.voters),
+            granting_voters=sorted(granting_voters),
+            timestamp_ms=core.now_ms,
+        )
+        self._append(batch)
+
+    @property
+    def epoch(self) -> int:
+        return self.election.leader_epoch
+
+    # Records
+
+    def propose(self, event: RecordsProposed) -> None:
+        from_offset = self._core.log.end
+        self._append(bytearray(event.records))
+        self._core.effects.append(
+            RecordsAccepted(
+                proposal_id=event.proposal_id,
+                leader_epoch=self.epoch,
+                from_offset=from_offset,
+                until_offset=self._core.log.end,
+            )
+        )
+
+    def _append(self, records: bytearray) -> None:
+        log, headers = self._core.log, []
+        next_offset = log.end
+        for position, header in list(iter_headers(records)):
+            write_placement(records, position, base_offset=next_offset, leader_epoch=self.epoch)
+            placed = placed_header(header, base_offset=next_offset, leader_epoch=self.epoch)
+            headers.append(placed)
+            next_offset = placed.next_offset
+        log.append(bytes(records), tuple(headers), self._core.effects)
+        self._answer_parked(lambda parked: True)
+
+    def on_flushed(self) -> None:
+        self._maybe_commit()
+
+    def _maybe_commit(self) -> None:
+        if not self.progress.maybe_advance(self._core.log.flushed_end):
+            return
+        reached = self.progress.high_watermark
+        assert reached is not None
+        self._core.advance_high_watermark(reached)
+        self._answer_parked(lambda parked: parked.fetch.high_watermark < reached)
+
+    # Fetches
+
+    def on_fetch(self, event: RequestReceived, fetch: ReplicaFetchRequest) -> None:
+        core = self._core
+        if min(fetch.max_wait_ms, fetch.fetch_offset, fetch.last_fetched_epoch) < 0 or (
+            fetch.last_fetched_epoch > fetch.epoch
+        ):
+            core.reply_error(event.request_id, fetch, ErrorCode.invalid_request)
+            return
+        found = compare_replica(
+            core.log.reach,
+            core.log.snapshot_id,
+            fetch_offset=fetch.fetch_offset,
+            last_fetched_epoch=fetch.last_fetched_epoch,
+        )
+        if found.verdict is Verdict.IS_PREFIX:
+            self._on_prefix(event, fetch)
+            return
+        is_behind = found.verdict is Verdict.NEEDS_SNAPSHOT
+        snapshot_id = core.log.snapshot_id if is_behind else None
+        core.reply(event.request_id, replace(self._fetch_answer(), diverging=found.diverging, snapshot_id=snapshot_id))
+
+    def _on_prefix(self, event: RequestReceived, fetch: ReplicaFetchRequest) -> None:
+        core = self._core
+        self.progress.on_fetch(
+            fetch.replica_id,
+            fetch.directory_id,
+            fetch_offset=fetch.fetch_offset,
+            leader_end=core.log.end,
+            now_ms=core.now_ms,
+        )
+        self._to_begin.discard(fetch.replica_id)
+        self._maybe_commit()
+        watermark = self.progress.high_watermark
+        is_news = fetch.fetch_offset < core.log.end or (watermark is not None and watermark > fetch.high_watermark)
+        if is_news or fetch.max_wait_ms == 0 or len(self._parked) >= MAX_PARKED_FETCHES:
+            self._answer_fetch(event, fetch)
+        else:
+            self._parked.append(_Parked(event, fetch, core.now_ms + fetch.max_wait_ms))
+
+    def _answer_fetch(self, event: RequestReceived, fetch: ReplicaFetchRequest) -> None:
+        core, answer = self._core, self._fetch_answer()
+        if fetch.fetch_offset >= core.log.end:
+            core.reply(event.request_id, answer)
+            return
+        core.effects.append(
+            SendRecords(
+                request_id=event.request_id,
+                answer=answer,
+                from_offset=fetch.fetch_offset,
+                until_offset=core.log.end,
+                max_bytes=fetch.max_bytes,
+            )
+        )
+
+    def _answer_parked(self, is_due: Callable[[_Parked], bool]) -> None:
+        parked, self._parked = self._parked, []
+        for each in parked:
+            if is_due(each):
+                self._answer_fetch(each.event, each.fetch)
+            else:
+                self._parked.append(each)
+
+    def _fetch_answer(self) -> FetchAnswer:
+        watermark = self.progress.high_watermark
+        return replace(
+            self._core.answer(FetchAnswer), high_watermark=UNKNOWN_HIGH_WATERMARK if watermark is None else watermark
+        )
+
+    def on_snapshot_fetch(self, event: RequestReceived, fetch: SnapshotFetchRequest) -> None:
+        core = self._core
+        if fetch.snapshot_id != core.log.snapshot_id:
+            core.reply_error(event.request_id, fetch, ErrorCode.snapshot_not_found)
+            return
+        self.progress.on_heard(fetch.replica_id, core.now_ms)
+        core.effects.append(
+            SendSnapshotChunk(
+                request_id=event.request_id,
+                answer=core.answer(SnapshotAnswer),
+                snapshot_id=fetch.snapshot_id,
+                position=fetch.position,
+                max_bytes=fetch.max_bytes,
+            )
+        )
+
+    def release_parked(self) -> list[RequestReceived]:
+        """The waiting fetches, for whoever this node is next: it does not lead any more."""
+        parked, self._parked = self._parked, []
+        return [each.event for each in parked]
+
+    # Time
+
+    def poll(self) -> None:
+        """Ends waits that are over, and writes to voters that do not fetch."""
+        core, now_ms = self._core, self._core.now_ms
+        self._answer_parked(lambda parked: now_ms >= parked.deadline_ms)
+        if now_ms >= self._next_begin_ms:
+            self._to_begin = set(self.progress.silent_voters(now_ms))
+            self._next_begin_ms = now_ms + core.timings.begin_epoch_period_ms
+        for peer_id in sorted(self._to_begin):
+            if core.links.is_ready(peer_id, now_ms):
+                core.send(peer_id, BeginEpochRequest(epoch=self.epoch, leader_id=core.node_id, voter_id=peer_id))
+
+    def on_begin_answered(self, peer_id: int) -> None:
+        self._to_begin.discard(peer_id)
+
+    def next_timer_ms(self) -> int:
+        timers = [self._next_begin_ms, *(each.deadline_ms for each in self._parked)]
+        timers += [self._core.links.next_ms(peer_id) for peer_id in self._to_begin]
+        if len(self._core.voters) > 1:
+            timers.append(self.progress.check_quorum_ms)
+        return min(timers)

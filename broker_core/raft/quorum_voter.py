@@ -1,0 +1,399 @@
+"""A node of the metadata quorum (KRaft): votes, leads, follows. Also without a vote, if it is not among the voters.
+
+A machine: `step(event, now_ms)` returns effects, in the order in which they have to be done. Its roles are in
+`election_roles`, `leader_role` and `follower_role`; what it does with requests is `voter_table`.
+
+Two things have to be on the device before others may know of them, and each is an effect that is answered:
+
+    quorum-state   a new epoch, vote or leader is saved before anything else is looked at: events that come meanwhile
+                   wait in a line. What caused the change is judged again after it, and only then answered.
+    log            a follower fetches on only after the flush, a leader counts its own log only up to what is flushed,
+                   and a candidacy waits until the log is flushed, since what it claims to have must not be lost.
+
+Kafka 4.3 counts the leader's own records before they are flushed; this machine does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.raft.election_roles import CandidateRole, ProspectiveRole, ResignedRole, UnattachedRole
+from broker_core.raft.follower_role import FollowerRole
+from broker_core.raft.leader_role import LeaderRole
+from broker_core.raft.observer_events import (
+    ElectionSaved,
+    QuorumAnswer,
+    QuorumRequestFailed,
+    SnapshotInstalled,
+    SnapshotRefused,
+)
+from broker_core.raft.quorum_values import (
+    NO_NODE,
+    ElectionState,
+)
+from broker_core.raft.request_checks import is_valid, kind_of
+from broker_core.raft.voter_core import Awaited
+from broker_core.raft.voter_events import (
+    BeginEpochRequest,
+    EndEpochRequest,
+    LogFlushed,
+    PeerAnswered,
+    RecordsProposed,
+    RecordsRefused,
+    ReplicaFetchRequest,
+    RequestReceived,
+    ResignRequested,
+    SnapshotFetchRequest,
+    SnapshotTaken,
+    VoteAnswer,
+    VoterEffect,
+    VoteRequest,
+    VoterEvent,
+    VoterRequest,
+)
+from broker_core.raft.voter_roles import VoterRoles
+from broker_core.raft.voter_table import Reaction, reaction
+
+MAX_WAITING_EVENTS: Final = 10_000
+"""Events that come while something is saved. One beyond is dropped, as if the network had lost it."""
+
+_STOPPING_ERRORS: Final = {
+    ErrorCode.cluster_authorization_failed: "the quorum does not allow this node to take part (CLUSTER_ACTION)",
+    ErrorCode.invalid_request: "the quorum calls a request of this node invalid",
+}
+_COMPLETIONS: Final = (ElectionSaved, LogFlushed, SnapshotInstalled, SnapshotRefused)
+
+
+class QuorumVoter(VoterRoles):
+    """See `VoterRoles` for what it is made of."""
+
+    @property
+    def next_timer_ms(self) -> int | None:
+        """When a TimePassed is due; None while an effect on the disk comes first."""
+        if self._core.awaited is not Awaited.NOTHING:
+            return None
+        return min((timer for timer in self._timers() if timer is not None), default=None)
+
+    def _timers(self) -> list[int | None]:
+        role, links = self._role, self._core.links
+        timers: list[int | None] = [links.next_deadline_ms]
+        match role:
+            case LeaderRole():
+                return [*timers, role.next_timer_ms()]
+            case FollowerRole():
+                timers += [role.next_timer_ms(), role.deadline_ms if self._core.is_voter else None]
+            case UnattachedRole():
+                is_idle = not links.under_way_count
+                timers += [links.next_ms(peer_id) for peer_id in self._core.others if is_idle]
+                timers += [role.deadline_ms] if self._core.is_voter else []
+            case ProspectiveRole() | CandidateRole() if role.tally.is_won:
+                pass  # waits for a flush
+            case ProspectiveRole() | CandidateRole():
+                timers += [role.deadline_ms, *map(links.next_ms, role.tally.unanswered)]
+            case ResignedRole():
+                timers += [role.deadline_ms, *map(links.next_ms, role.unaware)]
+        return timers
+
+    # Steps
+
+    def step(self, event: VoterEvent, now_ms: int) -> list[VoterEffect]:
+        """The effects of one event, and of everything whose time has come."""
+        core = self._core
+        core.now_ms = now_ms
+        if core.is_stopped:
+            return []
+        if isinstance(event, _COMPLETIONS):
+            self._on_completion(event)
+        elif len(self._line) < MAX_WAITING_EVENTS:
+            self._line.append(event)
+        while core.awaited is Awaited.NOTHING:
+            if self._line:
+                self._on_event(self._line.popleft())
+            elif not self._on_time():
+                break
+        if not core.is_stopped:
+            core.log.maybe_flush(core.effects)
+            self._maybe_announce()
+        effects, core.effects = core.effects, []
+        return effects
+
+    def _on_completion(self, event: VoterEvent) -> None:
+        core, role = self._core, self._role
+        match event:
+            case ElectionSaved():
+                assert core.awaited is Awaited.ELECTION, core.awaited
+                self._saved = role.election
+                core.awaited = Awaited.NOTHING
+                self._on_saved()
+            case LogFlushed():
+                core.log.on_flushed()
+                if isinstance(role, LeaderRole):
+                    role.on_flushed()
+                elif core.awaited is Awaited.FLUSH and core.log.is_flushed:
+                    core.awaited = Awaited.NOTHING
+                    assert isinstance(role, FollowerRole), role
+                    role.on_flushed()
+            case _:
+                assert core.awaited is Awaited.INSTALLATION, core.awaited
+                assert isinstance(role, FollowerRole), role
+                core.awaited = Awaited.NOTHING
+                role.on_installed() if isinstance(event, SnapshotInstalled) else role.on_refused()
+
+    def _on_event(self, event: VoterEvent) -> None:
+        core, role = self._core, self._role
+        match event:
+            case RequestReceived():
+                self._on_request(event)
+            case PeerAnswered():
+                self._on_answer(event)
+            case QuorumRequestFailed(request_id=request_id):
+                self._on_no_answer(request_id)
+            case RecordsProposed(proposal_id=proposal_id):
+                if isinstance(role, LeaderRole):
+                    role.propose(event)
+                else:
+                    core.effects.append(RecordsRefused(proposal_id=proposal_id))
+            case SnapshotTaken(snapshot_id=snapshot_id, log_start_offset=log_start_offset):
+                core.log.on_snapshot_taken(snapshot_id, log_start_offset)
+            case ResignRequested():
+                if isinstance(role, LeaderRole):
+                    self._resign(role)
+
+    # Requests
+
+    def _on_request(self, event: RequestReceived) -> None:
+        core, request = self._core, event.request
+        own_cluster = core.identity.cluster_id
+        if event.cluster_id is not None and own_cluster is not None and event.cluster_id != own_cluster:
+            core.reply_error(event.request_id, request, ErrorCode.inconsistent_cluster_id)
+            return
+        voter_id = getattr(request, "voter_id", NO_NODE)
+        if voter_id not in (NO_NODE, core.node_id):
+            core.reply_error(event.request_id, request, ErrorCode.invalid_voter_key)
+            return
+        if not is_valid(request):
+            core.reply_error(event.request_id, request, ErrorCode.invalid_request)
+            return
+        own_epoch = self.election.leader_epoch
+        self._react(reaction(self.role, kind_of(request), own_epoch=own_epoch, epoch=request.epoch), event)
+
+    def _react(self, reaction: Reaction, event: RequestReceived) -> None:
+        core, request = self._core, event.request
+        match reaction:
+            case Reaction.FENCE:
+                core.reply_error(event.request_id, request, ErrorCode.fenced_leader_epoch)
+            case Reaction.UNKNOWN_EPOCH:
+                core.reply_error(event.request_id, request, ErrorCode.unknown_leader_epoch)
+            case Reaction.NOT_LEADER:
+                core.reply_error(event.request_id, request, ErrorCode.not_leader_or_follower)
+            case Reaction.UNATTACH:
+                self._unattach(request.epoch, again=event)
+            case Reaction.FOLLOW | Reaction.TWO_LEADERS | Reaction.ACKNOWLEDGE | Reaction.END_EPOCH:
+                assert isinstance(request, BeginEpochRequest | EndEpochRequest), request
+                self._on_leader(reaction, event, request)
+            case Reaction.SERVE_FETCH:
+                assert isinstance(self._role, LeaderRole) and isinstance(request, ReplicaFetchRequest), request
+                self._role.on_fetch(event, request)
+            case Reaction.SERVE_SNAPSHOT:
+                assert isinstance(self._role, LeaderRole) and isinstance(request, SnapshotFetchRequest), request
+                self._role.on_snapshot_fetch(event, request)
+            case _:
+                assert isinstance(request, VoteRequest), request
+                self._on_vote(reaction, event, request)
+
+    def _on_leader(
+        self, reaction: Reaction, event: RequestReceived, request: BeginEpochRequest | EndEpochRequest
+    ) -> None:
+        core, known_id = self._core, self.election.leader_id
+        is_newer = request.epoch > self.election.leader_epoch
+        if request.leader_id == core.node_id or request.leader_id not in core.voters:
+            core.reply_error(event.request_id, request, ErrorCode.invalid_request)
+        elif not is_newer and known_id not in (NO_NODE, request.leader_id):
+            core.stop(f"epoch {request.epoch} has two leaders, {known_id} and {request.leader_id}")
+        elif reaction is Reaction.FOLLOW:
+            self._follow(request.leader_id, request.epoch, again=event)
+        else:
+            if reaction is Reaction.END_EPOCH:
+                assert isinstance(request, EndEpochRequest) and isinstance(self._role, FollowerRole), request
+                self._role.on_end_epoch(request)
+            core.reply(event.request_id, core.answer(QuorumAnswer))
+
+    def _on_vote(self, reaction: Reaction, event: RequestReceived, request: VoteRequest) -> None:
+        is_granted = False
+        match reaction:
+            case Reaction.GRANT_IF_UP_TO_DATE:
+                is_granted = self._is_up_to_date(request)
+            case Reaction.GRANT_IF_NEVER_FETCHED:
+                assert isinstance(self._role, FollowerRole)
+                is_granted = not self._role.has_fetched and self._is_up_to_date(request)
+            case Reaction.GRANT_IF_FREE:
+                election = self.election
+                is_same_directory = election.voted_directory_id in (None, request.candidate_directory_id)
+                is_granted = request.candidate_id == election.voted_id and is_same_directory
+                is_free = election.voted_id == NO_NODE and election.leader_id == NO_NODE
+                if is_free and self._is_up_to_date(request):
+                    self._give_vote(request, event)
+                    return
+        core = self._core
+        core.reply(event.request_id, replace(core.answer(VoteAnswer), is_granted=is_granted))
+
+    def _is_up_to_date(self, request: VoteRequest) -> bool:
+        log = self._core.log
+        return (request.last_epoch, request.last_offset) >= (log.last_epoch, log.end)
+
+    # Answers
+
+    def _on_answer(self, event: PeerAnswered) -> None:
+        core, answer = self._core, event.answer
+        asked = core.links.take(event.request_id)
+        if asked is None:
+            return
+        peer_id, request = asked
+        if answer.error in _STOPPING_ERRORS:
+            core.stop(_STOPPING_ERRORS[answer.error])
+            return
+        if answer.error in (ErrorCode.broker_not_available, ErrorCode.inconsistent_cluster_id):
+            self._on_failure(peer_id, request)
+            return
+        if answer.error is ErrorCode.unsupported_version:
+            self._on_unsupported(peer_id, request)
+            return
+        if not self._maybe_transition(answer):
+            self._on_body(peer_id, request, answer)
+
+    def _maybe_transition(self, answer: QuorumAnswer) -> bool:
+        """Follows a newer epoch or a leader that becomes known; whether the answer is used up by that."""
+        core, known = self._core, self.election
+        leader_id, epoch = answer.leader_id, answer.leader_epoch
+        if epoch < known.leader_epoch:
+            return False
+        can_lead = leader_id in core.voters and leader_id != core.node_id
+        if epoch > known.leader_epoch:
+            if can_lead:
+                self._follow(leader_id, epoch)
+            else:
+                self._unattach(epoch)
+            return True
+        if not can_lead or leader_id == known.leader_id:
+            return False
+        if known.leader_id != NO_NODE:
+            core.stop(f"epoch {epoch} has two leaders, {known.leader_id} and {leader_id}")
+        else:
+            self._follow(leader_id, epoch)
+        return True
+
+    def _on_body(self, peer_id: int, request: VoterRequest, answer: QuorumAnswer) -> None:
+        core, role = self._core, self._role
+        is_useful = answer.error is ErrorCode.none and answer.leader_epoch == self.election.leader_epoch
+        if isinstance(request, VoteRequest):
+            assert isinstance(role, ProspectiveRole | CandidateRole), role
+            if is_useful and isinstance(answer, VoteAnswer):
+                role.tally.count(peer_id, is_granted=answer.is_granted)
+        elif isinstance(request, BeginEpochRequest) and isinstance(role, LeaderRole):
+            role.on_begin_answered(peer_id)
+            is_useful = True
+        elif isinstance(request, EndEpochRequest) and isinstance(role, ResignedRole):
+            role.unaware.discard(peer_id)
+            is_useful = True
+        elif isinstance(role, FollowerRole):
+            if is_useful and answer.leader_id == role.leader_id == peer_id:
+                is_useful = role.on_answer(answer)
+            else:
+                role.on_useless_answer(answer)
+                is_useful = False
+        else:
+            is_useful = False  # nobody leads yet
+        if is_useful:
+            core.links.on_success(peer_id)
+        else:
+            core.links.on_failure(peer_id, core.now_ms)
+
+    def _on_unsupported(self, peer_id: int, request: VoterRequest) -> None:
+        """A voter without pre-votes is in the quorum: stand for election without them."""
+        if isinstance(self._role, ProspectiveRole) and self._core.log.is_flushed:
+            self._become_candidate()
+        else:
+            self._on_failure(peer_id, request)
+
+    def _on_no_answer(self, request_id: int) -> None:
+        asked = self._core.links.take(request_id)
+        if asked is not None:
+            self._on_failure(*asked)
+
+    def _on_failure(self, peer_id: int, request: VoterRequest) -> None:
+        self._core.links.on_failure(peer_id, self._core.now_ms)
+        if isinstance(self._role, FollowerRole):
+            self._role.on_no_answer()
+
+    # Time
+
+    def _on_time(self) -> bool:
+        """Does what is due; whether the role changed, so that there may be more."""
+        core, before = self._core, self._role
+        for request_id in core.links.overdue(core.now_ms):
+            self._on_no_answer(request_id)
+        match before:
+            case UnattachedRole():
+                self._on_time_unattached(before)
+            case ProspectiveRole():
+                self._on_time_prospective(before)
+            case CandidateRole():
+                self._on_time_candidate(before)
+            case FollowerRole():
+                is_over = core.is_voter and core.now_ms >= before.deadline_ms
+                self._stand() if is_over else before.poll()
+            case LeaderRole():
+                if before.progress.has_lost_quorum(core.now_ms):
+                    self._resign(before)
+                else:
+                    before.poll()
+            case ResignedRole():
+                self._on_time_resigned(before)
+        return self._role is not before
+
+    def _on_time_unattached(self, role: UnattachedRole) -> None:
+        core = self._core
+        if core.is_voter and (not core.others or core.now_ms >= role.deadline_ms):
+            self._stand()
+        elif not core.links.under_way_count:
+            peer_id = core.next_in_turn()
+            if peer_id is not None:
+                core.send_fetch(peer_id)
+
+    def _on_time_prospective(self, role: ProspectiveRole) -> None:
+        core = self._core
+        if role.tally.is_won:
+            if core.log.is_flushed:
+                self._become_candidate()
+        elif role.tally.is_lost or core.now_ms >= role.deadline_ms:
+            self._leave_prospective(role)
+        else:
+            self._ask_for_votes(role)
+
+    def _on_time_candidate(self, role: CandidateRole) -> None:
+        if role.tally.is_won:
+            self._become_leader(role)
+        elif self._core.now_ms >= role.deadline_ms:
+            self._stand()
+        else:
+            self._ask_for_votes(role)
+
+    def _ask_for_votes(self, role: ProspectiveRole | CandidateRole) -> None:
+        core = self._core
+        for peer_id in role.tally.unanswered:
+            if core.links.is_ready(peer_id, core.now_ms):
+                core.send(peer_id, core.vote_request(peer_id, is_pre_vote=isinstance(role, ProspectiveRole)))
+
+    def _on_time_resigned(self, role: ResignedRole) -> None:
+        """The epoch is raised at last, so that nobody follows the old one."""
+        core, election = self._core, role.election
+        if not core.others or core.now_ms >= role.deadline_ms:
+            self._become(UnattachedRole(ElectionState(leader_epoch=election.leader_epoch + 1), core.next_election_ms()))
+            return
+        for peer_id in sorted(role.unaware):
+            if core.links.is_ready(peer_id, core.now_ms):
+                request = EndEpochRequest(epoch=election.leader_epoch, leader_id=core.node_id, preferred=role.preferred)
+                core.send(peer_id, request)
