@@ -26,7 +26,6 @@ ENTRY_MODULES = {
     "broker_core.cli.main",
     "broker_core.object_cluster.open_objects",  # for users, as the other doors are
     "broker_core.server.pytest_plugin",  # for pytest, by its entry point
-    "broker_core.raft.quorum_voter",  # for a node of the quorum, as soon as there is one
 }
 TOP_LEVEL = {
     "pyproject.toml", "README.md", "LICENSE", "spark_streamlog", "broker_core", "tests", "examples", "conf", "docs",

@@ -1,4 +1,4 @@
-"""`streamlog quorum describe | follow`."""
+"""`streamlog quorum describe | follow | serve`."""
 
 from __future__ import annotations
 
@@ -86,6 +86,31 @@ def follow(
         brokers = ", ".join(str(number) for number in sorted(follower.image.registrations.brokers)) or "none"
         topics = f"{len(follower.image.topics)} topics, {len(follower.image.partitions)} partitions"
         note(f"replayed to offset {follower.image_offset:,}: brokers {brokers}; {topics}")
+
+
+@app.command(
+    epilog="Example: streamlog quorum serve --config controller.properties --cluster-id 4L6g3nShT-eMCtK--X86sw"
+)
+def serve(
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Settings with Kafka's names: node.id, controller.quorum.voters, log.dirs, …"
+        ),
+    ] = None,
+    cluster_id: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="The cluster; needed for an empty directory.", show_default=False),
+    ] = None,
+) -> None:
+    """Be a voter of a metadata quorum, a controller's log without a controller, until Ctrl-C or SIGTERM."""
+    if config is None:
+        raise UsageError("give --config FILE")
+    from broker_core.cli.properties_file import read_properties
+    from broker_core.server.quorum.quorum_process import run_quorum_node
+    from broker_core.server.quorum.quorum_settings import parse_quorum_settings
+
+    run_quorum_node(parse_quorum_settings(read_properties(config)), cluster_id=cluster_id)
 
 
 def _has(follower: QuorumFollower, until_offset: int | None) -> bool:

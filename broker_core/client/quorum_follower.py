@@ -19,9 +19,8 @@ from typing import Any, Final
 
 from broker_core.client.connection_pool import ConnectionPool
 from broker_core.client.deadline import Deadline
+from broker_core.log_directory.committed_image import CommittedImage, image_of
 from broker_core.metadata.metadata_image import MetadataImage
-from broker_core.metadata.metadata_replay import replay_batches
-from broker_core.metadata.metadata_version import METADATA_VERSION_LEVEL
 from broker_core.model.client_settings import ClientSettings
 from broker_core.model.exceptions import CorruptDataError, QuorumError, RemoteError, UnsupportedFormatError
 from broker_core.protocol.api_table import ApiKey
@@ -62,7 +61,6 @@ from broker_core.raft.snapshot_frame import check_snapshot
 from broker_core.storage.quorum_log import QuorumLog
 
 _log: Final = logging.getLogger(__name__)
-_READ_BYTES: Final = 4 * 1024 * 1024
 _LONGEST_SLEEP_SECONDS: Final = 0.05
 
 
@@ -83,7 +81,7 @@ class QuorumFollower:
         self._timings = timings or QuorumTimings()
         self._on_leader = on_leader
         self._pool = ConnectionPool(settings)
-        self.image, self.image_offset = self._image_of(log.read_snapshot(), log.start_offset)
+        self._committed = CommittedImage(log)
         self._observer = QuorumObserver(
             bootstrap=settings.bootstrap_servers, election=log.election(), log=log.reach(), timings=self._timings
         )
@@ -97,6 +95,15 @@ class QuorumFollower:
     @property
     def observer(self) -> QuorumObserver:
         return self._observer
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._committed.image
+
+    @property
+    def image_offset(self) -> int:
+        """The image holds everything below it."""
+        return self._committed.offset
 
     def run(self, *, until: Callable[[], bool]) -> None:
         """Follows until that is true, asked after each event. Raises QuorumError when it cannot go on, and
@@ -125,7 +132,7 @@ class QuorumFollower:
             case SendFetch() | SendFetchSnapshot():
                 return self._ask(effect)
             case HighWatermarkAdvanced(high_watermark=high_watermark):
-                self._replay_to(high_watermark)
+                self._committed.replay_to(high_watermark)
             case QuorumLeaderChanged(leader_id=leader_id, leader_epoch=leader_epoch):
                 _log.info("metadata quorum: leader %d in epoch %d", leader_id, leader_epoch)
                 self._on_leader(leader_id, leader_epoch)
@@ -157,29 +164,15 @@ class QuorumFollower:
         content = self._log.read_part(snapshot_id)
         try:
             check_snapshot(content)
-            image, _ = self._image_of(content, snapshot_id.end_offset)
+            image = image_of(content)
         except UnsupportedFormatError:
             raise
         except CorruptDataError as error:
             _log.warning("metadata snapshot %s is fetched again: %s", snapshot_id, error.message)
             return SnapshotRefused()
         self._log.install_snapshot(snapshot_id)
-        self.image, self.image_offset = image, snapshot_id.end_offset
+        self._committed.replace(image, snapshot_id.end_offset)
         return SnapshotInstalled()
-
-    def _image_of(self, snapshot: bytes, end_offset: int) -> tuple[MetadataImage, int]:
-        image = MetadataImage()
-        replay_batches(image, snapshot, from_offset=0)
-        _require_known_level(image)
-        return image, end_offset
-
-    def _replay_to(self, high_watermark: int) -> None:
-        while self.image_offset < high_watermark:
-            batches = self._log.read(self.image_offset, until_offset=high_watermark, max_bytes=_READ_BYTES)
-            if not batches:
-                return  # the watermark is inside a batch whose end is not committed yet
-            self.image_offset = replay_batches(self.image, batches, from_offset=self.image_offset)
-            _require_known_level(self.image)
 
     def _ask(self, send: SendFetch | SendFetchSnapshot) -> ObserverEvent:
         deadline = Deadline(self._timings.request_timeout_ms, setting="controller.quorum.request.timeout.ms")
@@ -199,15 +192,6 @@ class QuorumFollower:
         version = FETCH_VERSION if knows_watermark else OLDER_FETCH_VERSION
         (response,) = connection.ask([fetch_request(send, self._identity, version=version)], deadline)
         return fetch_answer(response)
-
-
-def _require_known_level(image: MetadataImage) -> None:
-    level = image.metadata_version
-    if level is not None and level > METADATA_VERSION_LEVEL:
-        raise UnsupportedFormatError(
-            f"the cluster's metadata.version is {level}, known are levels up to {METADATA_VERSION_LEVEL}: a newer"
-            " version is needed"
-        )
 
 
 def _now_ms() -> int:

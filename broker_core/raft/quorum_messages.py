@@ -92,7 +92,7 @@ def fetch_snapshot_request(send: SendFetchSnapshot, identity: ReplicaIdentity) -
 
 def snapshot_answer(response: Any) -> SnapshotAnswer:
     """Raises MalformedMessageError for an answer about something else."""
-    endpoints = _endpoints(response.node_endpoints)
+    endpoints = _endpoints(getattr(response, "node_endpoints", ()))  # not in version 0
     if response.error_code:
         return SnapshotAnswer(error=response.error_code, endpoints=endpoints)
     partition = _only(response.topics, "FetchSnapshot")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Collection
 from typing import Final
 
 from broker_core.log.leader_epochs import LeaderEpochs
@@ -53,6 +54,7 @@ class QuorumLog:
         """Base offsets, ascending; the last segment is appended to."""
         self._bases, self._positions = array("q"), array("q")
         """Of each batch: its base offset, and its position in its segment. 16 bytes a batch."""
+        self._unsynced: set[int] = set()
         self._epochs = LeaderEpochs()
         self.start_offset = self.end_offset = 0
         self.snapshot_id: SnapshotId | None = None
@@ -74,9 +76,24 @@ class QuorumLog:
         data = read_small_file(self._fs, f"{self._folder}/{QUORUM_STATE_FILE_NAME}")
         return ElectionState() if data is None else decode_quorum_state(data)
 
-    def save_election(self, election: ElectionState) -> None:
-        """Durable when it returns."""
-        write_atomically(self._fs, f"{self._folder}/{QUORUM_STATE_FILE_NAME}", encode_quorum_state(election))
+    def save_election(self, election: ElectionState, *, static_voters: Collection[int] = ()) -> None:
+        """Durable when it returns. `static_voters`: see `encode_quorum_state`."""
+        data = encode_quorum_state(election, static_voters=static_voters)
+        write_atomically(self._fs, f"{self._folder}/{QUORUM_STATE_FILE_NAME}", data)
+
+    def sync(self) -> None:
+        """What was found when the log was opened is on the device: after a crash of the process alone it may be in the
+        page cache only, and a voter must not lose what it tells others of."""
+        for file in self._files.values():
+            file.sync()
+        self._unsynced.clear()
+
+    def take_unsynced(self) -> tuple[File, ...]:
+        """Files with appends that were not synced; the caller syncs them, also in another thread. Each is returned
+        once."""
+        files = tuple(self._files[segment] for segment in sorted(self._unsynced))
+        self._unsynced.clear()
+        return files
 
     def append(self, records: bytes, *, is_synced: bool) -> None:
         """Whole, valid batches that follow the log's end."""
@@ -87,6 +104,8 @@ class QuorumLog:
         self._files[segment].write_at(self._sizes[segment], records)
         if is_synced:
             self._files[segment].sync()
+        else:
+            self._unsynced.add(segment)
         entries = self._epochs.entries
         taken = self._take(records, segment)
         assert taken == len(records), f"{len(records) - taken} bytes do not follow the log's end {self.end_offset}"
@@ -241,6 +260,7 @@ class QuorumLog:
 
     def _remove_segment(self, segment: int) -> None:
         self._files.pop(segment).close()
+        self._unsynced.discard(segment)
         self._sizes.pop(segment)
         self._segments.remove(segment)
         self._fs.remove(segment_path(self._folder, segment, LOG))

@@ -1,0 +1,334 @@
+"""Drives the voter of a node: its effects on disk and network, its events from there, its image of what is committed.
+
+    loop      steps, appends to the page cache, reads for fetches, replays of committed records
+    thread    quorum-state and flushes of the log, one after the other; each comes back to the loop as an event
+    links     one connection to each other voter
+
+While it leads, it writes what makes an empty log that of a cluster, and a no-op record each half second as Kafka's
+controllers do. A write that fails ends the node: `on_end` is called with the error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.log_directory.committed_image import CommittedImage, image_of
+from broker_core.metadata.metadata_records import (
+    BeginTransactionRecord,
+    EndTransactionRecord,
+    FeatureLevelRecord,
+    MetadataRecord,
+    NoOpRecord,
+)
+from broker_core.metadata.metadata_replay import build_metadata_batch
+from broker_core.metadata.metadata_version import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
+from broker_core.model.exceptions import (
+    BrokerUnavailableError,
+    CorruptDataError,
+    MalformedMessageError,
+    QuorumError,
+    UnsupportedFormatError,
+)
+from broker_core.ports import Clock, File
+from broker_core.raft.observer_events import (
+    AppendBatches,
+    ElectionSaved,
+    HighWatermarkAdvanced,
+    InstallSnapshot,
+    QuorumAnswer,
+    QuorumLeaderChanged,
+    QuorumRequestFailed,
+    SaveElection,
+    SnapshotInstalled,
+    SnapshotRefused,
+    TimePassed,
+    TruncateLog,
+    WriteSnapshotChunk,
+)
+from broker_core.raft.quorum_values import ReplicaIdentity, SnapshotId
+from broker_core.raft.quorum_voter import QuorumVoter
+from broker_core.raft.snapshot_frame import check_snapshot
+from broker_core.raft.voter_events import (
+    FlushLog,
+    LogFlushed,
+    PeerAnswered,
+    RecordsAccepted,
+    RecordsProposed,
+    RecordsRefused,
+    RequestReceived,
+    ResignRequested,
+    SendRecords,
+    SendReply,
+    SendRequest,
+    SendSnapshotChunk,
+    StopVoter,
+    VoteAnswer,
+    VoterEffect,
+    VoteRequest,
+    VoterEvent,
+    VoterRequest,
+)
+from broker_core.raft.voter_messages import (
+    PRE_VOTE_VERSION,
+    VOTER_VERSIONS,
+    api_key_of,
+    read_answer,
+    request_message,
+)
+from broker_core.server.quorum.peer_connection import PeerConnection
+from broker_core.server.quorum.quorum_settings import QuorumSettings
+from broker_core.storage.quorum_log import QuorumLog
+
+NO_OP_PERIOD_SECONDS: Final = 0.5
+"""Kafka's metadata.max.idle.interval.ms."""
+_BOOTSTRAP: Final[tuple[MetadataRecord, ...]] = (
+    BeginTransactionRecord(name="Bootstrap records"),
+    FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION_LEVEL),
+    EndTransactionRecord(),
+)
+
+_log: Final = logging.getLogger(__name__)
+
+Respond = Callable[[QuorumAnswer], None]
+
+
+class QuorumNode:
+    """Runs on the running loop from `start` on. `log` is synced as it is."""
+
+    def __init__(
+        self,
+        settings: QuorumSettings,
+        identity: ReplicaIdentity,
+        log: QuorumLog,
+        *,
+        clock: Clock,
+        on_end: Callable[[Exception], None],
+    ) -> None:
+        self.settings = settings
+        self.identity = identity
+        self._log = log
+        self._clock = clock
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="quorum-disk")
+        self._peers = {
+            node_id: PeerConnection(address)
+            for node_id, address in settings.voters.items()
+            if node_id != settings.node_id
+        }
+        self._asking: dict[int, asyncio.Task[None]] = {}
+        self._responds: dict[int, Respond] = {}
+        self._last_id = 0
+        self._events: deque[VoterEvent] = deque()
+        self._is_stepping = self._is_closed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._no_op_timer: asyncio.TimerHandle | None = None
+        self.committed = CommittedImage(log)
+        self.voter = QuorumVoter(
+            identity=identity,
+            voters=settings.voters,
+            election=log.election(),
+            log=log.reach(),
+            snapshot_id=log.snapshot_id,
+            random_below=random.randrange,
+            now_ms=clock.now_ms(),
+            timings=settings.timings,
+        )
+
+    def start(self) -> None:
+        self._feed(TimePassed())
+
+    def receive(self, request: VoterRequest, cluster_id: str | None, respond: Respond) -> None:
+        """`respond` is called once, now or later, or never if this node ends."""
+        self._last_id += 1
+        self._responds[self._last_id] = respond
+        self._feed(RequestReceived(request_id=self._last_id, request=request, cluster_id=cluster_id))
+
+    async def stop(self) -> None:
+        """Gives up leading and waits a moment, so that the others know."""
+        if self.voter.leading is not None:
+            self._feed(ResignRequested())
+            waiting = [task for task in self._asking.values() if not task.done()]
+            if waiting:
+                await asyncio.wait(waiting, timeout=1)
+        await self._close()
+
+    async def _close(self) -> None:
+        self._is_closed = True
+        for timer in (self._timer, self._no_op_timer):
+            if timer is not None:
+                timer.cancel()
+        for task in self._asking.values():
+            task.cancel()
+        for peer in self._peers.values():
+            peer.close()
+        await asyncio.to_thread(self._disk.shutdown)
+        self._log.close()
+
+    # Steps
+
+    def _feed(self, event: VoterEvent) -> None:
+        self._events.append(event)
+        if self._is_stepping or self._is_closed:
+            return
+        self._is_stepping = True
+        try:
+            while self._events and not self._is_closed:
+                for effect in self.voter.step(self._events.popleft(), self._clock.now_ms()):
+                    self._carry_out(effect)
+        except (OSError, CorruptDataError, QuorumError, UnsupportedFormatError) as error:
+            self._end(error)
+            return
+        finally:
+            self._is_stepping = False
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        timer_ms = self.voter.next_timer_ms
+        if timer_ms is not None and not self._is_closed:
+            delay_seconds = max(0, timer_ms - self._clock.now_ms()) / 1000
+            self._timer = self._loop.call_later(delay_seconds, self._feed, TimePassed())
+
+    def _end(self, error: Exception) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._on_end(error)
+
+    def _carry_out(self, effect: VoterEffect) -> None:
+        match effect:
+            case SendRequest():
+                self._send(effect)
+            case SendReply(request_id=request_id, answer=answer):
+                self._responds.pop(request_id)(answer)
+            case SendRecords(request_id=request_id, answer=answer):
+                found = self._log.read(effect.from_offset, until_offset=effect.until_offset, max_bytes=effect.max_bytes)
+                self._responds.pop(request_id)(replace(answer, records=found))
+            case SendSnapshotChunk(request_id=request_id, answer=answer, position=position):
+                content = self._log.read_snapshot()
+                chunk = content[position : position + effect.max_bytes]
+                if not 0 <= position < len(content):
+                    answer = replace(answer, error=ErrorCode.position_out_of_range)
+                self._responds.pop(request_id)(replace(answer, size_bytes=len(content), position=position, chunk=chunk))
+            case HighWatermarkAdvanced(high_watermark=high_watermark):
+                self.committed.replay_to(high_watermark)
+            case QuorumLeaderChanged():
+                self._on_leader(effect)
+            case RecordsAccepted() | RecordsRefused():
+                pass
+            case StopVoter(reason=reason):
+                raise QuorumError(f"node {self.settings.node_id} leaves the quorum: {reason}")
+            case _:
+                self._write(effect)
+
+    # Disk
+
+    def _write(self, effect: VoterEffect) -> None:
+        match effect:
+            case SaveElection(election=election):
+                save = partial(self._log.save_election, election, static_voters=self.settings.voters)
+                self._on_disk(save, ElectionSaved())
+            case FlushLog():
+                self._on_disk(partial(_sync, self._log.take_unsynced()), LogFlushed())
+            case AppendBatches(records=records):
+                self._log.append(records, is_synced=False)
+            case TruncateLog(end_offset=end_offset):
+                self._log.truncate(end_offset)
+            case WriteSnapshotChunk(snapshot_id=snapshot_id, position=position, chunk=chunk):
+                self._log.write_snapshot_chunk(snapshot_id, position, chunk)
+            case _:
+                assert isinstance(effect, InstallSnapshot), effect
+                self._events.append(self._install(effect.snapshot_id))
+
+    def _on_disk(self, work: Callable[[], None], event: VoterEvent) -> None:
+        self._disk.submit(work).add_done_callback(partial(self._disk_done, event))
+
+    def _disk_done(self, event: VoterEvent, done: Future[None]) -> None:
+        """In the thread."""
+        error = done.exception()
+        if error is None:
+            self._loop.call_soon_threadsafe(self._feed, event)
+        elif isinstance(error, Exception):
+            self._loop.call_soon_threadsafe(self._end, error)
+
+    def _install(self, snapshot_id: SnapshotId) -> VoterEvent:
+        content = self._log.read_part(snapshot_id)
+        try:
+            check_snapshot(content)
+            image = image_of(content)
+        except UnsupportedFormatError:
+            raise
+        except CorruptDataError as error:
+            _log.warning("node=%d: snapshot %s is fetched again: %s", self.settings.node_id, snapshot_id, error.message)
+            return SnapshotRefused()
+        self._log.install_snapshot(snapshot_id)
+        self.committed.replace(image, snapshot_id.end_offset)
+        return SnapshotInstalled()
+
+    # Network
+
+    def _send(self, effect: SendRequest) -> None:
+        earlier = self._asking.get(effect.to)
+        if earlier is not None and not earlier.done():
+            earlier.cancel()
+            self._peers[effect.to].close()
+            self._peers[effect.to] = PeerConnection(self._peers[effect.to].address)
+        self._asking[effect.to] = self._loop.create_task(self._ask(effect, self._peers[effect.to]))
+
+    async def _ask(self, effect: SendRequest, peer: PeerConnection) -> None:
+        request = effect.request
+        key = api_key_of(request)
+
+        def make(version: int) -> Any | None:
+            if isinstance(request, VoteRequest) and request.is_pre_vote and version < PRE_VOTE_VERSION:
+                return None
+            return request_message(request, self.identity, self.settings.address, version=version)
+
+        try:
+            response = await peer.ask(key, VOTER_VERSIONS[key], make)
+            answer = VoteAnswer(error=ErrorCode.unsupported_version) if response is None else read_answer(response)
+        except (OSError, BrokerUnavailableError, MalformedMessageError, asyncio.IncompleteReadError) as error:
+            _log.debug("node=%d: %s does not answer: %s", self.settings.node_id, peer.address, error)
+            self._feed(QuorumRequestFailed(request_id=effect.request_id))
+            return
+        self._feed(PeerAnswered(request_id=effect.request_id, answer=answer))
+
+    # Leading
+
+    def _on_leader(self, effect: QuorumLeaderChanged) -> None:
+        node_id, epoch = self.settings.node_id, effect.leader_epoch
+        who = "nobody is known to lead" if effect.leader_id < 0 else f"node {effect.leader_id} leads"
+        _log.info("node=%d epoch=%d %s, high watermark %d", node_id, epoch, who, self.voter.high_watermark)
+        if self._no_op_timer is not None:
+            self._no_op_timer.cancel()
+            self._no_op_timer = None
+        if effect.leader_id == node_id:
+            if self.committed.image.metadata_version is None:
+                self._propose(*_BOOTSTRAP)
+            self._write_no_ops()
+
+    def _write_no_ops(self) -> None:
+        self._propose(NoOpRecord())
+        self._no_op_timer = self._loop.call_later(NO_OP_PERIOD_SECONDS, self._write_no_ops)
+
+    def _propose(self, *records: MetadataRecord) -> None:
+        self._last_id += 1
+        batch = build_metadata_batch(records, now_ms=self._clock.now_ms())
+        self._feed(RecordsProposed(proposal_id=self._last_id, records=bytes(batch)))
+
+
+def _sync(files: tuple[File, ...]) -> None:
+    for file in files:
+        file.sync()

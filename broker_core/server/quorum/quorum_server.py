@@ -1,0 +1,116 @@
+"""A node of the quorum with its listener, on the running loop. The listener has neither TLS nor logins."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from broker_core.broker.settings.broker_config import BrokerConfig
+from broker_core.broker.settings.listener_settings import Listener
+from broker_core.handlers.call import Peer, Send
+from broker_core.log_directory.quorum_directory import open_identity, open_quorum_log
+from broker_core.log_directory.system_ports import SystemEntropy
+from broker_core.model.client_settings import SecurityProtocol
+from broker_core.model.exceptions import MalformedMessageError
+from broker_core.model.limits import MAX_UNSENT_ANSWER_BYTES
+from broker_core.protocol.api_table import api_label, message_types
+from broker_core.protocol.connection import Request
+from broker_core.protocol.message_builder import build
+from broker_core.raft.observer_events import QuorumAnswer
+from broker_core.raft.voter_messages import LISTENER_NAME, answer_message, read_request
+from broker_core.server.answer_memory import AnswerMemory
+from broker_core.server.connection_quota import ConnectionLimits, ConnectionQuota
+from broker_core.server.connection_services import ConnectionServices
+from broker_core.server.open_connections import OpenConnections
+from broker_core.server.quorum.quorum_answers import (
+    API_VERSIONS,
+    DESCRIBE_CLUSTER,
+    DESCRIBE_QUORUM,
+    SERVED_BY_CONTROLLERS,
+    api_versions,
+    describe_cluster,
+    describe_quorum,
+)
+from broker_core.server.quorum.quorum_node import QuorumNode
+from broker_core.server.quorum.quorum_settings import QuorumSettings
+from broker_core.server.steady_clock import SteadyClock
+from broker_core.server.tcp_listener import TcpListener
+from broker_core.storage.os_file_system import OsFileSystem
+
+
+class QuorumServer:
+    """The constructor binds the port and opens the directory; it raises BrokerUnavailableError and
+    DirectoryFormatError. `on_end`: the node cannot go on."""
+
+    def __init__(
+        self, settings: QuorumSettings, *, cluster_id: str | None, on_end: Callable[[Exception], None]
+    ) -> None:
+        address = settings.address
+        listener = Listener(
+            name=LISTENER_NAME,
+            protocol=SecurityProtocol.PLAINTEXT,
+            host=address.host,
+            port=address.port,
+            advertised=address,
+        )
+        config = BrokerConfig(listeners=(listener,), node_id=settings.node_id)
+        self._clock = SteadyClock()
+        self._memory = AnswerMemory(MAX_UNSENT_ANSWER_BYTES)
+        self._connections = OpenConnections(self._clock, self._memory, max_idle_ms=config.connections_max_idle_ms)
+        self._frame_bytes = config.socket_request_max_bytes
+        self._listener = TcpListener(listener, config)
+        fs, path = OsFileSystem(), os.path.abspath(settings.log_dir)
+        os.makedirs(path, exist_ok=True)
+        identity = open_identity(fs, path, node_id=settings.node_id, cluster_id=cluster_id, entropy=SystemEntropy())
+        log = open_quorum_log(fs, path)
+        log.sync()
+        self.node = QuorumNode(settings, identity, log, clock=self._clock, on_end=on_end)
+
+    def start(self) -> None:
+        services = ConnectionServices(
+            handle=self._handle,
+            clock=self._clock,
+            memory=self._memory,
+            observer=None,
+            max_frame_bytes=self._frame_bytes,
+            on_gone=lambda connection_id: None,
+        )
+        quota = ConnectionQuota(ConnectionLimits(total=2**31 - 1, per_address=2**31 - 1))
+        ids = itertools.count()
+        self._listener.start(services, self._connections, quota, next_id=partial(next, ids), new_login=None)
+        self.node.start()
+
+    async def stop(self) -> None:
+        await self.node.stop()
+        await self._listener.stop()
+        await self._connections.abort()
+
+    def _handle(self, request: Request, peer: Peer, send: Send, now_ms: int) -> None:
+        message, key = request.message, request.api_key
+        if message is None or request.api_version not in SERVED_BY_CONTROLLERS.get(key, range(0)):
+            if key != API_VERSIONS:
+                raise MalformedMessageError(f"{api_label(key)} of version {request.api_version} is not supported")
+            refusal = {"error_code": ErrorCode.unsupported_version, **api_versions()}
+            del refusal["finalized_features_epoch"]
+            send(build(message_types(API_VERSIONS, 0).response, refusal))
+        elif key in (API_VERSIONS, DESCRIBE_QUORUM, DESCRIBE_CLUSTER):
+            send(build(message_types(key, request.api_version).response, self._described(key, message, now_ms)))
+        else:
+            asked, cluster_id = read_request(message)
+            self.node.receive(asked, cluster_id, partial(_answer, message, send))
+
+    def _described(self, key: int, message: Any, now_ms: int) -> dict[str, Any]:
+        if key == API_VERSIONS:
+            return api_versions()
+        if key == DESCRIBE_CLUSTER:
+            return describe_cluster(self.node, message)
+        return describe_quorum(self.node, message, now_ms)
+
+
+def _answer(message: Any, send: Send, answer: QuorumAnswer) -> None:
+    send(answer_message(answer, message))

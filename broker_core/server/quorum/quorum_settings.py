@@ -1,0 +1,85 @@
+"""The settings of a node of the quorum, with Kafka's names; other settings of a server.properties are ignored.
+
+node.id=1
+controller.quorum.voters=1@host-1:9093,2@host-2:9093,3@host-3:9093
+log.dirs=/data/controller                     metadata.log.dir overrides it
+controller.quorum.fetch.timeout.ms, .election.timeout.ms, .election.backoff.max.ms, .request.timeout.ms,
+.retry.backoff.ms
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.exceptions import InvalidConfigError
+from broker_core.model.setting_parsers import int_parser, invalid_value, items_of
+from broker_core.raft.quorum_values import QuorumTimings
+
+VOTERS: Final = "controller.quorum.voters"
+_VOTER: Final = re.compile(r"(?P<id>\d{1,10})@(?P<host>\[[^\]]+\]|[^:\[\]]+):(?P<port>\d{1,5})")
+_MAX_PORT: Final = 65_535
+_TIMINGS: Final = {
+    "controller.quorum.fetch.timeout.ms": "fetch_timeout_ms",
+    "controller.quorum.election.timeout.ms": "election_timeout_ms",
+    "controller.quorum.election.backoff.max.ms": "election_backoff_max_ms",
+    "controller.quorum.request.timeout.ms": "request_timeout_ms",
+    "controller.quorum.retry.backoff.ms": "retry_backoff_ms",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumSettings:
+    """`voters` by id; this node listens on its own address among them."""
+
+    node_id: int
+    voters: Mapping[int, BrokerAddress]
+    log_dir: str
+    timings: QuorumTimings
+
+    @property
+    def address(self) -> BrokerAddress:
+        return self.voters[self.node_id]
+
+
+def parse_quorum_settings(given: Mapping[str, str]) -> QuorumSettings:
+    """Raises InvalidConfigError."""
+    node_id = _number(given, "node.id", at_least=0)
+    voters = parse_voters(_required(given, VOTERS))
+    if node_id not in voters:
+        raise InvalidConfigError(f"node.id is {node_id}, which is not among {VOTERS}", setting="node.id")
+    log_dirs = items_of(given.get("metadata.log.dir") or given.get("log.dirs") or _required(given, "log.dir"))
+    timings = {field: _number(given, setting, at_least=1) for setting, field in _TIMINGS.items() if setting in given}
+    return QuorumSettings(
+        node_id=node_id, voters=voters, log_dir=next(iter(log_dirs)), timings=QuorumTimings(**timings)
+    )
+
+
+def parse_voters(text: str) -> dict[int, BrokerAddress]:
+    """`id@host:port`, separated by commas. Raises InvalidConfigError."""
+    voters: dict[int, BrokerAddress] = {}
+    for item in items_of(text):
+        found = _VOTER.fullmatch(item)
+        if found is None or int(found["port"]) > _MAX_PORT:
+            raise invalid_value(VOTERS, text, f"{item} is not id@host:port")
+        if int(found["id"]) in voters:
+            raise invalid_value(VOTERS, text, f"id {found['id']} is there twice")
+        voters[int(found["id"])] = BrokerAddress(host=found["host"].strip("[]"), port=int(found["port"]))
+    if not voters:
+        raise invalid_value(VOTERS, text, "no voters")
+    return voters
+
+
+def _required(given: Mapping[str, str], name: str) -> str:
+    if not given.get(name, "").strip():
+        raise InvalidConfigError(f"{name} is missing: a node of the quorum needs it", setting=name)
+    return given[name]
+
+
+def _number(given: Mapping[str, str], name: str, *, at_least: int) -> int:
+    number = int_parser(at_least)(name, _required(given, name))
+    assert isinstance(number, int)
+    return number

@@ -1,0 +1,96 @@
+"""Controllers of ours as processes on free ports; any can be killed, stopped and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from support.brokers.reachable_broker import free_ports
+
+from broker_core.client.quorum_description import describe_quorum
+from broker_core.model.client_settings import parse_client_settings
+from broker_core.model.exceptions import RemoteError
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+START_SECONDS = 60
+
+
+class OurQuorum:
+    """A context manager that kills what still runs."""
+
+    def __init__(self, folder: Path, *, node_count=3, settings=()):
+        self.folder, self._settings = folder, settings
+        self.node_ids = range(1, node_count + 1)
+        self.ports = dict(zip(self.node_ids, free_ports(node_count), strict=True))
+        self._processes: dict[int, subprocess.Popen] = {}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for node_id in self.node_ids:
+            self.kill(node_id)
+
+    @property
+    def bootstrap_controllers(self):
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    def metadata_folder(self, node_id):
+        return self.folder / str(node_id) / "data" / "__cluster_metadata-0"
+
+    def start(self, *node_ids):
+        """All nodes, or these; waits until they listen."""
+        for node_id in node_ids or self.node_ids:
+            folder = self.folder / str(node_id)
+            folder.mkdir(parents=True, exist_ok=True)
+            voters = ",".join(f"{n}@127.0.0.1:{port}" for n, port in self.ports.items())
+            lines = [f"node.id={node_id}", f"controller.quorum.voters={voters}", f"log.dirs={folder}/data"]
+            (folder / "server.properties").write_text("\n".join([*lines, *self._settings]) + "\n")
+            with (folder / "node.log").open("ab") as log:
+                self._processes[node_id] = subprocess.Popen(
+                    [sys.executable, "-m", "broker_core.cli.main", "quorum", "serve", "--config",
+                     str(folder / "server.properties"), "--cluster-id", CLUSTER_ID],
+                    stdout=subprocess.PIPE, stderr=log, text=True,
+                )  # fmt: skip
+        for node_id in node_ids or self.node_ids:
+            line = self._processes[node_id].stdout.readline()
+            assert "is ready" in line, self.log_of(node_id)
+
+    def kill(self, node_id):
+        process = self._processes.pop(node_id, None)
+        if process is not None:
+            process.kill()
+            process.wait()
+
+    def stop(self, node_id):
+        process = self._processes.pop(node_id)
+        process.terminate()
+        assert process.wait(30) == 0, self.log_of(node_id)
+
+    def freeze(self, node_id):
+        os.kill(self._processes[node_id].pid, signal.SIGSTOP)
+
+    def thaw(self, node_id):
+        os.kill(self._processes[node_id].pid, signal.SIGCONT)
+
+    def described(self, *, other_than=None, seconds=START_SECONDS, past=0):
+        """As a leader other than that one tells, once its high watermark is past that; and how long that took."""
+        running = ",".join(f"127.0.0.1:{self.ports[node_id]}" for node_id in self._processes)
+        settings = parse_client_settings({"bootstrap.servers": running, "default.api.timeout.ms": "2000"})
+        began = time.monotonic()
+        while True:
+            try:
+                found = describe_quorum(settings)
+                if found.leader_id != other_than and found.high_watermark > past:
+                    return found, time.monotonic() - began
+            except RemoteError:
+                pass
+            assert time.monotonic() < began + seconds, "\n".join(map(self.log_of, self.node_ids))
+            time.sleep(0.01)
+
+    def log_of(self, node_id):
+        return "\n".join((self.folder / str(node_id) / "node.log").read_text(errors="replace").splitlines()[-30:])

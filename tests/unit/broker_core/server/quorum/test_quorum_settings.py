@@ -1,0 +1,38 @@
+import pytest
+
+from broker_core.model.client_settings import BrokerAddress
+from broker_core.model.exceptions import InvalidConfigError
+from broker_core.server.quorum.quorum_settings import parse_quorum_settings, parse_voters
+
+GIVEN = {"node.id": "2", "controller.quorum.voters": "1@a:9093,2@[::1]:9094", "log.dirs": "/data/x,/data/y"}
+
+
+def test_kafkas_settings_are_read():
+    timings = {"controller.quorum.fetch.timeout.ms": "1000", "controller.quorum.election.timeout.ms": "500"}
+    found = parse_quorum_settings({**GIVEN, **timings, "listeners": "CONTROLLER://:9094"})
+    assert (found.node_id, found.address, found.log_dir) == (2, BrokerAddress(host="::1", port=9094), "/data/x")
+    assert (found.timings.fetch_timeout_ms, found.timings.election_timeout_ms) == (1000, 500)
+    assert parse_quorum_settings({**GIVEN, "metadata.log.dir": "/meta"}).log_dir == "/meta"
+    assert parse_quorum_settings(GIVEN).timings.fetch_timeout_ms == 2000
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"node.id": ""}, "node.id is missing"),
+        ({"node.id": "3"}, "not among controller.quorum.voters"),
+        ({"node.id": "x"}, "Not a number"),
+        ({"controller.quorum.voters": " "}, "controller.quorum.voters is missing"),
+        ({"log.dirs": ""}, "log.dir is missing"),
+        ({"controller.quorum.fetch.timeout.ms": "0"}, "at least 1"),
+    ],
+)
+def test_a_wrong_setting_is_named(changed, complaint):
+    with pytest.raises(InvalidConfigError, match=complaint):
+        parse_quorum_settings({**GIVEN, **changed})
+
+
+@pytest.mark.parametrize("text", ["1@a", "1@a:x", "1@a:70000", "1@a:1,1@b:2", "a:1", ","])
+def test_voters_that_are_none_are_refused(text):
+    with pytest.raises(InvalidConfigError, match=r"controller\.quorum\.voters"):
+        parse_voters(text)
