@@ -169,9 +169,8 @@ class EmbeddedCluster(CoordinatedMethods, LookupMethods, PlacedMethods):
 
         self._refuse_before_making(plan)
         own = self._own()
-        if name == TRANSACTION_STATE_TOPIC:
-            own.transactions.require_none_open()
-        topic = own.metadata_log.change(plan)
+        is_of_transactions = name == TRANSACTION_STATE_TOPIC
+        topic = own.transactions.delete_log(plan) if is_of_transactions else own.metadata_log.change(plan)
         own.folders.remove(topic)
         self._opened().access.drop_topic(name)
         own.offsets.forget_topic(topic)

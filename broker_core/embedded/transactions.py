@@ -17,18 +17,23 @@ record; a decision, before the first marker; a marker, before the completion.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from typing import Final, TypeVar
 
-from broker_core.cluster import TransactionalProducer
+from broker_core.cluster import TopicDescription, TransactionalProducer
 from broker_core.coordinator.contract import CoordinatorResult
 from broker_core.embedded.coordinator_log import CoordinatorLog, never
 from broker_core.embedded.marker_writer import MarkerWriter
 from broker_core.log_directory.internal_topics import require_no_internal_topic
+from broker_core.log_directory.metadata_log import MetadataLog
 from broker_core.log_directory.partition_access import PartitionAccess
+from broker_core.log_directory.partition_lock import LOCK_FILE_NAME
 from broker_core.log_directory.producer_ids import NoIdHeldError, ProducerIds
-from broker_core.log_directory.topic_catalog import TopicCatalog, topic_of
+from broker_core.log_directory.topic_catalog import topic_of
+from broker_core.metadata.controller import MetadataController
+from broker_core.metadata.metadata_records import MetadataRecord
 from broker_core.model.exceptions import ConcurrentTransactionsError, PolicyViolationError, StreamlogError
 from broker_core.model.identifiers import ProducerIdAndEpoch, TopicPartition
 from broker_core.model.topic_name import TRANSACTION_STATE_TOPIC
@@ -41,6 +46,7 @@ from broker_core.txn.transaction_replies import EndingTransaction, InitReply
 from broker_core.txn.txn_records import TransactionRecord
 
 Answer = TypeVar("Answer")
+TopicPlan = Callable[[MetadataController], CoordinatorResult[MetadataRecord, TopicDescription]]
 TransactionLog = CoordinatorLog[TransactionCoordinator, TransactionRecord]
 TransactionPlan = Callable[[TransactionCoordinator], CoordinatorResult[TransactionRecord, Answer]]
 
@@ -74,14 +80,14 @@ class Transactions:
         markers: MarkerWriter,
         producer_ids: ProducerIds,
         access: PartitionAccess,
-        catalog: TopicCatalog,
+        metadata_log: MetadataLog,
         clock: Clock,
     ) -> None:
         self._log = log
+        self._metadata_log = metadata_log
         self._markers = markers
         self._producer_ids = producer_ids
         self._access = access
-        self._catalog = catalog
         self._clock = clock
         self._forgot_at_ms: int | None = None
 
@@ -111,7 +117,7 @@ class Transactions:
         """Only for users' topics. Raises UnknownTopicError, UnknownPartitionError, InvalidTopicNameError."""
         for partition in partitions:
             require_no_internal_topic(partition.topic, "write to")
-            topic_of(self._catalog, partition)
+            topic_of(self._metadata_log, partition)
         self.add(producer, partitions)
 
     def add(self, producer: TransactionalProducer, partitions: Collection[TopicPartition]) -> None:
@@ -159,16 +165,41 @@ class Transactions:
             _logger.warning("could not complete the transactions of other producers: %s", error)
         return True
 
-    def require_none_open(self) -> None:
-        """Without `__transaction_state`, open transactions could not be ended. Raises PolicyViolationError."""
+    def delete_log(self, plan: TopicPlan) -> TopicDescription:
+        """Deletes `__transaction_state` in the metadata log by this plan. Raises PolicyViolationError while a
+        transaction is open, and what the plan raises."""
         self.settle()
-        under_way = self._log.state.look(lambda coordinator: coordinator.list_transactions(states=_UNDER_WAY))
-        if under_way:
-            raise PolicyViolationError(
-                f"Topic {TRANSACTION_STATE_TOPIC} holds {len(under_way)} open transactions, which could not be ended"
-                f" without it, for example '{under_way[0].transactional_id}': commit or abort them first.",
-                topic=TRANSACTION_STATE_TOPIC,
-            )
+
+        def delete() -> TopicDescription:
+            with ExitStack() as held:
+
+                def plan_without_transactions(
+                    controller: MetadataController,
+                ) -> CoordinatorResult[MetadataRecord, TopicDescription]:
+                    # Held until the topic is gone: a transaction that begins meanwhile could not be ended.
+                    held.enter_context(self._none_open())
+                    return plan(controller)
+
+                return self._metadata_log.change(plan_without_transactions)
+
+        return self._log.state.retrying(delete)
+
+    @contextmanager
+    def _none_open(self) -> Iterator[None]:
+        """Inside, no transaction is open, and none can begin. Needs the metadata log's lock."""
+        state = self._log.state
+        with closing(self._access.lock_of(state.partition, LOCK_FILE_NAME)) as lock, ExitStack() as held:
+            # Without the folder a transaction cannot begin either: to make it needs the metadata log's lock.
+            with suppress(FileNotFoundError):
+                held.enter_context(lock.exclusive())
+            under_way = state.look_held(lambda coordinator: coordinator.list_transactions(states=_UNDER_WAY))
+            if under_way:
+                raise PolicyViolationError(
+                    f"Topic {TRANSACTION_STATE_TOPIC} holds {len(under_way)} open transactions, which could not be"
+                    f" ended without it, for example '{under_way[0].transactional_id}': commit or abort them first.",
+                    topic=TRANSACTION_STATE_TOPIC,
+                )
+            yield
 
     def write_verified(
         self,

@@ -562,6 +562,39 @@ def test_the_transaction_log_cannot_be_deleted_while_a_transaction_is_open(clust
     assert (committed(other, T0), other.list_transactions()) == (["a"], ())
 
 
+def test_a_transaction_that_begins_while_its_log_is_deleted_is_not_lost(cluster, other, monkeypatch):
+    # The log went between the look at it and its deletion: nothing of the transaction could ever be ended, and readers
+    # of committed records waited for it.
+    planning, deleting, refused = threading.Event(), threading.Event(), []
+    plan_add_partitions = TransactionCoordinator.plan_add_partitions
+
+    def plan_slowly(*arguments, **more):
+        planning.set()
+        deleting.wait(0.5)
+        return plan_add_partitions(*arguments, **more)
+
+    def delete():
+        try:
+            other.delete_topic("__transaction_state")
+        except PolicyViolationError as error:
+            refused.append(error)
+        deleting.set()
+
+    producer = init(cluster, "id")
+    monkeypatch.setattr(TransactionCoordinator, "plan_add_partitions", plan_slowly)
+    beginning = threading.Thread(target=cluster.add_partitions_to_transaction, args=(producer, [T0]))
+    beginning.start()
+    assert planning.wait(20)
+    deletion = threading.Thread(target=delete)
+    deletion.start()
+    beginning.join(20)
+    deletion.join(20)
+    assert refused
+    write(cluster, producer, T0, "kept")
+    cluster.end_transaction(producer, commit=True)
+    assert (committed(other, T0), is_settled(other, T0)) == (["kept"], True)
+
+
 def test_after_deleting_the_transaction_log_its_producers_are_unknown(cluster, other):
     producer = begin(cluster, "id", T0)
     cluster.end_transaction(producer, commit=False)
