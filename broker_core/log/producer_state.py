@@ -2,7 +2,8 @@
 
 Per producer id: epoch, the last five batches (sequence range, offsets), the coordinator's epoch, and the first offset
 of the open transaction. It is a cache of the log: a replay of batch headers rebuilds it, and a snapshot (see
-`producer_snapshot`) shortens the replay. A snapshot has only each producer's last batch, as in Kafka.
+`producer_snapshot`) shortens the replay. A snapshot has only each producer's last batch, as in Kafka; who had the log
+open before knows the others (`remember_earlier`).
 
 `plan_append` changes nothing; only `replay` does, for appended and for recovered batches.
 
@@ -202,6 +203,20 @@ class ProducerState:
             self._unreplicated[completed.first_offset] = completed.last_offset
         return completed
 
+    def remember_earlier(self, earlier: ProducerState) -> None:
+        """Takes over the batches that a snapshot leaves out. `earlier`: a state of the same log, maybe at another end.
+
+        Only batches that come right before the oldest known one are taken: between them the producer wrote none.
+        """
+        for producer_id, entry in self._entries.items():
+            known = earlier._entries.get(producer_id)
+            if known is None or not entry.batches or known.producer_epoch != entry.producer_epoch:
+                continue
+            older = _older(known.batches, entry.batches[0])
+            if older:
+                batches = (*older, *entry.batches)[-PRODUCER_BATCH_WINDOW_COUNT:]
+                self._entries[producer_id] = entry._replace(batches=batches)
+
     def on_high_watermark(self, high_watermark: int) -> None:
         """Ended transactions below it no longer block the last stable offset."""
         if self._unreplicated:
@@ -320,6 +335,19 @@ def _check_sequence(who: str, entry: ProducerEntry, header: BatchHeader) -> None
             f"{who} sends sequence {header.base_sequence} in epoch {header.producer_epoch}, but the next one is"
             f" {expected}"
         )
+
+
+def _older(batches: Sequence[ProducedBatch], first: ProducedBatch) -> Sequence[ProducedBatch]:
+    """Those of `batches` that come before `first`, without a gap."""
+    for slot, batch in enumerate(batches):
+        if (batch.last_sequence, batch.last_offset) == (first.last_sequence, first.last_offset):
+            return batches[:slot]
+    is_next = (
+        batches
+        and first.first_sequence == _following(batches[-1].last_sequence)
+        and batches[-1].last_offset < first.first_offset
+    )
+    return batches if is_next else ()
 
 
 def _following(sequence: int) -> int:

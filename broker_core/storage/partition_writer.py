@@ -58,6 +58,8 @@ class PartitionWriter:
         self._appender: SegmentAppender | None = None
         self._known_closed: dict[int, Segment] = {}
         self._remembered: RememberedProducers | None = None
+        self._earlier: ProducerState | None = None
+        """The producers before the cache was dropped."""
         self._last_sync_ms = 0
 
     @property
@@ -184,6 +186,8 @@ class PartitionWriter:
 
     def forget(self) -> None:
         """Drops the cache after an error half-way or a change of files: the next refresh reads the folder again."""
+        if self._log is not None:
+            self._earlier = self._log.producers
         self._log = None
         if self._appender is not None:
             self._appender.close()
@@ -197,7 +201,7 @@ class PartitionWriter:
         return RememberedProducers(bounds_sequence=self._published.sequence, producers=self._log.producers)
 
     def remember_producers(self, remembered: RememberedProducers) -> None:
-        """Uses them at the next refresh, if no other writer published anything meanwhile."""
+        """Uses them at the next refresh. If another writer published anything meanwhile, only what fits."""
         self._remembered = remembered
 
     def reload_segments(self) -> None:
@@ -268,10 +272,18 @@ class PartitionWriter:
 
     def _take_remembered(self, published: PublishedBounds | None) -> None:
         remembered, self._remembered = self._remembered, None
-        if remembered is None or published is None or remembered.bounds_sequence != published.sequence:
-            return
-        if remembered.producers.end_offset == self.log.log_end_offset:
+        earlier, self._earlier = self._earlier, None
+        if (
+            remembered is not None
+            and published is not None
+            and remembered.bounds_sequence == published.sequence
+            and remembered.producers.end_offset == self.log.log_end_offset
+        ):
             self.log.producers = remembered.producers
+            return
+        for known in (earlier, None if remembered is None else remembered.producers):
+            if known is not None:
+                self.log.producers.remember_earlier(known)
 
     def _differs_from(self, published: PublishedBounds | None) -> bool:
         return published is None or (

@@ -213,7 +213,7 @@ class WritablePartition(PartitionRebuilder):
         return self._writer.remembered_producers
 
     def remember_producers(self, remembered: RememberedProducers) -> None:
-        """Uses them at the first refresh, if no other writer appended meanwhile."""
+        """Uses them at the first refresh. If another writer appended meanwhile, only what fits."""
         self._writer.remember_producers(remembered)
 
     def delete_records(self, before_offset: int) -> int:

@@ -303,3 +303,51 @@ def test_retries_are_recognized_where_sequences_wrap(before_wrap, sizes, size):
     assert state.find_known_batches([a_batch(sequence, records=size)]) == KnownBatches()
     for header in sent[-5:]:
         assert state.find_known_batches([header]).base_offset == header.base_offset
+
+
+def five_batches(*, from_sequence=0, **more):
+    return [a_batch(number, base_offset=100 + number, **more) for number in range(from_sequence, from_sequence + 5)]
+
+
+def sequences(state):
+    return [batch.last_sequence for batch in state.entries[7].batches]
+
+
+@pytest.mark.parametrize(
+    ("since_snapshot", "known"),
+    [
+        (five_batches()[4:], [0, 1, 2, 3, 4]),
+        (five_batches()[3:], [0, 1, 2, 3, 4]),
+        (five_batches(from_sequence=5)[:1], [1, 2, 3, 4, 5]),
+        (five_batches(from_sequence=5)[:3], [3, 4, 5, 6, 7]),
+    ],
+    ids=["the last one", "the last two", "the next one", "the next three"],
+)
+def test_batches_that_a_snapshot_leaves_out_are_taken_from_an_earlier_state(since_snapshot, known):
+    state = a_state(*since_snapshot)
+    state.remember_earlier(a_state(*five_batches()))
+    assert sequences(state) == known
+
+
+@pytest.mark.parametrize(
+    "since_snapshot",
+    [
+        [a_batch(6, base_offset=106)],
+        [a_batch(5, base_offset=103)],
+        [a_batch(4, base_offset=110)],
+        [a_batch(0, base_offset=105, epoch=1)],
+        [a_batch(5, base_offset=105, producer_id=8), a_batch(9, base_offset=109)],
+    ],
+    ids=["behind a gap", "at a lower offset", "at another offset", "a new epoch", "another producer"],
+)
+def test_what_does_not_continue_an_earlier_state_takes_nothing_of_it(since_snapshot):
+    state = a_state(*since_snapshot)
+    before = dict(state.entries)
+    state.remember_earlier(a_state(*five_batches()))
+    assert dict(state.entries) == before
+
+
+def test_a_wrapped_sequence_continues_an_earlier_state():
+    state = a_state(a_batch(0, base_offset=51))
+    state.remember_earlier(a_state(a_batch(MAX_SEQUENCE, base_offset=50)))
+    assert sequences(state) == [MAX_SEQUENCE, 0]

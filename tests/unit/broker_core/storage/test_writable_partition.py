@@ -293,6 +293,49 @@ def test_retries_are_recognized_after_a_restart():
     assert offsets_in(a_store(fs)) == list(range(15))
 
 
+@pytest.mark.parametrize("later", [0, 1, 3, 7])
+def test_retries_are_recognized_after_another_process_rolled_a_segment(later):
+    # Only the last batch was: a retry of the four before was refused as out of order.
+    fs = a_disk()
+    mine, other = a_store(fs), a_store(fs)
+    for sequence in range(0, 18, 3):
+        mine.refresh()
+        append(mine, a_batch(3, producer=(5, 0, sequence)))
+    other.refresh()
+    for number in range(later):
+        append(other, a_batch(1, producer=(6, 0, number)))
+        assert other.roll(SOME_TIME_MS)
+    assert other.roll(SOME_TIME_MS) is (later == 0)
+    for sequence in range(3, 18, 3):
+        mine.refresh()
+        result = append(mine, a_batch(3, producer=(5, 0, sequence))).result
+        assert (result.base_offset, result.is_duplicate) == (sequence, True)
+    assert [
+        len(mine.producer_entries()[5].batches),
+        append(mine, a_batch(3, producer=(5, 0, 18))).result.base_offset,
+    ] == [
+        5,
+        18 + later,
+    ]
+
+
+def test_a_partition_that_was_closed_meanwhile_recognizes_retries_after_another_process_rolled():
+    fs = a_disk()
+    mine = a_store(fs)
+    for sequence in range(5):
+        append(mine, a_batch(1, producer=(5, 0, sequence)))
+    remembered = mine.remembered_producers
+    mine.close()
+    append(a_store(fs), a_batch(1))
+    assert refreshed(fs).roll(SOME_TIME_MS)
+    again = a_store(fs)
+    again.remember_producers(remembered)
+    again.refresh()
+    for sequence in range(5):
+        result = append(again, a_batch(1, producer=(5, 0, sequence))).result
+        assert (result.base_offset, result.is_duplicate) == (sequence, True)
+
+
 def test_a_clock_that_was_set_back_does_not_delay_the_sync():
     # With flush.ms the sync waited until the clock had come back to where it was.
     fs = a_disk()
