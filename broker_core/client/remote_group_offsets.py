@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from kio.schema.errors import ErrorCode
 from kio.schema.types import GroupId, TopicName
-from kio.static.primitive import i32, i64
+from kio.static.primitive import i32
 
 from broker_core.client.broker_errors import broker_error
 from broker_core.client.broker_router import BrokerRouter
 from broker_core.client.coordinator_finder import CoordinatorType
 from broker_core.client.deadline import Deadline
-from broker_core.client.wire_values import numbers_by_topic
+from broker_core.client.wire_values import committed_offsets, numbers_by_topic
 from broker_core.cluster import GroupOffset
 from broker_core.model.identifiers import TopicPartition
 
@@ -138,19 +138,5 @@ def _commit_request(group_id: str, offsets: Mapping[TopicPartition, GroupOffset]
         group_id=GroupId(group_id),
         generation_id_or_member_epoch=_NO_GENERATION,
         member_id=_NO_MEMBER,
-        topics=tuple(
-            schema.OffsetCommitRequestTopic(
-                name=TopicName(topic),
-                partitions=tuple(
-                    schema.OffsetCommitRequestPartition(
-                        partition_index=i32(number),
-                        committed_offset=i64(offsets[TopicPartition(topic, number)].offset),
-                        committed_leader_epoch=i32(offsets[TopicPartition(topic, number)].leader_epoch),
-                        committed_metadata=offsets[TopicPartition(topic, number)].metadata,
-                    )
-                    for number in numbers
-                ),
-            )
-            for topic, numbers in numbers_by_topic(offsets).items()
-        ),
+        topics=committed_offsets(schema, "OffsetCommitRequest", offsets),
     )

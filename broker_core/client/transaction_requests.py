@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kio.schema.types import GroupId, ProducerId, TopicName, TransactionalId
-from kio.static.primitive import i16, i32, i64
+from kio.static.primitive import i16, i32
 
-from broker_core.client.wire_values import duration, numbers_by_topic
+from broker_core.client.wire_values import committed_offsets, duration, numbers_by_topic
 from broker_core.cluster import GroupOffset, TransactionalProducer
 from broker_core.model.identifiers import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
@@ -46,21 +46,7 @@ def commit_offsets_request(
         group_id=GroupId(group_id),
         producer_id=ProducerId(producer.producer_id),
         producer_epoch=i16(producer.producer_epoch),
-        topics=tuple(
-            schema.TxnOffsetCommitRequestTopic(
-                name=TopicName(topic),
-                partitions=tuple(
-                    schema.TxnOffsetCommitRequestPartition(
-                        partition_index=i32(number),
-                        committed_offset=i64(offsets[TopicPartition(topic, number)].offset),
-                        committed_leader_epoch=i32(offsets[TopicPartition(topic, number)].leader_epoch),
-                        committed_metadata=offsets[TopicPartition(topic, number)].metadata,
-                    )
-                    for number in numbers
-                ),
-            )
-            for topic, numbers in numbers_by_topic(offsets).items()
-        ),
+        topics=committed_offsets(schema, "TxnOffsetCommitRequest", offsets),
     )
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from kio.static.primitive import i32Timedelta
+from kio.schema.types import TopicName
+from kio.static.primitive import i32, i32Timedelta, i64
 
 from broker_core.client.deadline import Deadline
+from broker_core.cluster import GroupOffset
 from broker_core.model.identifiers import TopicPartition
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -38,3 +40,23 @@ def numbers_by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int
     for partition in sorted(partitions):
         found.setdefault(partition.topic, []).append(partition.partition)
     return found
+
+
+def committed_offsets(schema: Any, kind: str, offsets: Mapping[TopicPartition, GroupOffset]) -> tuple[Any, ...]:
+    """The topics of a request that commits offsets. `schema`: the module of its message, `kind`: its class."""
+    new_topic, new_partition = getattr(schema, f"{kind}Topic"), getattr(schema, f"{kind}Partition")
+    return tuple(
+        new_topic(
+            name=TopicName(topic),
+            partitions=tuple(
+                new_partition(
+                    partition_index=i32(number),
+                    committed_offset=i64(offsets[TopicPartition(topic, number)].offset),
+                    committed_leader_epoch=i32(offsets[TopicPartition(topic, number)].leader_epoch),
+                    committed_metadata=offsets[TopicPartition(topic, number)].metadata,
+                )
+                for number in numbers
+            ),
+        )
+        for topic, numbers in numbers_by_topic(offsets).items()
+    )
