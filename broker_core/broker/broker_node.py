@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -27,6 +27,7 @@ from broker_core.broker.partition.replica_manager import ReplicaManager
 from broker_core.broker.settings.broker_config import BrokerConfig
 from broker_core.broker.settings.broker_settings import BROKER_SETTINGS
 from broker_core.broker.settings.dynamic_settings import MIN_INSYNC_REPLICAS, stored_config
+from broker_core.broker.settings.listener_settings import Listener
 from broker_core.broker.timer_queue import TimerQueue
 from broker_core.broker.topic_store import TopicStore
 from broker_core.cluster import TopicDescription
@@ -50,11 +51,15 @@ _SESSION_ID_MASK: Final = 2**31 - 1
 _log: Final = logging.getLogger(__name__)
 
 
+CheckListeners = Callable[[Sequence[Listener], Sequence[Listener]], None]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePorts:
     """The outside world of a node. `loop_writes` None: everything is written in jobs. `answer_room_bytes`: how much
     memory is free for fetch answers; `max_open_count`: the maximum number of open partitions, see
-    `model.limits.MAX_OPEN_PARTITION_COUNT`."""
+    `model.limits.MAX_OPEN_PARTITION_COUNT`. `check_listeners(old, new)` raises InvalidConfigError for listeners that
+    cannot be served: certificates, addresses."""
 
     jobs: Jobs
     clock: Clock
@@ -64,6 +69,7 @@ class NodePorts:
     loop_writes: LoopWrites | None = None
     answer_room_bytes: Callable[[], int] = lambda: sys.maxsize
     max_open_count: int = MAX_OPEN_PARTITION_COUNT
+    check_listeners: CheckListeners = lambda old, new: None
 
 
 class WaitingFetch(ParkedRequest, Protocol):
@@ -112,6 +118,7 @@ class BrokerNode:
         self._parked: dict[int, dict[_ParkedFetch, None]] = {}
         """Parked fetches by connection."""
         self.answer_room_bytes = ports.answer_room_bytes
+        self.check_listeners = ports.check_listeners
         self.is_closed_cleanly = False
         """Whether `stop` flushed everything and wrote the clean-shutdown marker: the next start needs no recovery."""
 
@@ -226,9 +233,14 @@ class BrokerNode:
         self.groups.forget_topic(topic.name, topic_id=topic.topic_id)
 
     def on_settings(self, callback: Callable[[BrokerConfig], None]) -> None:
-        """Called on the loop with the new settings after each dynamic change, and at the start if there are stored
-        changes."""
+        """Called on the loop with the current settings after each dynamic change, even of no value, and at the start if
+        there are stored changes."""
         self._settings_listeners.append(callback)
+
+    def announce_settings(self) -> None:
+        """A setting was set, maybe to the value that it has: a file that it names may be another one."""
+        for listener in self._settings_listeners:
+            listener(self.config)
 
     # -- assembly --
 
@@ -296,7 +308,7 @@ class BrokerNode:
         self.cluster = SingleNodeView(
             cluster_id=directory.properties.cluster_id,
             node_id=config.node_id,
-            endpoints=config.endpoints,
+            endpoints=lambda: self.config.endpoints,
             rack=config.broker_rack,
             is_offline=self.replicas.is_offline,
         )
@@ -318,8 +330,7 @@ class BrokerNode:
             return
         self._stored_settings = image.broker_configs
         self.config = stored_config(self.config, self._stored_settings)
-        for listener in self._settings_listeners:
-            listener(self.config)
+        self.announce_settings()
 
     def _keep_min_insync_replicas(self) -> None:
         """Stores the value at the first start, as Kafka does; from then on the file's value is ignored (KIP-966)."""

@@ -58,7 +58,7 @@ class ClusterView(Protocol):
         ...
 
     def endpoint_of(self, broker_id: int, listener: str) -> BrokerAddress:
-        """The advertised address of a registered broker for the listener."""
+        """The advertised address of a registered broker for the listener; for one that is gone, any."""
         ...
 
     def rack_of(self, broker_id: int) -> str | None:
@@ -74,7 +74,7 @@ class SingleNodeView:
         *,
         cluster_id: str,
         node_id: int,
-        endpoints: Mapping[str, BrokerAddress],
+        endpoints: Callable[[], Mapping[str, BrokerAddress]],
         rack: str | None = None,
         is_offline: Callable[[TopicPartition], bool],
     ) -> None:
@@ -99,7 +99,9 @@ class SingleNodeView:
 
     def endpoint_of(self, broker_id: int, listener: str) -> BrokerAddress:
         assert broker_id == self.node_id, f"broker {broker_id} is not registered, only broker {self.node_id} is"
-        return self._endpoints[listener]
+        endpoints = self._endpoints()
+        # A listener may have been removed while a request of its connection was waiting.
+        return endpoints.get(listener) or next(iter(endpoints.values()))
 
     def rack_of(self, broker_id: int) -> str | None:
         assert broker_id == self.node_id, f"broker {broker_id} is not registered, only broker {self.node_id} is"

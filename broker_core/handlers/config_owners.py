@@ -13,11 +13,12 @@ from typing import Any, Final, Protocol
 
 from broker_core.broker.broker_node import BrokerNode
 from broker_core.broker.settings.dynamic_settings import (
-    CHANGEABLE,
     MIN_INSYNC_REPLICAS,
     changed_config,
+    check_change,
     check_names,
     idle_names,
+    is_changeable,
 )
 from broker_core.broker.settings.group_config import GROUP_SETTINGS, SERVED_PREFIX, check_group_configs
 from broker_core.broker.settings.setting_layers import known_setting
@@ -148,10 +149,10 @@ class _BrokerOwner:
         return image.configs_of(ConfigResource.BROKER, self._name)
 
     def knows(self, name: str) -> bool:
-        return name in CHANGEABLE
+        return is_changeable(name)
 
     def list_now(self, name: str, current: Mapping[str, str]) -> str:
-        check_names([name])
+        check_names([name], is_of_all=not self._name)
         setting = known_setting(name)
         if setting.kind is not SettingKind.LIST:
             raise _no_list(name)
@@ -159,14 +160,17 @@ class _BrokerOwner:
 
     def plan(self, controller: MetadataController, changes: Changes) -> CoordinatorResult[MetadataRecord, Any]:
         given = {name: value for name, value in changes.items() if value is not None}
-        check_names(given)
+        check_names(given, is_of_all=not self._name)
         stored = controller.image.broker_configs
         altered = {name: value for name, value in self.current(controller.image).items() if name not in changes} | given
-        layers = {"": stored.get("", {}), self._name: stored.get(self._name, {})} | {self._name: altered}
+        layers = {**stored, self._name: altered}
+        config = self._node.config
         try:
-            changed_config(
-                self._node.config, of_cluster=layers[""], of_broker=layers.get(str(self._node.cluster.node_id), {})
+            altered_config = changed_config(
+                config, of_cluster=layers.get("", {}), of_broker=layers.get(str(self._node.cluster.node_id), {})
             )
+            check_change(config, altered_config)
+            self._node.check_listeners(config.listeners, altered_config.listeners)
         except InvalidConfigError as error:
             raise InvalidRequestError(error.message) from error
         self._check_min_insync_replicas(changes)
@@ -176,6 +180,7 @@ class _BrokerOwner:
         idle = idle_names(name for name, value in changes.items() if value is not None)
         if idle:
             _log.warning("%s: accepted but ignored", ", ".join(idle))
+        self._node.announce_settings()
 
     def _check_min_insync_replicas(self, changes: Changes) -> None:
         if MIN_INSYNC_REPLICAS not in changes:

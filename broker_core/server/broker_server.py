@@ -11,7 +11,6 @@ connections close; threads end. Fetches that wait for records are not answered a
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,11 +19,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from broker_core.broker.broker_node import BrokerNode, NodePorts
 from broker_core.broker.settings.broker_config import BrokerConfig
-from broker_core.broker.settings.listener_settings import Listener
+from broker_core.broker.settings.listener_settings import Listener, reachable
 from broker_core.handlers.call import Peer, Send
 from broker_core.handlers.dispatch import dispatch
 from broker_core.log_directory.system_ports import SystemEntropy
-from broker_core.model.client_settings import BrokerAddress
 from broker_core.model.limits import MAX_UNSENT_ANSWER_BYTES
 from broker_core.protocol.connection import Request
 from broker_core.server.answer_memory import AnswerMemory
@@ -35,8 +33,8 @@ from broker_core.server.host_name import host_name
 from broker_core.server.node_timer import NodeTimer
 from broker_core.server.open_connections import OpenConnections
 from broker_core.server.request_observer import RequestObserver
+from broker_core.server.served_listeners import ServedListeners
 from broker_core.server.steady_clock import SteadyClock
-from broker_core.server.tcp_listener import TcpListener
 from broker_core.server.thread_jobs import ThreadJobs
 from broker_core.server.thread_syncs import ThreadSyncs
 from broker_core.storage.os_file_system import OsFileSystem
@@ -105,8 +103,10 @@ class BrokerServer:
         self._entropy = SystemEntropy()
         self._memory = AnswerMemory(MAX_UNSENT_ANSWER_BYTES, is_node_full=self._is_node_full)
         self._connections = OpenConnections(self._clock, self._memory, max_idle_ms=config.connections_max_idle_ms)
-        self._listeners = _listen(config)
-        self.config = replace(config, listeners=tuple(_with_port(one.listener, one.port) for one in self._listeners))
+        self._listeners = ServedListeners(config, self._connections)
+        name = host_name()
+        listeners = tuple(reachable(one.listener, one.port, name) for one in self._listeners)
+        self.config = replace(config, listeners=listeners, machine_name=name)
         """With the bound port, where the config has port 0."""
         self._jobs = ThreadJobs(self._loop, thread_count=config.num_io_threads, after_each=self._after_jobs)
         sync_jobs = ThreadJobs(
@@ -121,6 +121,7 @@ class BrokerServer:
             file_system=OsFileSystem(),
             answer_room_bytes=lambda: self._memory.room_bytes,
             max_open_count=self._shares.open_partition_count,
+            check_listeners=self._listeners.check,
         )
         self.node = new_node(self.config, ports)
         self._quota = ConnectionQuota(self._connection_limits())
@@ -197,15 +198,7 @@ class BrokerServer:
             max_frame_bytes=self.config.socket_request_max_bytes,
             on_gone=self.node.forget_client,
         )
-        ids = itertools.count()
-        for tcp_listener in self._listeners:
-            tcp_listener.start(
-                services,
-                self._connections,
-                self._quota,
-                next_id=partial(next, ids),
-                new_login=self._login_of(tcp_listener.listener),
-            )
+        self._listeners.start(services, self._quota, self._login_of)
         self._sweeper = self._loop.create_task(self._connections.sweep_forever())
         self._timer.look()
         self.state = "ready"
@@ -238,6 +231,8 @@ class BrokerServer:
 
     def _settings_changed(self, config: BrokerConfig) -> None:
         self.config = config
+        self._jobs.set_thread_count(config.num_io_threads)
+        self._listeners.apply(config)
         self._quota.set_limits(self._connection_limits())
 
     def _after_jobs(self) -> None:
@@ -248,14 +243,12 @@ class BrokerServer:
         return self.is_ready and self.node.is_full
 
     async def _close_doors(self) -> None:
-        for tcp_listener in self._listeners:
-            await tcp_listener.stop()
+        await self._listeners.stop()
         for connection in self._connections:
             connection.stop_taking()
 
     async def _give_up(self) -> None:
-        for tcp_listener in self._listeners:
-            await tcp_listener.stop()
+        await self._listeners.stop()
         await self._end()
 
     async def _end(self) -> None:
@@ -268,29 +261,6 @@ class BrokerServer:
         await asyncio.to_thread(self._jobs.close)
         self._syncs.stop()
         await asyncio.to_thread(self._syncs.close)
-
-
-def _listen(config: BrokerConfig) -> list[TcpListener]:
-    """Binds all listeners, or none."""
-    made: list[TcpListener] = []
-    try:
-        for listener in config.listeners:
-            made.append(TcpListener(listener, config))
-    except BaseException:
-        for one in made:
-            one.close()
-        raise
-    return made
-
-
-def _with_port(listener: Listener, port: int) -> Listener:
-    """The advertised address has the bound port, and this machine's name if none was configured."""
-    advertised_address = listener.advertised
-    return replace(
-        listener,
-        port=port,
-        advertised=BrokerAddress(host=advertised_address.host or host_name(), port=advertised_address.port or port),
-    )
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -22,7 +22,7 @@ class ConnectionLimits:
 
 
 class ConnectionQuota:
-    """The connection counts of one node. `limit_of_listener` is None for a listener without a limit of its own."""
+    """The connection counts of one node. `limit_of_listener` gives None for a listener without a limit of its own."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self._limits = limits
@@ -39,10 +39,10 @@ class ConnectionQuota:
         self._limits = limits
         self._has_changed.set()
 
-    async def wait_for_room(self, listener: str, limit_of_listener: int | None) -> None:
-        """Returns when one more connection of the listener is within the limits."""
+    async def wait_for_room(self, listener: str, limit_of_listener: Callable[[], int | None]) -> None:
+        """Returns when one more connection of the listener is within the limits. They may change meanwhile."""
         while self.count >= self._limits.total or (
-            limit_of_listener is not None and self._by_listener[listener] >= limit_of_listener
+            (limit := limit_of_listener()) is not None and self._by_listener[listener] >= limit
         ):
             self._has_changed.clear()
             await self._has_changed.wait()

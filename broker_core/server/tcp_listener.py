@@ -1,7 +1,8 @@
 """One listener: accepts connections, up to the limits, and creates their `ClientConnection`s.
 
 The constructor binds the address, so that a port in use is reported before anything else happens. `start` begins to
-accept connections. A failed TLS handshake is only logged.
+accept connections. A failed TLS handshake is only logged. `change` is for new connections: those that are open keep
+what they were accepted with.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from broker_core.broker.settings.broker_config import BrokerConfig
+from broker_core.broker.settings.listener_security import ListenerTls
 from broker_core.broker.settings.listener_settings import Listener
 from broker_core.handlers.call import Peer
 from broker_core.model.access_control import ANONYMOUS
@@ -24,7 +26,14 @@ from broker_core.server.client_connection import ClientConnection
 from broker_core.server.connection_quota import ConnectionQuota
 from broker_core.server.connection_services import ConnectionServices
 from broker_core.server.open_connections import OpenConnections
-from broker_core.server.tls_settings import principal_of_certificate, server_tls_context
+from broker_core.server.tls_settings import (
+    FileStamps,
+    certificate_of,
+    check_replacement,
+    file_stamps,
+    principal_of_certificate,
+    server_tls_context,
+)
 
 if TYPE_CHECKING:
     from broker_core.server.client_login import ClientLogin
@@ -43,8 +52,14 @@ class TcpListener:
     def __init__(self, listener: Listener, config: BrokerConfig) -> None:
         self.listener = listener
         self._config = config
-        self._tls = None if listener.tls is None else server_tls_context(listener.name, listener.tls)
-        self._socket = _bound_socket(listener, config)
+        self._new_login: Callable[[], ClientLogin] | None = None
+        self._stamps: FileStamps = ()
+        self._certificate: bytes | None = None
+        """The certificate that new connections get, in DER."""
+        self._allowed_by = listener.tls
+        self._load_tls(listener)
+        self._socket = _bound_socket(listener)
+        _set_buffers(self._socket, config)
         self.port: int = self._socket.getsockname()[1]
         self._accepting: asyncio.Task[None] | None = None
         self._greeting: set[asyncio.Task[None]] = set()
@@ -67,6 +82,29 @@ class TcpListener:
         self._socket.listen(self._config.socket_listen_backlog_size)
         self._accepting = asyncio.get_running_loop().create_task(self._accept())
 
+    def is_at(self, listener: Listener) -> bool:
+        """Whether it is bound to this address."""
+        return listener.host == self.listener.host and listener.port in (self.listener.port, self.port)
+
+    def check_tls(self, tls: ListenerTls) -> None:
+        """Raises InvalidConfigError if its certificate may not replace the one in use."""
+        check_replacement(self.listener.name, self._certificate, tls, allowed_by=self._allowed_by)
+
+    def change(self, listener: Listener, new_login: Callable[[], ClientLogin] | None) -> None:
+        """The same address with other settings, or with other content of the files that they name. Raises
+        InvalidConfigError for invalid certificates; then the old ones are kept."""
+        before = self.listener
+        self.listener = listener
+        self._new_login = new_login
+        if listener.tls is None or (listener.tls == before.tls and file_stamps(listener.tls) == self._stamps):
+            return
+        if self._accepting is None:
+            # Nobody has seen the certificate of the properties file.
+            self._allowed_by = listener.tls
+        else:
+            self.check_tls(listener.tls)
+        self._load_tls(listener)
+
     async def stop(self) -> None:
         """Accepts no more connections; existing ones stay open."""
         tasks = [task for task in (self._accepting, *self._greeting) if task is not None]
@@ -77,13 +115,28 @@ class TcpListener:
 
     def close(self) -> None:
         """Releases the address."""
+        if self._accepting is not None and self._socket.fileno() >= 0:
+            # Its number may soon be another socket's.
+            asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
+
+    def _load_tls(self, listener: Listener) -> None:
+        self._tls: ssl.SSLContext | None = (
+            None if listener.tls is None else self._replacing(listener.name, listener.tls)
+        )
+
+    def _replacing(self, name: str, tls: ListenerTls) -> ssl.SSLContext:
+        stamps = file_stamps(tls)
+        context = server_tls_context(name, tls)
+        self._stamps = stamps
+        self._certificate = certificate_of(tls)
+        return context
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
         name = self.listener.name
         while True:
-            await self._quota.wait_for_room(name, self.listener.max_connection_count)
+            await self._quota.wait_for_room(name, lambda: self.listener.max_connection_count)
             try:
                 accepted, address = await loop.sock_accept(self._socket)
             except OSError as error:
@@ -111,6 +164,7 @@ class TcpListener:
             connection_id=self._next_id(),
         )
         login = None if self._new_login is None else self._new_login()
+        tls_context = self._tls
         is_made = False
 
         def on_made(connection: ClientConnection, transport: asyncio.Transport) -> None:
@@ -130,7 +184,7 @@ class TcpListener:
             self._quota.release(listener.name, host)
 
         def new_connection() -> ClientConnection:
-            direct = accepted if self._tls is None else None
+            direct = accepted if tls_context is None else None
             return ClientConnection(
                 self._services, peer, login=login, on_made=on_made, on_closed=on_closed, direct=direct
             )
@@ -140,11 +194,11 @@ class TcpListener:
             await asyncio.get_running_loop().connect_accepted_socket(
                 new_connection,
                 accepted,
-                ssl=self._tls,
-                ssl_handshake_timeout=MAX_TLS_HANDSHAKE_MS / 1000 if self._tls is not None else None,
+                ssl=tls_context,
+                ssl_handshake_timeout=MAX_TLS_HANDSHAKE_MS / 1000 if tls_context is not None else None,
             )
         except OSError as error:
-            if self._tls is not None:
+            if tls_context is not None:
                 _log.warning("listener=%s peer=%s closed: TLS handshake: %s", listener.name, peer, error)
             # The error's frames keep it, and the handshake's buffers, alive until the next garbage collection.
             error.__traceback__ = error.__context__ = None
@@ -154,7 +208,12 @@ class TcpListener:
                 self._quota.release(listener.name, host)
 
 
-def _bound_socket(listener: Listener, config: BrokerConfig) -> socket.socket:
+def check_address(listener: Listener) -> None:
+    """Raises BrokerUnavailableError if the address cannot be bound."""
+    _bound_socket(listener).close()
+
+
+def _bound_socket(listener: Listener) -> socket.socket:
     """An address without a host means all addresses, including IPv6 if the system has it."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -169,16 +228,19 @@ def _bound_socket(listener: Listener, config: BrokerConfig) -> socket.socket:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6 and not listener.host:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        for option, size in (
-            (socket.SO_SNDBUF, config.socket_send_buffer_bytes),
-            (socket.SO_RCVBUF, config.socket_receive_buffer_bytes),
-        ):
-            if size > 0:
-                # Accepted connections inherit these options.
-                bound.setsockopt(socket.SOL_SOCKET, option, size)
         bound.setblocking(False)
         bound.bind(address)
     except OSError as error:
         bound.close()
         raise BrokerUnavailableError(f"listeners: cannot listen on {listener}: {error.strerror}") from error
     return bound
+
+
+def _set_buffers(bound: socket.socket, config: BrokerConfig) -> None:
+    """Accepted connections inherit these options."""
+    for option, size in (
+        (socket.SO_SNDBUF, config.socket_send_buffer_bytes),
+        (socket.SO_RCVBUF, config.socket_receive_buffer_bytes),
+    ):
+        if size > 0:
+            bound.setsockopt(socket.SOL_SOCKET, option, size)

@@ -32,7 +32,10 @@ class ThreadJobs:
     ) -> None:
         self._loop = loop
         self._after_each = after_each
+        self._thread_count = thread_count
+        self._thread_name = thread_name
         self._threads = ThreadPoolExecutor(thread_count, thread_name_prefix=thread_name)
+        self._retired: list[ThreadPoolExecutor] = []
         self._lock = threading.Lock()
         self._done: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._is_closed = False
@@ -47,10 +50,20 @@ class ThreadJobs:
         self.unfinished_count += 1
         self._threads.submit(self._work, work, on_value, on_error)
 
+    def set_thread_count(self, thread_count: int) -> None:
+        """For jobs that are submitted from now on; the others run on the threads that they were submitted to."""
+        if thread_count == self._thread_count or self._is_closed:
+            return
+        self._threads.shutdown(wait=False)
+        self._retired.append(self._threads)
+        self._thread_count = thread_count
+        self._threads = ThreadPoolExecutor(thread_count, thread_name_prefix=self._thread_name)
+
     def close(self) -> None:
         """Waits for running jobs; drops those that have not begun."""
         self._is_closed = True
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        for threads in (*self._retired, self._threads):
+            threads.shutdown(wait=True, cancel_futures=True)
 
     def _work(
         self, work: Callable[[], Value], on_value: Callable[[Value], None], on_error: Callable[[Exception], None]

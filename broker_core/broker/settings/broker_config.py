@@ -45,6 +45,8 @@ class BrokerConfig:
     notes: tuple[str, ...] = ()
     """One sentence for each given setting without effect."""
     listeners: tuple[Listener, ...] = ()
+    machine_name: str = ""
+    """Advertised by listeners on all addresses; set by the server."""
     log_dir: str = "/tmp/kafka-logs"
     node_id: int = DEFAULT_NODE_ID
     broker_rack: str | None = None
@@ -153,7 +155,7 @@ def parse_broker_config(
     values["topic_defaults"] = _topic_defaults(given, parsed, complaints)
     values["has_authorizer"] = _has_authorizer(given, complaints)
     values["super_users"] = _super_users(given, complaints)
-    values["listeners"] = parse_listeners(given, complaints)
+    values["listeners"] = parse_listeners(given, complaints, of_file=of_file)
     _check_the_rest(given, parsed, complaints)
     if complaints:
         raise InvalidConfigError("; ".join(complaints), complaints=tuple(complaints))

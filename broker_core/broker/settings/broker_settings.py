@@ -311,6 +311,8 @@ _SECURITY: Final = (
     _text("ssl.truststore.location", None, "PEM file of the authorities that sign client certificates.", dynamic=True),
     _secret("ssl.truststore.certificates", "Certificates of the authorities as PEM text."),
     _secret("ssl.truststore.password", "Does not apply to PEM."),
+    _flag("ssl.allow.dn.changes", False, "Whether a certificate can be replaced by one with another subject."),
+    _flag("ssl.allow.san.changes", False, "Whether a certificate can be replaced by one without all of its names."),
     _text("ssl.principal.mapping.rules", "DEFAULT", "Rules that map a certificate's subject to a user name."),
     _text("authorizer.class.name", "", "Class of the authorizer, or empty for no authorization."),
     _of_authorizer("super.users", None, text, "Principals that may do everything: User:ann;User:bob."),

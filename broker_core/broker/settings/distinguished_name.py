@@ -9,6 +9,7 @@ checked again, but nothing is read beyond its end.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -31,6 +32,11 @@ _ENCODINGS: Final = {
 """Encodings of string types by tag: UTF8String, PrintableString, T61, IA5, General, Universal, BMPString."""
 _ESCAPED: Final = frozenset(',=+<>#;"\\')
 _VERSION_TAG: Final = 0xA0
+_EXTENSIONS_TAG: Final = 0xA3
+_ALTERNATIVE_NAMES: Final = bytes.fromhex("551d11")
+"""The identifier 2.5.29.17."""
+_NAME_KINDS: Final = {0x81: "email", 0x82: "DNS", 0x86: "URI"}
+_ADDRESS_TAG: Final = 0x87
 _LONG_LENGTH: Final = 0x80
 
 
@@ -53,6 +59,29 @@ def subject_of(certificate: bytes) -> str:
     except (IndexError, StopIteration, UnicodeDecodeError) as error:
         raise AuthenticationError("the certificate's subject cannot be read") from error
     return ",".join(reversed(names))
+
+
+def alternative_names_of(certificate: bytes) -> frozenset[str]:
+    """The subject's alternative names, like `DNS:localhost`. Raises AuthenticationError if they cannot be read."""
+    try:
+        fields = list(_elements(next(_elements(next(_elements(certificate)).content)).content))
+        found: set[str] = set()
+        for extensions in (next(_elements(one.content)) for one in fields if one.tag == _EXTENSIONS_TAG):
+            for extension in _elements(extensions.content):
+                kind, *_, value = _elements(extension.content)
+                if kind.content == _ALTERNATIVE_NAMES:
+                    found.update(map(_alternative_name, _elements(next(_elements(value.content)).content)))
+    except (IndexError, StopIteration, ValueError) as error:
+        raise AuthenticationError("the certificate's alternative names cannot be read") from error
+    return frozenset(found)
+
+
+def _alternative_name(element: _Element) -> str:
+    if element.tag in _NAME_KINDS:
+        return f"{_NAME_KINDS[element.tag]}:{element.content.decode('latin-1')}"
+    if element.tag == _ADDRESS_TAG:
+        return f"IP:{ipaddress.ip_address(element.content)}"
+    return f"{element.tag & 0x1F}:{element.content.hex()}"
 
 
 def _elements(data: bytes) -> Iterator[_Element]:

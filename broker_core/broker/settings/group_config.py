@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 from broker_core.broker.settings.broker_config import BrokerConfig
-from broker_core.broker.settings.setting_layers import SettingSource, Synonym, known_setting
+from broker_core.broker.settings.setting_layers import SettingSource, Synonym
 from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.setting_kind import SettingKind, shown_value
 from broker_core.model.setting_parsers import JAVA_BLANKS, Parser, boolean, int_parser, invalid_value, one_of
@@ -129,20 +129,13 @@ def group_number(name: str, configs: Mapping[str, str], config: BrokerConfig) ->
     setting = GROUP_SETTINGS[name]
     assert setting.broker_name is not None, f"{name} is not a numeric broker setting"
     if name not in configs:
-        return int(broker_value(setting.broker_name, config))
+        return int(config.layers.value_of(setting.broker_name))
     number = int(configs[name])
     if setting.least_name is not None:
-        number = max(number, int(broker_value(setting.least_name, config)))
+        number = max(number, int(config.layers.value_of(setting.least_name)))
     if setting.most_name is not None:
-        number = min(number, int(broker_value(setting.most_name, config)))
+        number = min(number, int(config.layers.value_of(setting.most_name)))
     return number
-
-
-def broker_value(name: str, config: BrokerConfig) -> str:
-    """The effective value of a broker's setting, as it was entered."""
-    value = config.layers.merged().get(name, known_setting(name).default)
-    assert value is not None, f"{name} has no value"
-    return value
 
 
 def group_synonyms(setting: GroupConfigSetting, configs: Mapping[str, str], config: BrokerConfig) -> list[Synonym]:
@@ -160,7 +153,7 @@ def group_synonyms(setting: GroupConfigSetting, configs: Mapping[str, str], conf
 
 def _check_bounds(setting: GroupConfigSetting, value: str, config: BrokerConfig) -> None:
     for name, word, sign in ((setting.least_name, "greater", 1), (setting.most_name, "less", -1)):
-        if name is not None and (int(value) - int(broker_value(name, config))) * sign < 0:
+        if name is not None and (int(value) - int(config.layers.value_of(name))) * sign < 0:
             raise InvalidConfigError(
                 f"{setting.name} must be {word} than or equal to {name}", setting=setting.name, value=value
             )

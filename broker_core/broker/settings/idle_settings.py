@@ -267,8 +267,6 @@ org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataM
     share.fetch.purgatory.purge.interval.requests int 1000
     socket.connection.setup.timeout.max.ms long 30000
     socket.connection.setup.timeout.ms long 10000
-    ssl.allow.dn.changes boolean false
-    ssl.allow.san.changes boolean false
     ssl.cipher.suites list* ""
     ssl.endpoint.identification.algorithm string* https
     ssl.engine.factory.class class*

@@ -22,10 +22,12 @@ _STORES: Final = ("truststore", "keystore")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerTls:
-    """`client_auth`: none, requested or required."""
+    """`client_auth`: none, requested or required. `allows_*`: of a certificate that replaces the one in use."""
 
     identity: TlsSettings
     client_auth: str = "none"
+    allows_another_subject: bool = False
+    allows_missing_names: bool = False
     principal_mapping: PrincipalMapping = _DEFAULT_MAPPING
 
 
@@ -71,6 +73,8 @@ def listener_tls(given: Mapping[str, str], where: str, complaints: list[str]) ->
             versions=versions or TLS_VERSIONS,
         ),
         client_auth=client_auth,
+        allows_another_subject=_is_true(given, "ssl.allow.dn.changes"),
+        allows_missing_names=_is_true(given, "ssl.allow.san.changes"),
         principal_mapping=mapping,
     )
 
@@ -95,6 +99,10 @@ def listener_login(given: Mapping[str, str], where: str, complaints: list[str]) 
             'PlainLoginModule required user_<name>="<password>";'
         )
     return ListenerLogin(mechanisms=mechanisms, plain_users=MappingProxyType(dict(users)))
+
+
+def _is_true(given: Mapping[str, str], name: str) -> bool:
+    return given.get(name, "").strip().lower() == "true"
 
 
 def _check_store(given: Mapping[str, str], store: str, where: str, complaints: list[str]) -> None:

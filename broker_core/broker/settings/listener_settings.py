@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from broker_core.broker.settings.broker_settings import BROKER_SETTINGS
@@ -31,8 +31,8 @@ _EVERYWHERE: Final = ("0.0.0.0", "::")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """`host` empty: all addresses. `advertised` with an empty host: the machine's own name. `tls` and `login` are None
-    if the protocol does not use them."""
+    """`host` empty: all addresses. `advertised` with an empty host: the machine's own name; with port 0: the bound one.
+    `tls` and `login` are None if the protocol does not use them."""
 
     name: str
     protocol: SecurityProtocol
@@ -54,8 +54,11 @@ class _Endpoint:
     port: int
 
 
-def parse_listeners(given: Mapping[str, str], complaints: list[str]) -> tuple[Listener, ...]:
-    """`given`: all settings by name. Mistakes are added to `complaints`."""
+def parse_listeners(
+    given: Mapping[str, str], complaints: list[str], *, of_file: Mapping[str, str] | None = None
+) -> tuple[Listener, ...]:
+    """`given`: all settings by name; `of_file`: those of the properties file, by default all. Mistakes are added to
+    `complaints`. A dynamic setting may be for a listener that is not there (yet)."""
     endpoints = _endpoints("listeners", given.get("listeners", BROKER_SETTINGS["listeners"].default or ""), complaints)
     closed = {name.upper() for name in items_of(given.get("controller.listener.names", ""))}
     served = [endpoint for endpoint in endpoints if endpoint.name not in closed]
@@ -68,11 +71,24 @@ def parse_listeners(given: Mapping[str, str], complaints: list[str]) -> tuple[Li
     for name in sorted(advertised.keys() - {endpoint.name for endpoint in endpoints}):
         complaints.append(f"advertised.listeners: {name} is not in listeners")
     protocols = _protocol_map(given, complaints)
-    _check_names_of_overrides(given, {endpoint.name for endpoint in endpoints}, complaints)
+    of_file = given if of_file is None else of_file
+    names = {item.partition("://")[0].upper() for item in items_of(of_file.get("listeners", ""))}
+    _check_names_of_overrides(of_file, names | {one.name for one in endpoints}, complaints)
     return tuple(
         _listener(endpoint, advertised.get(endpoint.name), protocols, given, complaints)
         for endpoint in served
         if _is_known(endpoint.name, protocols, complaints)
+    )
+
+
+def reachable(listener: Listener, port: int, machine_name: str) -> Listener:
+    """The listener with its bound port. The advertised address has this port, and this machine's name, if it has none
+    of its own."""
+    advertised = listener.advertised
+    return replace(
+        listener,
+        port=port,
+        advertised=BrokerAddress(host=advertised.host or machine_name, port=advertised.port or port),
     )
 
 

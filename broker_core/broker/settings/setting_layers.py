@@ -62,6 +62,12 @@ class SettingLayers:
         """The effective value of each given name."""
         return {**self.of_file, **self.of_cluster, **self.of_broker}
 
+    def value_of(self, name: str) -> str:
+        """The effective value of a setting with a default, as it was entered."""
+        value = self.merged().get(name, known_setting(name).default)
+        assert value is not None, f"{name} has no value"
+        return value
+
     def source_of(self, name: str) -> SettingSource | None:
         """The source of the effective value; None: not given."""
         return next((source for layer, source in self._layers() if name in layer), None)

@@ -94,7 +94,7 @@ class GroupNode(SecurityNode):
         self.cluster = SingleNodeView(
             cluster_id="c",
             node_id=7,
-            endpoints={"L": BrokerAddress(host="here", port=9092)},
+            endpoints=lambda: {"L": BrokerAddress(host="here", port=9092)},
             is_offline=lambda partition: False,
         )
         for name in topics:

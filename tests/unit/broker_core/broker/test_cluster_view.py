@@ -11,7 +11,9 @@ INSIDE, OUTSIDE = BrokerAddress(host="10.0.0.1", port=9092), BrokerAddress(host=
 @pytest.fixture
 def view():
     endpoints = {"INSIDE": INSIDE, "OUTSIDE": OUTSIDE}
-    return SingleNodeView(cluster_id="c", node_id=7, endpoints=endpoints, rack="r1", is_offline={T1}.__contains__)
+    return SingleNodeView(
+        cluster_id="c", node_id=7, endpoints=lambda: endpoints, rack="r1", is_offline={T1}.__contains__
+    )
 
 
 def test_a_single_node_is_the_cluster(view):

@@ -255,9 +255,13 @@ def test_a_changed_message_limit_applies_to_the_next_batch(node, api_key):
         ("1", "log.retention.hours", "5", "invalid_request"),
         ("", "log.retention.hours", "5", "invalid_request"),
         ("", "num.partitions", "5", "invalid_request"),
-        ("1", "listeners", "PLAINTEXT://:1", "invalid_request"),
+        ("1", "listeners", "", "invalid_request"),
+        ("", "listeners", "PLAINTEXT://:1", "invalid_request"),
+        ("1", "advertised.listeners", "PLAINTEXT://:1", "invalid_request"),
         ("1", "ssl.keystore.password", "x", "invalid_request"),
-        ("1", "listener.name.plaintext.ssl.keystore.location", "x", "invalid_request"),
+        ("1", "ssl.keystore.location", "x", "invalid_request"),
+        ("", "listener.name.plaintext.ssl.keystore.location", "x", "invalid_request"),
+        ("1", "listener.name.plaintext.num.partitions", "1", "invalid_request"),
         ("1", "no.such", "5", "invalid_request"),
         ("", "group.consumer.assignment.interval.ms", "200000", "invalid_request"),
         ("1", "log.cleaner.dedupe.buffer.size", "1000", "invalid_request"),
@@ -280,6 +284,16 @@ def test_a_refusal_names_the_properties_file_or_a_similar_setting(node):
 
     assert "[num.partitions]. Set it in the properties file and restart the broker" in message("num.partitions")
     assert message("log.retention.mss") == "log.retention.mss is not a broker setting; did you mean log.retention.ms?"
+
+
+def test_a_change_for_all_brokers_is_judged_with_what_this_broker_has(node):
+    """It was judged without: a listener's own settings seemed to be taken back."""
+    (key, minimum) = "group.consumer.assignment.interval.ms", "log.cleaner.dedupe.buffer.size"
+    assert alter(node, STEP, resource(BROKER, "1", key, "500")) == [(BROKER, "1", "none")]
+    judged = []
+    node.check_listeners = lambda old, new: judged.append(node.config.layers.of_broker)
+    assert alter(node, STEP, resource(BROKER, "", minimum, "2000000")) == [(BROKER, "", "none")]
+    assert judged[-1] == {key: "500"}
 
 
 def test_min_insync_replicas_is_a_cluster_default_from_the_first_start_on(tmp_path):

@@ -20,11 +20,11 @@ def test_a_full_node_or_listener_pauses_accepting():
     async def story():
         quota = ConnectionQuota(ConnectionLimits(total=2, per_address=9))
         quota.admit("L", "a")
-        await quota.wait_for_room("L", None)
+        await quota.wait_for_room("L", lambda: None)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(quota.wait_for_room("L", 1), 0.01)
+            await asyncio.wait_for(quota.wait_for_room("L", lambda: 1), 0.01)
         quota.admit("M", "a")
-        waiting = asyncio.create_task(quota.wait_for_room("M", None))
+        waiting = asyncio.create_task(quota.wait_for_room("M", lambda: None))
         await asyncio.sleep(0)
         assert not waiting.done()
         quota.release("M", "a")
@@ -37,7 +37,7 @@ def test_changed_limits_apply_immediately_and_wake_waiting_listeners():
     async def story():
         quota = ConnectionQuota(ConnectionLimits(total=1, per_address=1))
         assert quota.admit("L", "a")
-        waiting = asyncio.create_task(quota.wait_for_room("L", None))
+        waiting = asyncio.create_task(quota.wait_for_room("L", lambda: None))
         await asyncio.sleep(0)
         assert not waiting.done()
         quota.set_limits(ConnectionLimits(total=2, per_address=2))

@@ -101,3 +101,19 @@ def test_after_a_close_no_job_starts_and_no_result_arrives():
         assert not came
 
     run(story)
+
+
+def test_another_thread_count_counts_for_later_jobs_and_loses_none():
+    async def story(jobs):
+        release = threading.Event()
+        earlier = [asyncio.ensure_future(outcome(jobs, release.wait)) for _ in range(4)]
+        await asyncio.sleep(0)
+        jobs.set_thread_count(3)
+        meeting = threading.Barrier(3)
+        await asyncio.gather(*(outcome(jobs, lambda: meeting.wait(20)) for _ in range(3)))
+        assert not any(one.done() for one in earlier)
+        release.set()
+        assert await asyncio.gather(*earlier) == [True] * 4
+        assert jobs.unfinished_count == 0
+
+    run(story)

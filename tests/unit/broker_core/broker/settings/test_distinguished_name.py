@@ -1,10 +1,14 @@
 """What Java 17's X500Principal.getName() says of certificates that OpenSSL made."""
 
+import ssl
+from pathlib import Path
+
 import pytest
 
-from broker_core.broker.settings.distinguished_name import subject_of
+from broker_core.broker.settings.distinguished_name import alternative_names_of, subject_of
 from broker_core.model.exceptions import AuthenticationError
 
+PEMS = Path(__file__).parents[4] / "golden" / "tls"
 SUBJECTS = {
     r"1.2.840.113549.1.9.1=#160f616e6e406578616d706c652e636f6d,CN=ann+OU=data,O=Example\, Inc.,C=DE": (
         "3060310b300906035504061302444531163014060355040a0c0d4578616d706c652c20496e632e3119300a06035504030c03616e6e300b06"
@@ -45,3 +49,22 @@ def test_a_truncated_certificate_is_refused(cut):
     whole = certificate_with(bytes.fromhex(next(iter(SUBJECTS.values()))))
     with pytest.raises(AuthenticationError):
         subject_of(whole[:cut])
+
+
+@pytest.mark.parametrize(
+    ("file", "names"),
+    [
+        ("broker", {"DNS:localhost", "IP:127.0.0.1"}),
+        ("broker-more-names", {"DNS:localhost", "IP:127.0.0.1", "DNS:broker.example"}),
+        ("client", {"DNS:ann"}),
+    ],
+)
+def test_alternative_names_are_read_from_the_certificates_extensions(file, names):
+    pem = (PEMS / f"{file}.pem").read_text()
+    certificate = ssl.PEM_cert_to_DER_cert(pem[pem.index("-----BEGIN CERTIFICATE") :])
+    assert alternative_names_of(certificate) == names
+
+
+def test_alternative_names_that_cannot_be_read_are_an_error():
+    with pytest.raises(AuthenticationError, match="alternative names cannot be read"):
+        alternative_names_of(b"\x30\x05")
