@@ -21,7 +21,7 @@ from functools import partial
 from typing import Any, Final
 
 from broker_core.embedded.coordinator_state import CoordinatorState
-from broker_core.log.producer_state import ProducerEntry
+from broker_core.log.producer_entry import ProducerEntry
 from broker_core.log_directory.partition_access import PartitionAccess
 from broker_core.model.exceptions import (
     StreamlogError,

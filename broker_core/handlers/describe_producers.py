@@ -9,7 +9,7 @@ from kio.schema.errors import ErrorCode
 
 from broker_core.broker.partition.replica import Replica
 from broker_core.handlers.call import Call
-from broker_core.log.producer_state import ProducerEntry
+from broker_core.log.producer_entry import ProducerEntry
 from broker_core.model.access_control import Operation, ResourceType
 from broker_core.model.exceptions import StreamlogError
 from broker_core.model.identifiers import TopicPartition

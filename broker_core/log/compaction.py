@@ -29,7 +29,7 @@ from broker_core.log.batch_validation import read_marker
 from broker_core.log.cleaned_transactions import CleanedTransactions
 from broker_core.log.compaction_plan import CompactionPlan
 from broker_core.log.offset_map import OffsetMap
-from broker_core.log.producer_state import ProducerEntry
+from broker_core.log.producer_entry import ProducerEntry
 from broker_core.log.transaction_index import AbortedTransactionEntry
 from broker_core.model.limits import MAX_OFFSET
 from broker_core.model.topic_config import TopicConfig

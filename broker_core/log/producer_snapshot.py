@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import crc32c
 from typing_extensions import Buffer
 
-from broker_core.log.producer_state import ProducedBatch, ProducerEntry
+from broker_core.log.producer_entry import ProducedBatch, ProducerEntry
 from broker_core.model.exceptions import CorruptDataError, UnsupportedFormatError
 
 SNAPSHOT_VERSION = 1

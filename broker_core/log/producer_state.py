@@ -24,14 +24,14 @@ from itertools import chain, islice
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from broker_core.log.producer_entry import ProducedBatch, ProducerEntry, following
 from broker_core.model.exceptions import (
     CoordinatorFencedError,
     InvalidTransactionStateError,
     OutOfOrderSequenceError,
     ProducerFencedError,
 )
-from broker_core.model.identifiers import NO_SEQUENCE
-from broker_core.model.limits import MAX_SEQUENCE, PRODUCER_BATCH_WINDOW_COUNT, PRODUCER_EXPIRATION_CHECK_MS
+from broker_core.model.limits import PRODUCER_BATCH_WINDOW_COUNT, PRODUCER_EXPIRATION_CHECK_MS
 from broker_core.record.batch_header import BatchHeader
 from broker_core.record.control_records import EndTransactionMarker
 
@@ -45,43 +45,6 @@ class AppendOrigin(enum.Enum):
     """Offset commits (no sequence) and end-transaction markers: epochs are checked, sequences are not."""
     REPLICATION = "replication"
     """Another log has checked it: offsets are kept, only corruption is refused."""
-
-
-class ProducedBatch(NamedTuple):
-    """One remembered batch. A tuple, as its producer is, because each idempotent batch creates both."""
-
-    last_sequence: int
-    last_offset: int
-    offset_delta: int
-    timestamp_ms: int
-
-    @property
-    def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) % (MAX_SEQUENCE + 1) if self.last_sequence >= 0 else NO_SEQUENCE
-
-    @property
-    def first_offset(self) -> int:
-        return self.last_offset - self.offset_delta
-
-
-class ProducerEntry(NamedTuple):
-    """One producer. `batches`: oldest first, at most five, all of `producer_epoch`."""
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int = -1
-    last_timestamp_ms: int = -1
-    transaction_first_offset: int | None = None
-    batches: tuple[ProducedBatch, ...] = ()
-
-    @property
-    def last_sequence(self) -> int:
-        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
-
-    @property
-    def last_data_offset(self) -> int:
-        """-1: none of its batches is remembered, only its epoch."""
-        return self.batches[-1].last_offset if self.batches else -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +110,7 @@ class ProducerState:
         first = headers[0]
         if entry is None or entry.producer_epoch != first.producer_epoch or first.base_sequence < 0:
             return NONE_KNOWN
-        if len(headers) == 1 and entry.last_sequence >= 0 and first.base_sequence == _following(entry.last_sequence):
+        if len(headers) == 1 and entry.last_sequence >= 0 and first.base_sequence == following(entry.last_sequence):
             # Five batches never span all possible sequences.
             return NONE_KNOWN
         ranges = [(header.base_sequence, header.last_sequence) for header in headers]
@@ -210,12 +173,8 @@ class ProducerState:
         """
         for producer_id, entry in self._entries.items():
             known = earlier._entries.get(producer_id)
-            if known is None or not entry.batches or known.producer_epoch != entry.producer_epoch:
-                continue
-            older = _older(known.batches, entry.batches[0])
-            if older:
-                batches = (*older, *entry.batches)[-PRODUCER_BATCH_WINDOW_COUNT:]
-                self._entries[producer_id] = entry._replace(batches=batches)
+            if known is not None:
+                self._entries[producer_id] = entry.with_earlier(known)
 
     def on_high_watermark(self, high_watermark: int) -> None:
         """Ended transactions below it no longer block the last stable offset."""
@@ -329,29 +288,12 @@ def _check_sequence(who: str, entry: ProducerEntry, header: BatchHeader) -> None
                 f" (previous epoch: {entry.producer_epoch})"
             )
         return
-    expected = _following(entry.last_sequence)
+    expected = following(entry.last_sequence)
     if header.base_sequence != expected:
         raise OutOfOrderSequenceError(
             f"{who} sends sequence {header.base_sequence} in epoch {header.producer_epoch}, but the next one is"
             f" {expected}"
         )
-
-
-def _older(batches: Sequence[ProducedBatch], first: ProducedBatch) -> Sequence[ProducedBatch]:
-    """Those of `batches` that come before `first`, without a gap."""
-    for slot, batch in enumerate(batches):
-        if (batch.last_sequence, batch.last_offset) == (first.last_sequence, first.last_offset):
-            return batches[:slot]
-    is_next = (
-        batches
-        and first.first_sequence == _following(batches[-1].last_sequence)
-        and batches[-1].last_offset < first.first_offset
-    )
-    return batches if is_next else ()
-
-
-def _following(sequence: int) -> int:
-    return 0 if sequence == MAX_SEQUENCE else sequence + 1
 
 
 def _after_data(entry: ProducerEntry | None, header: BatchHeader) -> ProducerEntry:

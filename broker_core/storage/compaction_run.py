@@ -17,7 +17,7 @@ from uuid import UUID
 
 from broker_core.log.compaction import Compaction
 from broker_core.log.compaction_plan import CompactionPlan, group_segments, plan_compaction
-from broker_core.log.producer_state import ProducerEntry
+from broker_core.log.producer_entry import ProducerEntry
 from broker_core.log.segment_table import Segment
 from broker_core.log.transaction_index import AbortedTransactionEntry, TransactionIndex, encode_transaction_entry
 from broker_core.model.exceptions import DirectoryFormatError

@@ -15,7 +15,8 @@ from uuid import UUID
 from broker_core.cluster import PartitionBounds
 from broker_core.log.append_request import AppendRequest
 from broker_core.log.key_filter import ClosedSegment
-from broker_core.log.producer_state import AppendOrigin, ProducerEntry
+from broker_core.log.producer_entry import ProducerEntry
+from broker_core.log.producer_state import AppendOrigin
 from broker_core.model.exceptions import StorageError, StreamlogError
 from broker_core.model.identifiers import TopicPartition
 from broker_core.model.topic_config import TopicConfig

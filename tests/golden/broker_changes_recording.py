@@ -39,9 +39,9 @@ THREADS = ("num.io.threads", "num.network.threads", "background.threads", "num.r
 
 
 @dataclass(frozen=True)
-class Change:
-    """`{…}` in a value stands for a place of the run: see `Run.values`. `of` is empty for all brokers. Before it is
-    asked, the certificates of `rewrites` are copied to the file that the SSL listener reads."""
+class BrokerChange:
+    """`{…}` in a value stands for a place of the run, see `PlayedChanges.values`. `of` is empty for all brokers. Before
+    it is asked, the certificates of `rewrites` are copied to the file that the SSL listener reads."""
 
     what: str
     settings: tuple
@@ -51,7 +51,7 @@ class Change:
 
 
 def set_(what, *pairs, **more):
-    return Change(what, tuple((name, SET, value) for name, value in pairs), **more)
+    return BrokerChange(what, tuple((name, SET, value) for name, value in pairs), **more)
 
 
 def changes():
@@ -84,7 +84,7 @@ def certificates():
     for name in ("ssl.client.auth", "listener.name.ssl.ssl.client.auth"):
         yield set_(f"{name} of all brokers", (name, "none"), of="")
     for name in ("client.auth", "enabled.protocols", "truststore.location", "allow.dn.changes", "allow.san.changes"):
-        yield Change(f"{name} is taken back", ((f"listener.name.ssl.ssl.{name}", DELETE, None),), **tls)
+        yield BrokerChange(f"{name} is taken back", ((f"listener.name.ssl.ssl.{name}", DELETE, None),), **tls)
 
 
 def listeners():
@@ -116,7 +116,7 @@ def listeners():
     yield set_("protocols of all brokers", protocols, of="")
     yield set_("the advertised", ("advertised.listeners", "{listeners}"))
     for name in ("listeners", "listener.security.protocol.map", "listener.name.more.ssl.keystore.location"):
-        yield Change(f"{name} is taken back", ((name, DELETE, None),), **both)
+        yield BrokerChange(f"{name} is taken back", ((name, DELETE, None),), **both)
 
 
 def threads():
@@ -124,7 +124,7 @@ def threads():
         for of in ("", "1"):
             for count in (current * 2 + 1, current // 2 - 1 or 0, 0, "x", current * 2, current):
                 yield set_(f"{count}, of {of or 'all'}", (name, str(count)), of=of)
-            yield Change("taken back", ((name, DELETE, None),), of=of)
+            yield BrokerChange("taken back", ((name, DELETE, None),), of=of)
 
 
 def connections():
@@ -132,7 +132,7 @@ def connections():
         for of in ("", "1"):
             for count in ("1000", "-1", "x"):
                 yield set_(f"{count}, of {of or 'all'}", (name, count), of=of)
-            yield Change("taken back", ((name, DELETE, None),), of=of)
+            yield BrokerChange("taken back", ((name, DELETE, None),), of=of)
     for name, value in (
         ("num.partitions", "3"),
         ("socket.request.max.bytes", "1000000"),
@@ -146,7 +146,7 @@ def connections():
         yield set_(f"{name} is static", (name, value))
 
 
-class Run:
+class PlayedChanges:
     """Plays the changes on a broker whose SSL listener reads `folder`/broker.pem."""
 
     def __init__(self, broker: ReachableBroker, file: Path) -> None:
@@ -161,7 +161,7 @@ class Run:
         }
         self._certificates = {certificate_of_file(str(pem)): pem.stem for pem in PEMS.glob("*.pem")}
 
-    def play(self, change: Change, expected=None):
+    def play(self, change: BrokerChange, expected=None):
         """`expected`: what is waited for, as long as it takes."""
         if change.rewrites:
             shutil.copy(PEMS / f"{change.rewrites}.pem", self._file)
@@ -238,7 +238,7 @@ def main() -> None:
         file, settings = file_of_ssl(Path(folder))
         broker = RealKafka(Path(folder) / "node", settings)
         try:
-            run = Run(broker, file)
+            run = PlayedChanges(broker, file)
             answers = [run.play(change) for change in changes()]
             flags = run.flags()
         finally:

@@ -4,7 +4,16 @@ import json
 from dataclasses import replace
 
 import pytest
-from golden.broker_changes_recording import FILE, KEYSTORE, PROTOCOLS, SET, Change, Run, changes, file_of_ssl
+from golden.broker_changes_recording import (
+    FILE,
+    KEYSTORE,
+    PROTOCOLS,
+    SET,
+    BrokerChange,
+    PlayedChanges,
+    changes,
+    file_of_ssl,
+)
 from support.brokers.served_broker import ServedBroker
 
 RECORDED = json.loads(FILE.read_text())
@@ -35,7 +44,7 @@ def played(tmp_path_factory):
     file, settings = file_of_ssl(folder / "pems")
     broker = ServedBroker(folder / "node", settings)
     try:
-        run = Run(broker, file)
+        run = PlayedChanges(broker, file)
         pairs = zip(CHANGES, RECORDED["answers"], strict=True)
         yield [run.play(change, recorded["shown"]) for change, recorded in pairs], run.flags()
     finally:
@@ -71,8 +80,8 @@ def test_what_was_changed_is_served_after_a_restart(tmp_path):
     file, settings = file_of_ssl(tmp_path / "pems")
     broker = ServedBroker(tmp_path / "node", settings)
     try:
-        run = Run(broker, file)
-        extra = Change(
+        run = PlayedChanges(broker, file)
+        extra = BrokerChange(
             "a listener and a certificate",
             (
                 (KEYSTORE, SET, "{pems}/broker-fewer-names.pem"),
@@ -85,6 +94,6 @@ def test_what_was_changed_is_served_after_a_restart(tmp_path):
         assert run.play(renewed)["error"] == "none"
         broker.restart()
         shown = {"SSL": "broker-renewed", "EXTRA": "Kafka's protocol"}
-        assert run.play(Change("nothing", (), shows=("SSL", "EXTRA")), shown)["shown"] == shown
+        assert run.play(BrokerChange("nothing", (), shows=("SSL", "EXTRA")), shown)["shown"] == shown
     finally:
         broker.stop()

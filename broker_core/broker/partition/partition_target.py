@@ -17,7 +17,7 @@ from uuid import UUID
 from broker_core.broker.callback_errors import OnError
 from broker_core.cluster import PartitionBounds
 from broker_core.log.append_request import AppendRequest
-from broker_core.log.producer_state import ProducerEntry
+from broker_core.log.producer_entry import ProducerEntry
 from broker_core.log_directory.partition_access import HeldPartition, PartitionAccess
 from broker_core.model.exceptions import StreamlogError, UnknownTopicError
 from broker_core.model.identifiers import TopicPartition

@@ -28,7 +28,7 @@ from broker_core.cluster import (
     TopicDescription,
 )
 from broker_core.log.append_request import AppendRequest
-from broker_core.log.producer_state import ProducerEntry
+from broker_core.log.producer_entry import ProducerEntry
 from broker_core.model.exceptions import (
     DirectoryFormatError,
     InvalidRequestError,

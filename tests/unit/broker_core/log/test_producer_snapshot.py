@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker_core.log.producer_entry import ProducedBatch, ProducerEntry
 from broker_core.log.producer_snapshot import decode_snapshot, encode_snapshot
-from broker_core.log.producer_state import ProducedBatch, ProducerEntry
 from broker_core.model.exceptions import CorruptDataError, UnsupportedFormatError
 
 # Snapshots as a Kafka 4.3.1 broker wrote them.
