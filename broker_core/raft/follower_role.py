@@ -51,7 +51,7 @@ class FollowerRole:
         self.election = election
         self.has_fetched = False
         """The leader answered since this node follows it."""
-        self.deadline_ms = core.now_ms + core.timings.fetch_timeout_ms
+        self.deadline_ms = core.next_fetch_timeout_ms()
         """When the leader is given up."""
         self._snapshot: _SnapshotInFlight | None = None
         self._offered_high_watermark = -1
@@ -90,8 +90,14 @@ class FollowerRole:
     def _ready_leader(self) -> int | None:
         return self.leader_id if self._core.links.is_ready(self.leader_id, self._core.now_ms) else None
 
-    def on_no_answer(self) -> None:
+    def on_no_answer(self, peer_id: int, *, is_gone: bool) -> None:
+        """If there is no leader's process any more, the voters stand for election one after the other, without waiting
+        for the fetch timeout. A hint that is wrong costs pre-votes: who still hears the leader refuses them."""
+        core = self._core
         self._asks_others = True
+        if is_gone and peer_id == self.leader_id and core.is_voter:
+            place = sorted(node_id for node_id in core.voters if node_id != self.leader_id).index(core.node_id)
+            self.deadline_ms = min(self.deadline_ms, core.now_ms + place * core.timings.stagger_ms)
 
     def on_useless_answer(self, answer: QuorumAnswer) -> None:
         """What the leader itself cannot tell, others may."""
@@ -120,7 +126,7 @@ class FollowerRole:
         core = self._core
         self._asks_others = False
         self.has_fetched = True
-        self.deadline_ms = core.now_ms + core.timings.fetch_timeout_ms
+        self.deadline_ms = core.next_fetch_timeout_ms()
         if isinstance(answer, SnapshotAnswer):
             return self._on_chunk(answer)
         assert isinstance(answer, FetchAnswer), answer

@@ -57,9 +57,11 @@ class QuorumAnswered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumRequestFailed:
-    """No answer will come: not connected, disconnected, or no bytes of the protocol."""
+    """No answer will come: not connected, disconnected, or no bytes of the protocol. `is_gone`: nobody listens there,
+    so there is no process any more; a hint, which may be wrong."""
 
     request_id: int
+    is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,11 @@ class QuorumTimings:
         return self.fetch_timeout_ms * 3 // 2
 
     @property
+    def stagger_ms(self) -> int:
+        """Between voters that learn at the same time that their leader is gone: time for an election."""
+        return self.election_timeout_ms // 8
+
+    @property
     def begin_epoch_period_ms(self) -> int:
         """A leader writes to voters that did not fetch for so long."""
         return self.fetch_timeout_ms // 2

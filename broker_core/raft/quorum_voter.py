@@ -149,8 +149,8 @@ class QuorumVoter(VoterRoles):
                 self._on_request(event)
             case PeerAnswered():
                 self._on_answer(event)
-            case QuorumRequestFailed(request_id=request_id):
-                self._on_no_answer(request_id)
+            case QuorumRequestFailed(request_id=request_id, is_gone=is_gone):
+                self._on_no_answer(request_id, is_gone=is_gone)
             case RecordsProposed(proposal_id=proposal_id):
                 if isinstance(role, LeaderRole):
                     role.propose(event)
@@ -256,10 +256,10 @@ class QuorumVoter(VoterRoles):
             core.stop(_STOPPING_ERRORS[answer.error])
             return
         if answer.error in (ErrorCode.broker_not_available, ErrorCode.inconsistent_cluster_id):
-            self._on_failure(peer_id, request)
+            self._on_failure(peer_id)
             return
         if answer.error is ErrorCode.unsupported_version:
-            self._on_unsupported(peer_id, request)
+            self._on_unsupported(peer_id)
             return
         if not self._maybe_transition(answer):
             self._on_body(peer_id, request, answer)
@@ -311,22 +311,22 @@ class QuorumVoter(VoterRoles):
         else:
             core.links.on_failure(peer_id, core.now_ms)
 
-    def _on_unsupported(self, peer_id: int, request: VoterRequest) -> None:
+    def _on_unsupported(self, peer_id: int) -> None:
         """A voter without pre-votes is in the quorum: stand for election without them."""
         if isinstance(self._role, ProspectiveRole) and self._core.log.is_flushed:
             self._become_candidate()
         else:
-            self._on_failure(peer_id, request)
+            self._on_failure(peer_id)
 
-    def _on_no_answer(self, request_id: int) -> None:
+    def _on_no_answer(self, request_id: int, *, is_gone: bool = False) -> None:
         asked = self._core.links.take(request_id)
         if asked is not None:
-            self._on_failure(*asked)
+            self._on_failure(asked[0], is_gone=is_gone)
 
-    def _on_failure(self, peer_id: int, request: VoterRequest) -> None:
+    def _on_failure(self, peer_id: int, *, is_gone: bool = False) -> None:
         self._core.links.on_failure(peer_id, self._core.now_ms)
         if isinstance(self._role, FollowerRole):
-            self._role.on_no_answer()
+            self._role.on_no_answer(peer_id, is_gone=is_gone)
 
     # Time
 

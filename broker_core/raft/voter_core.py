@@ -95,6 +95,12 @@ class VoterCore:
         timeout_ms = self.timings.election_timeout_ms
         return self.now_ms + timeout_ms + self._random_below(timeout_ms)
 
+    def next_fetch_timeout_ms(self) -> int:
+        """When a leader that does not answer is given up. Kafka's timeout and some of the dice: voters that fetch from
+        the same leader would stand for election at the same time, and get half of the votes each."""
+        timings = self.timings
+        return self.now_ms + timings.fetch_timeout_ms + self._random_below(2 * timings.stagger_ms + 1)
+
     # Messages
 
     def send(self, peer_id: int, request: VoterRequest) -> None:

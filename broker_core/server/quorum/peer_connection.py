@@ -46,6 +46,17 @@ class PeerConnection:
             self.close()
             raise
 
+    async def is_refused(self) -> bool:
+        """Whether nobody listens there any more."""
+        try:
+            _, writer = await asyncio.open_connection(self.address.host, self.address.port)
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+        writer.transport.abort()
+        return False
+
     def close(self) -> None:
         if self._writer is not None:
             with contextlib.suppress(OSError, RuntimeError):

@@ -301,7 +301,8 @@ class QuorumNode:
             answer = VoteAnswer(error=ErrorCode.unsupported_version) if response is None else read_answer(response)
         except (OSError, BrokerUnavailableError, MalformedMessageError, asyncio.IncompleteReadError) as error:
             _log.debug("node=%d: %s does not answer: %s", self.settings.node_id, peer.address, error)
-            self._feed(QuorumRequestFailed(request_id=effect.request_id))
+            is_gone = await peer.is_refused()
+            self._feed(QuorumRequestFailed(request_id=effect.request_id, is_gone=is_gone))
             return
         self._feed(PeerAnswered(request_id=effect.request_id, answer=answer))
 

@@ -16,7 +16,9 @@ class QuorumHistory:
         self.votes = {}
         self.written = {}
         self.committed = []
-        """(base offset, next offset, epoch, content) of every batch that was committed, in order."""
+        """Every batch that was committed, in order."""
+        self.committing_epochs = []
+        """In which epoch each of them was: that of its leader, which may be a later one than that of the batch."""
         self.positions = {}
 
     @property
@@ -24,13 +26,14 @@ class QuorumHistory:
         return self.committed[-1].next_offset if self.committed else 0
 
     def on_leader(self, node):
-        """One leader in an epoch, and it has everything that was committed before."""
+        """One leader in an epoch, and it has everything that was committed in earlier ones."""
         epoch = node.voter.election.leader_epoch
         if epoch not in self.leaders:
             voted = [n for n in self.voter_ids if self.votes.get((n, epoch)) == node.node_id]
             if len(voted) < len(self.voter_ids) // 2 + 1:
                 raise VoterViolation(f"{node.node_id} leads epoch {epoch} by the votes of {voted} alone")
-            before = next((batch for batch in reversed(self.committed) if batch.epoch < epoch), None)
+            count = sum(committing < epoch for committing in self.committing_epochs)
+            before = self.committed[count - 1] if count else None
             is_there = before is None or node.disk.start >= before.next_offset
             if not is_there and node.disk.epoch_at(before.base_offset) != before.epoch:
                 raise VoterViolation(f"{node.node_id} leads epoch {epoch} without the committed {before}")
@@ -89,14 +92,14 @@ class QuorumHistory:
             if not node.high_watermark < batch.next_offset <= high_watermark:
                 continue
             if batch.base_offset >= self.committed_end:
-                self._commit(batch, nodes)
+                self._commit(batch, nodes, node.voter.election.leader_epoch)
             elif not self._is_committed(batch):
                 raise VoterViolation(f"{node.node_id}: another batch than the committed one, {batch}")
         node.high_watermark = high_watermark
         if high_watermark > self.committed_end:
             raise VoterViolation(f"{node.node_id}: high watermark {high_watermark} is inside a batch")
 
-    def _commit(self, batch, nodes):
+    def _commit(self, batch, nodes, epoch):
         holders = [n for n in self.voter_ids if _has_synced(nodes[n].disk, batch)]
         if len(holders) < len(self.voter_ids) // 2 + 1:
             raise VoterViolation(f"{batch} is committed, and on the devices of {holders} alone")
@@ -104,6 +107,7 @@ class QuorumHistory:
             raise VoterViolation(f"{batch} is committed at {self.committed_end}")
         self.positions[batch.base_offset] = len(self.committed)
         self.committed.append(batch)
+        self.committing_epochs.append(epoch)
 
     def _is_committed(self, batch):
         place = self.positions.get(batch.base_offset)

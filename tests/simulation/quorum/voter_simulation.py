@@ -1,8 +1,8 @@
 """Voters and observers of a metadata quorum in one process: a history made by one seed, with its invariants.
 
-The network loses, delays, reorders and repeats messages and cuts links one way; nodes crash and lose what was not on
-the device, stop for a while, resign, have slow disks and clocks of their own. Then all of it ends, and within bounded
-time everybody has to agree.
+The network loses, delays, reorders and repeats messages, cuts links one way and says wrongly that a node is gone; nodes
+crash and lose what was not on the device, stop for a while, resign, have slow disks and clocks of their own. Then all
+of it ends, and within bounded time everybody has to agree.
 
     opening   a quarter of the seeds: everybody starts at once, and all messages take the same time
     chaos     25 s with a fault every 0.4 s or so
@@ -380,7 +380,8 @@ class VoterSimulation:
         if is_cut or copies == 0:
             self.counts["lost"] += 1
             if self.dice.random() < 0.5:
-                self.later(self.delay_ms(), ("failure", call))
+                is_lie = not self.is_calm and self.dice.random() < 0.05
+                self.later(self.delay_ms(), ("failure", call, is_lie))
             return
         for _ in range(copies):
             self.later(self.delay_ms(), what)
@@ -394,7 +395,7 @@ class VoterSimulation:
     def on_request(self, to, call):
         node, request = self.nodes[to], call[3]
         if node.voter is None:
-            self.on_failure(call)
+            self.on_failure(call, is_gone=True)
             return
         request_id = next(self.numbers)
         self.calls[request_id] = call
@@ -416,9 +417,9 @@ class VoterSimulation:
         node_id, incarnation, request_id, _ = call
         self.feed(self.nodes[node_id], incarnation, PeerAnswered(request_id=request_id, answer=answer))
 
-    def on_failure(self, call):
+    def on_failure(self, call, is_gone):
         node_id, incarnation, request_id, _ = call
-        self.feed(self.nodes[node_id], incarnation, QuorumRequestFailed(request_id=request_id))
+        self.feed(self.nodes[node_id], incarnation, QuorumRequestFailed(request_id=request_id, is_gone=is_gone))
 
     def with_records(self, disk, effect):
         """As many batches as the dice allow; some are damaged on the way."""

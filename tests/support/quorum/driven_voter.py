@@ -92,8 +92,8 @@ class DrivenVoter:
         answer = kind(error=ErrorCode(error), leader_id=leader_id, leader_epoch=epoch, **fields)
         return self.step(PeerAnswered(request_id=sent.request_id, answer=answer))
 
-    def fail(self, sent):
-        return self.step(QuorumRequestFailed(request_id=sent.request_id))
+    def fail(self, sent, *, is_gone=False):
+        return self.step(QuorumRequestFailed(request_id=sent.request_id, is_gone=is_gone))
 
     def grant(self, sent):
         return self.answer(sent, VoteAnswer, is_granted=True)

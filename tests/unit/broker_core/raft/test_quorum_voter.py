@@ -36,7 +36,7 @@ from broker_core.record.batch_header import read_header
 from broker_core.record.batch_reader import Record, records_of
 from broker_core.record.control_records import ControlType
 
-FETCH_TIMEOUT_MS, ELECTION_MS = 2000, 1500
+FETCH_TIMEOUT_MS, ELECTION_MS = 2250, 1500
 
 
 def a_leader(**arguments):
@@ -233,6 +233,26 @@ def test_while_the_leader_does_not_answer_another_voter_is_asked():
     driven.answer(driven.sent[-1], FetchAnswer, **answer)
     assert driven.voter.election == ElectionState(leader_epoch=EPOCH + 2, leader_id=3)
     assert driven.sent[-1].to == 3
+
+
+def test_followers_of_a_leader_that_is_gone_stand_at_once_one_after_the_other():
+    first = a_follower(leader_id=2)
+    first.fail(first.newest(2, ReplicaFetchRequest), is_gone=True)
+    assert first.voter.role is Role.PROSPECTIVE
+    second = DrivenVoter(node_id=3, election=ElectionState(leader_epoch=EPOCH, leader_id=2))
+    second.fail(second.newest(2, ReplicaFetchRequest), is_gone=True)
+    assert second.voter.role is Role.FOLLOWER
+    second.pass_time(125)
+    assert second.voter.role is Role.PROSPECTIVE
+
+
+def test_another_voter_that_is_gone_is_no_reason_for_an_election():
+    driven = a_follower()
+    driven.fail(driven.sent[-1])
+    assert driven.sent[-1].to == 3
+    driven.fail(driven.sent[-1], is_gone=True)
+    driven.pass_time(200)
+    assert driven.voter.role is Role.FOLLOWER
 
 
 def test_the_first_of_the_preferred_voters_stands_at_once_and_the_next_after_a_pause():
