@@ -2,8 +2,8 @@
 
     s3://bucket/prefix   s3a://…        object.access.key.id, object.secret.access.key, object.session.token,
                                         object.region, object.path.style
-    gs://bucket/prefix                  object.service.account.key, object.service.account.path
-    az://container/prefix               object.account.name, object.account.key, object.sas.token
+    gs://bucket/prefix                  object.service.account.secret.key, object.service.account.path
+    az://container/prefix               object.account.name, object.account.access.key, object.sas.token
     abfss://container@account.…/prefix  the same; the account stands in the URL
     objects:///mnt/shared/log           a folder that all machines share
 
@@ -44,12 +44,12 @@ _PROVIDER_OPTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "gs": {
         "object.endpoint": "base_url",
-        "object.service.account.key": "service_account_key",
+        "object.service.account.secret.key": "service_account_key",
         "object.service.account.path": "service_account_path",
     },
     "az": {
         "object.account.name": "account_name",
-        "object.account.key": "account_key",
+        "object.account.access.key": "account_key",
         "object.sas.token": "sas_key",
     },
     FOLDER_SCHEME: {},
@@ -64,18 +64,24 @@ _HALVES: Final[dict[str, tuple[tuple[str, str, tuple[str, ...]], ...]]] = {
         ("object.session.token", "object.access.key.id", ("AWS_ACCESS_KEY_ID",)),
     ),
     "az": (
-        ("object.account.key", "object.account.name", ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_ACCOUNT_NAME")),
+        ("object.account.access.key", "object.account.name", ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_ACCOUNT_NAME")),
         ("object.sas.token", "object.account.name", ("AZURE_STORAGE_ACCOUNT_NAME", "AZURE_ACCOUNT_NAME")),
     ),
 }
 """By provider: an option, the one that it needs, and the variables that may stand for that."""
-_SECRETS: Final = frozenset(
+SECRET_OPTIONS: Final = frozenset(
     {
-        *("object.secret.access.key", "object.session.token", "object.service.account.key", "object.account.key"),
-        *("object.sas.token", "object.access.key.id"),
+        *("object.access.key.id", "object.secret.access.key", "object.session.token"),
+        *("object.service.account.secret.key", "object.account.access.key", "object.sas.token"),
     }
 )
-_ENDPOINT: Final = re.compile(r"https?://[^\s/]+(/\S*)?", re.IGNORECASE)
+"""Spark redacts an option in plans, logs and events if its name has secret, password, token or access.key in it."""
+_RENAMED: Final = {
+    "object.service.account.key": "object.service.account.secret.key",
+    "object.account.key": "object.account.access.key",
+}
+_ENDPOINT: Final = re.compile(r"https?://[^\s/@?#]+(/[^\s?#]*)?", re.IGNORECASE)
+"""Without user, password and query: it is not a secret and may be shown."""
 _DEFAULT_TIMEOUT_MS: Final = 30_000
 _DEFAULT_CONNECT_TIMEOUT_MS: Final = 5_000
 _DEFAULT_MAX_RETRIES: Final = 5
@@ -128,7 +134,7 @@ class StoreSettings:
     def secrets(self) -> tuple[str, ...]:
         """Texts that must not appear in any message."""
         names = {**_PROVIDER_OPTIONS[self.provider]}
-        return tuple(self.config[names[name]] for name in _SECRETS if names.get(name) in self.config)
+        return tuple(self.config[names[name]] for name in SECRET_OPTIONS if names.get(name) in self.config)
 
 
 def is_object_url(text: str) -> bool:
@@ -156,7 +162,7 @@ def parse_store_settings(url: str, options: Mapping[str, str] | None = None) -> 
     for name in given:
         if name not in known:
             raise _unknown_option(name, provider, known)
-        if name != "object.service.account.key" and _has_control_character(given[name]):
+        if name != "object.service.account.secret.key" and _has_control_character(given[name]):
             raise InvalidConfigError(
                 f"Invalid value for option {name}: it contains a line end or another control character", setting=name
             )
@@ -218,6 +224,10 @@ def _place(url: str, netloc: str, path: str, provider: str, config: dict[str, st
 
 
 def _unknown_option(name: str, provider: str, known: Mapping[str, str]) -> InvalidConfigError:
+    if name in _RENAMED:
+        return InvalidConfigError(
+            f"Unknown option {name}. Use {_RENAMED[name]}, whose value Spark redacts in plans and logs", setting=name
+        )
     owner = next((other for other, options in _PROVIDER_OPTIONS.items() if name in options), None)
     if owner is not None:
         return InvalidConfigError(f"The option {name} is for {owner}://, not for {provider}://", setting=name)

@@ -51,12 +51,12 @@ _CREDENTIALS: Final = {
         " (profiles in ~/.aws are not read)"
     ),
     "gs": (
-        "object.service.account.path or object.service.account.key, or the variable GOOGLE_APPLICATION_CREDENTIALS of"
-        " the driver and the executors, or give their machines a service account"
+        "object.service.account.path or object.service.account.secret.key, or the variable"
+        " GOOGLE_APPLICATION_CREDENTIALS of the driver and the executors, or give their machines a service account"
     ),
     "az": (
-        "object.account.key or object.sas.token, or the variable AZURE_STORAGE_ACCOUNT_KEY of the driver and the"
-        " executors, or give their machines a managed identity"
+        "object.account.access.key or object.sas.token, or the variable AZURE_STORAGE_ACCOUNT_KEY of the driver and"
+        " the executors, or give their machines a managed identity"
     ),
 }
 _BUSY: Final = ("SlowDown", "ServerBusy", "ServiceUnavailable", "RequestLimitExceeded", "Throttling")

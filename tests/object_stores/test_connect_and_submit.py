@@ -48,7 +48,7 @@ def queries(spark):
     writer = rows.writeStream.format("streamlog").options(topic="out", checkpointLocation=checkpoint, **options)
     query = writer.trigger(availableNow=True).start(url)
     query.awaitTermination()
-    print("batches", sum(progress["numInputRows"] > 0 for progress in query.recentProgress))
+    print("batches", sum(progress.numInputRows > 0 for progress in query.recentProgress))
     missing = url.replace("bucket", "no-such-bucket", 1)
     for action in (
         lambda: spark.read.format("streamlog").options(subscribe="in", **options).load(missing).count(),
@@ -100,8 +100,8 @@ def store(request, tmp_path):
         return
     with gcs(BUCKET) as server:
         options = server.options()
-        key = json.loads(options["object.service.account.key"]) | {"private_key": PRIVATE_KEY}
-        yield f"gs://{BUCKET}/log", options | {"object.service.account.key": json.dumps(key)}, PRIVATE_KEY
+        key = json.loads(options["object.service.account.secret.key"]) | {"private_key": PRIVATE_KEY}
+        yield f"gs://{BUCKET}/log", options | {"object.service.account.secret.key": json.dumps(key)}, PRIVATE_KEY
 
 
 @pytest.fixture

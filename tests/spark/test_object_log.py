@@ -12,7 +12,9 @@ from support.objects.s3_servers import BUCKET, SECRET_KEY, find_versitygw, moto,
 from support.spark.object_place import ObjectPlace
 from support.spark.stream_driver import forget_last_commit
 
+from broker_core.model.exceptions import InvalidConfigError
 from broker_core.model.identifiers import TopicPartition
+from broker_core.model.store_settings import SECRET_OPTIONS, parse_store_settings
 from broker_core.object_cluster.open_objects import open_objects
 
 pytest.importorskip("obstore", reason="obstore is not installed: pip install 'spark-streamlog[objects]'")
@@ -194,6 +196,26 @@ def test_an_unreachable_store_is_reported_with_the_option_to_check(spark, s3_pla
 
 
 # -- S3 --
+
+
+def is_option_of(url, name):
+    try:
+        parse_store_settings(url, {name: "x"})
+    except InvalidConfigError:
+        return False
+    return True
+
+
+def test_the_plan_of_a_stream_shows_its_options_and_no_secret_of_any_store(spark):
+    shown = set()
+    for url in ("s3://b/log", "gs://b/log", "az://c/log"):
+        secrets = {name: "topsecret" for name in SECRET_OPTIONS if is_option_of(url, name)}
+        options = {"subscribe": "t", "object.timeout.ms": "1234", **secrets}
+        plan = shown_plan(spark.readStream.format("streamlog").options(**options).load(url))
+        assert "object.timeout.ms=1234" in plan
+        assert "topsecret" not in plan
+        shown |= {name for name in secrets if f"{name}=*********(redacted)" in plan}
+    assert shown == SECRET_OPTIONS
 
 
 def test_on_s3_a_batch_and_a_stream_write_once_and_no_plan_shows_the_secret(spark, s3_place, tmp_path):

@@ -37,7 +37,7 @@ class Azurite:
             "object.endpoint": f"http://127.0.0.1:{self.port}/{ACCOUNT}",
             "object.allow.http": "true",
             "object.account.name": ACCOUNT,
-            "object.account.key": ACCOUNT_KEY,
+            "object.account.access.key": ACCOUNT_KEY,
             "object.max.retries": "1",
         }
 

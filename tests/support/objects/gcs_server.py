@@ -55,7 +55,7 @@ class GcsServer(ThreadingHTTPServer):
         return {
             "object.endpoint": f"http://127.0.0.1:{self.server_address[1]}",
             "object.allow.http": "true",
-            "object.service.account.key": json.dumps(key),
+            "object.service.account.secret.key": json.dumps(key),
             "object.max.retries": "1",
         }
 

@@ -1,7 +1,13 @@
+import re
+
 import pytest
 
 from broker_core.model.exceptions import InvalidConfigError
-from broker_core.model.store_settings import is_object_url, parse_store_settings
+from broker_core.model.store_settings import SECRET_OPTIONS, is_object_url, parse_store_settings
+
+URLS = ("s3://b/p", "gs://b/p", "az://c/p", "objects:///f")
+REDACTED_BY_SPARK_4_0 = re.compile("(?i)secret|password|token|access[.]?key")
+"""The default of spark.redaction.regex in Spark 4.0; later ones match more."""
 
 
 @pytest.mark.parametrize(
@@ -77,18 +83,30 @@ def test_options_are_translated_for_the_client_library():
         ({"object.regoin": "x"}, "Did you mean object.region?"),
         ({"object.sas.token": "x"}, "object.sas.token is for az://, not for s3://"),
         ({"object.xyzzyqqqqqq": "x"}, "the options of s3://"),
+        ({"object.account.key": "x"}, "Unknown option object.account.key. Use object.account.access.key"),
+        ({"object.service.account.key": "x"}, "Use object.service.account.secret.key, whose value Spark redacts"),
         ({"object.timeout.ms": "0"}, "object.timeout.ms: it must be a whole number from 1"),
         ({"object.timeout.ms": "1s"}, "object.timeout.ms"),
         ({"object.max.retries": "-1"}, "from 0"),
         ({"object.allow.http": "yes"}, "true or false"),
         *(({"object.endpoint": text}, "such as https://host:9000") for text in ("host:9000", "", " ", "https://")),
+        *(
+            ({"object.endpoint": f"https://{text}"}, "such as https://host:9000")
+            for text in (
+                "user:topsecret@host",
+                "topsecret@host/",
+                "host/?sig=topsecret",
+                "host?sig=topsecret",
+                "host#x",
+            )
+        ),
         ({"object.access.key.id": "key\n"}, "object.access.key.id: it contains a line end"),
     ],
 )
 def test_an_invalid_option_is_named(options, words):
     with pytest.raises(InvalidConfigError) as caught:
         parse_store_settings("s3://b/p", options)
-    assert words in str(caught.value)
+    assert words in str(caught.value) and "topsecret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +118,39 @@ def test_an_endpoint_is_named_as_the_library_does_for_each_provider(url, name):
 
 def test_the_json_of_a_service_account_may_have_line_ends():
     key = '{\n  "type": "service_account"\n}'
-    assert parse_store_settings("gs://b/p", {"object.service.account.key": key}).config == {"service_account_key": key}
+    assert parse_store_settings("gs://b/p", {"object.service.account.secret.key": key}).config == {
+        "service_account_key": key
+    }
+
+
+def options_of(url):
+    with pytest.raises(InvalidConfigError, match="the options of") as caught:
+        parse_store_settings(url, {"xyzzy": ""})
+    return re.findall(r"object\.[a-z.]+[a-z]", str(caught.value))
+
+
+def test_spark_redacts_each_option_that_holds_a_secret():
+    assert len(SECRET_OPTIONS) >= 6
+    assert [name for name in SECRET_OPTIONS if not REDACTED_BY_SPARK_4_0.search(name)] == []
+
+
+def test_no_option_sounds_like_a_secret_and_is_none():
+    sounds = re.compile("secret|password|token|key|credential|signature")
+    names = {name for url in URLS for name in options_of(url)}
+    assert {name for name in names if sounds.search(name)} == names & SECRET_OPTIONS == SECRET_OPTIONS
+
+
+@pytest.mark.parametrize("url", URLS)
+@pytest.mark.parametrize("name", [*sorted(SECRET_OPTIONS), "object.account.key", "object.service.account.key"])
+def test_no_refusal_repeats_a_secret(url, name):
+    for options in ({name: "topsecret"}, {name: "topsecret\x7f"}, {name: "topsecret", "object.timeout.ms": "x"}):
+        try:
+            settings = parse_store_settings(url, options)
+            settings.checked({})
+        except InvalidConfigError as refusal:
+            assert "topsecret" not in str(refusal)
+        else:
+            assert "topsecret" not in repr(settings) and settings.secrets == (options[name],)
 
 
 def test_the_repr_has_no_secret():
@@ -148,10 +198,10 @@ def test_an_unprotected_endpoint_is_allowed_by_the_option_or_by_the_librarys_var
         ("s3://b/p", {"object.session.token": "t"}, {}, "object.access.key.id"),
         ("s3://b/p", {"object.access.key.id": "a", "object.secret.access.key": "s"}, {}, None),
         ("s3://b/p", {}, {}, None),
-        ("az://b/p", {"object.account.key": "k"}, {}, "object.account.name"),
+        ("az://b/p", {"object.account.access.key": "k"}, {}, "object.account.name"),
         ("az://b/p", {"object.sas.token": "k"}, {}, "object.account.name"),
         ("az://b/p", {"object.sas.token": "k"}, {"AZURE_STORAGE_ACCOUNT_NAME": "n"}, None),
-        ("abfss://c@account.dfs.core.windows.net/p", {"object.account.key": "k"}, {}, None),
+        ("abfss://c@account.dfs.core.windows.net/p", {"object.account.access.key": "k"}, {}, None),
     ],
 )
 def test_half_of_a_credential_names_the_option_of_the_other_half(url, options, environment, missing):
